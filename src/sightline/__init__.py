@@ -1,0 +1,26 @@
+"""Sightline: what a sequence of differentially private aggregates lets an attacker see.
+
+The public names load on first use, so that ``import sightline`` costs nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+# Public name -> the module that defines it, in the order of the path plan -> report.
+_HOME = {
+    "SightlineError": "errors",
+}
+
+__all__ = sorted(_HOME)
+
+
+def __getattr__(name: str) -> object:
+    home = _HOME.get(name)
+    if home is None:
+        raise AttributeError(f"module 'sightline' has no attribute {name!r}")
+    return getattr(import_module(f"sightline.{home}"), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

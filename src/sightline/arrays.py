@@ -1,0 +1,52 @@
+"""Arrays that a value owns: copied, checked and locked, so that no result can change later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sightline.errors import InvalidInput, require
+
+FloatArray = NDArray[np.float64]
+IndexArray = NDArray[np.intp]
+
+
+def frozen_floats(
+    values: ArrayLike, *, name: str, ndim: int | None = None, error: type[InvalidInput] = InvalidInput
+) -> FloatArray:
+    """A locked float64 copy of ``values``: finite, and of ``ndim`` dimensions if that is given."""
+    try:
+        array = np.array(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise error(f"expected {name} to be an array of numbers, got {type(values).__name__}") from None
+    if ndim is not None:
+        require(array.ndim == ndim, f"{name} of {ndim} dimension(s)", got=f"shape {array.shape}", error=error)
+    bad = np.flatnonzero(~np.isfinite(array))
+    require(
+        bad.size == 0,
+        f"finite {name}",
+        got=f"{bad.size} NaN or infinite entries, the first at position {bad[:1].tolist()}",
+        fix="drop or impute them first",
+        error=error,
+    )
+    array.setflags(write=False)
+    return array
+
+
+def frozen_index(
+    members: Iterable[int] | ArrayLike, *, name: str = "members", error: type[InvalidInput] = InvalidInput
+) -> IndexArray:
+    """A locked, sorted array of distinct non-negative record positions, at least one of them."""
+    raw = np.asarray(members if isinstance(members, np.ndarray) else list(members))  # type: ignore[arg-type]
+    require(raw.ndim == 1 and raw.size > 0, f"at least one of {name}", got=f"shape {raw.shape}", error=error)
+    require(
+        np.issubdtype(raw.dtype, np.integer), f"{name} as whole numbers", got=f"dtype {raw.dtype}", error=error
+    )
+    index = np.sort(raw).astype(np.intp)
+    require(int(index[0]) >= 0, f"{name} >= 0", got=int(index[0]), error=error)
+    repeated = index[1:][index[1:] == index[:-1]]
+    require(repeated.size == 0, f"distinct {name}", got=f"{repeated[:1].tolist()} twice", error=error)
+    index.setflags(write=False)
+    return index

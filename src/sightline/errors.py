@@ -1,0 +1,54 @@
+"""One error tree; every message says what was expected, what was given and what to do."""
+
+from __future__ import annotations
+
+
+class SightlineError(Exception):
+    """Anything Sightline raises on purpose; the CLI prints it as one line."""
+
+
+class InvalidInput(SightlineError, ValueError):
+    """An argument that no result can be computed from."""
+
+
+class InvalidBudget(InvalidInput):
+    """A privacy budget, or a way of spending it, that buys no noise."""
+
+
+class InvalidRelease(InvalidInput):
+    """A query that does not describe a publishable aggregate."""
+
+
+class InvalidNoise(InvalidInput):
+    """Noise that is not a distribution with finite, positive spread."""
+
+
+class MissingExtra(SightlineError, ImportError):
+    """An optional dependency that the called feature needs is not installed."""
+
+
+class Undecided(SightlineError):
+    """A yes or no was asked of a decision that the numbers do not support."""
+
+
+def require(
+    condition: bool,
+    expected: str,
+    *,
+    got: object,
+    fix: str = "",
+    error: type[InvalidInput] = InvalidInput,
+) -> None:
+    """Raise ``error`` unless ``condition`` holds, as *expected, got, fix*.
+
+    ``got`` is printed: describe an array by its shape or by the offending position, never by the
+    values of records.
+
+    >>> require(0.5 > 0, "radius > 0", got=0.5)
+    >>> require(-1 > 0, "radius > 0", got=-1, fix="give the largest change of one record's value")
+    Traceback (most recent call last):
+        ...
+    sightline.errors.InvalidInput: expected radius > 0, got -1; give the largest change of one record's value
+    """
+    if not condition:
+        raise error(f"expected {expected}, got {got}" + (f"; {fix}" if fix else ""))

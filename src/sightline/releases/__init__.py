@@ -1,0 +1,1 @@
+"""What is published: members × feature × readout, with values, Jacobians and sensitivities."""
