@@ -1,0 +1,71 @@
+# Everything here needs only `make` and a `python3` of version 3.11 or newer:
+# each target first builds its own environment in .venv, and again only when its inputs change.
+
+PYTHON ?= python3
+# Another interpreter gets another environment: make PYTHON=python3.12 test
+VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(notdir $(PYTHON)))
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet
+
+# BLAS threads do not pay on small matrices, and they fight with parallel tests.
+export OPENBLAS_NUM_THREADS ?= 1
+
+.DEFAULT_GOAL := help
+.PHONY: help demo test check format bench docs lock clean
+
+help: ## Show this list
+	@echo "make TARGET, where TARGET is one of:"
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 12
+
+demo: $(VENV)/.demo ## A one-minute tour: what a small transcript exposes
+	@$(BIN)/sightline demo
+
+test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs
+	$(BIN)/pytest
+
+check: $(VENV)/.dev ## Everything that must hold before a change lands: format, lint, types, tests, docs
+	$(BIN)/ruff format --check
+	$(BIN)/ruff check
+	$(BIN)/mypy
+	$(BIN)/pytest
+	$(MAKE) --no-print-directory docs
+
+format: $(VENV)/.dev ## Format the code and repair what the linter can
+	$(BIN)/ruff format
+	$(BIN)/ruff check --fix
+
+bench: $(VENV)/.dev ## Run every benchmark; each prints ratios to a rival in the same process
+	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; echo; done
+
+docs: $(VENV)/.dev ## Build the documentation into docs/_build/html
+	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
+	@echo "Built docs/_build/html/index.html"
+
+lock: ## Choose the newest allowed versions again and write requirements/*.txt
+	$(PYTHON) -m venv --clear $(VENV)-lock
+	$(VENV)-lock/bin/python -m pip --disable-pip-version-check --quiet install uv
+	PATH="$(VENV)-lock/bin:$$PATH"; export PATH; \
+	$(COMPILE) --upgrade --group build --output-file requirements/demo.txt && \
+	$(COMPILE) --upgrade --group build --group test --group check --group docs --extra autodiff \
+	  --constraint requirements/demo.txt --output-file requirements/dev.txt
+	rm -rf $(VENV)-lock
+
+clean: ## Remove the environment and everything built
+	rm -rf .venv .venv-* build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit("Sightline needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; name one: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
+	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+
+# What `sightline` itself needs, and the package in place (editable).
+$(VENV)/.demo: requirements/demo.txt pyproject.toml | $(BIN)/python
+	$(PIP) install --require-hashes -r requirements/demo.txt
+	$(PIP) install --no-deps --no-build-isolation --editable .
+	@touch $@
+
+# What its developers need on top; the versions of the first part stay as they are.
+$(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
+	$(PIP) install --require-hashes -r requirements/dev.txt
+	@touch $@
