@@ -57,15 +57,18 @@ clean: ## Remove the environment and everything built
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit("Sightline needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; name one: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
-	$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
+	@echo "Making a Python environment in $(VENV)"
+	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # What `sightline` itself needs, and the package in place (editable).
 $(VENV)/.demo: requirements/demo.txt pyproject.toml | $(BIN)/python
-	$(PIP) install --require-hashes -r requirements/demo.txt
-	$(PIP) install --no-deps --no-build-isolation --editable .
+	@echo "Installing what Sightline needs (requirements/demo.txt)"
+	@$(PIP) install --require-hashes -r requirements/demo.txt
+	@$(PIP) install --no-deps --no-build-isolation --editable .
 	@touch $@
 
 # What its developers need on top; the versions of the first part stay as they are.
 $(VENV)/.dev: requirements/dev.txt $(VENV)/.demo
-	$(PIP) install --require-hashes -r requirements/dev.txt
+	@echo "Installing what its tests, checks and docs need (requirements/dev.txt)"
+	@$(PIP) install --require-hashes -r requirements/dev.txt
 	@touch $@
