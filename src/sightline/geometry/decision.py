@@ -1,0 +1,56 @@
+"""A decision with its evidence: yes, no, or an explicit *undecided* that cannot pass for either."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+from sightline.errors import Undecided
+
+
+class Decision(Enum):
+    """Is it identifiable? Truth-testing works for yes and no and refuses to guess otherwise.
+
+    >>> bool(Decision.YES), bool(Decision.NO)
+    (True, False)
+    >>> bool(Decision.UNDECIDED)
+    Traceback (most recent call last):
+        ...
+    sightline.errors.Undecided: the rows do not decide this; compare with Decision.UNDECIDED first
+    """
+
+    YES = "yes"
+    NO = "no"
+    UNDECIDED = "undecided"
+
+    def __bool__(self) -> bool:
+        if self is Decision.UNDECIDED:
+            raise Undecided("the rows do not decide this; compare with Decision.UNDECIDED first")
+        return self is Decision.YES
+
+
+class Evidence(Enum):
+    """What a decision rests on."""
+
+    FULL_RANK = "full rank, proved from a factorisation and its rounding bound"
+    MODULAR = "integer elimination modulo a large prime drawn from the rows themselves"
+    GAP = "a gap in the singular values"
+    NONE = "no gap in the singular values"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rank:
+    """The rank of a set of rows: what it is, and how that is known.
+
+    For real-valued rows ``smallest_kept`` bounds the last singular value that counts from below and
+    ``largest_dropped`` the first that does not from above, both relative to the largest.
+    """
+
+    rank: int
+    evidence: Evidence
+    smallest_kept: float = 1.0
+    largest_dropped: float = 0.0
+
+    @property
+    def decided(self) -> bool:
+        return self.evidence is not Evidence.NONE

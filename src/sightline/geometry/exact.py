@@ -1,0 +1,219 @@
+r"""Exact rank and row-space decisions for integer rows.
+
+Membership rows are integers up to a scale per row, and neither that scale nor the noise changes a row
+space. So which records are exposed is a question about integers, and it is answered over the integers:
+elimination modulo a 62-bit prime, and on request an exact rational certificate.
+
+A rank modulo :math:`p` is wrong only if :math:`p` divides a particular non-zero minor. Hadamard's
+inequality bounds how many 62-bit primes can, and the prime is drawn by hashing the rows, so that no
+input can be built against it: :func:`failure_probability` is below :math:`10^{-13}` for every
+matrix of 0s and 1s with up to 10,000 rows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray
+from sightline.errors import require
+
+IntegerRows = NDArray[np.int64]
+
+_PRIME_BITS = 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Recipe:
+    """Certificate of a yes: ``weights`` @ rows equals the functional, exactly."""
+
+    weights: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blind:
+    """Certificate of a no: moving the records along ``direction`` changes the functional, and no answer."""
+
+    direction: tuple[Fraction, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Echelon:
+    """Reduced row echelon form modulo a prime: pivot columns, and the rows as integers below the prime."""
+
+    prime: int
+    pivots: tuple[int, ...]
+    rows: tuple[tuple[int, ...], ...]
+
+
+def prime_of(rows: IntegerRows, *, draw: int = 0) -> int:
+    """A 62-bit prime that is a function of the rows, and that nobody can choose rows against."""
+    header = repr((rows.shape, draw)).encode()
+    digest = hashlib.sha256(header + np.ascontiguousarray(rows).tobytes()).digest()
+    low = 1 << (_PRIME_BITS - 1)
+    candidate = low + int.from_bytes(digest[:8], "big") % low | 1
+    while not flint.fmpz(candidate).is_prime():
+        candidate += 2
+    return candidate
+
+
+def failure_probability(rows: IntegerRows) -> float:
+    """Bound on the chance that a rank modulo the drawn prime falls short of the true rank."""
+    norms = np.sqrt(np.einsum("ij,ij->i", rows.astype(float), rows.astype(float)))
+    hadamard_bits = float(np.sum(np.log2(np.maximum(norms, 1.0))))
+    primes_dividing = hadamard_bits / (_PRIME_BITS - 1)
+    # Rosser & Schoenfeld: more than x/(2 ln x) primes lie in (x, 2x].
+    primes_available = 2.0 ** (_PRIME_BITS - 1) / (2 * (_PRIME_BITS - 1) * math.log(2))
+    return primes_dividing / primes_available
+
+
+def distinct_columns(rows: IntegerRows) -> NDArray[np.intp]:
+    """Positions of one column of each kind, zero columns left out: they span all that the columns do."""
+    columns = np.ascontiguousarray(rows.T)
+    if columns.size == 0:
+        return np.zeros(0, dtype=np.intp)
+    keys = columns.view(np.dtype((np.void, columns.dtype.itemsize * columns.shape[1]))).ravel()
+    _, first = np.unique(keys, return_index=True)
+    first.sort()
+    kept: NDArray[np.intp] = first[np.any(columns[first] != 0, axis=1)]
+    return kept
+
+
+def rank(rows: IntegerRows) -> int:
+    """The rank of integer rows.
+
+    >>> rank(np.array([[1, 1, 0], [0, 1, 1], [1, 2, 1]]))
+    2
+    """
+    reduced = rows[:, distinct_columns(rows)]
+    reduced = reduced[distinct_columns(np.ascontiguousarray(reduced.T))]
+    if reduced.size == 0:
+        return 0
+    return int(_modular(reduced, prime_of(rows)).rank())
+
+
+def echelon(rows: IntegerRows, *, draw: int = 0) -> Echelon:
+    """Reduced row echelon form of integer rows modulo their prime.
+
+    With the nuisance columns first, the rows whose pivot is a target column are the identifiable
+    combinations of the target, and the last columns hold their coefficients.
+    """
+    prime = prime_of(rows, draw=draw)
+    if rows.size == 0:
+        return Echelon(prime=prime, pivots=(), rows=())
+    reduced, found = _modular(rows, prime).rref()
+    table = [[int(entry) for entry in reduced_row] for reduced_row in reduced.tolist()[: int(found)]]
+    pivots = tuple(next(k for k, entry in enumerate(line) if entry) for line in table)
+    return Echelon(prime=prime, pivots=pivots, rows=tuple(map(tuple, table)))
+
+
+def rational(residue: int, prime: int) -> Fraction | None:
+    """The fraction with numerator and denominator below 2³⁰ that is ``residue`` modulo ``prime``, if any.
+
+    >>> rational(pow(3, -1, 1000003) * 2 % 1000003, 1000003)
+    Fraction(2, 3)
+    """
+    bound = math.isqrt(prime // 2)
+    previous, current = (prime, 0), (residue % prime, 1)
+    while current[0] > bound:
+        quotient = previous[0] // current[0]
+        previous, current = (
+            current,
+            (previous[0] - quotient * current[0], previous[1] - quotient * current[1]),
+        )
+    numerator, denominator = current
+    if abs(denominator) > bound or denominator == 0:
+        return None
+    return Fraction(numerator, denominator)
+
+
+def certificate(rows: IntegerRows, functional: Sequence[int] | IntegerRows) -> Recipe | Blind:
+    """Prove, in exact rational arithmetic, that a functional of the records is or is not exposed.
+
+    Either the recipe over releases that computes it, or a change of the records that alters it and
+    leaves every answer as it was. Both are checked before they are returned.
+
+    >>> rows = np.array([[1, 1, 1], [0, 1, 1]])
+    >>> certificate(rows, [1, 0, 0])
+    Recipe(weights=(Fraction(1, 1), Fraction(-1, 1)))
+    >>> certificate(rows, [0, 1, 0])
+    Blind(direction=(Fraction(0, 1), Fraction(-1, 1), Fraction(1, 1)))
+    """
+    wanted = [int(entry) for entry in functional]
+    require(
+        len(wanted) == rows.shape[1],
+        f"a functional of {rows.shape[1]} coefficients",
+        got=len(wanted),
+    )
+    draw = 0
+    while (proof := _attempt(rows, wanted, draw)) is None:
+        draw += 1  # the prime divided a minor: draw another
+    return proof
+
+
+def _attempt(rows: IntegerRows, wanted: list[int], draw: int) -> Recipe | Blind | None:
+    columns = list(echelon(rows, draw=draw).pivots)
+    lines = list(echelon(np.ascontiguousarray(rows.T), draw=draw).pivots)
+    if len(lines) != len(columns):
+        return None
+    core = flint.fmpz_mat([[int(rows[i, k]) for k in columns] for i in lines])
+    weights = _solve(core.transpose(), [wanted[k] for k in columns])
+    escapes = next((k for k in range(rows.shape[1]) if _dot(weights, rows[lines, k]) != wanted[k]), None)
+    if escapes is None:
+        placed = dict(zip(lines, weights, strict=True))
+        return Recipe(weights=tuple(placed.get(line, Fraction(0)) for line in range(rows.shape[0])))
+    moves = dict(zip(columns, _solve(core, [-int(rows[i, escapes]) for i in lines]), strict=True))
+    moves[escapes] = Fraction(1)
+    direction = tuple(moves.get(column, Fraction(0)) for column in range(rows.shape[1]))
+    return None if any(_dot(direction, row) for row in rows) else Blind(direction=direction)
+
+
+def proves_full_column_rank(matrix: FloatArray) -> bool:
+    r"""Whether a QR factorisation proves that the columns are independent.
+
+    Householder QR factorises some :math:`A + E` exactly with :math:`\|E\|_F \le c\,L n^{3/2} u\|A\|_F`
+    (Higham, *Accuracy and Stability*, Theorem 19.4). If :math:`\sigma_{\min}(R)` exceeds that, no such
+    :math:`E` makes :math:`A` singular. ``False`` means not proved, never singular.
+    """
+    from scipy.linalg import get_lapack_funcs, qr
+
+    lines, columns = matrix.shape
+    if columns > lines:
+        return False
+    if columns == 0:
+        return True
+    (R,) = qr(matrix, mode="r", check_finite=False)
+    R = R[:columns]
+    if np.any(np.diagonal(R) == 0):
+        return False
+    trtri = get_lapack_funcs("trtri", (R,))
+    inverse, info = trtri(R)
+    if info != 0:
+        return False
+    inverse_norm = float(np.linalg.norm(np.triu(inverse)))
+    unit = float(np.finfo(float).eps)
+    norm = float(np.linalg.norm(R))
+    rounding = 10 * lines * columns**1.5 * unit * norm
+    return math.isfinite(inverse_norm) and rounding * inverse_norm < 0.5
+
+
+def _modular(rows: IntegerRows, prime: int) -> flint.nmod_mat:
+    return flint.nmod_mat(rows.shape[0], rows.shape[1], (rows % prime).ravel().tolist(), prime)
+
+
+def _solve(square: flint.fmpz_mat, right: list[int]) -> list[Fraction]:
+    if not right:
+        return []
+    solution = square.solve(flint.fmpz_mat([[entry] for entry in right]))
+    return [Fraction(int(entry.p), int(entry.q)) for entry in solution.entries()]
+
+
+def _dot(weights: Sequence[Fraction], row: IntegerRows) -> Fraction:
+    return sum((w * int(a) for w, a in zip(weights, row, strict=True) if w and a), Fraction(0))
