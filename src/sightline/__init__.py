@@ -10,6 +10,10 @@ from importlib import import_module
 # Public name -> the module that defines it, in the order of the path plan -> report.
 _HOME = {
     "SightlineError": "errors",
+    "Adjacency": "releases.query",
+    "Query": "releases.query",
+    "SubsetMean": "releases.subset_mean",
+    "SubsetSum": "releases.subset_sum",
 }
 
 __all__ = sorted(_HOME)

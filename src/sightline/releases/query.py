@@ -1,0 +1,81 @@
+"""What every release can be asked: its answer, its Jacobian and its sensitivity.
+
+A query describes what is published and holds no algorithm; geometry, bounds and attacks read it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray, IndexArray
+
+
+class Adjacency(Enum):
+    """Which pairs of data sets count as neighbours when a sensitivity is taken."""
+
+    VALUE = "value"
+    """One record's value changes anywhere in its domain; who is a member of what stays fixed.
+
+    The paper's record-level radius, and its swap at fixed cardinality (``tab:adjacency``).
+    """
+
+
+class Query(Protocol):
+    r"""One release :math:`q(x) = \rho\bigl(\sum_{k \in C} \phi(x_k)\bigr)`, eq. ``deepsets_general``.
+
+    The attributes and the Jacobian's zero pattern are public: they depend on the query alone. What
+    :meth:`value` and (unless the query is linear) :meth:`jacobian` return depends on the records.
+    """
+
+    @property
+    def members(self) -> IndexArray:
+        """Sorted distinct positions of the records that the answer depends on."""
+
+    @property
+    def dimension(self) -> int:
+        """Length p of one record's value; 1 is a scalar record."""
+
+    @property
+    def outputs(self) -> int:
+        """How many numbers the release publishes."""
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """The neighbours that the sensitivities are taken over."""
+
+    @property
+    def sensitivity(self) -> FloatArray:
+        r"""Per output :math:`\Delta_i` with :math:`\sum_i (q_i(x) - q_i(x'))^2 / \Delta_i^2 \le 1` for all
+        neighbours: Gaussian noise of stddev :math:`\sqrt{\kappa}\,\Delta_i` costs one release in all."""
+
+    @property
+    def sensitivity_l1(self) -> FloatArray:
+        r"""Per output :math:`\Delta_i` with :math:`\sum_i |q_i(x) - q_i(x')| / \Delta_i \le 1` for all
+        neighbours: the scale that Laplace noise needs."""
+
+    @property
+    def cells(self) -> tuple[Query, ...]:
+        """The parts with disjoint members: the query alone, except for a many-cell release."""
+
+    @property
+    def linear(self) -> bool:
+        """Whether the Jacobian is the same at all records."""
+
+    def value(self, records: FloatArray) -> FloatArray:
+        """The exact answer, shape ``(outputs,)``, at records of shape ``(N,)`` or ``(N, dimension)``."""
+
+    def jacobian(self, records: FloatArray | None) -> FloatArray:
+        """Derivatives by the members' values, shape ``(outputs, len(members), dimension)``.
+
+        A linear query accepts ``None``.
+        """
+
+    def integer_rows(self) -> NDArray[np.int64] | None:
+        """Integers proportional, row by row, to a linear query's Jacobian, or ``None`` where there are none.
+
+        Same shape as the Jacobian. Rank decisions over these rows are exact.
+        """
