@@ -14,6 +14,8 @@ _HOME = {
     "Query": "releases.query",
     "SubsetMean": "releases.subset_mean",
     "SubsetSum": "releases.subset_sum",
+    "Moment": "releases.moment",
+    "SmoothThreshold": "releases.smooth_threshold",
 }
 
 __all__ = sorted(_HOME)

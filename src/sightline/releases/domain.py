@@ -65,6 +65,11 @@ def whole_number(value: object, *, name: str) -> int:
     return number
 
 
+def one_of(value: object, choices: tuple[str, ...], *, name: str) -> None:
+    """Raise :class:`InvalidRelease` unless ``value`` is one of ``choices``."""
+    require(value in choices, f"{name} to be one of {', '.join(choices)}", got=value, error=InvalidRelease)
+
+
 def record_array(records: ArrayLike | None, *, dimension: int) -> FloatArray:
     """``records`` as a float array of shape ``(N, dimension)``, without a copy where that is possible."""
     if records is None:

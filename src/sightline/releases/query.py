@@ -6,7 +6,7 @@ A query describes what is published and holds no algorithm; geometry, bounds and
 from __future__ import annotations
 
 from enum import Enum
-from typing import Protocol
+from typing import Literal, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,15 @@ class Adjacency(Enum):
 
     The paper's record-level radius, and its swap at fixed cardinality (``tab:adjacency``).
     """
+
+
+Convention = Literal["tight", "uniform"]
+"""How a family with a bounded domain states its sensitivity.
+
+``tight``: the largest change over all neighbours, which some neighbours attain. ``uniform``: the paper's
+table, one formula for the whole family, never smaller. Both are safe; tight gives the same guarantee with
+less noise.
+"""
 
 
 class Query(Protocol):

@@ -1,0 +1,156 @@
+"""Polynomial moments: the mean of a power of the records' values."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import assert_never, get_args
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sightline.arrays import FloatArray, IndexArray, frozen_floats, frozen_index
+from sightline.errors import InvalidRelease, require
+from sightline.releases.domain import member_values, one_of, positive_number, whole_number
+from sightline.releases.query import Adjacency, Convention
+
+
+def moment_feature(values: ArrayLike, order: ArrayLike) -> FloatArray:
+    r"""The feature :math:`\phi_\ell(z) = z^\ell`; the two arguments broadcast.
+
+    >>> moment_feature([2.0, -3.0], 3).tolist()
+    [8.0, -27.0]
+    """
+    powers: FloatArray = np.power(np.asarray(values, np.float64), np.asarray(order, np.float64))
+    return powers
+
+
+def moment_slope(values: ArrayLike, order: ArrayLike) -> FloatArray:
+    r"""The gain :math:`\phi_\ell'(z) = \ell z^{\ell-1}`; the two arguments broadcast.
+
+    >>> moment_slope([[0.0], [2.0]], [1, 2, 3]).tolist()
+    [[1.0, 0.0, 0.0], [1.0, 4.0, 12.0]]
+    """
+    ell = np.asarray(order, np.float64)
+    slopes: FloatArray = ell * moment_feature(values, ell - 1)
+    return slopes
+
+
+def moment_sensitivity(
+    order: ArrayLike, *, bound: float, count: int, convention: Convention = "tight"
+) -> FloatArray:
+    r"""How far one value in :math:`[-R, R]` can move the mean of ``count`` powers; vectorised over ``order``.
+
+    .. math:: \Delta_\ell = 2R^\ell/m \text{ (uniform)}, \qquad
+              \Delta_\ell = 2R^\ell/m \text{ for odd } \ell,\ R^\ell/m \text{ for even } \ell \text{ (tight)}
+
+    An even power lies in :math:`[0, R^\ell]`, so half of the paper's bound (``tab:adjacency``) is enough.
+
+    >>> moment_sensitivity([1, 2, 3], bound=1.0, count=2).tolist()
+    [1.0, 0.5, 1.0]
+    >>> moment_sensitivity([1, 2, 3], bound=1.0, count=2, convention="uniform").tolist()
+    [1.0, 1.0, 1.0]
+    """
+    match convention:
+        case "tight":
+            width = np.where(np.asarray(order) % 2 == 0, 1.0, 2.0)
+        case "uniform":
+            width = np.full(np.shape(order), 2.0)
+        case _:
+            assert_never(convention)
+    return width * moment_feature(bound, order) / count
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Moment:
+    r"""Moment of a whole ``order`` of the member records' values, eq. ``poly_query_new``.
+
+    .. math:: q(z) = \frac{1}{m} \sum_{k \in C} z_k^\ell, \qquad |z_k| \le R
+
+    ``bound`` is R. With the default convention the sensitivity is the exact one, :math:`R^\ell/m` for even
+    orders and :math:`2R^\ell/m` for odd ones; ``convention="uniform"`` is :math:`2R^\ell/m` throughout.
+
+    >>> second = Moment(order=2, members=range(4), bound=1.0)
+    >>> second.value([0.5, -0.5, 1.0, 0.0]).tolist()
+    [0.375]
+    >>> second.jacobian([0.5, -0.5, 1.0, 0.0]).ravel().tolist()
+    [0.25, -0.25, 0.5, 0.0]
+    >>> second.sensitivity.tolist()
+    [0.25]
+    """
+
+    order: int
+    members: IndexArray
+    bound: float
+    convention: Convention = "tight"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "order", whole_number(self.order, name="order"))
+        object.__setattr__(self, "members", frozen_index(self.members, error=InvalidRelease))
+        object.__setattr__(self, "bound", positive_number(self.bound, name="bound"))
+        one_of(self.convention, get_args(Convention), name="convention")
+        # Beyond it a double cannot hold the order, whose parity decides the sensitivity.
+        require(self.order < 2**53, "order below 2**53", got=self.order, error=InvalidRelease)
+        require(
+            abs(self.order * math.log10(self.bound)) <= 130,
+            "bound**order between 1e-130 and 1e+130",
+            got=f"order {self.order} and bound {self.bound}",
+            fix="rescale the records to [-1, 1]",
+            error=InvalidRelease,
+        )
+
+    @property
+    def dimension(self) -> int:
+        """Records are scalars."""
+        return 1
+
+    @property
+    def outputs(self) -> int:
+        """One number."""
+        return 1
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One record's value changes anywhere in ``[-bound, bound]``."""
+        return Adjacency.VALUE
+
+    @property
+    def sensitivity(self) -> FloatArray:
+        """See :func:`moment_sensitivity`."""
+        delta = moment_sensitivity(
+            [self.order], bound=self.bound, count=len(self.members), convention=self.convention
+        )
+        return frozen_floats(delta, name="sensitivity")
+
+    @property
+    def sensitivity_l1(self) -> FloatArray:
+        """The same: there is one output."""
+        return self.sensitivity
+
+    @property
+    def cells(self) -> tuple[Moment]:
+        """Itself."""
+        return (self,)
+
+    @property
+    def linear(self) -> bool:
+        """Only the first moment is."""
+        return self.order == 1
+
+    def value(self, records: FloatArray) -> FloatArray:
+        """The mean power."""
+        mean: FloatArray = moment_feature(self._values(records), self.order).mean(axis=0)
+        return mean
+
+    def jacobian(self, records: FloatArray | None) -> FloatArray:
+        r""":math:`\ell z_k^{\ell-1} / m` for member k."""
+        if self.linear and records is None:
+            return np.full((1, len(self.members), 1), 1.0 / len(self.members))
+        return moment_slope(self._values(records), self.order)[np.newaxis] / len(self.members)
+
+    def integer_rows(self) -> NDArray[np.int64] | None:
+        """Ones for the first moment; none for the others, whose rows depend on the records."""
+        return np.ones((1, len(self.members), 1), dtype=np.int64) if self.linear else None
+
+    def _values(self, records: FloatArray | None) -> FloatArray:
+        return member_values(records, members=self.members, dimension=1, bound=self.bound)
