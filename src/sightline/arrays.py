@@ -41,9 +41,8 @@ def frozen_index(
     """A locked, sorted array of distinct non-negative record positions, at least one of them."""
     raw = np.asarray(members if isinstance(members, np.ndarray) else list(members))  # type: ignore[arg-type]
     require(raw.ndim == 1 and raw.size > 0, f"at least one of {name}", got=f"shape {raw.shape}", error=error)
-    require(
-        np.issubdtype(raw.dtype, np.integer), f"{name} as whole numbers", got=f"dtype {raw.dtype}", error=error
-    )
+    whole = np.issubdtype(raw.dtype, np.integer)
+    require(whole, f"{name} as whole numbers", got=f"dtype {raw.dtype}", error=error)
     index = np.sort(raw).astype(np.intp)
     require(int(index[0]) >= 0, f"{name} >= 0", got=int(index[0]), error=error)
     repeated = index[1:][index[1:] == index[:-1]]

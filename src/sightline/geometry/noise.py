@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -18,7 +18,7 @@ from scipy.linalg import LinAlgError, block_diag, cholesky, solve_triangular
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidNoise, require
 
-Rows = FloatArray | sparse.csr_array
+Rows: TypeAlias = FloatArray | sparse.csr_array
 
 
 class Noise(Protocol):
