@@ -16,6 +16,9 @@ _HOME = {
     "SubsetSum": "releases.subset_sum",
     "Moment": "releases.moment",
     "SmoothThreshold": "releases.smooth_threshold",
+    "WeightedSum": "releases.weighted_sum",
+    "Cells": "releases.cells",
+    "DeepSet": "releases.deepset",
 }
 
 __all__ = sorted(_HOME)
