@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import inspect
+import re
 from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
 from docutils import nodes
+from docutils.statemachine import StringList
 from docutils.utils.math import MathError
 from docutils.utils.math.latex2mathml import tex2mathml
 from sphinx.util import logging
+from sphinx.util.docutils import SphinxDirective
+
+import sightline
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -24,10 +30,13 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
-nitpicky = False
+default_role = "code"  # single backticks in docstrings: the paper's labels, argument names
 
+autodoc_default_options = {"members": True}
 autodoc_member_order = "bysource"
 autodoc_typehints = "signature"
+# Signatures show the names that the code uses, not what they stand for.
+autodoc_type_aliases = {name: name for name in ("ArrayLike", "FloatArray", "IndexArray")}
 autodoc_class_signature = "mixed"
 
 html_theme = "furo"
@@ -58,7 +67,11 @@ def beside_the_accent(formula: ElementTree.Element) -> None:
 def mathml(node: nodes.math | nodes.math_block, *, display: bool) -> str:
     """The formula as MathML, which browsers draw without a script; a warning where it cannot be."""
     try:
-        formula = ElementTree.fromstring(tex2mathml(node.astext(), as_block=display))
+        # Two common commands that docutils lacks, and a name that XML does not know.
+        tex = re.sub(r"\\dots(?![a-z])", r"\\ldots", node.astext())
+        tex = re.sub(r"\{\\rm ([^{}]*)\}", r"{\\mathrm{\1}}", tex)
+        xml = tex2mathml(tex, as_block=display).replace("&ApplyFunction;", "&#x2061;")
+        formula = ElementTree.fromstring(xml)
     except MathError as error:
         logging.getLogger(__name__).warning("formula: %s", error, location=node)
         return ""
@@ -79,7 +92,42 @@ def visit_math_block(self: HTML5Translator, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+def formulas_between_dollars(_app: Sphinx, _what: str, _name: str, *rest: object) -> None:
+    """Docstrings may write a formula as ``$x$`` or ``$$x$$``, as the pages do."""
+    lines = rest[-1]
+    assert isinstance(lines, list)
+    text = "\n".join(lines)
+    text = re.sub(r"\$\$(.+?)\$\$", display_formula, text, flags=re.DOTALL)
+    text = re.sub(r"(?<!\\)\$([^$]+)\$", lambda found: f":math:`{' '.join(found[1].split())}`", text)
+    lines[:] = text.split("\n")
+
+
+def display_formula(found: re.Match[str]) -> str:
+    return f"\n\n.. math:: {' '.join(found[1].split())}\n\n"
+
+
+class PublicNames(SphinxDirective):
+    """The public names of one room, in the order in which ``sightline`` lists them."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        lines = ["````{eval-rst}"]
+        for name, home in sightline._HOME.items():
+            if home.split(".")[0] == self.arguments[0]:
+                lines += [f".. {autodoc_directive(getattr(sightline, name))}:: sightline.{name}", ""]
+        return self.parse_text_to_nodes(StringList([*lines, "````"], source=self.get_source_info()[0]))
+
+
+def autodoc_directive(value: object) -> str:
+    if inspect.isclass(value):
+        return "autoexception" if issubclass(value, BaseException) else "autoclass"
+    return "autofunction" if inspect.isfunction(value) else "autodata"
+
+
 def setup(app: Sphinx) -> None:
-    """Write formulas this way instead of with a script that the reader's browser would have to fetch."""
+    """Formulas without a script that a browser would have to fetch; the reference from the code."""
+    app.connect("autodoc-process-docstring", formulas_between_dollars)
+    app.add_directive("public-names", PublicNames)
     app.add_node(nodes.math, override=True, html=(visit_math, None))
     app.add_node(nodes.math_block, override=True, html=(visit_math_block, None))
