@@ -123,11 +123,8 @@ class TestThresholdSensitivity:
 
 
 class TestMoment:
-    @given(
-        z=st.lists(st.floats(-1, 1), min_size=1, max_size=8),
+    @given(z=st.lists(st.floats(-1, 1), min_size=1, max_size=8), order=st.integers(1, 30))
     @unhurried
-        order=st.integers(1, 30),
-    )
     def test_value_and_jacobian_agree_with_exact_fractions(self, z, order):
         moment = sl.Moment(order=order, members=range(len(z)), bound=1.0)
         exact = [Fraction(x) for x in z]
