@@ -1,0 +1,190 @@
+r"""The contract of every accountant: a budget and a number of releases in, the noise out.
+
+The paper's interface between privacy and geometry is one scalar, :math:`\kappa_L` (``eq:kappaL_sigma_def``):
+release :math:`\ell` of :math:`L` gets noise of variance :math:`\kappa_L \Delta_\ell^2`. An accountant is a
+rule for that scalar. It knows no records and no queries.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import ClassVar, assert_never, overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sightline.arrays import FloatArray, frozen_floats
+from sightline.errors import InvalidBudget, InvalidNoise, require
+from sightline.privacy.budget import Budget
+
+Counts = Sequence[int] | range | NDArray[np.integer] | FloatArray
+
+# Room for the roundings (2^-53 each) on the way from one release's kappa to a noise standard deviation.
+OUTWARD = 1 + 2**-50
+
+
+class NoiseLaw(Enum):
+    """The distribution of the noise that an accountant prescribes."""
+
+    GAUSSIAN = "gaussian"
+    LAPLACE = "laplace"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Validity:
+    """Whether the noise comes with a proof of the budget, and by which theorem or why not."""
+
+    ok: bool
+    note: str
+
+
+class Accountant(ABC):
+    r"""A rule that turns a budget and a number of releases into noise.
+
+    A member of the family is a frozen dataclass with a ``budget``. It gives three formulas; their inputs
+    arrive here, are checked here, and go to the formulas as exact whole counts and normalised shares.
+    """
+
+    budget: Budget
+    law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+
+    @overload
+    def kappa(self, releases: int) -> float: ...
+    @overload
+    def kappa(self, releases: Counts) -> FloatArray: ...
+
+    def kappa(self, releases: int | Counts) -> float | FloatArray:
+        r""":math:`\kappa_L`: one over the Fisher information that a release carries about its exact answer.
+
+        For a release of unit sensitivity when ``releases`` of them share the budget equally. Gaussian noise:
+        the variance per squared :math:`\ell_2` sensitivity,
+        :math:`\sigma_\ell^2 = \kappa_L \Delta_{2,\ell}^2`. Laplace noise:
+        :math:`b_\ell^2 = \kappa_L \Delta_{1,\ell}^2` (its variance is twice that). A count gives a number, an
+        array of counts an array.
+        """
+        counts = _whole_counts(releases)
+        kappa = _finite(self._kappa_of_counts(counts.ravel()).reshape(counts.shape))
+        return float(kappa) if kappa.ndim == 0 else kappa
+
+    def kappa_of_shares(self, shares: ArrayLike) -> FloatArray:
+        r"""One :math:`\kappa_\ell` per release when the releases share the budget unequally.
+
+        ``shares`` are positive and sum to 1; each is a share of what this accountant adds up over the
+        releases (see its class). Equal shares give ``kappa``.
+        """
+        return _finite(self._kappa_of_shares(_checked_shares(shares)))
+
+    @overload
+    def noise_stddev(self, releases: int, *, sensitivity: float) -> float: ...
+    @overload
+    def noise_stddev(
+        self, releases: int | Counts, *, sensitivity: float | Sequence[float] | FloatArray
+    ) -> float | FloatArray: ...
+
+    def noise_stddev(
+        self, releases: int | Counts, *, sensitivity: float | Sequence[float] | FloatArray
+    ) -> float | FloatArray:
+        r"""Standard deviation of a release's noise: :math:`\sqrt{\kappa_L}\,\Delta`, and
+        :math:`\sqrt{2\kappa_L}\,\Delta` for Laplace.
+
+        ``sensitivity`` is the release's :math:`\ell_2` sensitivity for Gaussian and its :math:`\ell_1`
+        sensitivity for Laplace noise; arrays of counts and of sensitivities broadcast.
+        """
+        delta = frozen_floats(sensitivity, name="sensitivity")
+        require(
+            bool(np.all(delta > 0)),
+            "sensitivity > 0",
+            got=float(delta.min()) if delta.size else "none",
+            fix="a release that no record can change needs no noise",
+        )
+        scale = np.sqrt(np.asarray(self.kappa(releases))) * delta
+        match self.law:
+            case NoiseLaw.GAUSSIAN:
+                stddev = scale
+            case NoiseLaw.LAPLACE:
+                stddev = math.sqrt(2) * scale
+            case _:
+                assert_never(self.law)
+        return float(stddev) if stddev.ndim == 0 else stddev
+
+    def epsilon(self, releases: int, *, noise_multiplier: float) -> float:
+        r"""Upper bound on the total :math:`\epsilon` at the budget's :math:`\delta` that noise already chosen
+        costs.
+
+        ``noise_multiplier`` is scale over sensitivity, the same for each of ``releases`` releases:
+        :math:`\sigma/\Delta_2` for Gaussian and :math:`b/\Delta_1` for Laplace noise. The budget's own
+        epsilon is not used.
+        """
+        counts = _whole_counts(releases)
+        require(counts.ndim == 0, "one number of releases", got=f"shape {counts.shape}")
+        return self._epsilon(int(counts), checked_multiplier(noise_multiplier))
+
+    def validity(self, releases: int | Counts) -> Validity:
+        """Whether ``kappa(releases)`` is proven to keep to the budget (for all counts, if several)."""
+        return self._validity(1 / float(_whole_counts(releases).min()))
+
+    def validity_of_shares(self, shares: ArrayLike) -> Validity:
+        """Whether ``kappa_of_shares(shares)`` is proven to keep to the budget."""
+        return self._validity(float(_checked_shares(shares).max()))
+
+    @abstractmethod
+    def _kappa_of_counts(self, counts: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _kappa_of_shares(self, shares: FloatArray) -> FloatArray: ...
+
+    @abstractmethod
+    def _epsilon(self, releases: int, noise_multiplier: float) -> float: ...
+
+    @abstractmethod
+    def _validity(self, largest_share: float) -> Validity: ...
+
+
+def checked_multiplier(noise_multiplier: float) -> float:
+    """``noise_multiplier`` as a finite number above zero."""
+    multiplier = frozen_floats(noise_multiplier, name="noise multiplier", ndim=0, error=InvalidNoise)
+    require(
+        bool(multiplier > 0),
+        "noise multiplier > 0",
+        got=float(multiplier),
+        fix="give the noise scale divided by the sensitivity",
+        error=InvalidNoise,
+    )
+    return float(multiplier)
+
+
+def _whole_counts(releases: int | Counts) -> FloatArray:
+    counts = frozen_floats(releases, name="releases")
+    require(counts.size > 0, "at least one number of releases", got=f"shape {counts.shape}")
+    bad = counts[(counts < 1) | (counts != np.floor(counts))]
+    require(bad.size == 0, "releases as whole numbers >= 1", got=float(bad[0]) if bad.size else None)
+    return counts
+
+
+def _checked_shares(shares: ArrayLike) -> FloatArray:
+    given = frozen_floats(shares, name="shares", ndim=1)
+    require(given.size > 0, "at least one share", got="none")
+    require(bool(np.all(given > 0)), "shares > 0", got=float(given.min()))
+    total = math.fsum(given)
+    require(
+        abs(total - 1) <= 1e-9,
+        "shares that sum to 1",
+        got=f"a sum of {total!r}",
+        fix="divide them by their sum",
+    )
+    return given / total
+
+
+def _finite(kappa: FloatArray) -> FloatArray:
+    require(
+        bool(np.all(np.isfinite(kappa))),
+        "a budget that buys finite noise",
+        got="a noise variance beyond the largest double",
+        fix="raise epsilon or publish fewer releases",
+        error=InvalidBudget,
+    )
+    return kappa

@@ -1,0 +1,101 @@
+r"""The exact trade between :math:`\epsilon` and :math:`\delta` of Gaussian noise, and its two inverses.
+
+Gaussian noise whose signal-to-noise ratio between neighbours is :math:`\mu` is :math:`(\epsilon, \delta)`-DP
+exactly when
+
+.. math:: \delta \ge \delta(\mu, \epsilon)
+          = \Phi(\mu/2 - \epsilon/\mu) - e^\epsilon\,\Phi(-\mu/2 - \epsilon/\mu)
+
+(Balle & Wang 2018, Theorem 8; Dong, Roth & Su 2022, Corollary 2.13). One release has
+:math:`\mu = \Delta_2/\sigma` (the *analytic Gaussian mechanism*), and several have
+:math:`\mu^2 = \sum_\ell \Delta_{2,\ell}^2/\sigma_\ell^2`, exactly: the transcript is one Gaussian vector.
+
+Both inverses are Newton's method from the zCDP answer, which is on the private side. :math:`\ln\delta` is
+concave in :math:`\ln\mu` (its slope there is one over the mean of the convex, decreasing :math:`-R'` over a
+window that widens and moves left as :math:`\mu` grows, with :math:`R` the Mills ratio) and concave in
+:math:`\epsilon` (a convolution of log-concave functions). From the private side Newton's method on a concave
+function never leaves it, so both searches climb to the root without a bracket. The double they end on is then
+certified in ball arithmetic.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from flint import arb
+
+from sightline.privacy.certified import ball, evaluate
+from sightline.privacy.zero_concentrated import epsilon_of_rho, rho_of_budget
+
+_STEPS = 500  # the slowest known search (delta = 1 - 1e-16) takes about 40
+
+
+def gaussian_delta(mu_squared: Fraction | float, epsilon: Fraction | float) -> arb:
+    r""":math:`\delta(\mu, \epsilon)` as a ball, from :math:`\mu^2`, which is rational where :math:`\mu` is
+    not."""
+
+    def curve() -> arb:
+        mu, eps = ball(mu_squared).sqrt(), ball(epsilon)
+        return _normal_cdf(mu / 2 - eps / mu) - eps.exp() * _normal_cdf(-mu / 2 - eps / mu)
+
+    return evaluate(curve)
+
+
+def largest_mu_squared(epsilon: Fraction | float, delta: Fraction | float) -> float:
+    r"""The largest :math:`\mu^2` that is :math:`(\epsilon, \delta)`-DP, as a double that certainly is.
+
+    One over it is the exact :math:`\kappa` of a single Gaussian release.
+
+    >>> round(1 / largest_mu_squared(1.0, 1e-5), 6)
+    13.917612
+    """
+    target = ball(delta)
+    mu_squared = 2 * rho_of_budget(epsilon, delta)
+    for _ in range(_STEPS):
+        value = gaussian_delta(mu_squared, epsilon)
+        mu, eps = ball(mu_squared).sqrt(), ball(epsilon)
+        slope = mu * _normal_density(mu / 2 - eps / mu) / (2 * value)  # d ln(delta) / d ln(mu^2)
+        step = float((target / value).log() / slope)
+        mu_squared *= math.exp(step)
+        if step <= 2**-52:
+            break
+    nudge = 2**-53
+    while not gaussian_delta(mu_squared, epsilon) <= target:
+        mu_squared *= 1 - nudge
+        nudge *= 2
+    return mu_squared
+
+
+def smallest_epsilon(mu_squared: Fraction | float, delta: Fraction | float) -> float:
+    r"""The smallest :math:`\epsilon` at which :math:`\mu^2` is :math:`(\epsilon, \delta)`-DP, as a double
+    that certainly is.
+
+    >>> round(smallest_epsilon(20 / 10**2, 1e-6), 10)
+    1.9945269007
+    """
+    target = ball(delta)
+    if gaussian_delta(mu_squared, 0) <= target:
+        return 0.0  # the two neighbours' transcripts differ by less than delta in total variation
+    epsilon = epsilon_of_rho(Fraction(mu_squared) / 2, delta)
+    for _ in range(_STEPS):
+        value = gaussian_delta(mu_squared, epsilon)
+        mu, eps = ball(mu_squared).sqrt(), ball(epsilon)
+        slope = eps.exp() * _normal_cdf(-mu / 2 - eps / mu) / value  # -d ln(delta) / d epsilon
+        step = float((target / value).log() / slope)
+        epsilon = max(epsilon - step, 0.0)
+        if step <= 2**-52 * epsilon:
+            break
+    nudge = 2**-53
+    while not gaussian_delta(mu_squared, epsilon) <= target:
+        epsilon += max(epsilon, math.ulp(0.0)) * nudge
+        nudge *= 2
+    return epsilon
+
+
+def _normal_cdf(x: arb) -> arb:
+    return (-x / arb(2).sqrt()).erfc() / 2
+
+
+def _normal_density(x: arb) -> arb:
+    return (-x * x / 2).exp() / (2 * arb.pi()).sqrt()

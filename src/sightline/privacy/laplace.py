@@ -1,0 +1,43 @@
+"""Laplace releases under pure basic composition (``app:laplace_noise``)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from sightline.arrays import FloatArray
+from sightline.privacy.accountant import Accountant, NoiseLaw, Validity
+from sightline.privacy.budget import Budget
+from sightline.privacy.certified import ball, evaluate, rounded_up
+
+
+@dataclass(frozen=True)
+class LaplaceComposition(Accountant):
+    r"""Laplace releases whose pure epsilons add up; the budget's :math:`\delta` is not used.
+
+    :math:`b_\ell = \Delta_{1,\ell}/\epsilon_\ell` with :math:`\epsilon_\ell = \epsilon_{\rm tot}/L`. The
+    Fisher information of Laplace noise is :math:`b^{-2}`, so :math:`\kappa_L = (L/\epsilon_{\rm tot})^2`
+    while the variance is :math:`2\kappa_L\Delta_1^2`. A share is a share of :math:`\epsilon_{\rm tot}`.
+
+    >>> laplace = LaplaceComposition(Budget(epsilon=0.5, delta=1e-5))
+    >>> laplace.kappa(2), laplace.epsilon(2, noise_multiplier=4.0)
+    (16.0, 0.5)
+    >>> round(laplace.noise_stddev(2, sensitivity=1.0) ** 2, 12)
+    32.0
+    """
+
+    budget: Budget
+    law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
+
+    def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
+        return (counts / self.budget.epsilon) ** 2
+
+    def _kappa_of_shares(self, shares: FloatArray) -> FloatArray:
+        return (1 / (self.budget.epsilon * shares)) ** 2
+
+    def _epsilon(self, releases: int, noise_multiplier: float) -> float:
+        return rounded_up(evaluate(lambda: ball(releases / Fraction(noise_multiplier))))
+
+    def _validity(self, largest_share: float) -> Validity:
+        return Validity(ok=True, note="pure epsilon-DP by basic composition; delta is not used")

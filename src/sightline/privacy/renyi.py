@@ -1,0 +1,96 @@
+r"""Rényi differential privacy (RDP) of Gaussian releases (``app:zcdp_rdp_calibration``)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+from sightline.arrays import FloatArray
+from sightline.errors import InvalidBudget, require
+from sightline.privacy.accountant import OUTWARD, Accountant, Validity
+from sightline.privacy.budget import Budget
+from sightline.privacy.certified import ball, evaluate, rounded_up
+
+
+def best_order(rho: float, delta: float) -> float:
+    r"""The order :math:`\alpha` at which :math:`\rho\alpha + \ln(1/\delta)/(\alpha - 1)` is least:
+    :math:`1 + \sqrt{\ln(1/\delta)/\rho}`.
+
+    Never below the next double after 1, so that it is always an order.
+    """
+    return max(1 + math.sqrt(-math.log(delta) / rho), math.nextafter(1.0, 2.0))
+
+
+def epsilon_at_order(order: float, rho: Fraction | float, delta: float) -> float:
+    r""":math:`\epsilon = \alpha\rho + \ln(1/\delta)/(\alpha - 1)` for :math:`(\alpha, \alpha\rho)`-RDP
+    (Mironov 2017, Proposition 3), rounded up."""
+    return rounded_up(evaluate(lambda: ball(order) * ball(rho) - ball(delta).log() / (ball(order) - 1)))
+
+
+@dataclass(frozen=True)
+class Renyi(Accountant):
+    r"""Gaussian releases under RDP at one order :math:`\alpha > 1`, or at the best order if none is given.
+
+    A Gaussian release is :math:`(\alpha, \alpha\Delta_2^2/(2\sigma^2))`-RDP, the releases add up at each
+    order, and the total is converted by :math:`\epsilon = \epsilon_\alpha + \ln(1/\delta)/(\alpha - 1)`. What
+    the conversion leaves, :math:`\epsilon_\alpha`, buys :math:`\kappa_L = \alpha L/(2\epsilon_\alpha)`. A
+    share is a share of :math:`\epsilon_\alpha`.
+
+    For Gaussian noise the best order is
+    :math:`\alpha^* = 1 + (\ln(1/\delta) + \sqrt{\ln^2(1/\delta) + \epsilon\ln(1/\delta)})/\epsilon`, and
+    there RDP *is* zCDP: minimising :math:`\alpha\rho + \ln(1/\delta)/(\alpha - 1)` over :math:`\alpha` gives
+    :math:`\rho + 2\sqrt{\rho\ln(1/\delta)}`.
+
+    >>> budget = Budget(epsilon=1.0, delta=1e-5)
+    >>> round(Renyi(budget, order=64).kappa(20), 9)
+    783.109166021
+    >>> round(Renyi(budget).kappa(20), 9), round(Renyi(budget).order_used, 3)
+    (480.308819215, 24.515)
+    """
+
+    budget: Budget
+    order: float | None = field(default=None, kw_only=True)
+    order_used: float = field(init=False, repr=False)
+    _kappa_of_one: float = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        epsilon, delta = self.budget.epsilon, self.budget.delta
+        log_inverse_delta = -math.log(delta)
+        if self.order is None:
+            root = math.hypot(log_inverse_delta, math.sqrt(epsilon) * math.sqrt(log_inverse_delta))
+            order = max(1 + (log_inverse_delta + root) / epsilon, math.nextafter(1.0, 2.0))
+        else:
+            order = float(self.order)
+            require(
+                math.isfinite(order) and order > 1, "a finite order > 1", got=self.order, error=InvalidBudget
+            )
+        conversion = log_inverse_delta / (order - 1)
+        left = evaluate(lambda: ball(epsilon) + ball(delta).log() / (ball(order) - 1))
+        require(
+            bool(left > 0),
+            f"an order whose conversion ln(1/delta)/(order - 1) leaves some of epsilon = {epsilon!r}",
+            got=f"order {order!r}, whose conversion takes {conversion:.4g}",
+            fix=f"the smallest whole order that works is {math.floor(1 + log_inverse_delta / epsilon) + 1}",
+            error=InvalidBudget,
+        )
+        object.__setattr__(self, "order_used", order)
+        object.__setattr__(self, "_kappa_of_one", rounded_up(ball(order) / (2 * left)))
+
+    def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
+        return counts * self._kappa_of_one * OUTWARD
+
+    def _kappa_of_shares(self, shares: FloatArray) -> FloatArray:
+        return self._kappa_of_one / shares * OUTWARD
+
+    def _epsilon(self, releases: int, noise_multiplier: float) -> float:
+        rho = releases / (2 * Fraction(noise_multiplier) ** 2)
+        order = self.order_used if self.order is not None else best_order(float(rho), self.budget.delta)
+        return epsilon_at_order(order, rho, self.budget.delta)
+
+    def _validity(self, largest_share: float) -> Validity:
+        return Validity(
+            ok=True,
+            note=f"RDP adds up exactly at order {self.order_used:.6g}; its conversion to "
+            "(epsilon, delta) is an upper bound",
+        )
