@@ -39,6 +39,7 @@ autodoc_typehints = "signature"
 autodoc_type_aliases = {name: name for name in ("ArrayLike", "FloatArray", "IndexArray")}
 autodoc_class_signature = "mixed"
 
+html_math_renderer = "mathml"
 html_theme = "furo"
 html_title = f"Sightline {release}"
 html_static_path = ["_static"]
@@ -129,5 +130,4 @@ def setup(app: Sphinx) -> None:
     """Formulas without a script that a browser would have to fetch; the reference from the code."""
     app.connect("autodoc-process-docstring", formulas_between_dollars)
     app.add_directive("public-names", PublicNames)
-    app.add_node(nodes.math, override=True, html=(visit_math, None))
-    app.add_node(nodes.math_block, override=True, html=(visit_math_block, None))
+    app.add_html_math_renderer("mathml", (visit_math, None), (visit_math_block, None))

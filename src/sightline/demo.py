@@ -1,0 +1,84 @@
+r"""A short tour: one record, a mean with it and a mean without it, and three accountants.
+
+The paper's fixed-background IN/OUT family (``subsec:lever1_inout``). All copies of the two means measure one
+contrast, and the best unbiased estimate of the target has mean squared error :math:`4 \Delta^2 \kappa_L / L`
+(``eq:one_contrast_kappa_over_L``). Nothing here knows that formula: the numbers come from the general engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.geometry.exposure import Exposure
+from sightline.geometry.transcript import Transcript
+from sightline.privacy.accountant import Accountant
+from sightline.privacy.basic import BasicComposition
+from sightline.privacy.budget import Budget
+from sightline.privacy.gaussian_dp import GaussianDP
+from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.releases.subset_mean import SubsetMean
+
+_BACKGROUND = 50
+_RELEASES = (2, 4, 8, 16, 32)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Tour:
+    """What the tour found: what is exposed and by which recipe, and how sharply under each accountant."""
+
+    background: int
+    epsilon: float
+    delta: float
+    identifiable_from_in: str
+    identifiable_from_in_and_out: str
+    recipe: tuple[float, float]  # weights on one IN and one OUT answer
+    rmse: dict[
+        str, dict[int, float]
+    ]  # accountant -> number of releases -> error, in units of the value's range
+
+
+def tour() -> Tour:
+    """Look at record 0 of 51 through noisy means with it (IN) and without it (OUT), as many of each.
+
+    Values have range 1, and each transcript has the whole budget. Copies blur the picture under basic
+    composition and leave it as it is under the exact accountant:
+
+    >>> found = tour()
+    >>> found.identifiable_from_in, found.identifiable_from_in_and_out, found.recipe
+    ('no', 'yes', (51.0, -50.0))
+    >>> {releases: round(rmse, 2) for releases, rmse in found.rmse["basic composition"].items()}
+    {2: 14.1, 4: 20.49, 8: 29.74, 16: 43.09, 32: 62.38}
+    >>> {releases: round(rmse, 2) for releases, rmse in found.rmse["exact Gaussian"].items()}
+    {2: 7.46, 4: 7.46, 8: 7.46, 16: 7.46, 32: 7.46}
+    """
+    budget = Budget(epsilon=1.0, delta=1e-5)
+    accountants: dict[str, Accountant] = {
+        "basic composition": BasicComposition(budget),
+        "zero-concentrated": ZeroConcentrated(budget),
+        "exact Gaussian": GaussianDP(budget),
+    }
+    exact = accountants["exact Gaussian"]
+    pair = _exposure(1, 1, exact)
+    assert pair.recipe is not None  # the rows of one IN and one OUT mean are independent
+    weight_in, weight_out = pair.recipe[0].round(9).tolist()
+    return Tour(
+        background=_BACKGROUND,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        identifiable_from_in=_exposure(1, 0, exact).identifiable.value,
+        identifiable_from_in_and_out=pair.identifiable.value,
+        recipe=(weight_in, weight_out),
+        rmse={
+            name: {releases: _exposure(releases // 2, releases // 2, rule).rmse for releases in _RELEASES}
+            for name, rule in accountants.items()
+        },
+    )
+
+
+def _exposure(copies_in: int, copies_out: int, accountant: Accountant) -> Exposure:
+    mean_in = SubsetMean(members=np.arange(_BACKGROUND + 1), radius=1.0)
+    mean_out = SubsetMean(members=np.arange(1, _BACKGROUND + 1), radius=1.0)
+    transcript = Transcript((mean_in,) * copies_in + (mean_out,) * copies_out, noise=accountant)
+    return transcript.geometry().profile(target=0)

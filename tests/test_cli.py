@@ -1,0 +1,165 @@
+"""The command line as its user meets it: help, numbers, JSON, one-line errors, a quick start."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from importlib.metadata import version
+
+import mpmath
+import pytest
+
+from sightline.cli import main
+from sightline.demo import tour
+from sightline.errors import InvalidBudget
+
+EPSILON, DELTA = 1.0, 1e-5
+
+
+def kappa_basic(releases: int) -> float:
+    """eq. kappaL_sigma_def."""
+    return 2 * releases**2 * math.log(1.25 * releases / DELTA) / EPSILON**2
+
+
+def kappa_zero_concentrated(releases: int) -> float:
+    """L / (2 rho), where rho + 2 sqrt(rho ln(1/delta)) = epsilon."""
+    rho = mpmath.findroot(lambda r: r + 2 * mpmath.sqrt(r * mpmath.log(1 / DELTA)) - EPSILON, 0.02)
+    return float(releases / (2 * rho))
+
+
+def kappa_gaussian(releases: int) -> float:
+    """L / mu^2, where the trade-off curve of N(mu, 1) against N(0, 1) passes through (epsilon, delta)."""
+
+    def excess(mu: mpmath.mpf) -> mpmath.mpf:
+        return (
+            mpmath.ncdf(mu / 2 - EPSILON / mu)
+            - mpmath.exp(EPSILON) * mpmath.ncdf(-mu / 2 - EPSILON / mu)
+            - DELTA
+        )
+
+    with mpmath.workdps(30):
+        return float(releases / mpmath.findroot(excess, (0.2, 0.4), solver="anderson") ** 2)
+
+
+KAPPA = {
+    "basic composition": kappa_basic,
+    "zero-concentrated": kappa_zero_concentrated,
+    "exact Gaussian": kappa_gaussian,
+}
+
+
+@pytest.mark.parametrize("accountant", KAPPA)
+def test_the_tour_agrees_with_the_closed_form(accountant: str) -> None:
+    # eq. one_contrast_kappa_over_L with Delta = 1; the tour itself takes the general road.
+    for releases, rmse in tour().rmse[accountant].items():
+        assert rmse == pytest.approx(math.sqrt(4 * KAPPA[accountant](releases) / releases), rel=1e-9)
+
+
+def test_the_recipe_recovers_the_record_exactly_without_noise() -> None:
+    records = [0.75] + [k / 7 for k in range(50)]
+    weight_in, weight_out = tour().recipe
+    assert weight_in * sum(records) / 51 + weight_out * sum(records[1:]) / 50 == pytest.approx(0.75, abs=1e-9)
+
+
+def test_the_demo_prints_the_tour(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo"]) == 0
+    printed = capsys.readouterr().out
+    assert "from IN alone     no\n" in printed
+    assert "from IN and OUT   yes: record 0 = 51 x IN - 50 x OUT\n" in printed
+    rows = [line.split() for line in printed.splitlines() if re.match(r"\s*\d+(\s+[\d.]+){3}$", line)]
+    columns = tour().rmse.values()
+    assert rows == [[str(L), *(f"{errors[L]:.2f}" for errors in columns)] for L in (2, 4, 8, 16, 32)]
+    assert "\x1b" not in printed, "no colours in a pipe"
+
+
+def test_the_demo_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["demo", "--json"]) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert printed["identifiable_from_in_and_out"] == "yes"
+    assert printed["rmse"]["exact Gaussian"]["32"] == tour().rmse["exact Gaussian"][32]
+
+
+def test_the_same_command_prints_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
+    main(["demo", "--json"])
+    first = capsys.readouterr().out
+    main(["demo", "--json"])
+    assert capsys.readouterr().out == first
+
+
+@pytest.mark.parametrize("arguments", [[], ["--help"], ["-h"]], ids=str)
+def test_help_is_where_one_looks_for_it(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(arguments) == 0
+    printed = capsys.readouterr().out
+    assert "Usage: sightline" in printed
+    assert "Example:" in printed
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"sightline {version('sightline')}\n"
+
+
+def test_a_mistake_in_the_arguments_exits_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    # Not click's 2, which means "exposure above the limit" here.
+    assert main(["dmeo"]) == 1
+    assert "Did you mean 'demo'?" in capsys.readouterr().err
+
+
+def test_our_own_error_is_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def refuse() -> None:
+        raise InvalidBudget("expected epsilon > 0, got -1")
+
+    monkeypatch.setattr("sightline.demo.tour", refuse)
+    assert main(["demo"]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err == "InvalidBudget: expected epsilon > 0, got -1\n"
+
+
+def test_what_is_not_a_mistake_of_the_user_keeps_its_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail() -> None:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr("sightline.demo.tour", fail)
+    with pytest.raises(ZeroDivisionError):
+        main(["demo"])
+
+
+def test_an_interrupt_ends_quietly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def interrupt() -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("sightline.demo.tour", interrupt)
+    assert main(["demo"]) == 130
+    assert "Interrupted." in capsys.readouterr().err
+
+
+def modules_after(code: str) -> set[str]:
+    """The modules that a fresh interpreter has loaded after running this."""
+    code += "\nimport sys; print(*sorted(sys.modules), file=sys.stderr)"
+    run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(run.stderr.split())
+
+
+def test_importing_sightline_loads_nothing_else() -> None:
+    added = modules_after("import sightline") - modules_after("import __future__, importlib")
+    assert {name for name in added if not name.startswith("sightline")} == set()
+
+
+def test_help_loads_no_numerics() -> None:
+    loaded = modules_after("from sightline.cli import main; main(['demo', '--help'])")
+    heavy = {"numpy", "scipy", "jax", "flint", "duckdb", "sqlglot", "rich"}
+    assert loaded & heavy == set()
+
+
+def test_the_demo_loads_no_slow_module() -> None:
+    loaded = modules_after("from sightline.cli import main; main(['demo'])")
+    assert loaded & {"scipy.stats", "jax", "duckdb", "sqlglot"} == set()
+    assert "numpy" in loaded  # the list above is read from the right place
