@@ -33,6 +33,20 @@ _HOME = {
     "WeightedSum": "releases.weighted_sum",
     "Cells": "releases.cells",
     "DeepSet": "releases.deepset",
+    "GaussianNoise": "geometry.noise",
+    "LaplaceNoise": "geometry.noise",
+    "CorrelatedNoise": "geometry.noise",
+    "Transcript": "geometry.transcript",
+    "noise_multipliers": "geometry.transcript",
+    "Geometry": "geometry.fisher",
+    "Decision": "geometry.decision",
+    "Evidence": "geometry.decision",
+    "Exposure": "geometry.exposure",
+    "Direction": "geometry.exposure",
+    "Increment": "geometry.increment",
+    "Form": "geometry.forms",
+    "profiled_information": "geometry.forms",
+    "lift": "geometry.lift",
 }
 
 __all__ = sorted(_HOME)

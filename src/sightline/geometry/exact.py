@@ -21,8 +21,9 @@ from fractions import Fraction
 import flint
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
 
 IntegerRows = NDArray[np.int64]
@@ -44,13 +45,17 @@ class Blind:
     direction: tuple[Fraction, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Echelon:
-    """Reduced row echelon form modulo a prime: pivot columns, and the rows as integers below the prime."""
+    """Reduced row echelon form modulo a prime, and the columns that hold its pivots."""
 
     prime: int
     pivots: tuple[int, ...]
-    rows: tuple[tuple[int, ...], ...]
+    _reduced: flint.nmod_mat
+
+    def entries(self, line: int, columns: Sequence[int]) -> list[int]:
+        """Residues of one reduced row at some columns."""
+        return [int(self._reduced[line, column]) for column in columns]
 
 
 def prime_of(rows: IntegerRows, *, draw: int = 0) -> int:
@@ -74,16 +79,29 @@ def failure_probability(rows: IntegerRows) -> float:
     return primes_dividing / primes_available
 
 
-def distinct_columns(rows: IntegerRows) -> NDArray[np.intp]:
+def distinct_columns(rows: IntegerRows) -> IndexArray:
     """Positions of one column of each kind, zero columns left out: they span all that the columns do."""
+    kept, _ = column_kinds(rows)
+    return kept
+
+
+def column_kinds(rows: IntegerRows) -> tuple[IndexArray, IndexArray]:
+    """Positions of one column of each non-zero kind, and for every column the place of its kind there.
+
+    The place of a zero column is -1.
+
+    >>> [found.tolist() for found in column_kinds(np.array([[1, 0, 1, 0], [1, 0, 1, 1]]))]
+    [[0, 3], [0, -1, 0, 1]]
+    """
     columns = np.ascontiguousarray(rows.T)
     if columns.size == 0:
-        return np.zeros(0, dtype=np.intp)
+        return np.zeros(0, dtype=np.intp), np.full(len(columns), -1, dtype=np.intp)
     keys = columns.view(np.dtype((np.void, columns.dtype.itemsize * columns.shape[1]))).ravel()
-    _, first = np.unique(keys, return_index=True)
-    first.sort()
-    kept: NDArray[np.intp] = first[np.any(columns[first] != 0, axis=1)]
-    return kept
+    _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
+    nonzero = np.any(columns[first] != 0, axis=1)
+    kept = np.sort(first[nonzero])
+    place = np.where(nonzero, np.searchsorted(kept, first), -1)
+    return kept, place[kind]
 
 
 def rank(rows: IntegerRows) -> int:
@@ -107,11 +125,43 @@ def echelon(rows: IntegerRows, *, draw: int = 0) -> Echelon:
     """
     prime = prime_of(rows, draw=draw)
     if rows.size == 0:
-        return Echelon(prime=prime, pivots=(), rows=())
+        return Echelon(prime=prime, pivots=(), _reduced=flint.nmod_mat(0, 0, prime))
     reduced, found = _modular(rows, prime).rref()
-    table = [[int(entry) for entry in reduced_row] for reduced_row in reduced.tolist()[: int(found)]]
-    pivots = tuple(next(k for k, entry in enumerate(line) if entry) for line in table)
-    return Echelon(prime=prime, pivots=pivots, rows=tuple(map(tuple, table)))
+    pivots: list[int] = []
+    column = -1
+    for line in range(int(found)):  # pivots move right, so one sweep over the columns finds them all
+        column += 1
+        while int(reduced[line, column]) == 0:
+            column += 1
+        pivots.append(column)
+    return Echelon(prime=prime, pivots=tuple(pivots), _reduced=reduced)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NullSpace:
+    """All changes of the records that some integer rows do not see, modulo a prime."""
+
+    prime: int
+    _basis: flint.nmod_mat
+
+    def seen_by(self, rows: IntegerRows, *, alongside: IntegerRows) -> int:
+        """How many of those changes, and of the columns ``alongside``, further rows tell apart: a rank."""
+        seen = _modular(rows, self.prime) * self._basis
+        others = alongside[:, distinct_columns(alongside)] % self.prime
+        lines = [
+            [int(seen[line, column]) for column in range(seen.ncols())] + others[line].tolist()
+            for line in range(len(rows))
+        ]
+        width = len(lines[0])
+        entries = [entry for line in lines for entry in line]
+        return int(flint.nmod_mat(len(lines), width, entries, self.prime).rank())
+
+
+def null_space(rows: IntegerRows) -> NullSpace:
+    """The null space of integer rows modulo their prime."""
+    prime = prime_of(rows)
+    basis, _ = _modular(rows, prime).nullspace()
+    return NullSpace(prime=prime, _basis=basis)
 
 
 def rational(residue: int, prime: int) -> Fraction | None:
@@ -175,32 +225,24 @@ def _attempt(rows: IntegerRows, wanted: list[int], draw: int) -> Recipe | Blind 
     return None if any(_dot(direction, row) for row in rows) else Blind(direction=direction)
 
 
-def proves_full_column_rank(matrix: FloatArray) -> bool:
-    r"""Whether a QR factorisation proves that the columns are independent.
+def proves_independent(triangle: FloatArray, *, lines: int) -> bool:
+    r"""Whether a QR factorisation with this square R proves that the factored columns are independent.
 
-    Householder QR factorises some :math:`A + E` exactly with :math:`\|E\|_F \le c\,L n^{3/2} u\|A\|_F`
-    (Higham, *Accuracy and Stability*, Theorem 19.4). If :math:`\sigma_{\min}(R)` exceeds that, no such
-    :math:`E` makes :math:`A` singular. ``False`` means not proved, never singular.
+    Householder QR of ``lines`` rows factorises some :math:`A + E` exactly, with
+    :math:`\|E\|_F \le c\,L n^{3/2} u\|A\|_F` (Higham, *Accuracy and Stability*, Theorem 19.4). If
+    :math:`\sigma_{\min}(R)` exceeds that, no such :math:`E` makes :math:`A` singular. Columns are brought to
+    unit length first. ``False`` means not proved, never singular.
     """
-    from scipy.linalg import get_lapack_funcs, qr
-
-    lines, columns = matrix.shape
-    if columns > lines:
-        return False
+    columns = triangle.shape[0]
     if columns == 0:
         return True
-    (R,) = qr(matrix, mode="r", check_finite=False)
-    R = R[:columns]
-    if np.any(np.diagonal(R) == 0):
+    lengths = np.linalg.norm(triangle, axis=0)
+    if np.any(np.diagonal(triangle) == 0):
         return False
-    trtri = get_lapack_funcs("trtri", (R,))
-    inverse, info = trtri(R)
-    if info != 0:
-        return False
-    inverse_norm = float(np.linalg.norm(np.triu(inverse)))
-    unit = float(np.finfo(float).eps)
-    norm = float(np.linalg.norm(R))
-    rounding = 10 * lines * columns**1.5 * unit * norm
+    scaled = triangle / lengths
+    inverse, _ = get_lapack_funcs("trtri", (scaled,))(scaled)
+    inverse_norm = float(np.linalg.norm(inverse))
+    rounding = 10 * lines * columns**1.5 * float(np.finfo(float).eps) * math.sqrt(columns)
     return math.isfinite(inverse_norm) and rounding * inverse_norm < 0.5
 
 

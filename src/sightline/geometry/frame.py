@@ -1,0 +1,125 @@
+r"""Coordinates for a question: what is the target, what is nuisance, what does the attacker know.
+
+Records that enter every row alike are one nuisance column (the paper's reduction to
+:math:`(x_j, \sum_{k \in B} x_k)`, generalised), and a linear functional is a target after a change of
+coordinates :math:`x = C^+\theta + Z\eta`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.geometry import exact
+
+IntegerRows = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Frame:
+    """A split of the columns of any rows over the same records."""
+
+    support: IndexArray  # columns that the target is made of
+    others: IndexArray  # all other columns that the attacker does not know
+    kept: IndexArray  # one column of each kind among ``others``
+    place: IndexArray  # for each of ``others``, where its kind stands in ``kept``; -1 for a zero column
+    coefficients: FloatArray | None = None  # C over ``support``, for a functional
+
+    def target(self, rows: Any) -> FloatArray:
+        """The target columns of rows."""
+        inside: FloatArray = dense(rows[:, self.support])
+        if self.coefficients is None:
+            return inside
+        along, _ = self._change()
+        moved: FloatArray = inside @ along
+        return moved
+
+    def nuisance(self, rows: Any) -> FloatArray:
+        """The nuisance columns of rows, one of each kind."""
+        outside: FloatArray = dense(rows[:, self.kept])
+        if self.coefficients is None:
+            return outside
+        _, across = self._change()
+        return np.hstack([outside, dense(rows[:, self.support]) @ across])
+
+    def disagreement(self, rows: Any) -> Any:
+        """What rows see of nuisance columns beyond their kind: zero if records of a kind stay alike."""
+        outside = dense(rows[:, self.others])
+        alike = (
+            np.where(self.place >= 0, dense(rows[:, self.kept])[:, self.place], 0) if self.kept.size else 0
+        )
+        return outside - alike
+
+    def integer_columns(self, rows: Any) -> tuple[IntegerRows, int] | None:
+        """Whole-number rows as ``[nuisance | target]``, and how many columns are nuisance.
+
+        A functional enters as ``[[A, 0], [C, I]]``: the combinations of its rows in which no record is left
+        show what of C the rows of A reveal. ``None`` if C has fractions.
+        """
+        columns = np.hstack([dense(rows[:, self.kept]), dense(rows[:, self.support])])
+        if self.coefficients is None:
+            return columns, self.kept.size
+        whole = whole_numbers(self.coefficients)
+        if whole is None:
+            return None
+        lines, width = columns.shape
+        count = len(whole)
+        below = np.hstack([np.zeros((count, self.kept.size), np.int64), whole, np.eye(count, dtype=np.int64)])
+        above = np.hstack([columns, np.zeros((lines, count), dtype=np.int64)])
+        return np.vstack([above, below]), width
+
+    def _change(self) -> tuple[FloatArray, FloatArray]:
+        assert self.coefficients is not None
+        width = len(self.coefficients)
+        Q, R = np.linalg.qr(self.coefficients.T, mode="complete")
+        return Q[:, :width] @ np.linalg.inv(R[:width]).T, Q[:, width:]
+
+
+def kinds(rows: Any, columns: IndexArray) -> tuple[IndexArray, IndexArray]:
+    """Representatives of the columns that rows tell apart, and each column's place among them."""
+    if isinstance(rows, np.ndarray) and rows.dtype == np.int64:
+        first, place = exact.column_kinds(rows[:, columns])
+    elif isinstance(rows, np.ndarray):
+        # Equal real-valued columns are left to the factorisation; only empty ones go.
+        nonzero = np.any(rows[:, columns] != 0, axis=0)
+        first = np.flatnonzero(nonzero)
+        place = np.where(nonzero, np.cumsum(nonzero) - 1, -1)
+    else:
+        first, place = _sparse_kinds(rows[:, columns])
+    return columns[first], place
+
+
+def _sparse_kinds(rows: sparse.csr_array) -> tuple[IndexArray, IndexArray]:
+    columns = sparse.csc_array(rows)
+    columns.eliminate_zeros()
+    columns.sort_indices()
+    seen: dict[bytes, int] = {}
+    first: list[int] = []
+    place = np.full(columns.shape[1], -1, dtype=np.intp)
+    for column in range(columns.shape[1]):
+        start, stop = columns.indptr[column], columns.indptr[column + 1]
+        if start == stop:
+            continue
+        key = columns.indices[start:stop].tobytes() + columns.data[start:stop].tobytes()
+        if key not in seen:
+            seen[key] = len(first)
+            first.append(column)
+        place[column] = seen[key]
+    return np.array(first, dtype=np.intp), place
+
+
+def dense(rows: Any) -> Any:
+    """Rows as a plain array of their own kind of number."""
+    return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
+
+
+def whole_numbers(rows: FloatArray) -> IntegerRows | None:
+    """Rows as integers, if that is what they hold."""
+    if np.any(np.abs(rows) > 2**31) or np.any(rows != np.rint(rows)):
+        return None
+    return rows.astype(np.int64)

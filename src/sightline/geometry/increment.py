@@ -1,0 +1,175 @@
+r"""What one more release adds (``thm:spine``), without profiling again.
+
+A new release appends whitened rows :math:`[a^\top\ b^\top]` over target and nuisance. If the nuisance
+block is invertible, the profiled information grows by
+
+.. math:: \frac{d\,d^\top}{1 + b^\top I_{\eta\eta}^{-1} b}, \qquad d = a - I_{\theta\eta} I_{\eta\eta}^{-1} b,
+
+and several rows :math:`[A\ B]` add :math:`D^\top (I + B I_{\eta\eta}^{-1} B^\top)^{-1} D`.
+
+Beyond the paper: a singular nuisance block. Its columns depend on a few independent ones,
+:math:`\tilde J_\eta = \tilde J_P T`. A new row that keeps the dependence, :math:`b = T^\top b_P`, obeys the
+formula with the independent columns alone. A row that breaks it opens a nuisance direction, which absorbs the
+row whole: it adds nothing. Of a block of rows, the combinations that keep the dependence count.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cho_factor, cho_solve, lstsq, solve_triangular
+
+from sightline.arrays import FloatArray
+from sightline.geometry import exact
+from sightline.geometry.decision import Decision
+from sightline.geometry.frame import Frame, IntegerRows, dense
+from sightline.geometry.noise import GaussianNoise
+from sightline.geometry.profile import Profile
+from sightline.geometry.projection import Projection
+from sightline.geometry.rank import equilibrate, missing, numerical_rank
+
+_UNIT = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Increment:
+    """The gain of appending a release to a transcript whose other noise stays as it is."""
+
+    contrast: (
+        FloatArray  # D: a row d for each new answer, or combination of them, that the nuisance lets through
+    )
+    gain: FloatArray  # what the profiled information grows by
+    information: FloatArray  # the profiled information afterwards
+    opens: int  # how many hidden directions of the target it reveals
+
+    @property
+    def helps(self) -> bool:
+        """Whether the profiled information grows at all: the contrast is not zero."""
+        return bool(np.any(self.contrast))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Extension:
+    """A profiled transcript, ready to be asked what further rows would add."""
+
+    frame: Frame
+    profile: Profile
+    jacobian: Any
+    integer_rows: Any
+
+    def increment(self, rows: FloatArray, integers: IntegerRows | None, *, noise: GaussianNoise) -> Increment:
+        """What rows (over all records) with this noise on them add."""
+        projection = self.profile.projection
+        nuisance = self.frame.nuisance(rows)
+        broken = self._broken_exactly(integers)
+        breaking, broken = self._breaking(rows, nuisance, broken)
+        kept = _surviving(_whiten(breaking, noise), broken=broken)
+        contrast, gain = _contrast_and_gain(
+            projection,
+            kept.T @ _whiten(self.frame.target(rows), noise),
+            kept.T @ _whiten(nuisance[:, self.profile.basis], noise)[:, projection.order],
+        )
+        opens = self._opens(integers, broken, contrast)
+        if opens == 0 and not self.profile.combinations:
+            # Nothing was revealed and nothing is: what is left of the contrast is rounding.
+            contrast, gain = np.zeros_like(contrast), np.zeros_like(gain)
+        return Increment(contrast=contrast, gain=gain, information=projection.information + gain, opens=opens)
+
+    def _breaking(self, rows: FloatArray, nuisance: FloatArray, broken: int | None) -> tuple[FloatArray, int]:
+        """The part of new rows that the dependence among nuisance columns does not explain, and its rank."""
+        disagreement = self.frame.disagreement(rows)
+        basis = self.profile.basis
+        unexplained = np.zeros((len(rows), 0))
+        if basis.size < nuisance.shape[1]:
+            T = self._dependence
+            unexplained = nuisance - nuisance[:, basis] @ T
+            size = np.abs(nuisance) + np.abs(nuisance[:, basis]) @ np.abs(T)
+            unexplained[np.abs(unexplained) <= 8 * max(8, nuisance.shape[1]) * _UNIT * size] = 0.0
+        breaking = np.hstack([disagreement, unexplained])
+        if broken is not None:
+            return breaking, broken
+        if not np.any(breaking):
+            return breaking, 0
+        values = np.linalg.svd(equilibrate(breaking), compute_uv=False)
+        return breaking, int(np.sum(values > missing(max(breaking.shape)) * values[0]))
+
+    def _broken_exactly(self, integers: IntegerRows | None) -> int | None:
+        if integers is None or self.integer_rows is None or self.frame.coefficients is not None:
+            return None
+        disagreement = self.frame.disagreement(integers)
+        if self.profile.basis.size == self.frame.kept.size:
+            return exact.rank(disagreement)
+        return self._hidden_nuisance.seen_by(integers[:, self.frame.kept], alongside=disagreement)
+
+    def _opens(self, integers: IntegerRows | None, broken: int, contrast: FloatArray) -> int:
+        """How many more directions of the target are identifiable afterwards."""
+        if self.profile.decision is Decision.YES:
+            return 0
+        if self._broken_exactly(integers) is not None and integers is not None:
+            columns = np.concatenate([self.frame.kept, self.frame.support])
+            disagreement = self.frame.disagreement(integers)
+            return self._hidden_together.seen_by(integers[:, columns], alongside=disagreement) - broken
+        if not np.any(contrast):
+            return 0
+        together = np.vstack([self.profile.projection.residual, contrast])
+        lengths = np.linalg.norm(together, axis=0)
+        decision, _ = numerical_rank(together / np.where(lengths > 0, lengths, 1.0))
+        return max(decision.rank - len(self.profile.combinations), 0)
+
+    @cached_property
+    def _dependence(self) -> FloatArray:
+        """T: the nuisance columns as combinations of the independent ones."""
+        nuisance = self.frame.nuisance(self.jacobian)
+        solution: FloatArray = lstsq(nuisance[:, self.profile.basis], nuisance, lapack_driver="gelsy")[0]
+        return solution
+
+    @cached_property
+    def _hidden_nuisance(self) -> exact.NullSpace:
+        """Changes of the nuisance that no answer shows."""
+        return exact.null_space(dense(self.integer_rows[:, self.frame.kept]))
+
+    @cached_property
+    def _hidden_together(self) -> exact.NullSpace:
+        """Changes of nuisance and target that no answer shows."""
+        columns = np.concatenate([self.frame.kept, self.frame.support])
+        return exact.null_space(dense(self.integer_rows[:, columns]))
+
+
+def _whiten(rows: FloatArray, noise: GaussianNoise) -> FloatArray:
+    return rows / noise.stddevs[:, None]
+
+
+def _surviving(breaking: FloatArray, *, broken: int) -> FloatArray:
+    """Orthonormal combinations of new rows (as columns) that keep the dependence of the nuisance.
+
+    ``broken`` is the rank of ``breaking``, the part of the rows that the dependence does not explain.
+    """
+    lines = breaking.shape[0]
+    if broken == 0:
+        return np.eye(lines)
+    left, _, _ = np.linalg.svd(breaking, full_matrices=True)
+    kept: FloatArray = left[:, broken:]
+    return kept
+
+
+def _contrast_and_gain(
+    projection: Projection, target: FloatArray, independent: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """D and the gain of whitened rows: ``target`` is A, ``independent`` is B in the pivots' order."""
+    V = projection.coefficients
+    contrast = target - independent @ V
+    # A difference no larger than the rounding of its parts is none.
+    size = np.abs(target) + np.abs(independent) @ np.abs(V)
+    contrast[np.abs(contrast) <= 8 * max(8, independent.shape[1]) * _UNIT * size] = 0.0
+    width = target.shape[1]
+    if not np.any(contrast):
+        return contrast, np.zeros((width, width))
+    reach = np.zeros((0, len(target)))
+    if independent.shape[1]:
+        reach = solve_triangular(projection.triangle, independent.T, trans="T", check_finite=False)
+    spread = np.eye(len(target)) + reach.T @ reach
+    gain: FloatArray = contrast.T @ cho_solve(cho_factor(spread), contrast)
+    return contrast, gain
