@@ -185,5 +185,8 @@ def test_a_record_outside_the_bound_is_named_by_position_and_never_by_value(case
     with pytest.raises(sl.SightlineError, match=r"record \[2\] outside") as caught:
         case.query.value(records)
     assert "123" not in str(caught.value)
+    records[2] = -np.nextafter(case.query.bound, np.inf)
+    with pytest.raises(sl.SightlineError, match=r"record \[2\] outside"):
+        case.query.jacobian(records)
     records[2] = case.query.bound
     case.query.value(records)

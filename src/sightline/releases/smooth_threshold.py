@@ -3,7 +3,7 @@ r"""Smooth thresholds: the share of the records' values above a point, with a so
 Two steps :math:`h_\tau: \mathbb R \to [0, 1]`, both with bandwidth :math:`\tau` and :math:`h_\tau(0) = 1/2`:
 
 - ``logistic`` (``app:logistic_smoothing``): :math:`h_\tau(u) = 1/(1 + e^{-u/\tau})`, with exponential tails;
-- ``compact``: :math:`h_\tau(u) = \tfrac12 + \tfrac{u}{2\tau} + \tfrac{1}{2\pi}\sin\tfrac{\pi u}{\tau}` on
+- ``compact``: :math:`h_\tau(u) = \frac{1}{2} + \frac{u}{2\tau} + \frac{1}{2\pi}\sin\frac{\pi u}{\tau}` on
   :math:`[-\tau, \tau]`, the integral of a raised cosine. It is 0 to the left and 1 to the right, so
   :math:`h_\tau'` is supported on :math:`[-\tau, \tau]`, as ``prop:threshold_truncation`` assumes.
 """
@@ -99,7 +99,7 @@ def threshold_sensitivity(
               \Delta = 2/m \text{ (uniform)}
 
     The paper's :math:`2/m` (``tab:adjacency``) allows for two changed summands; one record's value changes
-    one alone, by at most the rise of the step over the domain, which is below 1.
+    one alone, by at most the rise of the step over the domain, which is at most 1.
 
     >>> threshold_sensitivity([0.0, 1.0], bound=1.0, bandwidth=0.1, count=5, kernel="compact").tolist()
     [0.2, 0.1]
