@@ -47,6 +47,12 @@ html_css_files = ["sightline.css"]
 html_copy_source = False
 html_show_sphinx = False
 
+# Common TeX that docutils does not read, and how to say the same so that it does.
+DOCUTILS_LACKS = (
+    (r"\\dots(?![a-z])", r"\\ldots"),
+    (r"\{\\rm ([^{}]*)\}", r"{\\mathrm{\1}}"),
+    (r"\\frac(\d)(\d)", r"\\frac{\1}{\2}"),
+)
 MATHML = "http://www.w3.org/1998/Math/MathML"
 ElementTree.register_namespace("", MATHML)
 
@@ -68,9 +74,9 @@ def beside_the_accent(formula: ElementTree.Element) -> None:
 def mathml(node: nodes.math | nodes.math_block, *, display: bool) -> str:
     """The formula as MathML, which browsers draw without a script; a warning where it cannot be."""
     try:
-        # Two common commands that docutils lacks, and a name that XML does not know.
-        tex = re.sub(r"\\dots(?![a-z])", r"\\ldots", node.astext())
-        tex = re.sub(r"\{\\rm ([^{}]*)\}", r"{\\mathrm{\1}}", tex)
+        tex = node.astext()
+        for pattern, replacement in DOCUTILS_LACKS:
+            tex = re.sub(pattern, replacement, tex)
         xml = tex2mathml(tex, as_block=display).replace("&ApplyFunction;", "&#x2061;")
         formula = ElementTree.fromstring(xml)
     except MathError as error:

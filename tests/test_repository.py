@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import re
+import runpy
 import subprocess
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 
 import sightline
 from sightline.cli import commands
+from sightline.demo import tour
 
 ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "sightline"
@@ -189,6 +191,13 @@ def test_code_in_prose_is_either_run_or_plainly_not_python(path: Path) -> None:
 def test_links_between_pages_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", path.read_text(encoding="utf-8"))
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def test_the_picture_shows_the_numbers_of_the_demo() -> None:
+    drawing = runpy.run_path(str(ROOT / "docs" / "picture.py"))
+    assert drawing["PICTURE"].read_text(encoding="utf-8") == drawing["svg"](tour()), (
+        "run python docs/picture.py"
+    )
 
 
 def test_the_changelog_knows_this_version() -> None:
