@@ -18,7 +18,7 @@ from sightline.releases.query import Adjacency, Query
 class Cells:
     r"""Queries with disjoint members, published together and paid for once.
 
-    .. math:: q(x) = \bigl(q_1(x_{C_1}), \dots, q_G(x_{C_G})\bigr), \qquad C_g \cap C_h = \emptyset
+    .. math:: q(x) = \bigl(q_1(x_{C_1}), \ldots, q_G(x_{C_G})\bigr), \qquad C_g \cap C_h = \emptyset
 
     One record's value moves the answers of its own cell alone, so each cell keeps its own sensitivity and
     the whole release costs one release (parallel composition). That holds while memberships stay fixed: if
