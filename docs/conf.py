@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 from docutils import nodes
 from docutils.statemachine import StringList
 from docutils.utils.math import MathError
-from docutils.utils.math.latex2mathml import tex2mathml
+from docutils.utils.math.latex2mathml import accents, tex2mathml
 from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
@@ -54,6 +54,7 @@ DOCUTILS_LACKS = (
     (r"\\frac(\d)(\d)", r"\\frac{\1}{\2}"),
 )
 MATHML = "http://www.w3.org/1998/Math/MathML"
+ACCENTS = {*accents.values(), "^", "~", "_"}
 ElementTree.register_namespace("", MATHML)
 
 
@@ -61,7 +62,7 @@ def beside_the_accent(formula: ElementTree.Element) -> None:
     """Move the index of an accented letter from below the letter, where docutils puts it, to its side."""
     for parent in formula.iter():
         for position, child in enumerate(parent):
-            if child.tag != f"{{{MATHML}}}munderover" or (child[2].text or "") not in "~^¯‾→˙":
+            if child.tag != f"{{{MATHML}}}munderover" or child[2].text not in ACCENTS:
                 continue
             base, index, accent = child
             accented = ElementTree.Element(f"{{{MATHML}}}mover")
@@ -83,6 +84,9 @@ def mathml(node: nodes.math | nodes.math_block, *, display: bool) -> str:
         logging.getLogger(__name__).warning("formula: %s", error, location=node)
         return ""
     beside_the_accent(formula)
+    for bar in formula.iter(f"{{{MATHML}}}mo"):
+        if bar.text == "|":  # of |C|, not a relation
+            bar.attrib |= {"lspace": "0", "rspace": "0"}
     return ElementTree.tostring(formula, encoding="unicode")
 
 
