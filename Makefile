@@ -39,7 +39,7 @@ bench: $(VENV)/.dev ## Run every benchmark; each prints ratios to a rival in the
 	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; echo; done
 
 docs: $(VENV)/.dev ## Build the documentation into docs/_build/html
-	$(BIN)/sphinx-build --fail-on-warning --keep-going --quiet docs docs/_build/html
+	$(BIN)/sphinx-build --fresh-env --fail-on-warning --keep-going --quiet docs docs/_build/html
 	@echo "Built docs/_build/html/index.html"
 
 lock: ## Choose the newest allowed versions again and write requirements/*.txt
