@@ -1,0 +1,1 @@
+"""Unnamed values: what repeated statistics of one fixed group reveal about its sorted values."""

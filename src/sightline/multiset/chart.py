@@ -1,0 +1,89 @@
+r"""The sorted chart: what of a group's values is there to be known, and where the chart ends.
+
+Answers that do not depend on the order of the values cannot tell who has which; what they determine near a
+point without ties is the sorted vector :math:`z = x^\uparrow` (``prop:lever2_sorted_chart_main``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sightline.arrays import FloatArray, frozen_floats
+from sightline.errors import require
+
+# Relative to the spread of the group: closer values have lost nine of the sixteen digits of their gap.
+NEAR = 1e-7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Collision:
+    """Values of a group that coincide, or nearly do; by position in the group as it was given."""
+
+    positions: tuple[int, ...]
+    exact: bool
+
+    def __str__(self) -> str:
+        places = ", ".join(str(position) for position in self.positions)
+        return f"values at positions {places} are {'equal' if self.exact else 'nearly equal'}"
+
+
+def collisions(values: ArrayLike) -> tuple[Collision, ...]:
+    r"""The runs of equal values, and the runs of nearly equal ones, of one group.
+
+    *Nearly*: a gap of at most :math:`10^{-7}` of the group's largest absolute value. The bound grows as
+    :math:`\gamma^{-2}` there, and the gap itself has few digits left.
+
+    >>> [str(collision) for collision in collisions([0.5, -0.2, 0.5])]
+    ['values at positions 0, 2 are equal']
+    >>> collisions([0.5, -0.2, 0.6])
+    ()
+    """
+    group = frozen_floats(values, name="values", ndim=1)
+    order = np.argsort(group, kind="stable")
+    gaps = np.diff(group[order])
+    limit = NEAR * float(np.max(np.abs(group), initial=0.0))
+    found = []
+    for exact, close in ((True, gaps == 0), (False, gaps <= limit)):
+        if exact or not np.array_equal(close, gaps == 0):
+            runs = np.split(order, np.flatnonzero(~close) + 1)
+            found += [
+                Collision(positions=tuple(sorted(int(k) for k in run)), exact=exact)
+                for run in runs
+                if len(run) > 1 and (exact or np.ptp(group[run]) > 0)
+            ]
+    return tuple(found)
+
+
+def chart_radius(values: ArrayLike) -> float:
+    r"""Half the smallest gap: within it of each value the order cannot change, and the sorted chart holds.
+
+    A bound of more than this on the error of a value says that noise reaches the next value: it is then a
+    statement about the geometry at the point, not about the error of an attack.
+
+    >>> chart_radius([0.5, -0.25, 0.75])
+    0.125
+    """
+    group = np.sort(frozen_floats(values, name="values", ndim=1))
+    return float(np.min(np.diff(group), initial=np.inf)) / 2
+
+
+def matching_loss(estimate: ArrayLike, values: ArrayLike) -> FloatArray:
+    r"""The loss of an unlabelled attack, :math:`\min_\pi \|\hat x - \pi(x)\|^2`, over the last axis.
+
+    For scalar values the best permutation sorts both sides, everywhere and not only near the truth (the
+    rearrangement inequality), so this is :math:`\|\hat x^\uparrow - x^\uparrow\|^2`.
+
+    >>> float(matching_loss([1.0, 0.0], [0.0, 2.0]))
+    1.0
+    """
+    a, b = (frozen_floats(side, name="values") for side in (estimate, values))
+    require(
+        a.ndim > 0 and b.ndim > 0 and a.shape[-1] == b.shape[-1],
+        "an estimate for every value",
+        got=f"shapes {a.shape} and {b.shape}",
+    )
+    loss: FloatArray = np.sum((np.sort(a, axis=-1) - np.sort(b, axis=-1)) ** 2, axis=-1)
+    return loss

@@ -1,0 +1,286 @@
+r"""The release curve of a fixed group: the bound on its sorted values for every release count.
+
+.. math:: \mathrm{CRB}(L) = \kappa_L \operatorname{tr}\bigl(A_L(z)^{-1}\bigr),
+          \qquad A_L = \sum_{\ell \le L} g_\ell g_\ell^\top
+
+(``thm:lever2_design_law``). More releases add rows to :math:`A_L` and noise to every row, through
+:math:`\kappa_L`: the curve need not be monotone, and where it is lowest an attacker knows most.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.errors import InvalidInput, require
+from sightline.multiset.chart import Collision, chart_radius, collisions
+from sightline.multiset.family import Family
+from sightline.multiset.signal import Signal, Status, signals
+from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
+from sightline.privacy.accountant import Accountant
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleaseCurve:
+    """The bound for one group over release counts. Owner-only: everything in it depends on the values.
+
+    ``crb`` is infinite where the values are not identifiable, and NaN where the rows are so ill-conditioned that
+    no digit is left; ``status`` says which, and ``relative_error`` estimates the error of the rest.
+    """
+
+    releases: IndexArray
+    kappa: FloatArray
+    family: Family = field(repr=False)
+    accountant: Accountant
+    values: FloatArray = field(repr=False)  # sorted
+    positions: IndexArray = field(repr=False)  # of the sorted values in the group as given
+    signal: Signal = field(repr=False)
+
+    @cached_property
+    def crb(self) -> FloatArray:
+        """Total mean squared error, over all sorted values, that no locally unbiased attack beats."""
+        return _locked(self.kappa * self.signal.trace)
+
+    @property
+    def value_crb(self) -> FloatArray:
+        """The bound of each sorted value by itself, a row for each count; sums to ``crb`` where that is finite."""
+        return _locked(self.kappa[:, None] * self.signal.inverse_diagonal)
+
+    @property
+    def relative_error(self) -> FloatArray:
+        """Estimated relative error of ``crb`` by rounding."""
+        return self.signal.relative_error
+
+    @property
+    def status(self) -> tuple[Status, ...]:
+        """What the number at each count is worth."""
+        return tuple(Status(code) for code in self.signal.status)
+
+    @property
+    def first_identifiable(self) -> int | None:
+        """The first of the counts at which the values are identifiable, or ``None``."""
+        return _first(self.releases, self.signal.identifiable)
+
+    @property
+    def best(self) -> int | None:
+        """The count with the smallest bound: what an attacker would like best. ``None`` if no bound is finite."""
+        return int(self.releases[np.nanargmin(self.crb)]) if np.isfinite(self.crb).any() else None
+
+    @property
+    def ties(self) -> tuple[int, ...]:
+        """The counts whose bound cannot be told from the smallest one by these digits, ``best`` among them."""
+        if self.best is None:
+            return ()
+        lowest = int(np.nanargmin(self.crb))
+        room = self.relative_error + self.relative_error[lowest]
+        with np.errstate(invalid="ignore"):
+            close = self.crb - self.crb[lowest] <= room * self.crb[lowest]
+        return tuple(int(count) for count in self.releases[close])
+
+    @property
+    def undecided(self) -> tuple[int, ...]:
+        """The counts whose digits are gone: the smallest bound may hide there (see ``certified_curve``)."""
+        return tuple(int(c) for c in self.releases[self.signal.status == Status.DIGITS_GONE])
+
+    @property
+    def still_falling(self) -> bool:
+        """Whether the smallest bound is at the last count, so that the minimum may lie beyond the range."""
+        return self.best is not None and len(self.releases) > 1 and self.best == int(self.releases[-1])
+
+    @cached_property
+    def collisions(self) -> tuple[Collision, ...]:
+        """Values that coincide or nearly do, by position in the group as given."""
+        given = np.empty_like(self.values)
+        given[self.positions] = self.values
+        return collisions(given)
+
+    @property
+    def chart_radius(self) -> float:
+        """Half the smallest gap: errors beyond it leave the chart in which the bound is stated."""
+        return chart_radius(self.values)
+
+    @cached_property
+    def eigenvalues(self) -> FloatArray:
+        r"""Eigenvalues of :math:`A_L`, descending, a row for each count; NaN where the digits are gone."""
+        return eigenvalues(self.values, family=self.family, counts=self.releases)
+
+    @property
+    def growth(self) -> Growth:
+        """How the smallest eigenvalue grows against the noise."""
+        return growth(self.releases, self.eigenvalues[:, -1], self.kappa)
+
+    def bottleneck(self, releases: int | None = None) -> Bottleneck:
+        """The combination of sorted values that is hardest to see, at ``best`` unless another count is given."""
+        count = self.best if releases is None else releases
+        if count is None:
+            raise InvalidInput("expected a count with a finite bound, got a curve without one")
+        return bottleneck(self.values, family=self.family, count=count)
+
+    def under(self, accountant: Accountant) -> ReleaseCurve:
+        """The same geometry under another accountant or budget."""
+        return replace(self, accountant=accountant, kappa=_locked(accountant.kappa(self.releases)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleaseCurves:
+    """The curves of many groups of one size; ``curves[i]`` is the :class:`ReleaseCurve` of group i."""
+
+    releases: IndexArray
+    kappa: FloatArray
+    family: Family = field(repr=False)
+    accountant: Accountant
+    values: FloatArray = field(repr=False)
+    positions: IndexArray = field(repr=False)
+    signal: Signal = field(repr=False)
+
+    def __len__(self) -> int:
+        return len(self.values)
+
+    def __getitem__(self, group: int) -> ReleaseCurve:
+        return ReleaseCurve(
+            releases=self.releases,
+            kappa=self.kappa,
+            family=self.family,
+            accountant=self.accountant,
+            values=self.values[group],
+            positions=self.positions[group],
+            signal=self.signal.of_group(group),
+        )
+
+    @cached_property
+    def crb(self) -> FloatArray:
+        """A row for each group, a column for each count."""
+        return _locked(self.kappa * self.signal.trace)
+
+    @property
+    def relative_error(self) -> FloatArray:
+        """Estimated relative error of ``crb`` by rounding."""
+        return self.signal.relative_error
+
+    @property
+    def status(self) -> NDArray[np.uint8]:
+        """The :class:`Status` codes."""
+        return self.signal.status
+
+    @property
+    def best(self) -> IndexArray:
+        """For each group the count with the smallest bound, 0 where no bound is finite."""
+        reachable = np.where(np.isfinite(self.crb), self.crb, np.inf)
+        found = self.releases[np.argmin(reachable, axis=1)]
+        return np.where(np.isfinite(reachable).any(axis=1), found, 0)
+
+    @property
+    def first_identifiable(self) -> IndexArray:
+        """For each group the first count at which it is identifiable, 0 where there is none."""
+        seen = self.signal.identifiable
+        return np.where(seen.any(axis=1), self.releases[np.argmax(seen, axis=1)], 0)
+
+
+def release_curve(
+    values: ArrayLike,
+    *,
+    family: Family,
+    accountant: Accountant,
+    releases: Sequence[int] | range | NDArray[np.integer] = range(1, 41),
+    progress: Progress | None = None,
+) -> ReleaseCurve:
+    r"""The curve of one group of values, :math:`\mathrm{CRB}(L)` for every L in ``releases``.
+
+    Counts below the number of values have an infinite bound. ``progress(done, total)`` is called now and then.
+
+    >>> from sightline.multiset.moment_family import Moments
+    >>> from sightline.privacy.basic import BasicComposition
+    >>> from sightline.privacy.budget import Budget
+    >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
+    >>> curve = release_curve([0.7, -0.4], family=Moments(convention="uniform"), accountant=basic)
+    >>> curve.crb[:3].round(6).tolist(), curve.best, curve.first_identifiable
+    ([inf, 378.012526, 699.566543], 2, 2)
+    """
+    group = frozen_floats(values, name="values", ndim=1)
+    curves = release_curves(
+        group[None, :], family=family, accountant=accountant, releases=releases, progress=progress
+    )
+    return curves[0]
+
+
+def release_curves(
+    groups: ArrayLike,
+    *,
+    family: Family,
+    accountant: Accountant,
+    releases: Sequence[int] | range | NDArray[np.integer] = range(1, 41),
+    progress: Progress | None = None,
+) -> ReleaseCurves:
+    """The curves of many groups of one size, a row of ``groups`` each, computed together.
+
+    >>> from sightline.multiset.moment_family import Moments
+    >>> from sightline.privacy.budget import Budget
+    >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
+    >>> zcdp = ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5))
+    >>> pairs = [[-0.4, 0.7], [0.95, 0.2], [-1.0, 1.0]]
+    >>> release_curves(pairs, family=Moments(), accountant=zcdp, releases=range(2, 21)).best.tolist()
+    [2, 10, 20]
+    """
+    given = frozen_floats(groups, name="groups", ndim=2)
+    require(given.size > 0, "at least one value in a group", got=f"shape {given.shape}")
+    counts = checked_counts(releases, family=family)
+    require(
+        isinstance(accountant, Accountant),
+        "an accountant",
+        got=type(accountant).__name__,
+        fix="for example BasicComposition(Budget(epsilon=1.0, delta=1e-5))",
+    )
+    family.check(given)
+    positions = np.argsort(given, axis=1, kind="stable")
+    values = _locked(np.take_along_axis(given, positions, axis=1))
+    positions.setflags(write=False)
+    return ReleaseCurves(
+        releases=counts,
+        kappa=_locked(accountant.kappa(counts)),
+        family=family,
+        accountant=accountant,
+        values=values,
+        positions=positions,
+        signal=signals(values, family=family, counts=counts, progress=progress),
+    )
+
+
+def checked_counts(
+    releases: Sequence[int] | range | NDArray[np.integer], *, family: Family
+) -> IndexArray:
+    """Release counts as a locked array: whole, at least one, increasing, and such that the family has them."""
+    require(
+        isinstance(family, Family),
+        "a family of releases (Moments, Thresholds, QueryFamily, Mixture)",
+        got=type(family).__name__,
+    )
+    raw = np.atleast_1d(np.asarray(releases))
+    whole = raw.ndim == 1 and raw.size > 0 and np.issubdtype(raw.dtype, np.integer)
+    require(whole, "release counts as whole numbers", got=f"shape {raw.shape}, dtype {raw.dtype}")
+    require(int(raw.min()) >= 1, "release counts >= 1", got=int(raw.min()))
+    require(bool(np.all(np.diff(raw) > 0)), "release counts that increase", got="repeated or unsorted counts")
+    largest = family.largest
+    require(
+        largest is None or int(raw[-1]) <= largest,
+        f"at most the {largest} releases of the family",
+        got=int(raw[-1]),
+    )
+    counts = raw.astype(np.intp)
+    counts.setflags(write=False)
+    return counts
+
+
+def _first(counts: IndexArray, seen: NDArray[np.bool_]) -> int | None:
+    return int(counts[np.argmax(seen)]) if seen.any() else None
+
+
+def _locked(array: FloatArray) -> FloatArray:
+    array.setflags(write=False)
+    return array

@@ -1,0 +1,144 @@
+r"""The diagonal of :math:`A_L^{-1}` for every release count, from factorisations of the rows.
+
+:math:`A_L = G_L^\top G_L` (``eq:lever2_A_def``) is never formed: :math:`G_L = Q R` gives
+:math:`A_L^{-1} = R^{-1} R^{-\top}`, whose diagonal is the squared lengths of the rows of :math:`R^{-1}`.
+
+Two ways through a nested family, where one release more is one row more:
+
+- many groups: the triangles of all groups take up the new row together, by plane rotations;
+- one group: rows join in blocks. With :math:`R` the triangle before the block and :math:`W = R^{-\top} B^\top` its
+  new rows, whitened, the Cholesky factor :math:`C` of :math:`1 + W^\top W` is nested, and
+
+  .. math:: A_j^{-1} = A_{\mathrm{end}}^{-1} + \sum_{i > j} y_i y_i^\top, \qquad Y = C^{-1} (R^{-1} W)^\top .
+
+  Counted back from the end of the block, every term is positive: nothing cancels. A block ends where
+  :math:`\|W\|` becomes large, so that the Cholesky factor is well conditioned too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.linalg import get_lapack_funcs, solve_triangular
+
+from sightline.arrays import FloatArray, IndexArray
+
+_BLOCK = 48  # rows that join at once, at most
+_HEAVY = 64.0  # ‖W‖² at which a block ends: the digits lost are those of this factor
+
+
+def triangles(rows: FloatArray) -> FloatArray:
+    """The triangular factors of many row matrices ``(L, m, B)``, batch last: ``(m, m, B)``."""
+    R = np.zeros((rows.shape[1], *rows.shape[1:]))
+    for row in rows:
+        rotate_in(R, row.copy())
+    return R
+
+
+def rotate_in(R: FloatArray, row: FloatArray) -> None:
+    """Add one row ``(m, B)`` to each of the triangles ``(m, m, B)`` in place; the row is used up."""
+    for j in range(R.shape[0]):
+        length = np.hypot(R[j, j], row[j])
+        safe = np.where(length > 0, length, 1.0)
+        cosine, sine = np.where(length > 0, R[j, j] / safe, 1.0), row[j] / safe
+        turned = cosine * R[j, j:] + sine * row[j:]
+        row[j:] = cosine * row[j:] - sine * R[j, j:]
+        R[j, j:] = turned
+
+
+def inverse_diagonals(R: FloatArray) -> FloatArray:
+    """The diagonals of :math:`(R^T R)^{-1}` for triangles ``(m, m, B)``: ``(m, B)``; infinite where singular."""
+    m = R.shape[0]
+    X = np.zeros_like(R)
+    diagonal = np.empty(R.shape[1:])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for i in reversed(range(m)):
+            X[i, i] = 1.0 / R[i, i]
+            for k in range(i + 1, m):
+                X[i, k:] -= R[i, k] * X[k, k:]
+            X[i, i + 1 :] /= R[i, i]
+            diagonal[i] = np.sum(X[i, i:] ** 2, axis=0)
+    singular = (R[np.arange(m), np.arange(m)] == 0).any(axis=0)
+    return np.where(singular | np.isnan(diagonal), np.inf, diagonal)
+
+
+def nested_diagonals_of_many(
+    rows: FloatArray, counts: IndexArray, advance: Callable[[], None] = lambda: None
+) -> FloatArray:
+    """For rows ``(L, m, B)`` of a nested family: the diagonals at the counts, ``(len(counts), m, B)``."""
+    _, m, B = rows.shape
+    wanted = {int(count): where for where, count in enumerate(counts)}
+    diagonals = np.full((len(counts), m, B), np.inf)
+    R = np.zeros((m, m, B))
+    for used, row in enumerate(rows, start=1):
+        rotate_in(R, row.copy())
+        if used in wanted and used >= m:
+            diagonals[wanted[used]] = inverse_diagonals(R)
+            advance()
+    return diagonals
+
+
+def diagonal_of_one(rows: FloatArray) -> FloatArray:
+    """For one row matrix ``(L, m)``, ``L >= m``: the diagonal of the inverse, ``(m,)``."""
+    lengths = _column_lengths(rows)
+    triangle = np.linalg.qr(rows / lengths, mode="r")
+    diagonal: FloatArray = np.sum(_inverse(triangle) ** 2, axis=1) / lengths**2
+    return diagonal
+
+
+def nested_diagonals_of_one(
+    rows: FloatArray, counts: IndexArray, advance: Callable[[], None] = lambda: None
+) -> FloatArray:
+    """For rows ``(L, m)`` of a nested family: the diagonals at the counts, ``(len(counts), m)``."""
+    L, m = rows.shape
+    everywhere = np.full((L + 1, m), np.inf)
+    start = max(m, int(counts[0]))
+    if start > L:
+        return everywhere[counts]
+    lengths = _column_lengths(rows)
+    scaled = np.asfortranarray(rows / lengths)
+    triangle = np.asfortranarray(np.linalg.qr(scaled[:start], mode="r"))
+    everywhere[start] = np.sum(_inverse(triangle) ** 2, axis=1)
+    (join,) = get_lapack_funcs(("tpqrt",), (triangle,))
+    done = start
+    while done < L:
+        block = scaled[done : done + _BLOCK]
+        extra = np.zeros((1, m))
+        if np.all(np.diagonal(triangle) != 0):
+            W = solve_triangular(triangle, block.T, trans="T", check_finite=False)
+            heavy = np.cumsum(np.sum(W**2, axis=0))
+            light = int(np.searchsorted(heavy, _HEAVY))
+            block = block[: max(1, light)]
+            if light > 1:
+                extra = _losses(triangle, W[:, :light])
+        else:
+            block = block[:1]
+        triangle, _, _, _ = join(0, min(m, 32), triangle, np.asfortranarray(block))
+        end = np.sum(_inverse(triangle) ** 2, axis=1)
+        # Row i of the losses is what release i of the block takes off; before it, that is still there.
+        back = np.cumsum(extra[:0:-1], axis=0)[::-1] if len(block) > 1 else np.zeros((0, m))
+        everywhere[done + 1 : done + len(block)] = end + back
+        done += len(block)
+        everywhere[done] = end
+        advance()
+    return everywhere[counts] / lengths**2
+
+
+def _losses(triangle: FloatArray, W: FloatArray) -> FloatArray:
+    """Squared rows of Y: by how much each row of a block lowers the diagonal of the inverse."""
+    C = np.linalg.cholesky(np.eye(W.shape[1]) + W.T @ W)
+    U = solve_triangular(triangle, W, check_finite=False)
+    Y: FloatArray = solve_triangular(C, U.T, lower=True, check_finite=False)
+    return Y**2
+
+
+def _inverse(triangle: FloatArray) -> FloatArray:
+    (invert,) = get_lapack_funcs(("trtri",), (triangle,))
+    inverse, singular = invert(triangle)
+    return np.full_like(triangle, np.inf) if singular > 0 else np.triu(inverse)
+
+
+def _column_lengths(rows: FloatArray) -> FloatArray:
+    lengths: FloatArray = np.linalg.norm(rows, axis=0)
+    return np.where(lengths > 0, lengths, 1.0)

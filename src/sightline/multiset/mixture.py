@@ -1,0 +1,114 @@
+"""Several families taking turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from flint import fmpq
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidRelease, require
+from sightline.multiset.family import Balls, Family
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Mixture:
+    """Releases from several families: first the ``lead``, then the ``turns`` over and over.
+
+    Both name families by position. By default the families alternate; ``lead=(0, 0, 0), turns=(1,)`` makes three
+    releases of the first family and all others of the second.
+
+    >>> from sightline.multiset.moment_family import Moments
+    >>> from sightline.multiset.threshold_family import Thresholds
+    >>> both = Mixture(families=(Moments(), Thresholds(bandwidth=0.2)), lead=(0,), turns=(1, 0))
+    >>> both.whose(5).tolist()
+    [0, 1, 0, 1, 0]
+    """
+
+    families: Sequence[Family]
+    turns: Sequence[int] = ()
+    lead: Sequence[int] = ()
+
+    def __post_init__(self) -> None:
+        families = tuple(self.families)
+        require(
+            len(families) > 0 and all(isinstance(family, Family) for family in families),
+            "at least one family, and nothing but families",
+            got=f"({', '.join(type(family).__name__ for family in families)})",
+            error=InvalidRelease,
+        )
+        turns = tuple(self.turns) or tuple(range(len(families)))
+        lead = tuple(self.lead)
+        require(
+            all(turn in range(len(families)) for turn in turns + lead),
+            f"turns from 0 to {len(families) - 1}",
+            got=turns + lead,
+            error=InvalidRelease,
+        )
+        for name, value in (("families", families), ("turns", turns), ("lead", lead)):
+            object.__setattr__(self, name, value)
+
+    @property
+    def nested(self) -> bool:
+        """If all families are."""
+        return all(family.nested for family in self.families)
+
+    @property
+    def largest(self) -> int | None:
+        """The count before the first release that its family cannot make."""
+        stops = [family.largest for family in self.families]
+        if all(stop is None or turn not in self.turns for turn, stop in enumerate(stops)) and all(
+            stop is None or self.lead.count(turn) <= stop for turn, stop in enumerate(stops)
+        ):
+            return None
+        longest = len(self.lead) + len(self.turns) * (1 + max(stop for stop in stops if stop is not None))
+        whose = self.whose(longest)
+        late = [np.flatnonzero(whose == i)[stop:] for i, stop in enumerate(stops) if stop is not None]
+        return int(min(where[0] for where in late if where.size))
+
+    def whose(self, releases: int) -> IndexArray:
+        """The family of each release."""
+        rounds = -(-max(0, releases - len(self.lead)) // len(self.turns))
+        return np.array((*self.lead, *(tuple(self.turns) * rounds)), dtype=np.intp)[:releases]
+
+    def rows(self, groups: FloatArray, releases: int) -> FloatArray:
+        """Each family's rows at the places of its turns."""
+        whose = self.whose(releases)
+        rows = np.empty((len(groups), releases, groups.shape[1]))
+        for turn, family in enumerate(self.families):
+            own = whose == turn
+            if own.any():
+                rows[:, own] = family.rows(groups, int(own.sum()))
+        return rows
+
+    def check(self, groups: FloatArray) -> None:
+        """Values lie in every family's domain."""
+        for family in self.families:
+            family.check(groups)
+
+    def row_error(self, releases: int) -> float:
+        """That of the worst family."""
+        return max(family.row_error(releases) for family in self.families)
+
+    def full_rank_from(self, members: int) -> int | None:
+        """Where one of the nested families has had enough turns by itself."""
+        known = []
+        for turn, family in enumerate(self.families):
+            needed = family.full_rank_from(members)
+            if needed is not None and turn in (*self.lead, *self.turns):
+                whose = self.whose(len(self.lead) + len(self.turns) * needed)
+                own = np.flatnonzero(whose == turn)
+                if len(own) >= needed:
+                    known.append(int(own[needed - 1]) + 1)
+        return min(known, default=None)
+
+    def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
+        """Each family's rows at the places of its turns."""
+        whose = self.whose(releases)
+        supply = [
+            iter(family.balls(values, int(np.sum(whose == turn))))
+            for turn, family in enumerate(self.families)
+        ]
+        return [next(supply[turn]) for turn in whose]

@@ -1,0 +1,109 @@
+r"""Eigenvalues of the signal :math:`A_L`: which combination of sorted values is hardest to see, and its growth.
+
+.. math:: \mathrm{CRB}(L) = \kappa_L \sum_k \lambda_k(A_L)^{-1}
+
+(``rem:lever2_mixed_regime``). One direction whose eigenvalue does not outgrow :math:`\kappa_L` is enough to make the
+curve rise in the end. Eigenvalues are squared singular values of the rows.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import require
+from sightline.multiset.family import Family
+
+_ROUNDING = 2.0**-53
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Bottleneck:
+    """The unit combination of sorted values that the releases see worst, and how badly."""
+
+    releases: int
+    direction: FloatArray  # coefficients of the sorted values; the largest is positive
+    eigenvalue: float
+    share: float  # of the whole bound
+
+    def __str__(self) -> str:
+        parts = [f"{c:+.3f}·z{k + 1}" for k, c in enumerate(self.direction) if abs(c) >= 5e-4]
+        return f"{' '.join(parts)} carries {100 * self.share:.1f} % of the bound at {self.releases} releases"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Growth:
+    r"""The smallest eigenvalue against the noise: the bound falls where the ratio's exponent is positive.
+
+    ``exponent`` is the slope of :math:`\ln(\lambda_{\min}(A_L)/\kappa_L)` over :math:`\ln L` from one count to the next
+    (``cor:lever2_spectral_consequences``).
+    """
+
+    releases: IndexArray
+    smallest_eigenvalue: FloatArray
+    kappa: FloatArray
+
+    @property
+    def ratio(self) -> FloatArray:
+        r""":math:`\lambda_{\min}(A_L)/\kappa_L`."""
+        return self.smallest_eigenvalue / self.kappa
+
+    @property
+    def exponent(self) -> FloatArray:
+        """One fewer than there are counts; NaN where an eigenvalue is zero or has no digits."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            steps: FloatArray = np.diff(np.log(self.ratio)) / np.diff(np.log(self.releases))
+        return steps
+
+
+def eigenvalues(values: FloatArray, *, family: Family, counts: IndexArray) -> FloatArray:
+    """Eigenvalues of the signal of one sorted group, descending, ``(counts, m)``.
+
+    Exactly zero below as many as there are values; NaN where rounding is as large as the singular value.
+    """
+    m = len(values)
+    found = np.zeros((len(counts), m))
+    nested = family.rows(values[None], int(counts[-1]))[0] if family.nested else None
+    triangle = np.zeros((0, m))
+    before = 0
+    for i, count in enumerate(counts):
+        if nested is None:
+            rows = family.rows(values[None], int(count))[0]
+        else:
+            # The triangle stands for all rows before: the same singular values, and never more than 2m rows.
+            rows = np.concatenate([triangle, nested[before:count]])
+            triangle = np.linalg.qr(rows, mode="r")
+            before = int(count)
+        singular = np.linalg.svd(rows, compute_uv=False)
+        noise = _ROUNDING * (family.row_error(int(count)) + 2 * np.sqrt(count)) * singular[0]
+        found[i, : len(singular)] = np.where(singular > 8 * noise, singular**2, np.nan)
+    found.setflags(write=False)
+    return found
+
+
+def bottleneck(values: FloatArray, *, family: Family, count: int) -> Bottleneck:
+    """The right singular vector of the smallest singular value of the rows."""
+    require(
+        count >= len(values),
+        f"at least as many releases as values ({len(values)})",
+        got=count,
+        fix="below that many, some combination is not seen at all",
+    )
+    _, singular, right = np.linalg.svd(family.rows(values[None], count)[0], full_matrices=False)
+    direction = right[-1] * np.sign(right[-1][np.argmax(np.abs(right[-1]))])
+    direction.setflags(write=False)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        weights = (singular[-1] / singular) ** 2
+    return Bottleneck(
+        releases=count,
+        direction=direction,
+        eigenvalue=float(singular[-1] ** 2),
+        share=float(1.0 / np.sum(weights)) if singular[-1] > 0 else 1.0,
+    )
+
+
+def growth(counts: IndexArray, smallest: FloatArray, kappa: FloatArray) -> Growth:
+    """The growth of the smallest eigenvalue over the counts."""
+    return Growth(releases=counts, smallest_eigenvalue=smallest, kappa=kappa)

@@ -1,0 +1,206 @@
+"""Smooth thresholds of a group: a grid that is laid anew for every count, or a list that is used up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Literal, assert_never, get_args
+
+import numpy as np
+from flint import arb, fmpq
+from numpy.typing import ArrayLike
+
+from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.errors import InvalidRelease, require
+from sightline.multiset.family import Balls, in_domain
+from sightline.privacy.certified import ball
+from sightline.releases.domain import one_of, positive_number
+from sightline.releases.query import Convention
+from sightline.releases.smooth_threshold import Kernel, smooth_step_slope, threshold_sensitivity
+
+Order = Literal["left to right", "bisecting"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Thresholds:
+    r"""Shares above L thresholds, :math:`q_\ell(z) = \frac1m \sum_k h_\tau(z_k - t_\ell)` (``eq:threshold_query``).
+
+    ``grid`` says where they are:
+
+    - ``"midpoint"``: :math:`t_\ell = -R + (2\ell - 1)R/L`, laid anew for every L;
+    - a rule L ↦ thresholds, laid anew likewise;
+    - a list of thresholds that releases use up one by one, in the ``order`` given: ``"left to right"``, or
+      ``"bisecting"``, which spreads the first ones over the whole list.
+
+    Thresholds increase strictly and lie within ``±bound``. The normalised gradients are
+    :math:`h_\tau'(z_k - t_\ell)/c_\ell` with :math:`c_\ell = 2` in the paper's ``uniform`` convention and the rise of
+    the step over the domain, below 1, in the ``tight`` one.
+
+    >>> steps = Thresholds(bound=1.0, bandwidth=0.5, kernel="compact", convention="uniform")
+    >>> steps.rows(np.array([[-0.5, 0.5]]), 2).tolist()
+    [[[1.0, 0.0], [0.0, 1.0]]]
+    >>> steps.thresholds(4).tolist()
+    [-0.75, -0.25, 0.25, 0.75]
+    """
+
+    bound: float = 1.0
+    bandwidth: float
+    kernel: Kernel = "logistic"
+    convention: Convention = "tight"
+    grid: Literal["midpoint"] | Callable[[int], ArrayLike] | ArrayLike = "midpoint"
+    order: Order = "left to right"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "bound", positive_number(self.bound, name="bound"))
+        object.__setattr__(self, "bandwidth", positive_number(self.bandwidth, name="bandwidth"))
+        one_of(self.kernel, get_args(Kernel), name="kernel")
+        one_of(self.convention, get_args(Convention), name="convention")
+        one_of(self.order, get_args(Order), name="order")
+        if isinstance(self.grid, str):
+            one_of(self.grid, ("midpoint",), name="grid")
+        elif not callable(self.grid):
+            object.__setattr__(self, "grid", self._checked(self.grid))
+        require(
+            self.nested or self.order == "left to right",
+            "an order only with a list of thresholds",
+            got=f"order {self.order!r} with a grid that is laid anew for every count",
+            error=InvalidRelease,
+        )
+        edge = self._widths(np.array([self.bound]))
+        positive_number(float(edge[0]), name="sensitivity", fix="use a smaller bandwidth")
+
+    @property
+    def nested(self) -> bool:
+        """Only a list of thresholds grows one by one; a grid moves."""
+        return isinstance(self.grid, np.ndarray)
+
+    @property
+    def largest(self) -> int | None:
+        """The length of the list."""
+        return len(self.grid) if isinstance(self.grid, np.ndarray) else None
+
+    def thresholds(self, releases: int) -> FloatArray:
+        """Where the thresholds of ``releases`` releases are, in the order of release."""
+        if isinstance(self.grid, np.ndarray):
+            match self.order:
+                case "left to right":
+                    return self.grid[:releases]
+                case "bisecting":
+                    return self.grid[_bisecting(len(self.grid))[:releases]]
+                case _:
+                    assert_never(self.order)
+        if callable(self.grid):
+            laid = self._checked(self.grid(releases))
+            require(
+                len(laid) == releases,
+                f"{releases} thresholds from the grid rule",
+                got=len(laid),
+                error=InvalidRelease,
+            )
+            return laid
+        return np.array([float(t) for t in self._midpoints(releases)])
+
+    def spacing(self, releases: int) -> float:
+        r"""The grid spacing :math:`\eta_L = 2R/L` of midpoints."""
+        return 2.0 * self.bound / releases
+
+    def rows(self, groups: FloatArray, releases: int) -> FloatArray:
+        """Slopes of the step at every offset, divided by the widths."""
+        t = self.thresholds(releases)
+        offsets = groups[:, None, :] - t[:, None]
+        slopes = smooth_step_slope(offsets, bandwidth=self.bandwidth, kernel=self.kernel)
+        return slopes / self._widths(t)[:, None]
+
+    def check(self, groups: FloatArray) -> None:
+        """Values lie within the bound."""
+        in_domain(groups, self.bound)
+
+    def row_error(self, releases: int) -> float:
+        """An offset is off by a rounding of the bound, and the slope by that over the bandwidth."""
+        return 8.0 + 4.0 * self.bound / self.bandwidth
+
+    def full_rank_from(self, members: int) -> int | None:
+        """Depends on where the values fall between the thresholds."""
+        return None
+
+    def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
+        """The same slopes at exact offsets; grid points of midpoints are exact rationals."""
+        tau, bound = Fraction(self.bandwidth), Fraction(self.bound)
+        midpoint = isinstance(self.grid, str)
+        places = self._midpoints(releases) if midpoint else [Fraction(t) for t in self.thresholds(releases)]
+        rows: Balls = []
+        for t in places:
+            width = arb(2) if self.convention == "uniform" else self._rise_ball(t, bound, tau)
+            offsets = [(Fraction(int(z.p), int(z.q)) - t) / tau for z in values]
+            rows.append([self._slope_ball(w) / (ball(tau) * width) for w in offsets])
+        return rows
+
+    def _midpoints(self, releases: int) -> list[Fraction]:
+        bound = Fraction(self.bound)
+        return [-bound + (2 * i - 1) * bound / releases for i in range(1, releases + 1)]
+
+    def _widths(self, t: FloatArray) -> FloatArray:
+        return threshold_sensitivity(
+            t,
+            bound=self.bound,
+            bandwidth=self.bandwidth,
+            count=1,
+            kernel=self.kernel,
+            convention=self.convention,
+        )
+
+    def _slope_ball(self, w: Fraction) -> arb:
+        """τ h'(τ w)."""
+        match self.kernel:
+            case "logistic":
+                return (ball(w) / 2).sech() ** 2 / 4
+            case "compact":
+                return arb(0) if abs(w) >= 1 else (1 + ball(w).cos_pi()) / 2
+            case _:
+                assert_never(self.kernel)
+
+    def _rise_ball(self, t: Fraction, bound: Fraction, tau: Fraction) -> arb:
+        """h(R - t) - h(-R - t)."""
+        start, stop = (-bound - t) / tau, (bound - t) / tau
+        match self.kernel:
+            case "logistic":
+                return ((ball(stop) / 2).tanh() - (ball(start) / 2).tanh()) / 2
+            case "compact":
+                a, b = max(start, Fraction(-1)), min(stop, Fraction(1))
+                return ball(b - a) / 2 + (ball(b).sin_pi() - ball(a).sin_pi()) / (2 * arb.pi())
+            case _:
+                assert_never(self.kernel)
+
+    def _checked(self, grid: ArrayLike) -> FloatArray:
+        t = frozen_floats(grid, name="thresholds", ndim=1, error=InvalidRelease)
+        require(t.size > 0, "at least one threshold", got=0, error=InvalidRelease)
+        bad = np.flatnonzero(np.diff(t) <= 0)
+        require(
+            bad.size == 0,
+            "thresholds that increase strictly",
+            got=f"positions {bad[:1].tolist()} and {(bad[:1] + 1).tolist()} repeated or out of order",
+            fix="sort them and drop repetitions",
+            error=InvalidRelease,
+        )
+        require(
+            bool(np.all(np.abs(t) <= self.bound)),
+            f"thresholds within ±{self.bound:g}",
+            got=f"{int(np.sum(np.abs(t) > self.bound))} outside",
+            error=InvalidRelease,
+        )
+        return t
+
+
+def _bisecting(length: int) -> IndexArray:
+    """Positions in bit-reversed order: ends, middle, quarters, …, so that every prefix is spread out.
+
+    >>> _bisecting(6).tolist()
+    [0, 4, 2, 1, 5, 3]
+    """
+    bits = max(1, (length - 1).bit_length())
+    index = np.arange(2**bits)
+    reversed_ = np.zeros_like(index)
+    for bit in range(bits):
+        reversed_ |= ((index >> bit) & 1) << (bits - 1 - bit)
+    return reversed_[reversed_ < length]
