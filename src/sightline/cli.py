@@ -69,7 +69,6 @@ it is a benchmark, not a privacy guarantee.
 
 
 def _print_tour(found: Tour) -> None:
-    from rich import box
     from rich.console import Console
     from rich.table import Table
 
@@ -81,7 +80,7 @@ def _print_tour(found: Tour) -> None:
         "weight_in": weight_in,
         "minus_weight_out": -weight_out,
     }
-    table = Table("releases", box=box.SIMPLE_HEAD if console.is_terminal else None, pad_edge=False)
+    table = Table("releases", box=None, pad_edge=False)
     table.columns[0].justify = "right"
     for accountant in found.rmse:
         table.add_column(accountant, justify="right")
