@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import re
+from importlib import import_module
 from importlib.metadata import version as installed_version
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
@@ -118,16 +119,21 @@ def display_formula(found: re.Match[str]) -> str:
 
 
 class PublicNames(SphinxDirective):
-    """The public names of one room, in the order in which ``sightline`` lists them."""
-
-    required_arguments = 1
+    """Every public name, in the order in which ``sightline`` lists them, under what its room is for."""
 
     def run(self) -> list[nodes.Node]:
-        lines = ["````{eval-rst}"]
+        rooms: dict[str, list[str]] = {}
         for name, home in sightline._HOME.items():
-            if home.split(".")[0] == self.arguments[0]:
+            rooms.setdefault(home.split(".")[0], []).append(name)
+        lines = []
+        for room, names in rooms.items():
+            about = inspect.getdoc(import_module(f"sightline.{room}")) or ""
+            lines += [f"## {room.capitalize()}", "", "````{eval-rst}", *about.splitlines(), ""]
+            for name in names:
                 lines += [f".. {autodoc_directive(getattr(sightline, name))}:: sightline.{name}", ""]
-        return self.parse_text_to_nodes(StringList([*lines, "````"], source=self.get_source_info()[0]))
+            lines += ["````", ""]
+        content = StringList(lines, source=self.get_source_info()[0])
+        return self.parse_text_to_nodes(content, allow_section_headings=True)
 
 
 def autodoc_directive(value: object) -> str:
