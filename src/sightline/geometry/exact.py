@@ -225,21 +225,21 @@ def _attempt(rows: IntegerRows, wanted: list[int], draw: int) -> Recipe | Blind 
     return None if any(_dot(direction, row) for row in rows) else Blind(direction=direction)
 
 
-def proves_independent(triangle: FloatArray, *, lines: int) -> bool:
+def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray | None = None) -> bool:
     r"""Whether a QR factorisation with this square R proves that the factored columns are independent.
 
     Householder QR of ``lines`` rows factorises some :math:`A + E` exactly, with
     :math:`\|E\|_F \le c\,L n^{3/2} u\|A\|_F` (Higham, *Accuracy and Stability*, Theorem 19.4). If
-    :math:`\sigma_{\min}(R)` exceeds that, no such :math:`E` makes :math:`A` singular. Columns are brought to
-    unit length first. ``False`` means not proved, never singular.
+    :math:`\sigma_{\min}(R)` exceeds that, no such :math:`E` makes :math:`A` singular. Columns are divided by
+    their ``lengths`` first: of the columns, or of what they were computed from if digits cancelled there.
+    ``False`` means not proved, never singular.
     """
     columns = triangle.shape[0]
     if columns == 0:
         return True
-    lengths = np.linalg.norm(triangle, axis=0)
     if np.any(np.diagonal(triangle) == 0):
         return False
-    scaled = triangle / lengths
+    scaled = triangle / (np.linalg.norm(triangle, axis=0) if lengths is None else lengths)
     inverse, _ = get_lapack_funcs("trtri", (scaled,))(scaled)
     inverse_norm = float(np.linalg.norm(inverse))
     rounding = 10 * lines * columns**1.5 * float(np.finfo(float).eps) * math.sqrt(columns)

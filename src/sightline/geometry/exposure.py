@@ -81,11 +81,10 @@ class Exposure:
         """The profiled Fisher information of the target."""
         return self.profile.projection.information
 
-    @cached_property
+    @property
     def relative_error(self) -> float:
         """Estimated relative error of the information from rounding."""
-        nuisance = self.frame.nuisance(self.geometry.whitened)[:, self.profile.basis]
-        return self.profile.projection.relative_error(self.frame.target(self.geometry.whitened), nuisance)
+        return self.profile.projection.relative_error
 
     @cached_property
     def covariance(self) -> FloatArray:
@@ -162,17 +161,15 @@ class Exposure:
 
     @cached_property
     def _factors(self) -> tuple[FloatArray, FloatArray]:
-        """U and S⁻¹Vᵀ of the residual E = U S Vᵀ, on the revealed directions only."""
-        rank = len(self.profile.combinations)
-        residual = self.profile.projection.residual
-        lengths = np.linalg.norm(residual, axis=0)
-        lengths[lengths == 0] = 1.0
-        left, values, right = np.linalg.svd(residual / lengths, full_matrices=False)
-        if rank == len(self.labels):
-            return left, (right / values[:, None]) / lengths
-        # The revealed part of a target: a thin factor of E itself, in the target's own units.
-        left, values, right = np.linalg.svd(residual, full_matrices=False)
-        return left[:, :rank], right[:rank] / values[:rank, None]
+        """U and S⁻¹Vᵀ of the residual E = U S Vᵀ, on the revealed combinations only."""
+        combinations = np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
+        basis = np.eye(len(self.labels))
+        if len(combinations) < len(self.labels):
+            basis = np.linalg.qr(combinations.T)[0].T
+        seen = self.profile.projection.residual @ basis.T
+        lengths = np.linalg.norm(seen, axis=0)
+        left, values, right = np.linalg.svd(seen / lengths, full_matrices=False)
+        return left, (right / values[:, None] / lengths) @ basis
 
     @property
     def _left(self) -> FloatArray:

@@ -19,8 +19,8 @@ from sightline.geometry.exposure import Exposure
 from sightline.geometry.frame import Frame, dense, kinds, whole_numbers
 from sightline.geometry.noise import Noise, Rows
 from sightline.geometry.placement import place, place_integers
-from sightline.geometry.profile import Columns, profile
-from sightline.geometry.rank import numerical_rank
+from sightline.geometry.profile import Question, profile
+from sightline.geometry.rank import balance, numerical_rank
 from sightline.releases.query import Query
 
 
@@ -151,7 +151,10 @@ class Geometry:
             fix="take it out of the known records",
         )
         frame = self._frame(support, coefficients, known_columns)
-        return Exposure(geometry=self, frame=frame, labels=labels, profile=profile(self._columns(frame)))
+        question = Question(
+            frame=frame, jacobian=self.jacobian, whitened=self.whitened, integer_rows=self.integer_rows
+        )
+        return Exposure(geometry=self, frame=frame, labels=labels, profile=profile(question))
 
     def rows_of(self, query: Query) -> tuple[FloatArray, NDArray[np.int64] | None]:
         """The rows that one more release would add here, and the same as whole numbers where it has them."""
@@ -161,6 +164,12 @@ class Geometry:
             got="neither",
             fix="build the geometry with at=records",
         )
+        reach = int(query.members[-1]) + 1
+        require(
+            reach <= self.records and query.dimension == self.dimension,
+            f"a release over these {self.records} records of dimension {self.dimension}",
+            got=f"members up to {reach - 1} and dimension {query.dimension}",
+        )
         rows = place(query, records=self.records, at=self.at)
         integers = place_integers(query, records=self.records)
         return dense(rows), None if integers is None else dense(integers)
@@ -169,7 +178,7 @@ class Geometry:
         kept, _ = kinds(self._pattern, np.arange(self.jacobian.shape[1], dtype=np.intp))
         if self.integer_rows is not None:
             return Rank(rank=exact.rank(dense(self.integer_rows[lines][:, kept])), evidence=Evidence.MODULAR)
-        decision, _ = numerical_rank(dense(self.jacobian[lines][:, kept]))
+        decision, _ = numerical_rank(balance(dense(self.jacobian[lines][:, kept]))[0])
         return decision
 
     @property
@@ -183,17 +192,6 @@ class Geometry:
         others = np.flatnonzero(~aside)
         kept, place = kinds(self._pattern, others)
         return Frame(support=support, others=others, kept=kept, place=place, coefficients=coefficients)
-
-    def _columns(self, frame: Frame) -> Columns:
-        integer = None if self.integer_rows is None else frame.integer_columns(self.integer_rows)
-        return Columns(
-            target=frame.target(self.jacobian),
-            nuisance=frame.nuisance(self.jacobian),
-            whitened_target=frame.target(self.whitened),
-            whitened_nuisance=frame.nuisance(self.whitened),
-            integer=None if integer is None else integer[0],
-            integer_nuisance=0 if integer is None else integer[1],
-        )
 
     def _columns_of(self, records: Sequence[int], *, name: str) -> IndexArray:
         chosen = frozen_index(records, name=name)
@@ -211,7 +209,7 @@ class Geometry:
             rows.shape[1] == columns, f"a functional of {columns} coefficients", got=f"shape {rows.shape}"
         )
         support = np.flatnonzero(np.any(rows != 0, axis=0))
-        independent = support.size and numerical_rank(rows[:, support].T)[0].rank == len(rows)
+        independent = support.size and numerical_rank(balance(rows[:, support].T)[0])[0].rank == len(rows)
         require(bool(independent), "independent, non-zero functionals", got="dependent ones")
         return support, rows[:, support]
 

@@ -1,24 +1,26 @@
 r"""The profiled information in the paper's three forms, each computed its own way.
 
 *Projector* (``eq:Ieff_projector``): Householder reflections turn the nuisance away and what is left of the
-target is squared; this is what :class:`~sightline.geometry.exposure.Exposure` uses. *Schur*
-(``eq:Ieff_def``): the Schur complement of :math:`R^\top R` is :math:`R_{\theta\theta}^\top R_{\theta\theta}`, from the
-triangle of target and nuisance together. *Variational* (``eq:ieff_variational``): the minimum over :math:`V`
-of the information along :math:`\theta - V\eta`, in ball arithmetic of as many bits as it takes, since in double
-precision no :math:`V` is exact enough to be the minimiser when noise levels lie far apart.
+target is squared, in double precision; this is what :class:`~sightline.geometry.exposure.Exposure` uses. The
+other two go through the Gram matrix, where double precision loses half its digits, and so they are computed
+in ball arithmetic with as many bits as it takes. *Schur* (``eq:Ieff_def``): :math:`A - C B^{-1} C^\top`.
+*Variational* (``eq:ieff_variational``): the least information :math:`Q(V)` along :math:`\theta - V\eta`,
+evaluated at a :math:`V` rounded to finitely many bits, so that it is attained and not only approached.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import Enum
-from typing import assert_never
+from typing import Any, assert_never
 
 import flint
 import numpy as np
-from scipy.linalg import qr
 
 from sightline.arrays import FloatArray
 from sightline.geometry.exposure import Exposure
+
+Balls = Any  # flint.arb_mat
 
 _FIRST_BITS, _LAST_BITS = 128, 4096
 
@@ -49,44 +51,38 @@ def profiled_information(exposure: Exposure, form: Form) -> FloatArray:
         case Form.PROJECTOR:
             return projection.information
         case Form.SCHUR:
-            return _schur(target, nuisance)
+            return _enclosed(_schur, target, nuisance)
         case Form.VARIATIONAL:
-            return _variational(target, nuisance)
+            return _enclosed(_variational, target, nuisance)
         case _:
             assert_never(form)
 
 
-def _schur(target: FloatArray, nuisance: FloatArray) -> FloatArray:
-    together = np.hstack([nuisance, target])
-    rows = np.argsort(-np.max(np.abs(together), axis=1), kind="stable")
-    (triangle,) = qr(together[rows], mode="r", check_finite=False)
-    corner = triangle[nuisance.shape[1] :, nuisance.shape[1] :]
-    gram: FloatArray = corner.T @ corner
-    return gram
-
-
-def _variational(target: FloatArray, nuisance: FloatArray) -> FloatArray:
+def _enclosed(
+    form: Callable[[Balls, Balls, Balls], Balls], target: FloatArray, nuisance: FloatArray
+) -> FloatArray:
+    """A form of the Gram blocks A, B and C, with bits doubled until every entry has 53 of them right."""
+    width = target.shape[1]
     bits = _FIRST_BITS
     while True:
         with flint.ctx.workprec(bits):
-            minimum = _minimum(target, nuisance)
-            if minimum is not None:
-                entries = [minimum[i, j] for i in range(target.shape[1]) for j in range(target.shape[1])]
-                if bits >= _LAST_BITS or all(entry.rel_accuracy_bits() >= 53 for entry in entries):
-                    return np.array([float(entry) for entry in entries]).reshape(2 * (target.shape[1],))
+            J_theta, J_eta = flint.arb_mat(target.tolist()), flint.arb_mat(nuisance.tolist())
+            A, B, C = J_theta.transpose() * J_theta, J_eta.transpose() * J_eta, J_theta.transpose() * J_eta
+            try:
+                entries = (form(A, B, C) if nuisance.shape[1] else A).entries()
+            except ZeroDivisionError:  # not certified invertible at this precision
+                entries = []
+            sharp = entries and all(entry.rel_accuracy_bits() >= 53 for entry in entries)
+            if sharp or (entries and bits >= _LAST_BITS):
+                return np.array([float(entry) for entry in entries]).reshape(width, width)
         bits *= 2
 
 
-def _minimum(target: FloatArray, nuisance: FloatArray) -> flint.arb_mat | None:
-    """``Q(V)`` at the ball-arithmetic solution of the normal equations; ``None`` if not certified solvable."""
-    J_theta, J_eta = flint.arb_mat(target.tolist()), flint.arb_mat(nuisance.tolist())
-    A = J_theta.transpose() * J_theta
-    if nuisance.shape[1] == 0:
-        return A
-    B, C = J_eta.transpose() * J_eta, J_theta.transpose() * J_eta
-    try:
-        V = B.solve(C.transpose())
-    except ZeroDivisionError:
-        return None
+def _schur(A: Balls, B: Balls, C: Balls) -> Balls:
+    return A - C * B.inv() * C.transpose()
+
+
+def _variational(A: Balls, B: Balls, C: Balls) -> Balls:
+    V = B.solve(C.transpose()).mid()
     CV = C * V
     return A - CV - CV.transpose() + V.transpose() * B * V

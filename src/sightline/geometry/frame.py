@@ -7,7 +7,7 @@ coordinates :math:`x = C^+\theta + Z\eta`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -46,6 +46,28 @@ class Frame:
             return outside
         _, across = self._change()
         return np.hstack([outside, dense(rows[:, self.support]) @ across])
+
+    def lengths(self, rows: Any) -> FloatArray:
+        """Lengths of the columns ``[nuisance | target]`` of rows, before anything cancels in them."""
+        if self.coefficients is None:
+            plain: FloatArray = np.linalg.norm(np.hstack([self.nuisance(rows), self.target(rows)]), axis=0)
+            return plain
+        inside = np.abs(dense(rows[:, self.support]))
+        along, across = self._change()
+        moved = np.linalg.norm(inside @ np.abs(np.hstack([across, along])), axis=0)
+        return np.concatenate([np.linalg.norm(dense(rows[:, self.kept]), axis=0), moved])
+
+    def compact(self) -> Frame:
+        """The same frame over rows that hold only its kept columns and its support, in this order."""
+        places = np.arange(self.kept.size + self.support.size, dtype=np.intp)
+        kept, support = np.split(places, [self.kept.size])
+        return replace(self, kept=kept, support=support, others=kept, place=kept)
+
+    def rescaled(self, factors: FloatArray) -> Frame:
+        """The same question about records measured in other units: columns multiplied by ``factors``."""
+        if self.coefficients is None:
+            return self
+        return replace(self, coefficients=self.coefficients * factors[self.support])
 
     def disagreement(self, rows: Any) -> Any:
         """What rows see of nuisance columns beyond their kind: zero if records of a kind stay alike."""

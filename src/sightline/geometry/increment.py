@@ -29,7 +29,7 @@ from sightline.geometry.frame import Frame, IntegerRows, dense
 from sightline.geometry.noise import GaussianNoise
 from sightline.geometry.profile import Profile
 from sightline.geometry.projection import Projection
-from sightline.geometry.rank import equilibrate, missing, numerical_rank
+from sightline.geometry.rank import balance, missing, numerical_rank
 
 _UNIT = float(np.finfo(np.float64).eps)
 
@@ -93,8 +93,9 @@ class Extension:
             return breaking, broken
         if not np.any(breaking):
             return breaking, 0
-        values = np.linalg.svd(equilibrate(breaking), compute_uv=False)
-        return breaking, int(np.sum(values > missing(max(breaking.shape)) * values[0]))
+        lengths = np.linalg.norm(breaking, axis=1) + np.linalg.norm(nuisance, axis=1)
+        values = np.linalg.svd(breaking / lengths[:, None], compute_uv=False)
+        return breaking, int(np.sum(values > missing(max(breaking.shape))))
 
     def _broken_exactly(self, integers: IntegerRows | None) -> int | None:
         if integers is None or self.integer_rows is None or self.frame.coefficients is not None:
@@ -114,16 +115,17 @@ class Extension:
             return self._hidden_together.seen_by(integers[:, columns], alongside=disagreement) - broken
         if not np.any(contrast):
             return 0
-        together = np.vstack([self.profile.projection.residual, contrast])
-        lengths = np.linalg.norm(together, axis=0)
-        decision, _ = numerical_rank(together / np.where(lengths > 0, lengths, 1.0))
+        together, _ = balance(np.vstack([self.profile.projection.residual, contrast]))
+        decision, _ = numerical_rank(together)
         return max(decision.rank - len(self.profile.combinations), 0)
 
     @cached_property
     def _dependence(self) -> FloatArray:
         """T: the nuisance columns as combinations of the independent ones."""
         nuisance = self.frame.nuisance(self.jacobian)
-        solution: FloatArray = lstsq(nuisance[:, self.profile.basis], nuisance, lapack_driver="gelsy")[0]
+        basis = self.profile.basis
+        solution: FloatArray = lstsq(nuisance[:, basis], nuisance, lapack_driver="gelsy")[0]
+        solution[:, basis] = np.eye(basis.size)
         return solution
 
     @cached_property

@@ -47,10 +47,11 @@ def lift(exposure: Exposure, coordinate_covariance: ArrayLike) -> LiftedExposure
     """
     sigma = CorrelatedNoise(blocks=(np.asarray(coordinate_covariance),)).blocks[0]
     inverse = cho_solve(cho_factor(sigma), np.eye(len(sigma)))
+    covariance: FloatArray = np.full(2 * (len(exposure.labels) * len(sigma),), exposure.crb)
+    if exposure.identifiable is Decision.YES:
+        covariance = np.kron(exposure.covariance, sigma).astype(np.float64)
     return LiftedExposure(
         identifiable=exposure.identifiable,
-        information=np.kron(exposure.information, inverse),
-        covariance=np.kron(exposure.covariance, sigma)
-        if exposure.identifiable is Decision.YES
-        else np.full(2 * (len(exposure.labels) * len(sigma),), exposure.crb),
+        information=np.kron(exposure.information, inverse).astype(np.float64),
+        covariance=covariance,
     )

@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,28 +20,43 @@ from scipy.linalg import qr
 from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry import exact
 from sightline.geometry.decision import Decision, Evidence, Rank
+from sightline.geometry.frame import Frame, dense
 from sightline.geometry.projection import Projection, project
-from sightline.geometry.rank import (
-    equilibrate,
-    independent_columns,
-    missing,
-    numerical_rank,
-    present,
-)
+from sightline.geometry.rank import balance, independent_columns, missing, numerical_rank, present
 
 Combination = tuple[Fraction | float, ...]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Columns:
-    """Target and nuisance columns of the same rows: before noise, after noise, and as integers."""
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Question:
+    """A target among the rows of a transcript, which are laid out as each step needs them."""
 
-    target: FloatArray
-    nuisance: FloatArray
-    whitened_target: FloatArray
-    whitened_nuisance: FloatArray
-    integer: exact.IntegerRows | None  # [nuisance | target], more lines allowed than there are answers
-    integer_nuisance: int  # how many of the integer columns are nuisance
+    frame: Frame
+    jacobian: Any
+    whitened: Any
+    integer_rows: Any
+
+    @cached_property
+    def whitened_columns(self) -> tuple[FloatArray, FloatArray]:
+        """Nuisance and target after noise: for sharpness."""
+        return self.frame.nuisance(self.whitened), self.frame.target(self.whitened)
+
+    @cached_property
+    def balanced_columns(self) -> tuple[FloatArray, FloatArray]:
+        """Nuisance and target before noise, rows and columns of about unit length: for rank."""
+        used = np.concatenate([self.frame.kept, self.frame.support])
+        rows, factors = balance(dense(self.jacobian[:, used]))
+        frame = self.frame.compact().rescaled(factors)
+        nuisance = frame.nuisance(rows)
+        lengths = frame.lengths(rows)
+        lengths[lengths == 0] = 1.0
+        width = nuisance.shape[1]
+        return nuisance / lengths[:width], frame.target(rows) / lengths[width:]
+
+    @cached_property
+    def integer_columns(self) -> tuple[exact.IntegerRows, int] | None:
+        """``[nuisance | target]`` in whole numbers, and how many columns are nuisance."""
+        return None if self.integer_rows is None else self.frame.integer_columns(self.integer_rows)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,26 +71,28 @@ class Profile:
     projection: Projection
 
 
-def profile(columns: Columns) -> Profile:
+def profile(question: Question) -> Profile:
     """Profile the nuisance out of a target."""
-    return _proved_independent(columns) or (
-        _profile_real(columns) if columns.integer is None else _profile_integer(columns, columns.integer)
-    )
+    found = _proved_independent(question)
+    if found is not None:
+        return found
+    return _profile_real(question) if question.integer_columns is None else _profile_integer(question)
 
 
-def _proved_independent(columns: Columns) -> Profile | None:
+def _proved_independent(question: Question) -> Profile | None:
     """The well-posed case, from one factorisation: all columns are independent, so all is revealed."""
-    lines, width = columns.whitened_target.shape
-    nuisances = columns.whitened_nuisance.shape[1]
+    nuisance, target = question.whitened_columns
+    lines, width = target.shape
+    nuisances = nuisance.shape[1]
     if nuisances + width > lines:
         return None
-    projection = project(columns.whitened_target, columns.whitened_nuisance)
+    projection = project(target, nuisance)
     if projection.stiff:
         return None
     (corner,) = qr(projection.residual, mode="r", check_finite=False)
-    explained = projection.triangle @ projection.coefficients
-    joint = np.block([[projection.triangle, explained], [np.zeros((width, nuisances)), corner[:width]]])
-    if not exact.proves_independent(joint, lines=lines):
+    below = np.zeros((width, nuisances))
+    joint = np.block([[projection.triangle, projection.explained], [below, corner[:width]]])
+    if not exact.proves_independent(joint, lines=lines, lengths=question.frame.lengths(question.whitened)):
         return None
     return Profile(
         nuisance=Rank(rank=nuisances, evidence=Evidence.FULL_RANK),
@@ -85,20 +104,23 @@ def _proved_independent(columns: Columns) -> Profile | None:
     )
 
 
-def _profile_integer(columns: Columns, integer: exact.IntegerRows) -> Profile:
-    lines, width = columns.target.shape
-    if _spans_all_answers(columns.nuisance):
+def _profile_integer(question: Question) -> Profile:
+    assert question.integer_columns is not None
+    integer, nuisances = question.integer_columns
+    nuisance, target = question.balanced_columns
+    lines, width = target.shape
+    if _spans_all_answers(nuisance):
         # Whatever the target does to the answers, the nuisance could have done.
         rank = Rank(rank=lines, evidence=Evidence.FULL_RANK)
-        return _assemble(columns, rank, Evidence.FULL_RANK, 0, ())
+        return _assemble(question, rank, Evidence.FULL_RANK, 0, ())
     form = exact.echelon(integer)
-    first = sum(pivot < columns.integer_nuisance for pivot in form.pivots)
+    first = sum(pivot < nuisances for pivot in form.pivots)
     revealing = range(first, len(form.pivots))
-    places = range(columns.integer_nuisance, columns.integer_nuisance + width)
+    places = range(nuisances, nuisances + width)
     combinations = [_readable(form.entries(line, places), form.prime) for line in revealing]
     # A functional C enters as [[A, 0], [C, I]], and rank(A on ker C) = rank([A; C]) - rank(C).
-    rank = Rank(rank=first - (integer.shape[0] - lines), evidence=Evidence.MODULAR)
-    return _assemble(columns, rank, Evidence.MODULAR, len(revealing), combinations)
+    rank = Rank(rank=first - (len(integer) - lines), evidence=Evidence.MODULAR)
+    return _assemble(question, rank, Evidence.MODULAR, len(revealing), combinations)
 
 
 def _spans_all_answers(nuisance: FloatArray) -> bool:
@@ -106,47 +128,49 @@ def _spans_all_answers(nuisance: FloatArray) -> bool:
     if width < lines:
         return False
     (triangle,) = qr(nuisance.T, mode="r", check_finite=False)
-    return exact.proves_independent(triangle[:lines], lines=width)
+    return exact.proves_independent(triangle[:lines], lines=width, lengths=np.ones(lines) * np.sqrt(width))
 
 
-def _profile_real(columns: Columns) -> Profile:
-    rank, basis = numerical_rank(columns.nuisance)
-    lines, width = columns.target.shape
-    size = max(lines, columns.nuisance.shape[1] + width)
-    balanced = equilibrate(np.hstack([columns.nuisance[:, basis], columns.target]))
-    escaped = project(balanced[:, basis.size :], balanced[:, : basis.size]).residual
+def _profile_real(question: Question) -> Profile:
+    nuisance, target = question.balanced_columns
+    rank, basis = numerical_rank(nuisance)
+    lines, width = target.shape
+    size = max(lines, nuisance.shape[1] + width)
+    escaped = project(target, nuisance[:, basis]).residual
     values = np.linalg.svd(escaped, compute_uv=False) if escaped.size else np.zeros(0)
     # An ill-conditioned nuisance leaves proportionally more rounding in what escapes it.
-    floor = missing(size) / rank.smallest_kept if rank.smallest_kept > 0 else np.inf
-    ceiling = present(size) / rank.smallest_kept if rank.smallest_kept > 0 else np.inf
+    kept = rank.smallest_kept
+    floor, ceiling = (missing(size) / kept, present(size) / kept) if kept > 0 else (np.inf, np.inf)
     revealed = int(np.sum(values > ceiling))
     unclear = not rank.decided or bool(np.any((values > floor) & (values <= ceiling)))
     evidence = Evidence.NONE if unclear else Evidence.GAP
-    return _assemble(columns, rank, evidence, revealed, (None,), basis)
+    return _assemble(question, rank, evidence, revealed, (None,), basis)
 
 
 def _assemble(
-    columns: Columns,
+    question: Question,
     rank: Rank,
     evidence: Evidence,
     revealed: int,
     combinations: Sequence[Combination | None],
     basis: IndexArray | None = None,
 ) -> Profile:
-    width = columns.target.shape[1]
     if basis is None:
-        basis = independent_columns(columns.nuisance, rank.rank)
-    projection = project(columns.whitened_target, columns.whitened_nuisance[:, basis])
+        basis = independent_columns(question.balanced_columns[0], rank.rank)
+    nuisance, target = question.whitened_columns
+    width = target.shape[1]
+    projection = project(target, nuisance[:, basis])
     named: tuple[Combination, ...] = ()
     if evidence is Evidence.NONE:
         decision = Decision.UNDECIDED
     elif revealed == width:
         decision, named = Decision.YES, _coordinates(width)
     else:
-        decision, projection = Decision.NO, projection.keep(revealed)
+        decision = Decision.NO
         named = tuple(combination for combination in combinations if combination is not None)
         if len(named) < revealed:  # real-valued, or coefficients too long to be read
-            named = _reduced_combinations(projection.residual, revealed)
+            named = _reduced_combinations(projection.residual, np.linalg.norm(target, axis=0), revealed)
+        projection = projection.keep(np.array(named, dtype=np.float64))
     return Profile(
         nuisance=rank,
         basis=basis,
@@ -173,12 +197,16 @@ def _readable(residues: list[int], prime: int) -> Combination | None:
     return tuple(Fraction(numerator, divisor) for numerator in numerators)
 
 
-def _reduced_combinations(residual: FloatArray, revealed: int) -> tuple[Combination, ...]:
-    """A reduced echelon basis of the row space, its pivots chosen for size."""
+def _reduced_combinations(
+    residual: FloatArray, lengths: FloatArray, revealed: int
+) -> tuple[Combination, ...]:
+    """A reduced echelon basis of the row space, its pivots chosen for size.
+
+    ``lengths`` are those of the target's columns: what escapes of a column counts against the whole of it.
+    """
     if revealed == 0:
         return ()
-    lengths = np.linalg.norm(residual, axis=0)
-    lengths[lengths == 0] = 1.0
+    lengths = np.where(lengths > 0, lengths, 1.0)
     _, _, right = np.linalg.svd(residual / lengths, full_matrices=False)
     _, order = qr(right[:revealed], mode="r", pivoting=True)
     pivots: NDArray[np.intp] = np.sort(order[:revealed])

@@ -7,12 +7,15 @@ r"""Removing the nuisance: the projector form of the profiled information, from 
 
 (``eq:Ieff_projector``). Nothing goes through a Gram matrix. Rows are sorted by size, and pivoted when their
 sizes differ much: Householder QR is then backward stable row by row (Cox & Higham 1998), so that a release
-with very little noise does not drown one with a lot.
+with very little noise does not drown one with a lot. Where little escapes, the digits that cancel are won
+back: :math:`(I - P_\eta)\tilde J_\theta = (I - P_\eta)(\tilde J_\theta - \tilde J_\eta V)` for every
+:math:`V`, so the misfit at the first :math:`V`, summed in doubled precision, is projected again.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from scipy.linalg import get_lapack_funcs, qr, solve_triangular
@@ -21,17 +24,21 @@ from sightline.arrays import FloatArray, IndexArray
 
 # Above this ratio of row sizes the unpivoted factorisation may lose the small rows.
 _STIFF = 1e3
+_UNIT = float(np.finfo(np.float64).eps)
+# Refine where rounding may have cost this much, relative.
+_WORTH_REFINING = 1e-13
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Projection:
     """Target columns split into what independent nuisance columns explain and what escapes them."""
 
     triangle: FloatArray  # R, of the nuisance columns in ``order``
     order: IndexArray  # the pivot order of the nuisance columns
-    coefficients: FloatArray  # V, in ``order``: the explained part of the target
+    explained: FloatArray  # R V: the part of the target that they explain, in rotated coordinates
     residual: FloatArray  # E: L - r rows in rotated coordinates
     stiff: bool  # whether rows differ so much in size that the factorisation was pivoted
+    relative_error: float  # first-order estimate, of the information
     _reflectors: FloatArray
     _scales: FloatArray
     _rows: IndexArray
@@ -42,33 +49,33 @@ class Projection:
         gram: FloatArray = self.residual.T @ self.residual
         return gram
 
-    def keep(self, directions: int) -> Projection:
-        """The same with what is known to be rounding removed: E of exactly this many directions."""
-        if directions == 0:
-            return replace(self, residual=np.zeros_like(self.residual))
-        lengths = np.linalg.norm(self.residual, axis=0)
-        lengths[lengths == 0] = 1.0
-        left, values, right = np.linalg.svd(self.residual / lengths, full_matrices=False)
-        kept = (left[:, :directions] * values[:directions]) @ right[:directions]
-        return replace(self, residual=kept * lengths)
+    @cached_property
+    def coefficients(self) -> FloatArray:
+        """V, in ``order``: the target's explained part as a combination of nuisance columns."""
+        if self.triangle.shape[0] == 0:
+            return np.zeros_like(self.explained)
+        solution: FloatArray = solve_triangular(self.triangle, self.explained, check_finite=False)
+        return solution
+
+    def keep(self, combinations: FloatArray) -> Projection:
+        """The same with E confined to some combinations of the target: all else in it is rounding."""
+        along = np.linalg.pinv(combinations) @ combinations if combinations.size else 0.0 * np.eye(self.width)
+        return replace(self, residual=self.residual @ along)
+
+    @property
+    def width(self) -> int:
+        """How many coordinates the target has."""
+        return int(self.residual.shape[1])
 
     def unrotate(self, residual: FloatArray) -> FloatArray:
         """Residual coordinates (``L - r`` rows) back to whitened answers (``L`` rows)."""
-        return _unrotate(self._reflectors, self._scales, self._rows, residual)
-
-    def relative_error(self, target: FloatArray, nuisance: FloatArray) -> float:
-        """First-order estimate of the information's relative error from rounding each row once.
-
-        A row perturbed in its last bit changes its misfit by that bit times its own size; the sum over rows
-        of misfit times size, over the sum of squared misfits, is the condition number of the information.
-        """
-        escaped = np.abs(self.unrotate(self.residual))
-        sizes = np.abs(target) + np.abs(nuisance[:, self.order]) @ np.abs(self.coefficients)
-        information = np.sum(escaped**2, axis=0)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            amplification = np.sum(escaped * sizes, axis=0) / information
-        worst = float(np.max(np.where(information > 0, amplification, 0.0), initial=0.0))
-        return 2 * worst * float(np.finfo(float).eps) * max(4, self.order.size)
+        lines = self._rows.size
+        padded = np.vstack([np.zeros((lines - len(residual), residual.shape[1])), residual])
+        if self._scales.size:
+            padded = _apply(self._reflectors, self._scales, padded, transpose=False)
+        whitened = np.empty_like(padded)
+        whitened[self._rows] = padded
+        return whitened
 
 
 def project(target: FloatArray, nuisance: FloatArray) -> Projection:
@@ -92,23 +99,86 @@ def project(target: FloatArray, nuisance: FloatArray) -> Projection:
             (reflectors, scales), triangle = qr(nuisance[rows], mode="raw", check_finite=False)
         triangle = triangle[:columns]
         rotated = _apply(reflectors, scales, target[rows], transpose=True)
-    return Projection(
+    first = Projection(
         triangle=triangle,
         order=order.astype(np.intp),
-        coefficients=_back_substitute(triangle, rotated[:columns]),
+        explained=rotated[:columns],
         residual=rotated[columns:],
         stiff=stiff,
+        relative_error=0.0,
         _reflectors=reflectors,
         _scales=scales,
         _rows=rows,
     )
+    if columns == 0 or columns == lines or np.any(np.diagonal(triangle) == 0):
+        return first
+    return _refined(first, target, nuisance[:, order])
 
 
-def _back_substitute(triangle: FloatArray, right: FloatArray) -> FloatArray:
-    if triangle.shape[0] == 0:
-        return np.zeros((0, right.shape[1]))
-    solution: FloatArray = solve_triangular(triangle, right, check_finite=False)
-    return solution
+def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -> Projection:
+    """The projection with the digits that cancelled won back, and an estimate of those that are missing.
+
+    A row changed in its last bit changes its misfit by that bit times its own size: the sum over rows of
+    misfit times size, over the sum of squared misfits, is the condition number of the information.
+    """
+    columns = nuisance.shape[1]
+    V = projection.coefficients
+    sizes = np.abs(target) + np.abs(nuisance) @ np.abs(V)
+    first = replace(projection, relative_error=_amplification(projection, sizes) * max(4, columns) * _UNIT)
+    if first.relative_error < _WORTH_REFINING:
+        return first
+    misfit = _misfit(target, nuisance, V)
+    rotated = _apply(projection._reflectors, projection._scales, misfit[projection._rows], transpose=True)
+    again = replace(projection, explained=rotated[:columns], residual=rotated[columns:])
+    left = np.abs(misfit) + np.abs(nuisance) @ np.abs(again.coefficients) + _UNIT * sizes
+    error = _amplification(again, left) * max(4, columns) * _UNIT
+    return replace(
+        projection,
+        explained=projection.explained + again.explained,
+        residual=again.residual,
+        relative_error=error,
+    )
+
+
+def _amplification(projection: Projection, sizes: FloatArray) -> float:
+    escaped = np.abs(projection.unrotate(projection.residual))
+    information = np.sum(escaped**2, axis=0)
+    worst = np.divide(
+        2 * np.sum(escaped * sizes, axis=0),
+        information,
+        out=np.zeros(len(information)),
+        where=information > 0,
+    )
+    return float(np.max(worst, initial=0.0))
+
+
+def _misfit(target: FloatArray, nuisance: FloatArray, V: FloatArray) -> FloatArray:
+    """``target - nuisance @ V`` as if in doubled precision (the compensated sum of Ogita, Rump & Oishi)."""
+    total, lost = target.copy(), np.zeros_like(target)
+    for column, weights in zip(nuisance.T, V, strict=True):
+        product, below = _two_product(-column[:, None], weights[None, :])
+        total, missed = _two_sum(total, product)
+        lost += missed + below
+    return total + lost
+
+
+def _two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    total = a + b
+    shadow = total - a
+    return total, (a - (total - shadow)) + (b - shadow)
+
+
+def _two_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
+    product = a * b
+    a_high, a_low = _halves(a)
+    b_high, b_low = _halves(b)
+    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
+
+
+def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
+    shifted = 134217729.0 * a  # 2**27 + 1
+    high = shifted - (shifted - a)
+    return high, a - high
 
 
 def _apply(reflectors: FloatArray, scales: FloatArray, block: FloatArray, *, transpose: bool) -> FloatArray:
@@ -118,15 +188,3 @@ def _apply(reflectors: FloatArray, scales: FloatArray, block: FloatArray, *, tra
     product, _, _ = ormqr(side, trans, reflectors, scales, block, int(work[0]))
     result: FloatArray = product
     return result
-
-
-def _unrotate(
-    reflectors: FloatArray, scales: FloatArray, rows: IndexArray, residual: FloatArray
-) -> FloatArray:
-    lines = rows.size
-    padded = np.vstack([np.zeros((lines - residual.shape[0], residual.shape[1])), residual])
-    if scales.size:
-        padded = _apply(reflectors, scales, padded, transpose=False)
-    whitened = np.empty_like(padded)
-    whitened[rows] = padded
-    return whitened

@@ -1,8 +1,8 @@
 r"""How many directions real-valued rows span, by a gap in their singular values.
 
-Rank does not change when rows or columns are rescaled, so it is decided on equilibrated rows: noise over
-twelve orders of magnitude, or records in other units, cannot pass for a missing direction. A pivoted QR
-brackets the gap from both sides,
+Rank does not change when rows or columns are rescaled, so it is decided on balanced rows (:func:`balance`):
+noise over twelve orders of magnitude, or records in other units, cannot pass for a missing direction. A
+pivoted QR brackets the gap from both sides,
 
 .. math:: \sigma_r \ge \sigma_{\min}(R_{11}), \qquad \sigma_{r+1} \le \|R_{22}\|_F,
 
@@ -23,14 +23,16 @@ _UNIT = float(np.finfo(np.float64).eps)
 _MISSING, _PRESENT = 8.0, 1e4
 
 
-def equilibrate(matrix: FloatArray) -> FloatArray:
-    """Rows and columns rescaled to about unit length, zero ones left alone."""
+def balance(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Rows and columns rescaled to about unit length (zero ones left alone), and the columns' factors."""
     scaled = matrix / _lengths(matrix, axis=1)[:, None]
-    for _ in range(2):
-        scaled = scaled / _lengths(scaled, axis=0)
-        scaled = scaled / _lengths(scaled, axis=1)[:, None]
-    balanced: FloatArray = scaled / _lengths(scaled, axis=0)
-    return balanced
+    factors = np.ones(matrix.shape[1])
+    for last in (False, False, True):
+        lengths = _lengths(scaled, axis=0)
+        scaled, factors = scaled / lengths, factors / lengths
+        if not last:
+            scaled = scaled / _lengths(scaled, axis=1)[:, None]
+    return scaled, factors
 
 
 def present(size: int) -> float:
@@ -44,7 +46,7 @@ def missing(size: int) -> float:
 
 
 def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
-    """The rank of real-valued columns by gap, and that many independent columns, well conditioned.
+    """The rank of balanced columns by gap, and that many independent columns, well conditioned.
 
     >>> decision, columns = numerical_rank(np.array([[1.0, 2.0, 0.5], [3.0, 6.0, 0.5]]))
     >>> decision.rank, decision.evidence.name, len(columns)
@@ -54,17 +56,17 @@ def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
     size = max(lines, columns)
     if min(lines, columns) == 0 or not np.any(matrix):
         return Rank(rank=0, evidence=Evidence.FULL_RANK), np.zeros(0, dtype=np.intp)
-    balanced = equilibrate(matrix)
+    # Columns come with unit length, unless digits cancelled in them: then what is left counts as it is.
+    largest = max(1.0, float(np.linalg.norm(matrix)))
     if columns <= lines:
         # The common, well-posed case costs one unpivoted factorisation.
-        (triangle,) = qr(balanced, mode="r", check_finite=False)
-        kept = smallest_singular(triangle[:columns]) / float(np.linalg.norm(triangle))
+        (triangle,) = qr(matrix, mode="r", check_finite=False)
+        kept = smallest_singular(triangle[:columns]) / largest
         if kept > present(size):
             full = Rank(rank=columns, evidence=Evidence.FULL_RANK, smallest_kept=kept)
             return full, np.arange(columns, dtype=np.intp)
-    triangle, order = qr(balanced, mode="r", pivoting=True, check_finite=False)
+    triangle, order = qr(matrix, mode="r", pivoting=True, check_finite=False)
     triangle = triangle[: min(lines, columns)]
-    largest = float(np.linalg.norm(triangle))
     squares = np.sum(triangle**2, axis=1)
     tails = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0)) / largest  # ‖R22‖_F at each r
     rank = int(np.argmax(tails <= missing(size)))
@@ -82,7 +84,7 @@ def independent_columns(matrix: FloatArray, rank: int) -> IndexArray:
         return np.arange(columns, dtype=np.intp)
     if rank == 0:
         return np.zeros(0, dtype=np.intp)
-    _, order = qr(equilibrate(matrix), mode="r", pivoting=True, check_finite=False)
+    _, order = qr(matrix, mode="r", pivoting=True, check_finite=False)
     return np.asarray(order[:rank], dtype=np.intp)
 
 
