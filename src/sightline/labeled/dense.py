@@ -1,0 +1,189 @@
+"""A dense pattern: 0/1 rows as packed bits, other weights as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import qr
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidRelease, require
+from sightline.labeled.forms import QuadraticForms
+from sightline.labeled.pattern import EXACT, BoolArray, Progress, checked_members, checked_shape
+
+# Records in a block: a multiple of 8 (packed bits), small enough for the cache, large enough for BLAS. Sums
+# over a block of limbs of 24 - 12 bits are exact in single precision.
+_BLOCK = 4096
+_SINGLE_BITS = 24 - 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DensePattern:
+    """Dense rows over records, owned and locked."""
+
+    stored: NDArray[np.generic]  # packed bits along the records if binary, else the weights
+    records: int
+    binary: bool
+    whole: bool
+    sizes: IndexArray
+    peaks: FloatArray
+
+    @classmethod
+    def of(cls, rows: ArrayLike) -> DensePattern:
+        """Check, copy and lock a table of weights; 0/1 tables shrink to bits."""
+        try:
+            table = np.asarray(rows)
+        except ValueError:
+            raise InvalidRelease(
+                "expected rows of one length, got rows of different lengths; lists of members need records=N"
+            ) from None
+        require(
+            table.dtype.kind in "biuf",
+            "rows as a table of numbers",
+            got=f"dtype {table.dtype}",
+            error=InvalidRelease,
+        )
+        checked_shape(table.shape)
+        lines, records = table.shape
+        sizes = np.empty(lines, dtype=np.intp)
+        peaks = np.empty(lines)
+        packed = np.empty((lines, -(-records // 8)), dtype=np.uint8)
+        binary, whole = True, True
+        for i, row in enumerate(table):  # row by row: no temporary of the table's size
+            ones = row != 0
+            sizes[i] = np.count_nonzero(ones)
+            packed[i] = np.packbits(ones)
+            peak = float(np.max(np.abs(row))) if row.dtype.kind != "b" else 1.0
+            require(
+                math.isfinite(peak),
+                "finite weights",
+                got=f"NaN or infinity in row {i}",
+                fix="drop or impute them first",
+                error=InvalidRelease,
+            )
+            peaks[i] = peak
+            binary = binary and (peak <= 1 and bool(np.count_nonzero(row == 1) == sizes[i]))
+            whole = whole and (binary or bool(np.all(row == np.rint(row))))
+        checked_members(sizes)
+        largest = float(peaks.max())
+        whole = whole and largest**2 * records < EXACT
+        stored: NDArray[np.generic] = packed if binary else _compact(table, largest, whole)
+        for array in (stored, sizes, peaks):
+            array.setflags(write=False)
+        return cls(stored=stored, records=records, binary=binary, whole=whole, sizes=sizes, peaks=peaks)
+
+    @property
+    def lines(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def key_bits(self) -> int:
+        if self.binary:
+            return _SINGLE_BITS
+        return min(40, 53 - math.ceil(math.log2(_BLOCK * float(self.peaks.max()))))
+
+    def seed(self) -> bytes:
+        header = repr((self.stored.shape, self.stored.dtype.str, self.records)).encode()
+        return hashlib.blake2b(header + hashlib.blake2b(self.stored).digest()).digest()  # type: ignore[arg-type]
+
+    def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
+        precision = np.float32 if self.binary else np.float64
+        narrow = keys.astype(precision)
+        products = np.zeros((self.lines, self.lines))
+        sums = np.zeros((self.lines, keys.shape[1]))
+        for start, stop, block in self._blocks(unknown, precision):
+            products += block @ block.T
+            sums += block @ narrow[start:stop]
+            progress("products of rows", stop / self.records)
+        return products, sums
+
+    def forms(self, forms: QuadraticForms, unknown: BoolArray, progress: Progress) -> FloatArray:
+        found = np.zeros((forms.count, self.records))
+        for start, stop, block in self._blocks(unknown, np.float64):
+            found[:, start:stop] = forms.of_block(block)
+            progress("records", stop / self.records)
+        return found
+
+    def columns(self, records: IndexArray) -> FloatArray:
+        if not self.binary:
+            return self.stored[:, records].astype(np.float64)
+        bits = (self.stored[:, records // 8] >> (7 - records % 8).astype(np.uint8)) & 1  # type: ignore[operator]
+        return np.asarray(bits, dtype=np.float64)
+
+    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
+        triangle = np.zeros((0, self.lines))
+        for _, _, block in self._blocks(unknown, np.float64):
+            (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
+            triangle = triangle[: self.lines]
+        return triangle
+
+    def kinds(self, unknown: BoolArray) -> IndexArray:
+        # Odd multipliers on the bits of the weights, summed with wrap-around: equal columns, equal sums.
+        multipliers = np.random.default_rng(int.from_bytes(self.seed()[:16], "big")).integers(
+            1 << 62, size=(self.lines, 2), dtype=np.uint64
+        )
+        keys = np.zeros((2, self.records), dtype=np.uint64)
+        for start, stop, block in self._blocks(unknown, np.float64):
+            bits = (block + 0.0).view(np.uint64)
+            bits ^= bits >> np.uint64(31)  # mixes the exponent into the low bits, where products keep it
+            for key, factor in zip(keys, multipliers.T, strict=True):
+                key[start:stop] = (bits * (2 * factor[:, None] + np.uint64(1))).sum(axis=0, dtype=np.uint64)
+        return kinds_of(keys)
+
+    def members(self, line: int) -> IndexArray:
+        row = np.unpackbits(self.stored[line], count=self.records) if self.binary else self.stored[line]  # type: ignore[arg-type]
+        return np.flatnonzero(row)
+
+    def take(self, lines: IndexArray) -> DensePattern:
+        return DensePattern(
+            stored=self.stored[lines],
+            records=self.records,
+            binary=self.binary,
+            whole=self.whole,
+            sizes=self.sizes[lines],
+            peaks=self.peaks[lines],
+        )
+
+    def _blocks(
+        self, unknown: BoolArray, precision: type[np.float32] | type[np.float64]
+    ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
+        for start in range(0, self.records, _BLOCK):
+            stop = min(start + _BLOCK, self.records)
+            if self.binary:
+                bits = self.stored[:, start // 8 : -(-stop // 8)]
+                block = np.unpackbits(bits, axis=1, count=stop - start).astype(precision)  # type: ignore[arg-type]
+            else:
+                block = self.stored[:, start:stop].astype(precision)
+            known = np.flatnonzero(~unknown[start:stop])
+            block[:, known] = 0
+            yield start, stop, block
+
+
+def kinds_of(keys: NDArray[np.generic]) -> IndexArray:
+    """Numbers 0, 1, … for the distinct columns of ``keys``, in the order of their first appearance.
+
+    >>> kinds_of(np.array([[7, 3, 7, 5], [1, 1, 1, 1]])).tolist()
+    [0, 1, 0, 2]
+    """
+    order = np.lexsort(keys)
+    ordered = keys[:, order]
+    starts = np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)
+    run = np.concatenate([[0], np.cumsum(starts)])
+    first = np.minimum.reduceat(order, np.flatnonzero(np.concatenate([[True], starts])))
+    rank = np.empty(first.size, dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(first.size)
+    kind = np.empty(order.size, dtype=np.intp)
+    kind[order] = rank[run]
+    return kind
+
+
+def _compact(table: NDArray[np.generic], largest: float, whole: bool) -> NDArray[np.generic]:
+    if not whole:
+        return table.astype(np.float64)
+    widths = (np.int8, np.int16, np.int32)
+    return table.astype(next((w for w in widths if largest <= np.iinfo(w).max), np.int64))

@@ -1,0 +1,227 @@
+"""A membership design: subset means or sums over named records, and the noise on them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import InitVar, dataclass, field
+from enum import Enum
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidNoise, InvalidRelease, require
+from sightline.geometry.noise import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise, as_noise
+from sightline.labeled.pattern import Pattern, Progress, RowsLike, as_pattern
+from sightline.privacy.accountant import Accountant, NoiseLaw
+from sightline.releases.domain import positive_number
+
+if TYPE_CHECKING:
+    from sightline.labeled.exposures import Exposures
+
+
+class Readout(Enum):
+    """What a row publishes of its members."""
+
+    MEAN = "mean"
+    SUM = "sum"
+
+
+class Known(Enum):
+    """Rungs of attacker knowledge that name no records."""
+
+    ALL_OTHERS = "all others"
+    """For every record: all the other records. The adversary of differential privacy."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MembershipDesign:
+    r"""Releases :math:`y = A x + w` over N named records (``eq:lever1_linear_model``).
+
+    ``rows`` is a table of 0s and 1s or of weights (releases × records), a scipy sparse array, or, with
+    ``records=N``, lists of members. ``readout`` is "mean" or "sum"; weights are published as sums.
+    ``noise`` is an accountant, which also needs ``radius``, the largest change of one record's value; or
+    standard deviations, one for each row; or a covariance matrix; or a noise law. ``releases`` gives for
+    each row the release that it is part of, for releases with many cells: their members must be disjoint,
+    and the accountant counts them once.
+
+    >>> design = MembershipDesign([[0, 1, 2, 3], [1, 2, 3]], records=5, noise=[0.3, 0.4])
+    >>> exposures = design.exposures(domain=(0, 10))
+    >>> exposures.identifiable.tolist()
+    [True, False, False, False, False]
+    >>> round(exposures.rmse[0], 6)
+    1.697056
+    >>> exposures.recipe(0).round(6).tolist()
+    [4.0, -3.0]
+    """
+
+    rows: InitVar[RowsLike | Pattern]
+    noise: InitVar[Accountant | Noise | ArrayLike] = field(kw_only=True)
+    readout: Readout = field(default=Readout.MEAN, kw_only=True)
+    radius: float | None = field(default=None, kw_only=True)
+    records: InitVar[int | None] = field(default=None, kw_only=True)
+    releases: IndexArray | None = field(default=None, kw_only=True)
+    names: tuple[str, ...] = field(default=(), kw_only=True)
+    pattern: Pattern = field(init=False)
+    law: Noise = field(init=False)
+    scale: FloatArray = field(init=False)
+
+    def __post_init__(
+        self, rows: RowsLike | Pattern, noise: Accountant | Noise | ArrayLike, records: int | None
+    ) -> None:
+        pattern = as_pattern(rows, records=records)
+        object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "readout", _readout_named(self.readout))
+        require(
+            self.readout is Readout.SUM or pattern.binary,
+            "rows of 0s and 1s for means",
+            got="other weights",
+            fix='pass readout="sum": weights are published as they are',
+            error=InvalidRelease,
+        )
+        scale = 1.0 / pattern.sizes if self.readout is Readout.MEAN else np.ones(pattern.lines)
+        scale.setflags(write=False)
+        object.__setattr__(self, "scale", scale)
+        object.__setattr__(self, "releases", _checked_releases(self.releases, pattern.lines))
+        names = tuple(self.names) or tuple(f"row {i}" for i in range(pattern.lines))
+        require(len(names) == pattern.lines, f"{pattern.lines} names", got=len(names), error=InvalidRelease)
+        object.__setattr__(self, "names", names)
+        law = self._price(noise) if isinstance(noise, Accountant) else as_noise(noise)
+        require(
+            law.outputs == pattern.lines,
+            f"noise for {pattern.lines} rows",
+            got=f"noise for {law.outputs}",
+            error=InvalidNoise,
+        )
+        object.__setattr__(self, "law", law)
+
+    @property
+    def lines(self) -> int:
+        """How many numbers are published."""
+        return self.pattern.lines
+
+    @property
+    def size(self) -> int:
+        """N: how many records there are."""
+        return self.pattern.records
+
+    @property
+    def release_of(self) -> IndexArray:
+        """For every row, the release that it is part of: 0, 1, … in order of publication."""
+        assert self.releases is not None
+        return self.releases
+
+    @property
+    def release_count(self) -> int:
+        """L: what an accountant counts."""
+        return int(self.release_of[-1]) + 1
+
+    def whiten(self, columns: FloatArray) -> FloatArray:
+        r""":math:`\Sigma^{-1/2}` times the row scales times columns of the pattern's size."""
+        return np.asarray(self.law.whiten(self.scale[:, None] * columns))
+
+    def exposures(
+        self,
+        *,
+        domain: tuple[float, float],
+        known: Iterable[int] | Known = (),
+        progress: Progress | None = None,
+    ) -> Exposures:
+        """What the releases expose of every record that the attacker does not know.
+
+        ``domain`` is the smallest and the largest value that a record can have. ``known`` are records whose
+        values the attacker has; ``Known.ALL_OTHERS`` gives for each record all the others. ``progress`` is
+        called with a stage and the share of it that is done.
+        """
+        from sightline.labeled.assess import assess
+
+        return assess(self, domain=domain, known=known, progress=progress or _silent)
+
+    def take(self, rows: Iterable[int]) -> MembershipDesign:
+        """The design with some of its rows only, the noise on them as it is."""
+        lines = np.sort(np.asarray(list(rows), dtype=np.intp))
+        match self.law:
+            case GaussianNoise():
+                law: Noise = GaussianNoise(stddevs=self.law.stddevs[lines])
+            case LaplaceNoise():
+                law = LaplaceNoise(scales=self.law.scales[lines])
+            case _:
+                law = CorrelatedNoise(blocks=(self.law.covariance[np.ix_(lines, lines)],))
+        _, releases = np.unique(self.release_of[lines], return_inverse=True)
+        return MembershipDesign(
+            self.pattern.take(lines),
+            noise=law,
+            readout=self.readout,
+            radius=self.radius,
+            releases=releases,
+            names=tuple(self.names[i] for i in lines),
+        )
+
+    def _price(self, accountant: Accountant) -> Noise:
+        require(
+            self.radius is not None,
+            "radius with an accountant",
+            got="none",
+            fix="give the largest change of one record's value",
+            error=InvalidNoise,
+        )
+        radius = positive_number(self.radius, name="radius")
+        self._require_disjoint_cells()
+        scales = np.sqrt(accountant.kappa(self.release_count)) * radius * self.pattern.peaks * self.scale
+        match accountant.law:
+            case NoiseLaw.GAUSSIAN:
+                return GaussianNoise(stddevs=scales)
+            case NoiseLaw.LAPLACE:
+                return LaplaceNoise(scales=scales)
+
+    def _require_disjoint_cells(self) -> None:
+        starts = np.flatnonzero(np.diff(self.release_of, prepend=-1))
+        for release, rows in enumerate(np.split(np.arange(self.lines), starts[1:])):
+            if rows.size == 1:
+                continue
+            seen = np.concatenate([self.pattern.members(int(row)) for row in rows])
+            twice = np.flatnonzero(np.bincount(seen, minlength=self.size) > 1)
+            require(
+                twice.size == 0,
+                "every record in at most one cell of a release",
+                got=f"record {twice[:1].tolist()} in several cells of release {release}",
+                fix="publish overlapping rows as releases of their own",
+                error=InvalidRelease,
+            )
+
+
+def _silent(stage: str, share: float) -> None:
+    pass
+
+
+def _readout_named(name: Readout | str) -> Readout:
+    try:
+        return Readout(name)
+    except ValueError:
+        raise InvalidRelease(f"expected readout 'mean' or 'sum', got {name!r}") from None
+
+
+def _checked_releases(releases: Sequence[int] | IndexArray | None, lines: int) -> IndexArray:
+    if releases is None:
+        index = np.arange(lines, dtype=np.intp)
+    else:
+        given = np.array(releases)
+        whole = given.shape == (lines,) and given.dtype.kind in "iu"
+        require(
+            whole,
+            f"one release number for each of {lines} rows",
+            got=f"shape {given.shape}",
+            error=InvalidRelease,
+        )
+        steps = np.diff(given, prepend=-1)
+        ordered = given[0] == 0 and bool(np.all((steps[1:] == 0) | (steps[1:] == 1)))
+        require(
+            ordered,
+            "releases numbered 0, 1, … in order of publication, rows of one release together",
+            got=f"a step from {int(given[0]) if given[0] else 'one row to the next'}",
+            error=InvalidRelease,
+        )
+        index = given.astype(np.intp)
+    index.setflags(write=False)
+    return index

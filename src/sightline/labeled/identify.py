@@ -1,0 +1,121 @@
+r"""Who is identifiable: decided for all records in one sweep, before any noise.
+
+With :math:`M = A A^\top` over the unknown records, a random :math:`u` and any solution of
+:math:`M h = A u`, the vector :math:`u - A^\top h` is a random change of the records that no release
+sees. Record :math:`j` is identifiable iff such a change never moves it: iff :math:`a_j^\top h = u_j`. The
+sum over a group is identifiable iff the change never moves the sum. For integer weights all this holds
+modulo a prime, where it is decided; two random vectors make a wrong yes as unlikely as
+:math:`2^{-120}` per record, and what remains is the chance that the prime is a bad one
+(:func:`sightline.geometry.exact.failure_probability` of M, below :math:`10^{-12}`).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.geometry import exact
+from sightline.geometry.decision import Rank
+from sightline.geometry.rank import missing, present
+from sightline.labeled import residues
+from sightline.labeled.dense import kinds_of
+from sightline.labeled.pattern import BoolArray, Pattern, Progress
+from sightline.labeled.residues import Residues
+
+_CHECKS = 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Decided:
+    """The unknown records by signature, and which sums over a signature are identifiable."""
+
+    kinds: IndexArray  # over the unknown records: the group of each
+    sizes: IndexArray  # over the groups
+    first: IndexArray  # one unknown record of each group, as a position among the unknown
+    identifiable: BoolArray  # over the groups
+    undecided: BoolArray  # over the groups
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Survey:
+    """A first sweep over integer rows: their products, their rank and the exact test for every record."""
+
+    products: FloatArray  # M, integers
+    rank: int
+    prime: int
+    drawn: Residues  # u
+    solved: Residues  # h
+    bits: int  # length of the limbs of h
+
+    @property
+    def linear(self) -> FloatArray:
+        """The limbs of h as linear forms of a record's column."""
+        return residues.limbs(self.solved, bits=self.bits).reshape(-1, self.solved.shape[1])
+
+    def decide(self, sums: FloatArray, unknown: BoolArray) -> Decided:
+        """The decisions, from the values of the linear forms at every record."""
+        limbs = sums.reshape(-1, _CHECKS, sums.shape[1])[:, :, unknown]
+        tests = residues.join(limbs, bits=self.bits, prime=self.prime)
+        kinds = kinds_of(tests)
+        sizes, first = _counted(kinds)
+        drawn = residues.limbs(self.drawn[:, unknown], bits=20)
+        totals = np.stack([[np.bincount(kinds, weights=line) for line in limb] for limb in drawn])
+        expected = residues.join(totals, bits=20, prime=self.prime)
+        found = residues.times(tests[:, first], sizes.astype(np.int64), prime=self.prime)
+        return Decided(
+            kinds=kinds,
+            sizes=sizes,
+            first=first,
+            identifiable=np.all(found == expected, axis=0),
+            undecided=np.zeros(sizes.size, dtype=np.bool_),
+        )
+
+
+def survey(pattern: Pattern, unknown: BoolArray, progress: Progress) -> Survey:
+    """Sweep once over integer rows."""
+    drawn = residues.draw_residues(pattern.seed(), count=pattern.records, checks=_CHECKS)
+    key_bits = pattern.key_bits
+    keys = residues.limbs(drawn, bits=key_bits)
+    products, sums = pattern.gram(unknown, keys.reshape(-1, pattern.records).T, progress)
+    integers = products.astype(np.int64)
+    limbs = sums.T.reshape(-1, _CHECKS, pattern.lines)
+    draw, found = 0, None
+    while found is None:  # a prime that divides a minor is drawn again
+        prime = exact.prime_of(integers, draw=draw)
+        found = residues.solve(integers, residues.join(limbs, bits=key_bits, prime=prime), prime=prime)
+        draw += 1
+    rank, solved = found
+    reach = pattern.lines * float(pattern.peaks.max())
+    bits = min(40, 52 - math.ceil(math.log2(max(2.0, reach))))
+    return Survey(products=products, rank=rank, prime=prime, drawn=drawn, solved=solved, bits=bits)
+
+
+def decide_by_leverage(leverage: FloatArray, kinds: IndexArray, rank: Rank, *, lines: int) -> Decided:
+    """Decisions for real-valued weights: identifiable iff the group's leverages sum to one.
+
+    Within rounding of one is a yes, clearly below it is a no, and between them nobody can tell.
+    """
+    sizes, first = _counted(kinds)
+    deficit = 1 - sizes * leverage[first]
+    kept = max(rank.smallest_kept, np.finfo(np.float64).tiny)
+    identifiable = deficit <= missing(lines) / kept
+    undecided = ~identifiable & (deficit < present(lines) / kept)
+    if not rank.decided:
+        undecided = leverage[first] > 0
+    return Decided(
+        kinds=kinds,
+        sizes=sizes,
+        first=first,
+        identifiable=identifiable & ~undecided,
+        undecided=undecided,
+    )
+
+
+def _counted(kinds: IndexArray) -> tuple[IndexArray, IndexArray]:
+    sizes = np.bincount(kinds)
+    first = np.full(sizes.size, kinds.size, dtype=np.intp)
+    np.minimum.at(first, kinds, np.arange(kinds.size))
+    return sizes, first

@@ -1,0 +1,67 @@
+r"""What an attacker who knows only a record's domain knows: the cos² prior, and the bounds that it gives.
+
+On a domain of width :math:`r` the density :math:`\tfrac{2}{r}\cos^2(\pi x / r)` has the least Fisher
+information of all: :math:`J = 4\pi^2/r^2`. Its variance is :math:`v = r^2(1/12 - 1/(2\pi^2))` and its
+entropy :math:`\ln(2r) - 1`, an entropy power of :math:`N = 2r^2/(\pi e^3)`. Derivations: the theory page.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from sightline.arrays import FloatArray
+from sightline.errors import require
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CosineSquaredPrior:
+    """The cos² prior on a domain of a given width.
+
+    >>> prior = CosineSquaredPrior(width=1.0)
+    >>> round(prior.variance, 6), round(prior.fisher_information * prior.variance, 4)
+    (0.032673, 1.2899)
+    >>> round(prior.entropy_power / prior.variance, 4)
+    0.9701
+    """
+
+    width: float
+
+    def __post_init__(self) -> None:
+        require(
+            1e-130 <= self.width <= 1e130,
+            "a domain (low, high) of finite width > 0",
+            got=f"width {self.width}",
+            fix="give the smallest and the largest value a record can have",
+        )
+
+    @property
+    def fisher_information(self) -> float:
+        """J."""
+        return 4 * math.pi**2 / self.width**2
+
+    @property
+    def variance(self) -> float:
+        """v: the risk of an attacker who saw nothing."""
+        return self.width**2 * (1 / 12 - 1 / (2 * math.pi**2))
+
+    @property
+    def entropy_power(self) -> float:
+        """N: the variance of the Gaussian with the prior's entropy."""
+        return 2 * self.width**2 / (math.pi * math.e**3)
+
+    @property
+    def precisions(self) -> tuple[float, float, float]:
+        """What Gaussian priors would carry: the Fisher information, one over v, one over N."""
+        return self.fisher_information, 1 / self.variance, 1 / self.entropy_power
+
+    def company_bound(self, information: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
+        r"""Lower bound on the risk over v of a record in a group of ``company`` with one signature.
+
+        .. math:: \frac{N}{v} \cdot \frac{1 + (n - 1) N G_{jj}}{1 + n v G_{jj}},
+
+        whatever the attacker does and whatever he knows of other groups.
+        """
+        N, v = self.entropy_power, self.variance
+        bound: FloatArray = N / v * (1 + (company - 1) * N * information) / (1 + company * v * information)
+        return bound

@@ -1,0 +1,91 @@
+r"""Exact arithmetic modulo a 62-bit prime, carried out by floating-point matrix products.
+
+A product of integers whose sums stay below :math:`2^{53}` (:math:`2^{24}` in single precision) is exact in
+BLAS. So residues are cut into limbs, multiplied limb by limb at full speed, and put together again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray
+
+Residues = NDArray[np.int64]
+
+RESIDUE_BITS = 61  # drawn residues are below 2^61, which every 62-bit prime exceeds
+
+
+def draw_residues(seed: bytes, *, count: int, checks: int) -> Residues:
+    """Random residues of shape ``(checks, count)`` that are a function of ``seed`` alone."""
+    digest = hashlib.sha256(seed).digest()
+    generator = np.random.Generator(np.random.Philox(int.from_bytes(digest[:16], "big")))
+    return generator.integers(0, 1 << RESIDUE_BITS, size=(checks, count), dtype=np.int64)
+
+
+def limbs(values: Residues, *, bits: int) -> FloatArray:
+    """Digits of 62-bit values in base :math:`2^{bits}`, lowest first, on a new first axis.
+
+    >>> limbs(np.array([5 + 3 * 2**40]), bits=40).tolist()
+    [[5.0], [3.0]]
+    """
+    count = -(-(RESIDUE_BITS + 1) // bits)
+    mask = np.int64((1 << bits) - 1)
+    return np.stack([(values >> np.int64(bits * i)) & mask for i in range(count)]).astype(np.float64)
+
+
+def join(sums: FloatArray, *, bits: int, prime: int) -> Residues:
+    """Residues of numbers given by sums of limbs along the first axis, each an exact integer.
+
+    >>> join(np.array([[5.0], [3.0]]), bits=40, prime=2**61 - 1).item() == 5 + 3 * 2**40
+    True
+    """
+    residue = np.mod(sums[-1].astype(np.int64), np.int64(prime))
+    for digit in sums[-2::-1]:
+        residue = shift_add(residue, digit.astype(np.int64), bits=bits, prime=prime)
+    return residue
+
+
+def shift_add(residue: Residues, add: Residues, *, bits: int, prime: int) -> Residues:
+    r""":math:`2^{bits}\,residue + add` modulo ``prime``, for at most 40 bits and :math:`|add| < 2^{53}`.
+
+    The quotient comes from floating point, off by one at most; the remainder from 64-bit arithmetic that
+    wraps, which is right because it fits.
+    """
+    quotient = np.floor((residue * 2.0**bits + add) / prime).astype(np.int64)
+    wide = (residue.astype(np.uint64) << np.uint64(bits)) + add.astype(np.uint64)
+    remainder = (wide - quotient.astype(np.uint64) * np.uint64(prime)).astype(np.int64)
+    remainder[remainder < 0] += prime
+    remainder[remainder >= prime] -= prime
+    return remainder
+
+
+def times(residue: Residues, factor: Residues, *, prime: int) -> Residues:
+    """Residues times whole numbers below :math:`2^{31}`, modulo ``prime``."""
+    low, high = residue & np.int64((1 << 31) - 1), residue >> np.int64(31)
+    shifted = shift_add(np.mod(high * factor, prime), np.zeros_like(residue), bits=31, prime=prime)
+    return np.mod(shifted + np.mod(low * factor, prime), prime)
+
+
+def solve(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> tuple[int, Residues] | None:
+    """Rank of a square integer matrix modulo ``prime``, and a solution for each right side (one a row).
+
+    ``None`` if a right side is out of reach: for sides that are in range over the rationals it means that
+    the prime divides a minor.
+    """
+    size, sides = matrix.shape[0], right.shape[0]
+    table = np.hstack([np.mod(matrix, np.int64(prime)), right.T])
+    reduced, found = flint.nmod_mat(size, size + sides, table.ravel().tolist(), prime).rref()
+    solution = np.zeros((sides, size), dtype=np.int64)
+    column = -1
+    for line in range(int(found)):
+        column += 1
+        while int(reduced[line, column]) == 0:
+            column += 1
+        if column >= size:
+            return None
+        solution[:, column] = [int(reduced[line, size + side]) for side in range(sides)]
+    return int(found), solution

@@ -1,0 +1,195 @@
+"""A sparse pattern: nothing of size rows × records is ever made dense."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import qr
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidRelease, require
+from sightline.labeled.dense import kinds_of
+from sightline.labeled.forms import QuadraticForms
+from sightline.labeled.pattern import EXACT, BoolArray, Progress, checked_members, checked_shape
+
+_BLOCK = 1 << 16
+# Up to this share of the rows, looking up pairs of a record's rows beats a dense product.
+_FEW = 1 / 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparsePattern:
+    """Rows over records in compressed columns, owned and sorted, without stored zeros."""
+
+    stored: Any  # scipy.sparse.csc_array
+    whole: bool
+    binary: bool
+    sizes: IndexArray
+    peaks: FloatArray
+
+    @classmethod
+    def of(cls, rows: Any) -> SparsePattern:
+        """Check and copy a sparse array of weights."""
+        checked_shape(rows.shape)
+        require(
+            rows.dtype.kind in "biuf",
+            "rows as a sparse table of numbers",
+            got=f"dtype {rows.dtype}",
+            error=InvalidRelease,
+        )
+        stored = sparse.csc_array(rows, dtype=np.float64, copy=True)
+        entries = stored.nnz
+        stored.sum_duplicates()
+        require(
+            stored.nnz == entries,
+            "each member of a row once",
+            got=f"{entries - stored.nnz} entries given twice",
+            fix="sum them, or drop the copies",
+            error=InvalidRelease,
+        )
+        bad = np.flatnonzero(~np.isfinite(stored.data))
+        require(
+            bad.size == 0,
+            "finite weights",
+            got=f"NaN or infinity in row {stored.indices[bad[:1]].tolist()}",
+            fix="drop or impute them first",
+            error=InvalidRelease,
+        )
+        stored.eliminate_zeros()
+        lines, records = stored.shape
+        sizes = np.bincount(stored.indices, minlength=lines).astype(np.intp)
+        checked_members(sizes)
+        peaks = np.zeros(lines)
+        np.maximum.at(peaks, stored.indices, np.abs(stored.data))
+        whole = (
+            bool(np.all(stored.data == np.rint(stored.data))) and float(peaks.max()) ** 2 * records < EXACT
+        )
+        for array in (stored.data, stored.indices, stored.indptr, sizes, peaks):
+            array.setflags(write=False)
+        return cls(
+            stored=stored, whole=whole, binary=bool(np.all(stored.data == 1)), sizes=sizes, peaks=peaks
+        )
+
+    @property
+    def lines(self) -> int:
+        return int(self.stored.shape[0])
+
+    @property
+    def records(self) -> int:
+        return int(self.stored.shape[1])
+
+    @property
+    def key_bits(self) -> int:
+        return min(40, 53 - math.ceil(math.log2(max(2, self.records) * float(self.peaks.max()))))
+
+    def seed(self) -> bytes:
+        digest = hashlib.blake2b(repr(self.stored.shape).encode())
+        for array in (self.stored.indptr, self.stored.indices):
+            digest.update(array.astype(np.int64))
+        if not self.binary:
+            digest.update(self.stored.data)
+        return digest.digest()
+
+    def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
+        products = np.zeros((self.lines, self.lines))
+        sums = np.zeros((self.lines, keys.shape[1]))
+        for start, stop, block in self._blocks(unknown):
+            rows = block.tocsr()
+            products += (rows @ block.T.tocsr()).toarray()
+            sums += rows @ keys[start:stop]
+            progress("products of rows", stop / self.records)
+        return products, sums
+
+    def forms(self, forms: QuadraticForms, unknown: BoolArray, progress: Progress) -> FloatArray:
+        found = np.zeros((forms.count, self.records))
+        quadratic = len(forms.weights)
+        few = self._degree <= max(1, int(self.lines * _FEW))
+        matrices = forms.matrices() if np.any(few) else np.zeros((0, 0, 0))
+        for start, stop, block in self._blocks(unknown):
+            part = found[:, start:stop]
+            part[quadratic:] = (block.T @ forms.linear.T).T
+            sparse_here = np.flatnonzero(few[start:stop])
+            _look_up(part[:quadratic], block, sparse_here, matrices, forms.offsets)
+            dense_here = np.flatnonzero(~few[start:stop])
+            for chunk in np.array_split(dense_here, -(-dense_here.size // 2048) or 1):
+                if chunk.size:
+                    part[:, chunk] = forms.of_block(block[:, chunk].toarray())
+            progress("records", stop / self.records)
+        return found
+
+    def columns(self, records: IndexArray) -> FloatArray:
+        dense: FloatArray = self.stored[:, records].toarray()
+        return dense
+
+    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
+        triangle = np.zeros((0, self.lines))
+        for start in range(0, self.records, 4096):
+            block = self.stored[:, start : start + 4096].toarray() * unknown[start : start + 4096]
+            (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
+            triangle = triangle[: self.lines]
+        return triangle
+
+    def kinds(self, unknown: BoolArray) -> IndexArray:
+        generator = np.random.default_rng(int.from_bytes(self.seed()[:16], "big"))
+        multipliers = generator.integers(1 << 62, size=(2, self.lines), dtype=np.uint64)
+        bits = self.stored.data.view(np.uint64)
+        bits = bits ^ (bits >> np.uint64(31))
+        owner = np.repeat(np.arange(self.records), self._degree)
+        keys = np.zeros((2, self.records), dtype=np.uint64)
+        for key, factor in zip(keys, multipliers, strict=True):
+            np.add.at(key, owner, bits * (2 * factor[self.stored.indices] + np.uint64(1)))
+        keys[:, ~unknown] = 0
+        return kinds_of(keys)
+
+    def members(self, line: int) -> IndexArray:
+        return np.asarray(self.stored[[line], :].tocoo().coords[1], dtype=np.intp)
+
+    def take(self, lines: IndexArray) -> SparsePattern:
+        return SparsePattern(
+            stored=sparse.csc_array(self.stored[lines]),
+            whole=self.whole,
+            binary=self.binary,
+            sizes=self.sizes[lines],
+            peaks=self.peaks[lines],
+        )
+
+    @property
+    def _degree(self) -> IndexArray:
+        return np.diff(self.stored.indptr)
+
+    def _blocks(self, unknown: BoolArray) -> Iterator[tuple[int, int, Any]]:
+        for start in range(0, self.records, _BLOCK):
+            stop = min(start + _BLOCK, self.records)
+            block = self.stored[:, start:stop]
+            mask = unknown[start:stop]
+            if not mask.all():
+                block = sparse.csc_array(block @ sparse.diags_array(mask.astype(np.float64)))
+            yield start, stop, block
+
+
+def _look_up(
+    out: FloatArray, block: Any, records: IndexArray, matrices: FloatArray, offsets: FloatArray
+) -> None:
+    """Quadratic forms of records in few rows: a sum over the pairs of a record's own rows."""
+    if records.size == 0:
+        return
+    lines = block.shape[0]
+    flat = matrices.reshape(lines * lines, -1)
+    starts, degrees = block.indptr[:-1][records], np.diff(block.indptr)[records]
+    out[:, records] = offsets[:, None]
+    for degree in np.unique(degrees[degrees > 0]):
+        chosen = degrees == degree
+        places = starts[chosen][:, None] + np.arange(degree)
+        rows, weights = block.indices[places].astype(np.intp), block.data[places]
+        total = np.zeros((len(rows), out.shape[0]))
+        for p in range(degree):
+            for q in range(p + 1):
+                pair = weights[:, p] * weights[:, q] * (1.0 if p == q else 2.0)
+                total += pair[:, None] * flat[rows[:, p] * lines + rows[:, q]]
+        out[:, records[chosen]] += total.T
