@@ -31,7 +31,6 @@ extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_enable_extensions = ["amsmath", "deflist", "dollarmath"]
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]
-suppress_warnings = ["toc.empty_glob"]  # the patterns in index.md are for pages to come
 default_role = "code"  # single backticks in docstrings: the paper's labels, argument names
 
 autodoc_default_options = {"members": True}
