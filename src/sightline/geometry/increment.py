@@ -94,7 +94,7 @@ class Extension:
         if not np.any(breaking):
             return breaking, 0
         lengths = np.linalg.norm(breaking, axis=1) + np.linalg.norm(nuisance, axis=1)
-        values = np.linalg.svd(breaking / lengths[:, None], compute_uv=False)
+        values = np.linalg.svd(breaking / np.where(lengths > 0, lengths, 1.0)[:, None], compute_uv=False)
         return breaking, int(np.sum(values > missing(max(breaking.shape))))
 
     def _broken_exactly(self, integers: IntegerRows | None) -> int | None:
