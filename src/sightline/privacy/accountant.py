@@ -67,7 +67,8 @@ class Accountant(ABC):
         array of counts an array.
         """
         counts = _whole_counts(releases)
-        kappa = _finite(self._kappa_of_counts(counts.ravel()).reshape(counts.shape))
+        with np.errstate(over="ignore", divide="ignore"):
+            kappa = _finite(self._kappa_of_counts(counts.ravel()).reshape(counts.shape))
         return float(kappa) if kappa.ndim == 0 else kappa
 
     def kappa_of_shares(self, shares: ArrayLike) -> FloatArray:
@@ -76,7 +77,8 @@ class Accountant(ABC):
         ``shares`` are positive and sum to 1; each is a share of what this accountant adds up over the
         releases (see its class). Equal shares give ``kappa``.
         """
-        return _finite(self._kappa_of_shares(_checked_shares(shares)))
+        with np.errstate(over="ignore", divide="ignore"):
+            return _finite(self._kappa_of_shares(_checked_shares(shares)))
 
     @overload
     def noise_stddev(self, releases: int, *, sensitivity: float) -> float: ...
@@ -121,7 +123,8 @@ class Accountant(ABC):
         """
         counts = _whole_counts(releases)
         require(counts.ndim == 0, "one number of releases", got=f"shape {counts.shape}")
-        return self._epsilon(int(counts), checked_multiplier(noise_multiplier))
+        with np.errstate(over="ignore"):
+            return self._epsilon(int(counts), checked_multiplier(noise_multiplier))
 
     def validity(self, releases: int | Counts) -> Validity:
         """Whether ``kappa(releases)`` is proven to keep to the budget (for all counts, if several)."""

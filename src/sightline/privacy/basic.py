@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import assert_never
 
 import numpy as np
+from flint import arb
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget
@@ -93,17 +94,14 @@ class BasicComposition(Accountant):
 
     def _epsilon(self, releases: int, noise_multiplier: float) -> float:
         delta_each = Fraction(self.budget.delta) / releases
-        match self.calibration:
-            case Calibration.CLASSICAL:
-                each = evaluate(
-                    lambda: (2 * ball(Fraction(5, 4) / delta_each).log()).sqrt() / ball(noise_multiplier)
-                )
-                return rounded_up(releases * each)
-            case Calibration.ANALYTIC:
-                each_exact = smallest_epsilon(1 / Fraction(noise_multiplier) ** 2, delta_each)
-                return rounded_up(ball(releases * Fraction(each_exact)))
-            case _:
-                assert_never(self.calibration)
+        each = smallest_epsilon(1 / Fraction(noise_multiplier) ** 2, delta_each)
+        if self.calibration is Calibration.CLASSICAL:
+            # Above 1 the classical formula may promise too little; the exact epsilon is then the larger one.
+            classical = evaluate(
+                lambda: (2 * ball(Fraction(5, 4) / delta_each).log()).sqrt() / ball(noise_multiplier)
+            )
+            each = max(each, rounded_up(classical))
+        return rounded_up(evaluate(lambda: releases * arb(each)))
 
     def _validity(self, largest_share: float) -> Validity:
         if self.calibration is Calibration.ANALYTIC:

@@ -26,13 +26,12 @@ def ball(value: Fraction | float | int) -> arb:
 
 def evaluate(formula: Callable[[], arb]) -> arb:
     """``formula()`` at as much working precision as makes its ball sharp, however badly it cancels."""
-    precision = 2 * _ACCURACY
-    while True:
-        with ctx.workprec(precision):
+    for doubling in range(1, 12):
+        with ctx.workprec(_ACCURACY << doubling):
             value = formula()
         if value.rel_accuracy_bits() >= _ACCURACY:
             return value
-        precision *= 2
+    raise ArithmeticError(f"no sharp value at {_ACCURACY << doubling} bits, got {value}")
 
 
 def rounded_up(value: arb) -> float:
@@ -44,7 +43,7 @@ def rounded_up(value: arb) -> float:
     double = math.nextafter(float(value), -math.inf)
     while not arb(double) >= value:
         double = math.nextafter(double, math.inf)
-    return double
+    return double + 0.0  # no negative zero
 
 
 def rounded_down(value: arb) -> float:
@@ -53,4 +52,7 @@ def rounded_down(value: arb) -> float:
     >>> rounded_down(ball(0.5)), rounded_down(ball(Fraction(1, 3))) < Fraction(1, 3)
     (0.5, True)
     """
-    return -rounded_up(-value)
+    double = math.nextafter(float(value), math.inf)
+    while not arb(double) <= value:
+        double = math.nextafter(double, -math.inf)
+    return double + 0.0

@@ -3,8 +3,11 @@ r"""Rényi differential privacy (RDP) of Gaussian releases (``app:zcdp_rdp_calib
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass, field
 from fractions import Fraction
+
+from flint import arb
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget, require
@@ -13,13 +16,11 @@ from sightline.privacy.budget import Budget
 from sightline.privacy.certified import ball, evaluate, rounded_up
 
 
-def best_order(rho: float, delta: float) -> float:
+def best_order(rho: Fraction | float, delta: float) -> float:
     r"""The order :math:`\alpha` at which :math:`\rho\alpha + \ln(1/\delta)/(\alpha - 1)` is least:
     :math:`1 + \sqrt{\ln(1/\delta)/\rho}`.
-
-    Never below the next double after 1, so that it is always an order.
     """
-    return max(1 + math.sqrt(-math.log(delta) / rho), math.nextafter(1.0, 2.0))
+    return _as_order(evaluate(lambda: 1 + (-ball(delta).log() / ball(rho)).sqrt()))
 
 
 def epsilon_at_order(order: float, rho: Fraction | float, delta: float) -> float:
@@ -58,24 +59,23 @@ class Renyi(Accountant):
         epsilon, delta = self.budget.epsilon, self.budget.delta
         log_inverse_delta = -math.log(delta)
         if self.order is None:
-            root = math.hypot(log_inverse_delta, math.sqrt(epsilon) * math.sqrt(log_inverse_delta))
-            order = max(1 + (log_inverse_delta + root) / epsilon, math.nextafter(1.0, 2.0))
+            order = _as_order(evaluate(lambda: _best_order_of_budget(ball(epsilon), -ball(delta).log())))
         else:
             order = float(self.order)
             require(
                 math.isfinite(order) and order > 1, "a finite order > 1", got=self.order, error=InvalidBudget
             )
-        conversion = log_inverse_delta / (order - 1)
         left = evaluate(lambda: ball(epsilon) + ball(delta).log() / (ball(order) - 1))
+        smallest = math.floor(Fraction(log_inverse_delta) / Fraction(epsilon)) + 2
         require(
             bool(left > 0),
             f"an order whose conversion ln(1/delta)/(order - 1) leaves some of epsilon = {epsilon!r}",
-            got=f"order {order!r}, whose conversion takes {conversion:.4g}",
-            fix=f"the smallest whole order that works is {math.floor(1 + log_inverse_delta / epsilon) + 1}",
+            got=f"order {order!r}, whose conversion takes {log_inverse_delta / (order - 1):.4g}",
+            fix=f"the smallest whole order that works is {smallest}",
             error=InvalidBudget,
         )
         object.__setattr__(self, "order_used", order)
-        object.__setattr__(self, "_kappa_of_one", rounded_up(ball(order) / (2 * left)))
+        object.__setattr__(self, "_kappa_of_one", rounded_up(evaluate(lambda: ball(order) / (2 * left))))
 
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
         return counts * self._kappa_of_one * OUTWARD
@@ -85,7 +85,7 @@ class Renyi(Accountant):
 
     def _epsilon(self, releases: int, noise_multiplier: float) -> float:
         rho = releases / (2 * Fraction(noise_multiplier) ** 2)
-        order = self.order_used if self.order is not None else best_order(float(rho), self.budget.delta)
+        order = self.order_used if self.order is not None else best_order(rho, self.budget.delta)
         return epsilon_at_order(order, rho, self.budget.delta)
 
     def _validity(self, largest_share: float) -> Validity:
@@ -94,3 +94,12 @@ class Renyi(Accountant):
             note=f"RDP adds up exactly at order {self.order_used:.6g}; its conversion to "
             "(epsilon, delta) is an upper bound",
         )
+
+
+def _best_order_of_budget(epsilon: arb, log_inverse_delta: arb) -> arb:
+    return 1 + (log_inverse_delta + (log_inverse_delta * (log_inverse_delta + epsilon)).sqrt()) / epsilon
+
+
+def _as_order(order: arb) -> float:
+    # Any order is private; one that a double cannot hold gives way to the nearest that it can.
+    return min(max(float(order), math.nextafter(1.0, 2.0)), sys.float_info.max)

@@ -2,7 +2,7 @@ r"""What noise that somebody else chose has cost: the accountants, read backward
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -55,11 +55,13 @@ def account(noise_multipliers: ArrayLike, *, delta: float) -> Spending:
     """
     multipliers = _positive(noise_multipliers, name="noise multipliers", error=InvalidNoise)
     delta = Budget(epsilon=1.0, delta=delta).delta
-    L = multipliers.size
+    mu_squared = _total_mu_squared(multipliers)
     distinct, times = np.unique(multipliers, return_counts=True)
-    each = [smallest_epsilon(1 / Fraction(float(m)) ** 2, Fraction(delta) / L) for m in distinct]
-    basic = sum((int(n) * Fraction(epsilon) for n, epsilon in zip(times, each, strict=True)), Fraction(0))
-    return _spending(multipliers, delta=delta, epsilon_basic=basic)
+    delta_each = Fraction(delta) / multipliers.size
+    basic = sum(
+        (int(n) * _delivered(float(m), delta_each) for m, n in zip(distinct, times, strict=True)), Fraction(0)
+    )
+    return _spending(multipliers.size, mu_squared, delta=delta, epsilon_basic=basic)
 
 
 def account_budgets(
@@ -88,38 +90,44 @@ def account_budgets(
     delta = rounded_up(evaluate(lambda: ball(sum((d for _, d in budgets), Fraction(0)))))
     require(delta < 1, "deltas that sum to less than 1", got=f"a sum of {delta!r}", error=InvalidBudget)
     rule = calibration_named(calibration)
-    noise = {pair: kappa_of_one(*pair, rule) ** 0.5 for pair in set(budgets)}
+    noise = {pair: math.sqrt(kappa_of_one(*pair, rule)) for pair in set(budgets)}
+    mu_squared = _total_mu_squared(np.array([noise[pair] for pair in budgets]))
     delivered = {pair: max(pair[0], _delivered(noise[pair], pair[1])) for pair in noise}
     basic = sum((delivered[pair] for pair in budgets), Fraction(0))
-    return _spending(np.array([noise[pair] for pair in budgets]), delta=delta, epsilon_basic=basic)
+    return _spending(len(budgets), mu_squared, delta=delta, epsilon_basic=basic)
 
 
 def _delivered(noise_multiplier: float, delta: Fraction) -> Fraction:
+    """The exact epsilon at ``delta`` of one release."""
     return Fraction(smallest_epsilon(1 / Fraction(noise_multiplier) ** 2, delta))
 
 
-def _spending(multipliers: FloatArray, *, delta: float, epsilon_basic: Fraction) -> Spending:
-    mu_squared = _sum_of_inverse_squares(multipliers.tolist())
-    rho = rounded_up(mu_squared / 2)
+def _total_mu_squared(multipliers: FloatArray) -> arb:
+    total = evaluate(lambda: sum((1 / ball(m) ** 2 for m in multipliers.tolist()), arb(0)))
+    require(
+        math.isfinite(rounded_up(total)),
+        "noise multipliers with a finite cost",
+        got=f"a smallest one of {float(multipliers.min())!r}",
+        fix="so little noise is no privacy at all",
+        error=InvalidNoise,
+    )
+    return total
+
+
+def _spending(releases: int, mu_squared: arb, *, delta: float, epsilon_basic: Fraction) -> Spending:
+    rho = rounded_up(evaluate(lambda: mu_squared / 2))
     order = best_order(rho, delta)
     return Spending(
-        releases=multipliers.size,
+        releases=releases,
         delta=delta,
         rho=rho,
-        mu=rounded_up(mu_squared.sqrt()),
+        mu=rounded_up(evaluate(mu_squared.sqrt)),
         epsilon_exact=smallest_epsilon(rounded_up(mu_squared), delta),
         epsilon_zcdp=epsilon_of_rho(rho, delta),
         epsilon_renyi=epsilon_at_order(order, rho, delta),
         renyi_order=order,
         epsilon_basic=rounded_up(evaluate(lambda: ball(epsilon_basic))),
     )
-
-
-def _sum_of_inverse_squares(multipliers: Sequence[float]) -> arb:
-    def total() -> arb:
-        return sum((1 / ball(m) ** 2 for m in multipliers), arb(0))
-
-    return evaluate(total)
 
 
 def _positive(values: ArrayLike, *, name: str, error: type[InvalidBudget] | type[InvalidNoise]) -> FloatArray:
