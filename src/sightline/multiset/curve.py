@@ -9,7 +9,6 @@ r"""The release curve of a fixed group: the bound on its sorted values for every
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -18,21 +17,23 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidInput, require
+from sightline.multiset.asymptotics import Asymptotics, asymptotics
 from sightline.multiset.chart import Collision, chart_radius, collisions
+from sightline.multiset.counts import Counts, Progress, checked_counts
 from sightline.multiset.family import Family
+from sightline.multiset.moment_family import Moments
+from sightline.multiset.moments import limit_trace
 from sightline.multiset.signal import Signal, Status, signals
 from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
 from sightline.privacy.accountant import Accountant
-
-Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class ReleaseCurve:
     """The bound for one group over release counts. Owner-only: everything in it depends on the values.
 
-    ``crb`` is infinite where the values are not identifiable, and NaN where the rows are so ill-conditioned that
-    no digit is left; ``status`` says which, and ``relative_error`` estimates the error of the rest.
+    ``crb`` is infinite where the values are not identifiable, and NaN where the rows are so ill-conditioned
+    that no digit is left; ``status`` says which, and ``relative_error`` estimates the error of the rest.
     """
 
     releases: IndexArray
@@ -50,7 +51,11 @@ class ReleaseCurve:
 
     @property
     def value_crb(self) -> FloatArray:
-        """The bound of each sorted value by itself, a row for each count; sums to ``crb`` where that is finite."""
+        """The bound of each sorted value by itself, a row for each count; the sum of a row is ``crb``.
+
+        NaN where the group as a whole has no finite bound: there some single values may be identifiable
+        still.
+        """
         return _locked(self.kappa[:, None] * self.signal.inverse_diagonal)
 
     @property
@@ -70,12 +75,14 @@ class ReleaseCurve:
 
     @property
     def best(self) -> int | None:
-        """The count with the smallest bound: what an attacker would like best. ``None`` if no bound is finite."""
+        """The count with the smallest bound: what an attacker would like best. ``None`` if no bound is
+        finite."""
         return int(self.releases[np.nanargmin(self.crb)]) if np.isfinite(self.crb).any() else None
 
     @property
     def ties(self) -> tuple[int, ...]:
-        """The counts whose bound cannot be told from the smallest one by these digits, ``best`` among them."""
+        """The counts whose bound cannot be told from the smallest one by these digits, ``best`` among
+        them."""
         if self.best is None:
             return ()
         lowest = int(np.nanargmin(self.crb))
@@ -116,8 +123,29 @@ class ReleaseCurve:
         """How the smallest eigenvalue grows against the noise."""
         return growth(self.releases, self.eigenvalues[:, -1], self.kappa)
 
+    @property
+    def asymptotics(self) -> Asymptotics | None:
+        """What theory predicts for many releases, for families that it knows."""
+        return asymptotics(self.values, family=self.family, accountant=self.accountant)
+
+    @property
+    def best_is_global(self) -> bool:
+        r"""Whether it is proven that no count beyond the range has a smaller bound.
+
+        For moments :math:`\mathrm{CRB}(L) \ge \kappa_L \operatorname{tr} A_\infty^{-1}`: once this floor,
+        which grows with L, is above the smallest bound seen, the search is over. Proven only for ranges
+        without gaps, from the first identifiable count on.
+        """
+        if self.best is None or self.undecided or not isinstance(self.family, Moments):
+            return False
+        first, last = int(self.releases[0]), int(self.releases[-1])
+        whole = first <= len(self.values) and last - first + 1 == len(self.releases)
+        floor = self.accountant.kappa(last + 1) * limit_trace(self.values, family=self.family)
+        return bool(whole and floor > np.nanmin(self.crb))
+
     def bottleneck(self, releases: int | None = None) -> Bottleneck:
-        """The combination of sorted values that is hardest to see, at ``best`` unless another count is given."""
+        """The combination of sorted values that is hardest to see, at ``best`` unless another count is
+        given."""
         count = self.best if releases is None else releases
         if count is None:
             raise InvalidInput("expected a count with a finite bound, got a curve without one")
@@ -154,6 +182,10 @@ class ReleaseCurves:
             signal=self.signal.of_group(group),
         )
 
+    def under(self, accountant: Accountant) -> ReleaseCurves:
+        """The same geometry under another accountant or budget."""
+        return replace(self, accountant=accountant, kappa=_locked(accountant.kappa(self.releases)))
+
     @cached_property
     def crb(self) -> FloatArray:
         """A row for each group, a column for each count."""
@@ -188,12 +220,13 @@ def release_curve(
     *,
     family: Family,
     accountant: Accountant,
-    releases: Sequence[int] | range | NDArray[np.integer] = range(1, 41),
+    releases: Counts = range(1, 41),
     progress: Progress | None = None,
 ) -> ReleaseCurve:
     r"""The curve of one group of values, :math:`\mathrm{CRB}(L)` for every L in ``releases``.
 
-    Counts below the number of values have an infinite bound. ``progress(done, total)`` is called now and then.
+    Counts below the number of values have an infinite bound. ``progress(done, total)`` is called now and
+    then.
 
     >>> from sightline.multiset.moment_family import Moments
     >>> from sightline.privacy.basic import BasicComposition
@@ -215,7 +248,7 @@ def release_curves(
     *,
     family: Family,
     accountant: Accountant,
-    releases: Sequence[int] | range | NDArray[np.integer] = range(1, 41),
+    releases: Counts = range(1, 41),
     progress: Progress | None = None,
 ) -> ReleaseCurves:
     """The curves of many groups of one size, a row of ``groups`` each, computed together.
@@ -226,7 +259,7 @@ def release_curves(
     >>> zcdp = ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5))
     >>> pairs = [[-0.4, 0.7], [0.95, 0.2], [-1.0, 1.0]]
     >>> release_curves(pairs, family=Moments(), accountant=zcdp, releases=range(2, 21)).best.tolist()
-    [2, 10, 20]
+    [2, 4, 20]
     """
     given = frozen_floats(groups, name="groups", ndim=2)
     require(given.size > 0, "at least one value in a group", got=f"shape {given.shape}")
@@ -250,31 +283,6 @@ def release_curves(
         positions=positions,
         signal=signals(values, family=family, counts=counts, progress=progress),
     )
-
-
-def checked_counts(
-    releases: Sequence[int] | range | NDArray[np.integer], *, family: Family
-) -> IndexArray:
-    """Release counts as a locked array: whole, at least one, increasing, and such that the family has them."""
-    require(
-        isinstance(family, Family),
-        "a family of releases (Moments, Thresholds, QueryFamily, Mixture)",
-        got=type(family).__name__,
-    )
-    raw = np.atleast_1d(np.asarray(releases))
-    whole = raw.ndim == 1 and raw.size > 0 and np.issubdtype(raw.dtype, np.integer)
-    require(whole, "release counts as whole numbers", got=f"shape {raw.shape}, dtype {raw.dtype}")
-    require(int(raw.min()) >= 1, "release counts >= 1", got=int(raw.min()))
-    require(bool(np.all(np.diff(raw) > 0)), "release counts that increase", got="repeated or unsorted counts")
-    largest = family.largest
-    require(
-        largest is None or int(raw[-1]) <= largest,
-        f"at most the {largest} releases of the family",
-        got=int(raw[-1]),
-    )
-    counts = raw.astype(np.intp)
-    counts.setflags(write=False)
-    return counts
 
 
 def _first(counts: IndexArray, seen: NDArray[np.bool_]) -> int | None:

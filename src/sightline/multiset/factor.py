@@ -6,8 +6,8 @@ r"""The diagonal of :math:`A_L^{-1}` for every release count, from factorisation
 Two ways through a nested family, where one release more is one row more:
 
 - many groups: the triangles of all groups take up the new row together, by plane rotations;
-- one group: rows join in blocks. With :math:`R` the triangle before the block and :math:`W = R^{-\top} B^\top` its
-  new rows, whitened, the Cholesky factor :math:`C` of :math:`1 + W^\top W` is nested, and
+- one group: rows join in blocks. With :math:`R` the triangle before the block and :math:`W = R^{-\top}
+  B^\top` its new rows, whitened, the Cholesky factor :math:`C` of :math:`1 + W^\top W` is nested, and
 
   .. math:: A_j^{-1} = A_{\mathrm{end}}^{-1} + \sum_{i > j} y_i y_i^\top, \qquad Y = C^{-1} (R^{-1} W)^\top .
 
@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 
@@ -48,7 +48,8 @@ def rotate_in(R: FloatArray, row: FloatArray) -> None:
 
 
 def inverse_diagonals(R: FloatArray) -> FloatArray:
-    """The diagonals of :math:`(R^T R)^{-1}` for triangles ``(m, m, B)``: ``(m, B)``; infinite where singular."""
+    """The diagonals of :math:`(R^T R)^{-1}` for triangles ``(m, m, B)``: ``(m, B)``; infinite where
+    singular."""
     m = R.shape[0]
     X = np.zeros_like(R)
     diagonal = np.empty(R.shape[1:])
@@ -82,7 +83,7 @@ def nested_diagonals_of_many(
 def diagonal_of_one(rows: FloatArray) -> FloatArray:
     """For one row matrix ``(L, m)``, ``L >= m``: the diagonal of the inverse, ``(m,)``."""
     lengths = _column_lengths(rows)
-    triangle = np.linalg.qr(rows / lengths, mode="r")
+    triangle = _triangle(rows / lengths)
     diagonal: FloatArray = np.sum(_inverse(triangle) ** 2, axis=1) / lengths**2
     return diagonal
 
@@ -98,7 +99,7 @@ def nested_diagonals_of_one(
         return everywhere[counts]
     lengths = _column_lengths(rows)
     scaled = np.asfortranarray(rows / lengths)
-    triangle = np.asfortranarray(np.linalg.qr(scaled[:start], mode="r"))
+    triangle = _triangle(scaled[:start])
     everywhere[start] = np.sum(_inverse(triangle) ** 2, axis=1)
     (join,) = get_lapack_funcs(("tpqrt",), (triangle,))
     done = start
@@ -131,6 +132,11 @@ def _losses(triangle: FloatArray, W: FloatArray) -> FloatArray:
     U = solve_triangular(triangle, W, check_finite=False)
     Y: FloatArray = solve_triangular(C, U.T, lower=True, check_finite=False)
     return Y**2
+
+
+def _triangle(rows: FloatArray) -> FloatArray:
+    (triangle,) = qr(rows, mode="r", check_finite=False)
+    return np.asfortranarray(triangle[: rows.shape[1]])
 
 
 def _inverse(triangle: FloatArray) -> FloatArray:

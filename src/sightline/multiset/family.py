@@ -119,8 +119,8 @@ class QueryFamily:
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
         """Not available: a query is asked in double precision."""
         raise InvalidInput(
-            "expected a family of moments or thresholds for a certified curve, got queries of the user's own, "
-            "whose Jacobians are doubles; use release_curve"
+            "expected a family of moments or thresholds for a certified curve, got queries, whose Jacobians "
+            "are doubles; use release_curve"
         )
 
     def _query(self, number: int, members: int) -> Query:

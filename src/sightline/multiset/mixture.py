@@ -17,8 +17,8 @@ from sightline.multiset.family import Balls, Family
 class Mixture:
     """Releases from several families: first the ``lead``, then the ``turns`` over and over.
 
-    Both name families by position. By default the families alternate; ``lead=(0, 0, 0), turns=(1,)`` makes three
-    releases of the first family and all others of the second.
+    Both name families by position. By default the families alternate; ``lead=(0, 0, 0), turns=(1,)`` makes
+    three releases of the first family and all others of the second.
 
     >>> from sightline.multiset.moment_family import Moments
     >>> from sightline.multiset.threshold_family import Thresholds

@@ -1,9 +1,10 @@
-r"""Eigenvalues of the signal :math:`A_L`: which combination of sorted values is hardest to see, and its growth.
+r"""Eigenvalues of the signal :math:`A_L`: which combination of sorted values is hardest to see, and its
+growth.
 
 .. math:: \mathrm{CRB}(L) = \kappa_L \sum_k \lambda_k(A_L)^{-1}
 
-(``rem:lever2_mixed_regime``). One direction whose eigenvalue does not outgrow :math:`\kappa_L` is enough to make the
-curve rise in the end. Eigenvalues are squared singular values of the rows.
+(``rem:lever2_mixed_regime``). One direction whose eigenvalue does not outgrow :math:`\kappa_L` is enough to
+make the curve rise in the end. Eigenvalues are squared singular values of the rows.
 """
 
 from __future__ import annotations
@@ -37,8 +38,8 @@ class Bottleneck:
 class Growth:
     r"""The smallest eigenvalue against the noise: the bound falls where the ratio's exponent is positive.
 
-    ``exponent`` is the slope of :math:`\ln(\lambda_{\min}(A_L)/\kappa_L)` over :math:`\ln L` from one count to the next
-    (``cor:lever2_spectral_consequences``).
+    ``exponent`` is the slope of :math:`\ln(\lambda_{\min}(A_L)/\kappa_L)` over :math:`\ln L` from one count
+    to the next (``cor:lever2_spectral_consequences``).
     """
 
     releases: IndexArray
@@ -74,7 +75,7 @@ def eigenvalues(values: FloatArray, *, family: Family, counts: IndexArray) -> Fl
         else:
             # The triangle stands for all rows before: the same singular values, and never more than 2m rows.
             rows = np.concatenate([triangle, nested[before:count]])
-            triangle = np.linalg.qr(rows, mode="r")
+            triangle = np.asarray(np.linalg.qr(rows, mode="r"))
             before = int(count)
         singular = np.linalg.svd(rows, compute_uv=False)
         noise = _ROUNDING * (family.row_error(int(count)) + 2 * np.sqrt(count)) * singular[0]

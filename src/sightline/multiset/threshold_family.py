@@ -24,7 +24,8 @@ Order = Literal["left to right", "bisecting"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Thresholds:
-    r"""Shares above L thresholds, :math:`q_\ell(z) = \frac1m \sum_k h_\tau(z_k - t_\ell)` (``eq:threshold_query``).
+    r"""Shares above L thresholds, :math:`q_\ell(z) = \frac1m \sum_k h_\tau(z_k - t_\ell)`
+    (``eq:threshold_query``).
 
     ``grid`` says where they are:
 
@@ -34,8 +35,8 @@ class Thresholds:
       ``"bisecting"``, which spreads the first ones over the whole list.
 
     Thresholds increase strictly and lie within ``±bound``. The normalised gradients are
-    :math:`h_\tau'(z_k - t_\ell)/c_\ell` with :math:`c_\ell = 2` in the paper's ``uniform`` convention and the rise of
-    the step over the domain, below 1, in the ``tight`` one.
+    :math:`h_\tau'(z_k - t_\ell)/c_\ell` with :math:`c_\ell = 2` in the paper's ``uniform`` convention and the
+    rise of the step over the domain, below 1, in the ``tight`` one.
 
     >>> steps = Thresholds(bound=1.0, bandwidth=0.5, kernel="compact", convention="uniform")
     >>> steps.rows(np.array([[-0.5, 0.5]]), 2).tolist()
@@ -67,7 +68,7 @@ class Thresholds:
             got=f"order {self.order!r} with a grid that is laid anew for every count",
             error=InvalidRelease,
         )
-        edge = self._widths(np.array([self.bound]))
+        edge = self.widths(np.array([self.bound]))
         positive_number(float(edge[0]), name="sensitivity", fix="use a smaller bandwidth")
 
     @property
@@ -110,7 +111,7 @@ class Thresholds:
         t = self.thresholds(releases)
         offsets = groups[:, None, :] - t[:, None]
         slopes = smooth_step_slope(offsets, bandwidth=self.bandwidth, kernel=self.kernel)
-        return slopes / self._widths(t)[:, None]
+        return slopes / self.widths(t)[:, None]
 
     def check(self, groups: FloatArray) -> None:
         """Values lie within the bound."""
@@ -140,7 +141,8 @@ class Thresholds:
         bound = Fraction(self.bound)
         return [-bound + (2 * i - 1) * bound / releases for i in range(1, releases + 1)]
 
-    def _widths(self, t: FloatArray) -> FloatArray:
+    def widths(self, t: FloatArray) -> FloatArray:
+        """The sensitivity times m at each threshold: what divides the slopes."""
         return threshold_sensitivity(
             t,
             bound=self.bound,

@@ -1,0 +1,147 @@
+r"""Release curves with a proof: enclosures by ball arithmetic, for the bound and for which count is best.
+
+The doubles that come in, values, bound, bandwidth and thresholds, are taken for the exact numbers that they
+are, and the precision is doubled until the enclosure of :math:`\operatorname{tr} A_L^{-1}` is sharp.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+from fractions import Fraction
+
+import numpy as np
+from flint import arb, arb_mat, ctx, fmpq
+from numpy.typing import ArrayLike
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import structural_rank
+
+from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.errors import require
+from sightline.multiset.counts import Counts, Progress, checked_counts
+from sightline.multiset.family import Balls, Family
+from sightline.multiset.inverse_trace import FIRST_BITS, LAST_BITS, sharp, trace_of_inverse
+from sightline.privacy.accountant import Accountant
+from sightline.privacy.certified import rounded_down, rounded_up
+
+# An accountant's kappa is a double, possibly rounded up a little: the enclosure holds for every kappa this
+# near.
+KAPPA_ROOM = 2.0**-48
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CertifiedCurve:
+    r"""The bound lies in :math:`[\text{lower}, \text{upper}]`, proven, at every count.
+
+    It covers every :math:`\kappa_L` within a factor :math:`1 \pm 2^{-48}` of the accountant's, hence both the
+    double that calibrates the noise and the formula behind it. Infinite on both sides is a proof that the
+    values are not identifiable; an infinite ``upper`` alone means that no precision tried was enough.
+    """
+
+    releases: IndexArray
+    lower: FloatArray
+    upper: FloatArray
+    bits: IndexArray = field(repr=False)  # working precision that was needed, 0 where none was
+
+    @property
+    def crb(self) -> FloatArray:
+        """The middle of each enclosure; its upper end where that is infinite."""
+        with np.errstate(invalid="ignore"):
+            middle = self.lower + (self.upper - self.lower) / 2
+        return np.where(np.isfinite(self.upper), middle, self.upper)
+
+    @property
+    def candidates(self) -> tuple[int, ...]:
+        """The counts that may have the smallest bound; every other count is proven not to."""
+        ceiling = float(np.min(self.upper))
+        if math.isinf(ceiling):
+            return ()
+        return tuple(int(count) for count in self.releases[self.lower <= ceiling])
+
+    @property
+    def best(self) -> int | None:
+        """The count proven to have the smallest bound, or ``None`` where several candidates remain."""
+        return self.candidates[0] if len(self.candidates) == 1 else None
+
+    @property
+    def first_identifiable(self) -> int | None:
+        """The first count at which the values are proven identifiable."""
+        finite = np.isfinite(self.upper)
+        return int(self.releases[np.argmax(finite)]) if finite.any() else None
+
+
+def certified_curve(
+    values: ArrayLike,
+    *,
+    family: Family,
+    accountant: Accountant,
+    releases: Counts = range(1, 41),
+    progress: Progress | None = None,
+) -> CertifiedCurve:
+    """The curve of one group with proven enclosures; for moments, thresholds and mixtures of them.
+
+    >>> from sightline.multiset.moment_family import Moments
+    >>> from sightline.privacy.basic import BasicComposition
+    >>> from sightline.privacy.budget import Budget
+    >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
+    >>> curve = certified_curve([0.5, 0.500001], family=Moments(), accountant=basic, releases=range(1, 30))
+    >>> curve.best, f"{curve.lower[3]:.6e}", bool(curve.upper[3] / curve.lower[3] - 1 < 1e-13)
+    (4, '1.618020e+14', True)
+    """
+    group = frozen_floats(values, name="values", ndim=1)
+    require(group.size > 0, "at least one value in a group", got=f"shape {group.shape}")
+    counts = checked_counts(releases, family=family)
+    require(isinstance(accountant, Accountant), "an accountant", got=type(accountant).__name__)
+    family.check(group[None, :])
+    exact = [fmpq(*Fraction(z).as_integer_ratio()) for z in np.sort(group).tolist()]
+    kappa = np.asarray(accountant.kappa(counts))
+    lower = np.full(len(counts), np.inf)
+    upper = np.full(len(counts), np.inf)
+    bits = np.zeros(len(counts), dtype=np.intp)
+    pending = [] if len(set(exact)) < len(exact) else [i for i, L in enumerate(counts) if len(exact) <= L]
+    precision = FIRST_BITS
+    while pending:
+        if progress is not None:
+            progress(len(counts) - len(pending), len(counts))
+        still = []
+        with ctx.workprec(precision):
+            nested = family.balls(exact, int(counts[pending[-1]])) if family.nested else None
+            for i in pending:
+                L = int(counts[i])
+                rows = family.balls(exact, L) if nested is None else nested[:L]
+                if precision == FIRST_BITS and _unseen(rows):
+                    continue
+                bits[i] = precision
+                G = arb_mat(rows)
+                # The Gram matrix takes twice the bits; the precision is doubled until there are enough.
+                trace = trace_of_inverse(G.transpose() * G)
+                noise = arb(float(kappa[i]), float(kappa[i]) * KAPPA_ROOM)
+                if trace is not None and sharp(trace):
+                    lower[i], upper[i] = _outward(noise * trace)
+                elif precision >= LAST_BITS:
+                    lower[i] = _outward(noise * _trace_floor(rows))[0]
+                else:
+                    still.append(i)
+        pending = still
+        precision *= 2
+    if progress is not None:
+        progress(len(counts), len(counts))
+    for array in (lower, upper, bits):
+        array.setflags(write=False)
+    return CertifiedCurve(releases=counts, lower=lower, upper=upper, bits=bits)
+
+
+def _trace_floor(rows: Balls) -> arb:
+    """Σ 1/A_kk, never above the trace of the inverse."""
+    squares = [sum((row[k] ** 2 for row in rows), arb(0)) for k in range(len(rows[0]))]
+    return sum((1 / square for square in squares), arb(0))
+
+
+def _unseen(rows: Balls) -> bool:
+    """Whether exact zeros keep the rows from full rank."""
+    pattern = np.array([[not entry.is_zero() for entry in row] for row in rows])
+    return not pattern.all() and structural_rank(csr_array(pattern)) < pattern.shape[1]
+
+
+def _outward(value: arb) -> tuple[float, float]:
+    return rounded_down(value), rounded_up(value)

@@ -1,0 +1,204 @@
+r"""Planning for a publisher: which release counts an attacker likes, and which keep a promise.
+
+A sample of plausible groups stands for what the publisher does not know or does not want to depend on; every
+statement is then about the group that comes off worst.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.errors import InvalidInput, require
+from sightline.multiset.counts import Counts, Progress
+from sightline.multiset.curve import ReleaseCurves, release_curves
+from sightline.multiset.family import Family
+from sightline.privacy.accountant import Accountant
+from sightline.privacy.budget import Budget
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class ReleasePlan:
+    """What each release count gives an attacker, in the worst of the groups. Owner-only.
+
+    ``crb`` is the smallest total bound over the groups, ``value_rmse`` the smallest bound on the error of any
+    single value of any group (see :func:`plan_releases`).
+    """
+
+    releases: IndexArray
+    crb: FloatArray
+    value_rmse: FloatArray
+    undecided: NDArray[np.bool_]  # counts at which the digits of some group are gone
+    tolerance: float | None
+    margin: float
+
+    @property
+    def attackers_choice(self) -> int | None:
+        """The count with the smallest bound, or ``None`` if none is finite."""
+        return int(self.releases[np.argmin(self.crb)]) if np.isfinite(self.crb).any() else None
+
+    @property
+    def avoid(self) -> tuple[int, ...]:
+        """The counts whose bound is within a factor ``margin`` of the smallest, and those without digits."""
+        lowest = float(np.min(self.crb))
+        near = self.crb <= self.margin * lowest if np.isfinite(lowest) else np.zeros(len(self.crb), bool)
+        return tuple(int(count) for count in self.releases[near | self.undecided])
+
+    @property
+    def safe(self) -> tuple[int, ...]:
+        """All counts at which no value is known better than ± ``tolerance``."""
+        return tuple(int(count) for count in self.releases[self._kept()])
+
+    @property
+    def largest_safe(self) -> int | None:
+        """The largest safe count. Smaller counts need not be safe: the curve is not monotone."""
+        return max(self.safe, default=None)
+
+    @property
+    def safe_up_to(self) -> int | None:
+        """The largest count such that it and all smaller ones asked for are safe: for releases still to
+        come."""
+        kept = self._kept()
+        run = len(kept) if kept.all() else int(np.argmin(kept))
+        return int(self.releases[run - 1]) if run else None
+
+    def _kept(self) -> NDArray[np.bool_]:
+        if self.tolerance is None:
+            raise InvalidInput("expected a plan with a tolerance, got one without; give tolerance=...")
+        return self.value_rmse >= self.tolerance
+
+
+def plan_releases(
+    groups: ArrayLike,
+    *,
+    family: Family,
+    accountant: Accountant,
+    releases: Counts = range(1, 41),
+    tolerance: float | None = None,
+    margin: float = 2.0,
+    progress: Progress | None = None,
+) -> ReleasePlan:
+    r"""The plan for one group of values ``(m,)`` or for a sample of plausible groups ``(B, m)``.
+
+    ``tolerance`` is the t of the promise "no value known better than ± t": the bound on the standard error of
+    every sorted value, :math:`\sqrt{\kappa_L (A_L^{-1})_{kk}}`, is at least t. Where the group as a whole has
+    no finite bound (too few releases, equal values, digits gone), single values may still be exposed; there
+    the promise is judged by :math:`\sqrt{\kappa_L/(A_L)_{kk}}`, the bound for an attacker who knows all other
+    values, which is never larger.
+
+    >>> from sightline.multiset.moment_family import Moments
+    >>> from sightline.privacy.basic import BasicComposition
+    >>> from sightline.privacy.budget import Budget
+    >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
+    >>> plan = plan_releases([0.53, 0.96], family=Moments(), accountant=basic, tolerance=25.0)
+    >>> plan.attackers_choice, plan.avoid, plan.largest_safe, plan.safe_up_to
+    (4, (4, 5, 6, 7, 8, 9), 2, None)
+    """
+    if tolerance is not None:
+        require(0 < tolerance < np.inf, "a tolerance > 0", got=tolerance)
+    require(1 <= margin < np.inf, "a margin >= 1", got=margin)
+    sample = frozen_floats(groups, name="values")
+    curves = release_curves(
+        np.atleast_2d(sample), family=family, accountant=accountant, releases=releases, progress=progress
+    )
+    return _plan(curves, tolerance=tolerance, margin=margin)
+
+
+def budget_sweep(
+    groups: ArrayLike,
+    *,
+    family: Family,
+    accountant: Accountant,
+    epsilons: Sequence[float],
+    releases: Counts = range(1, 41),
+    tolerance: float | None = None,
+    margin: float = 2.0,
+) -> tuple[ReleasePlan, ...]:
+    r"""The plan at several epsilons, the geometry computed once.
+
+    The attacker's choice moves only if the *shape* of :math:`\kappa_L` over L does. Under classical basic
+    composition, zCDP, RDP, Gaussian DP and Laplace composition :math:`\kappa_L` is a function of L times one
+    of ε: it stays. Under the analytic calibration and advanced composition it can move.
+
+    >>> from sightline.multiset.moment_family import Moments
+    >>> from sightline.privacy.basic import BasicComposition
+    >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
+    >>> plans = budget_sweep([0.53, 0.96], family=Moments(), accountant=basic, epsilons=[0.1, 1.0])
+    >>> [(plan.attackers_choice, round(float(plan.crb.min()), 3)) for plan in plans]
+    [(4, 82991.342), (4, 829.913)]
+    """
+    sample = np.atleast_2d(frozen_floats(groups, name="values"))
+    curves = release_curves(sample, family=family, accountant=accountant, releases=releases)
+    return tuple(
+        _plan(curves.under(at_epsilon(accountant, epsilon)), tolerance=tolerance, margin=margin)
+        for epsilon in epsilons
+    )
+
+
+def largest_epsilon(
+    groups: ArrayLike, *, family: Family, accountant: Accountant, releases: int, tolerance: float
+) -> float:
+    r"""The largest epsilon at which ``releases`` releases keep the promise "no value known better than ± t".
+
+    The accountant gives the rule and the delta; its own epsilon is not used. The search ends on the safe
+    side: the epsilon returned was evaluated and keeps the promise.
+
+    >>> from sightline.multiset.moment_family import Moments
+    >>> from sightline.privacy.basic import BasicComposition
+    >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
+    >>> limit = largest_epsilon([0.53, 0.96], family=Moments(), accountant=basic, releases=4, tolerance=10.0)
+    >>> round(limit, 6)
+    0.883173
+    """
+    require(0 < tolerance < np.inf, "a tolerance > 0", got=tolerance)
+    sample = np.atleast_2d(frozen_floats(groups, name="values"))
+    curves = release_curves(sample, family=family, accountant=accountant, releases=[releases])
+
+    def kept(epsilon: float) -> bool:
+        plan = _plan(curves.under(at_epsilon(accountant, epsilon)), tolerance=tolerance, margin=1.0)
+        return plan.largest_safe is not None
+
+    low, high = 1.0, 1.0
+    while not kept(low):
+        low /= 2
+        require(
+            low > 1e-12, "a promise that some epsilon above 1e-12 keeps", got=f"a tolerance of {tolerance}"
+        )
+    high = low
+    while kept(high):
+        low, high = high, 2 * high
+        require(high < 1e12, "a promise that some epsilon breaks", got=f"a tolerance of {tolerance}")
+    while high - low > 1e-9 * low:
+        middle = (low + high) / 2
+        low, high = (middle, high) if kept(middle) else (low, middle)
+    return low
+
+
+def at_epsilon(accountant: Accountant, epsilon: float) -> Accountant:
+    """The same rule and delta with another epsilon."""
+    budget = Budget(epsilon=epsilon, delta=accountant.budget.delta)
+    return replace(accountant, budget=budget)  # type: ignore[type-var]  # accountants are frozen dataclasses
+
+
+def _plan(curves: ReleaseCurves, *, tolerance: float | None, margin: float) -> ReleasePlan:
+    signal = curves.signal
+    floor = np.divide(
+        1.0, signal.diagonal, out=np.full(signal.diagonal.shape, np.inf), where=signal.diagonal > 0
+    )
+    single = np.where(np.isfinite(signal.trace)[..., None], signal.inverse_diagonal, floor)
+    # The safe side of the rounding error, which the trace's estimate covers.
+    room = np.where(np.isfinite(signal.trace), 1 - signal.relative_error, 1.0)
+    smallest = (single.min(axis=2) * room).min(axis=0)
+    reachable = np.where(np.isnan(curves.crb), np.inf, curves.crb)
+    return ReleasePlan(
+        releases=curves.releases,
+        crb=reachable.min(axis=0),
+        value_rmse=np.sqrt(curves.kappa * smallest),
+        undecided=np.asarray(np.isnan(curves.crb).any(axis=0)),
+        tolerance=tolerance,
+        margin=margin,
+    )
