@@ -16,7 +16,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.multiset.family import Family
 from sightline.multiset.moment_family import Moments
-from sightline.multiset.moments import limit_trace
+from sightline.multiset.moments import moment_limit_trace
 from sightline.multiset.threshold_family import Thresholds
 from sightline.multiset.thresholds import dense_grid_trace
 from sightline.privacy.accountant import Accountant
@@ -87,7 +87,7 @@ def asymptotics(values: FloatArray, *, family: Family, accountant: Accountant) -
         if where is Regime.BOUNDARY:
             constant, power = _boundary_constant(len(values), family), -3
         else:
-            constant, power = limit_trace(values, family=family), 0
+            constant, power = moment_limit_trace(values, family=family), 0
     elif isinstance(family, Thresholds) and isinstance(family.grid, str):
         where = regime(values, family=family)
         constant, power = 2 * family.bound * dense_grid_trace(values, family=family), -1

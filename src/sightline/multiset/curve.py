@@ -22,8 +22,8 @@ from sightline.multiset.chart import Collision, chart_radius, collisions
 from sightline.multiset.counts import Counts, Progress, checked_counts
 from sightline.multiset.family import Family
 from sightline.multiset.moment_family import Moments
-from sightline.multiset.moments import limit_trace
-from sightline.multiset.signal import Signal, Status, signals
+from sightline.multiset.moments import moment_limit_trace
+from sightline.multiset.signal import CurveStatus, Signal, signals
 from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
 from sightline.privacy.accountant import Accountant
 
@@ -64,9 +64,9 @@ class ReleaseCurve:
         return self.signal.relative_error
 
     @property
-    def status(self) -> tuple[Status, ...]:
+    def status(self) -> tuple[CurveStatus, ...]:
         """What the number at each count is worth."""
-        return tuple(Status(code) for code in self.signal.status)
+        return tuple(CurveStatus(code) for code in self.signal.status)
 
     @property
     def first_identifiable(self) -> int | None:
@@ -94,7 +94,7 @@ class ReleaseCurve:
     @property
     def undecided(self) -> tuple[int, ...]:
         """The counts whose digits are gone: the smallest bound may hide there (see ``certified_curve``)."""
-        return tuple(int(c) for c in self.releases[self.signal.status == Status.DIGITS_GONE])
+        return tuple(int(c) for c in self.releases[self.signal.status == CurveStatus.DIGITS_GONE])
 
     @property
     def still_falling(self) -> bool:
@@ -140,7 +140,7 @@ class ReleaseCurve:
             return False
         first, last = int(self.releases[0]), int(self.releases[-1])
         whole = first <= len(self.values) and last - first + 1 == len(self.releases)
-        floor = self.accountant.kappa(last + 1) * limit_trace(self.values, family=self.family)
+        floor = self.accountant.kappa(last + 1) * moment_limit_trace(self.values, family=self.family)
         return bool(whole and floor > np.nanmin(self.crb))
 
     def bottleneck(self, releases: int | None = None) -> Bottleneck:
@@ -198,7 +198,7 @@ class ReleaseCurves:
 
     @property
     def status(self) -> NDArray[np.uint8]:
-        """The :class:`Status` codes."""
+        """The :class:`CurveStatus` codes."""
         return self.signal.status
 
     @property

@@ -224,7 +224,7 @@ def pair_crb_at_two(pair: ArrayLike, *, family: Moments, accountant: Accountant)
 # ------------------------------------------------------------------ any number of values
 
 
-def coordinate_bounds(
+def moment_value_bounds(
     values: ArrayLike, *, family: Moments, accountant: Accountant, releases: int
 ) -> FloatArray:
     r"""What each sorted value's bound is at least, :math:`4\kappa_L R^2/T_j(L)`
@@ -238,39 +238,39 @@ def coordinate_bounds(
     return bounds
 
 
-def determinant_bound(values: ArrayLike, *, family: Moments, accountant: Accountant, releases: int) -> float:
+def moment_log_determinant_bound(
+    values: ArrayLike, *, family: Moments, accountant: Accountant, releases: int
+) -> float:
     r"""Hadamard: the logarithm of what :math:`\det I_C(L)` is at most (``eq:det_bound_general_m``).
 
     .. math:: \ln\det I_C(L) \le \sum_k \ln\frac{F(r_k^2, L)}{4\kappa_L R^2}
     """
-    bounds = coordinate_bounds(values, family=family, accountant=accountant, releases=releases)
+    bounds = moment_value_bounds(values, family=family, accountant=accountant, releases=releases)
     return float(-np.sum(np.log(bounds)))
 
 
-def determinant_crb_bound(
-    values: ArrayLike, *, family: Moments, accountant: Accountant, releases: int
-) -> float:
+def moment_crb_bound(values: ArrayLike, *, family: Moments, accountant: Accountant, releases: int) -> float:
     r"""What the curve is at least, by determinant and AM–GM (``eq:crb_det_amgm_bound``).
 
     .. math:: \mathrm{CRB}(L) \ge \frac{4 m \kappa_L R^2}{\bigl(\prod_k F(r_k^2, L)\bigr)^{1/m}}
 
-    The sum of :func:`coordinate_bounds` is never smaller, by AM–GM once more.
+    The sum of :func:`moment_value_bounds` is never smaller, by AM–GM once more.
     """
-    bounds = coordinate_bounds(values, family=family, accountant=accountant, releases=releases)
+    bounds = moment_value_bounds(values, family=family, accountant=accountant, releases=releases)
     return float(len(bounds) * np.exp(np.mean(np.log(bounds))))
 
 
-def limit_matrix(values: ArrayLike, *, family: Moments) -> FloatArray:
+def moment_limit(values: ArrayLike, *, family: Moments) -> FloatArray:
     r""":math:`A_\infty` of interior values, entry :math:`F(r_i r_j, \infty)/(4R^2)`
     (``prop:poly_interior_matrix``).
 
-    >>> limit_matrix([0.0, 0.5], family=Moments(convention="uniform")).round(6).tolist()
+    >>> moment_limit([0.0, 0.5], family=Moments(convention="uniform")).round(6).tolist()
     [[0.25, 0.25], [0.25, 0.740741]]
     """
     return np.array([[float(entry) for entry in row] for row in _limit(_interior(values, family), family)])
 
 
-def limit_trace(values: ArrayLike, *, family: Moments) -> float:
+def moment_limit_trace(values: ArrayLike, *, family: Moments) -> float:
     r"""The limit of :math:`\mathrm{CRB}(L)/\kappa_L`: :math:`\operatorname{tr} A_\infty^{-1}` over the
     interior values.
 

@@ -38,7 +38,7 @@ _GONE = 1e-2  # beyond it the first-order estimate means nothing, and neither do
 _CHUNK = 200_000  # row entries of groups that are worked on together
 
 
-class Status(IntEnum):
+class CurveStatus(IntEnum):
     """What the bound at a release count is worth."""
 
     ACCURATE = 0
@@ -53,12 +53,12 @@ class Status(IntEnum):
 
 
 _MEANING = {
-    Status.ACCURATE: "accurate",
-    Status.ILL_CONDITIONED: "ill-conditioned: see the estimated error",
-    Status.DIGITS_GONE: "so ill-conditioned that no digit is left: use certified_curve",
-    Status.TOO_FEW_RELEASES: "not identifiable: fewer releases than values",
-    Status.UNSEEN: "not identifiable: the zeros of the rows leave a combination of values unseen",
-    Status.COLLISION: "not identifiable: equal values",
+    CurveStatus.ACCURATE: "accurate",
+    CurveStatus.ILL_CONDITIONED: "ill-conditioned: see the estimated error",
+    CurveStatus.DIGITS_GONE: "so ill-conditioned that no digit is left: use certified_curve",
+    CurveStatus.TOO_FEW_RELEASES: "not identifiable: fewer releases than values",
+    CurveStatus.UNSEEN: "not identifiable: the zeros of the rows leave a combination of values unseen",
+    CurveStatus.COLLISION: "not identifiable: equal values",
 }
 
 
@@ -96,18 +96,40 @@ def signals(
 ) -> Signal:
     """The signal of sorted groups ``(B, m)`` at increasing counts."""
     B, m = groups.shape
-    largest = int(counts[-1])
-    size = max(1, _CHUNK // (largest * m))
+    size = max(1, _CHUNK // (int(counts[-1]) * m))
+    # Batch last throughout: a step of every group's factorisation is then one operation on adjacent numbers.
+    diagonal, inverse = np.empty((2, len(counts), m, B))
+    inflation, trace = np.empty((2, len(counts), B))
     starts = range(0, B, size)
-    parts = []
     for done, start in enumerate(starts):
         if progress is not None:
             progress(done, len(starts))
-        parts.append(_chunk(groups[start : start + size], family=family, counts=counts))
+        some = slice(start, start + size)
+        near, far = _chunk(groups[some], family=family, counts=counts)
+        diagonal[..., some], inverse[..., some] = near, far
+        with np.errstate(invalid="ignore", over="ignore"):
+            inflation[:, some] = np.sum(np.sqrt(near * far), axis=1)
+            trace[:, some] = np.sum(far, axis=1)
     if progress is not None:
         progress(len(starts), len(starts))
-    diagonal, inverse = (np.concatenate(side, axis=-1) for side in zip(*parts, strict=True))
-    return _assess(groups, diagonal, inverse, family=family, counts=counts)
+    gamma = _ROUNDING * np.array([family.row_error(int(L)) + 2 * np.sqrt(L) for L in counts])
+    error = 2 * gamma[:, None] * inflation
+    status = _statuses(groups, error, family=family, counts=counts)
+    bad = status > CurveStatus.ILL_CONDITIONED
+    gone = status == CurveStatus.DIGITS_GONE
+    inverse.swapaxes(0, 1)[:, bad] = np.nan
+    trace[bad] = np.where(gone, np.nan, np.inf)[bad]
+    error[bad] = np.where(gone, np.inf, 0.0)[bad]
+    theorem = family.full_rank_from(m)
+    proven = (counts >= theorem if theorem is not None else np.zeros(len(counts), bool))[:, None]
+    return Signal(
+        diagonal=np.moveaxis(diagonal, -1, 0),
+        inverse_diagonal=np.moveaxis(inverse, -1, 0),
+        trace=trace.T,
+        relative_error=error.T,
+        status=status.T,
+        proven=(proven & (status != CurveStatus.COLLISION)).T,
+    )
 
 
 def _chunk(groups: FloatArray, *, family: Family, counts: IndexArray) -> tuple[FloatArray, FloatArray]:
@@ -143,40 +165,18 @@ def _batch_last(rows: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.moveaxis(rows, 0, -1))
 
 
-def _assess(
-    groups: FloatArray, diagonal: FloatArray, inverse: FloatArray, *, family: Family, counts: IndexArray
-) -> Signal:
-    """Status and error of every number, batch last; numbers without digits become NaN."""
-    B, m = groups.shape
-    gamma = _ROUNDING * np.array([family.row_error(int(L)) + 2 * np.sqrt(L) for L in counts])
-    with np.errstate(invalid="ignore", over="ignore"):
-        error = 2 * gamma[:, None] * np.sum(np.sqrt(diagonal * inverse), axis=1)
-        trace = np.sum(inverse, axis=1)
-    status = np.full((len(counts), B), Status.ACCURATE, dtype=np.uint8)
-    status[error > _ACCURATE] = Status.ILL_CONDITIONED
-    status[~(error <= _GONE)] = Status.DIGITS_GONE
-    status[counts < m] = Status.TOO_FEW_RELEASES
-    equal = (np.diff(groups, axis=1) == 0).any(axis=1)
-    status[:, equal] = Status.COLLISION
-    if np.any(status == Status.DIGITS_GONE):
+def _statuses(
+    groups: FloatArray, error: FloatArray, *, family: Family, counts: IndexArray
+) -> NDArray[np.uint8]:
+    """What each number is worth, ``(counts, B)``."""
+    status = np.full(error.shape, CurveStatus.ACCURATE, dtype=np.uint8)
+    status[error > _ACCURATE] = CurveStatus.ILL_CONDITIONED
+    status[~(error <= _GONE)] = CurveStatus.DIGITS_GONE
+    status[counts < groups.shape[1]] = CurveStatus.TOO_FEW_RELEASES
+    status[:, (np.diff(groups, axis=1) == 0).any(axis=1)] = CurveStatus.COLLISION
+    if np.any(status == CurveStatus.DIGITS_GONE):
         _find_unseen(status, groups, family=family, counts=counts)
-    bad = status > Status.ILL_CONDITIONED
-    if bad.any():
-        gone = status == Status.DIGITS_GONE
-        without = np.where(gone, np.nan, np.inf)
-        inverse = np.where(bad[:, None], np.nan, inverse)
-        trace = np.where(bad, without, trace)
-        error = np.where(bad, np.where(gone, np.inf, 0.0), error)
-    theorem = family.full_rank_from(m)
-    known = np.zeros(len(counts), bool) if theorem is None else counts >= theorem
-    return Signal(
-        diagonal=np.moveaxis(diagonal, -1, 0),
-        inverse_diagonal=np.moveaxis(inverse, -1, 0),
-        trace=trace.T,
-        relative_error=error.T,
-        status=status.T,
-        proven=known & ~equal[:, None],
-    )
+    return status
 
 
 def _find_unseen(
@@ -188,7 +188,7 @@ def _find_unseen(
     a bound that hangs on it is beyond the largest double: infinite is right there too.
     """
     m = groups.shape[1]
-    for i, b in np.argwhere(status == Status.DIGITS_GONE):
+    for i, b in np.argwhere(status == CurveStatus.DIGITS_GONE):
         (rows,) = family.rows(groups[b : b + 1], int(counts[i]))
         if np.any(rows == 0) and structural_rank(csr_array(rows != 0)) < m:
-            status[i, b] = Status.UNSEEN
+            status[i, b] = CurveStatus.UNSEEN

@@ -107,7 +107,7 @@ def dense_grid_trace(values: ArrayLike, *, family: Thresholds, edges: bool = Tru
     return float(np.sum(singular**-2.0))
 
 
-def trace_bound(releases: int, *, members: int, family: Thresholds) -> float:
+def threshold_trace_bound(releases: int, *, members: int, family: Thresholds) -> float:
     r"""What :math:`\operatorname{tr} A_L` is at most on a midpoint grid (``prop:threshold_truncation`` (i)).
 
     A unimodal function sums over a grid to at most its integral over the spacing plus its maximum, so
@@ -134,7 +134,9 @@ def threshold_crb_bound(releases: int, *, members: int, family: Thresholds, acco
     :math:`m^2` times as much (``prop:threshold_truncation`` (ii)).
     """
     return float(
-        accountant.kappa(releases) * members**2 / trace_bound(releases, members=members, family=family)
+        accountant.kappa(releases)
+        * members**2
+        / threshold_trace_bound(releases, members=members, family=family)
     )
 
 
