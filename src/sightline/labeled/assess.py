@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,22 +12,15 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
 from sightline.geometry import exact
 from sightline.geometry.decision import Evidence, Rank
+from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.identify import Decided, decide_by_leverage, survey
+from sightline.labeled.lens import Form, Lens, lens_of_pairs, lens_of_root, precisions
 from sightline.labeled.pattern import BoolArray, Progress
 from sightline.labeled.prior import CosineSquaredPrior
 from sightline.labeled.root import Root, root_of_products, root_of_rows
-from sightline.labeled.sharpness import (
-    ENTROPIC,
-    INFORMATION,
-    LEVERAGE,
-    LINEAR,
-    VAN_TREES,
-    best_recipes,
-    record_lens,
-    variances,
-)
+from sightline.labeled.sharpness import best_recipes, variances
 
 # Products of rows lose twice the digits that rows do: beyond this error, factorise the rows themselves, if
 # that many operations are affordable.
@@ -43,24 +38,24 @@ def assess(
     pattern = design.pattern
     if pattern.whole:
         seen = survey(pattern, unknown, progress)
-        products, linear = seen.products, seen.linear
-        root, rank = _root(design, products, unknown, Rank(rank=seen.rank, evidence=Evidence.MODULAR))
+        rank = Rank(rank=seen.rank, evidence=Evidence.MODULAR)
+        company = Company(design=design, products=seen.products, unknown=unknown)
+        lens = company.lens(prior, rank, seen.linear)
+        found = pattern.forms(lens.forms, unknown, progress)
+        decided = seen.decide(found[len(lens.names) :], unknown)
     else:
         products, _ = pattern.gram(unknown, np.zeros((pattern.records, 0)), progress)
-        linear = np.zeros((0, pattern.lines))
-        root, rank = _root(design, products, unknown, None)
-    lens = record_lens(root, design.whiten, prior, linear=linear)
-    found = pattern.forms(lens.forms, unknown, progress)
-    numbers = found[: LEVERAGE + 1, unknown]
-    if pattern.whole:
-        decided = seen.decide(found[LEVERAGE + 1 :], unknown)
-    else:
-        kinds = pattern.kinds(unknown)[unknown]
-        _, kinds = np.unique(kinds, return_inverse=True)
-        decided = decide_by_leverage(numbers[LEVERAGE], kinds, rank, lines=pattern.lines)
+        company = Company(design=design, products=products, unknown=unknown)
+        root, rank = company.root_of_rows(None)
+        lens = lens_of_root(root, design.whiten, prior, linear=np.zeros((0, pattern.lines)))
+        found = pattern.forms(lens.forms, unknown, progress)
+        leverage = found[lens.names.index(Form.LEVERAGE), unknown]
+        _, kinds = np.unique(pattern.kinds(unknown)[unknown], return_inverse=True)
+        decided = decide_by_leverage(leverage, kinds, rank, lines=pattern.lines)
+    numbers = {name: line[unknown] for name, line in zip(lens.names, found, strict=False)}
     if isinstance(known, Known):
-        return _with_others_known(numbers[INFORMATION], decided, prior, rank, design)
-    return _assemble(design, prior, unknown, products, root, rank, decided, numbers, lens.entropic_factor)
+        return _with_others_known(numbers[Form.INFORMATION], decided, prior, rank, design)
+    return _with_unknown_company(company, prior, rank, decided, lens, numbers)
 
 
 def _unknown(design: MembershipDesign, known: Iterable[int] | Known) -> BoolArray:
@@ -85,96 +80,112 @@ def _unknown(design: MembershipDesign, known: Iterable[int] | Known) -> BoolArra
     return unknown
 
 
-def _root(
-    design: MembershipDesign, products: FloatArray, unknown: BoolArray, rank: Rank | None
-) -> tuple[Root, Rank]:
-    """Reduced coordinates of the unknown records: from the products if they are accurate enough."""
-    if rank is not None:
-        root = root_of_products(products, rank.rank)
-        costly = design.lines**2 * design.size > _AFFORDABLE
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Company:
+    """The unknown records among whom a target hides, as the releases see them."""
+
+    design: MembershipDesign
+    products: FloatArray
+    unknown: BoolArray
+
+    def lens(self, prior: CosineSquaredPrior, rank: Rank, linear: FloatArray) -> Lens:
+        """The forms of every record: from inverses where records are in few rows, if accurate enough."""
+        lens = None
+        if self.design.pattern.sparse:
+            lens = lens_of_pairs(self.products, _whitening(self.design), prior, linear=linear)
+        return lens or lens_of_root(self.root(rank), self.design.whiten, prior, linear=linear)
+
+    def root(self, rank: Rank) -> Root:
+        """Reduced coordinates: from the products if they are accurate enough."""
+        root = root_of_products(self.products, rank.rank)
+        costly = self.design.lines**2 * self.design.size > _AFFORDABLE
         if root.relative_error <= _COARSE or costly:
-            return root, rank
-    diagonal = np.diagonal(products)
-    scale = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
-    triangle = design.pattern.triangle(unknown, scale)
-    root, by_gap = root_of_rows(triangle, scale, None if rank is None else rank.rank)
-    return root, by_gap if rank is None else rank
+            return root
+        return self.root_of_rows(rank)[0]
+
+    def root_of_rows(self, rank: Rank | None) -> tuple[Root, Rank]:
+        """Reduced coordinates from the rows themselves."""
+        diagonal = np.diagonal(self.products)
+        scale = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
+        triangle = self.design.pattern.triangle(self.unknown, scale)
+        root, by_gap = root_of_rows(triangle, scale, None if rank is None else rank.rank)
+        return root, rank or by_gap
+
+    def around(
+        self, targets: IndexArray, *, sizes: IndexArray, removed: BoolArray, rank: int | None
+    ) -> tuple[FloatArray, float]:
+        """Whitened columns of some targets, then of independent directions that the others share.
+
+        ``removed`` are all records with a target's signature, ``sizes`` of them for each; ``rank`` is that
+        of the others, where it is known. Also the error of the directions.
+        """
+        columns = self.design.pattern.columns(targets)
+        rest = Company(
+            design=self.design,
+            products=self.products - (columns * sizes) @ columns.T,
+            unknown=self.unknown & ~removed,
+        )
+        if self.design.pattern.whole:
+            count = exact.rank(rest.products.astype(np.int64)) if rank is None else rank
+            root = rest.root(Rank(rank=count, evidence=Evidence.MODULAR))
+        else:
+            root, _ = rest.root_of_rows(None if rank is None else Rank(rank=rank, evidence=Evidence.GAP))
+        return self.design.whiten(np.hstack([columns, root.factor])), root.relative_error
 
 
-def _whitened_around(
-    design: MembershipDesign,
-    products: FloatArray,
-    unknown: BoolArray,
-    targets: IndexArray,
-    counts: IndexArray,
-    rank: int | None,
-    removed: BoolArray,
-) -> tuple[FloatArray, float]:
-    """Whitened columns of the targets, then of independent directions that all other records share."""
-    columns = design.pattern.columns(targets)
-    rest = products - (columns * counts) @ columns.T
-    if rank is None and design.pattern.whole:
-        rank = exact.rank(rest.astype(np.int64))
-    evidence = None if rank is None else Rank(rank=rank, evidence=Evidence.MODULAR)
-    root, _ = _root(design, rest, unknown & ~removed, evidence)
-    return design.whiten(np.hstack([columns, root.factor])), root.relative_error
-
-
-def _assemble(
-    design: MembershipDesign,
+def _with_unknown_company(
+    company: Company,
     prior: CosineSquaredPrior,
-    unknown: BoolArray,
-    products: FloatArray,
-    root: Root,
     rank: Rank,
     decided: Decided,
-    numbers: FloatArray,
-    entropic_factor: float,
+    lens: Lens,
+    numbers: dict[Form, FloatArray],
 ) -> Exposures:
+    design, unknown, v = company.design, company.unknown, prior.variance
     positions = np.flatnonzero(unknown)
-    error = root.relative_error
+    error = lens.relative_error
+    sizes = decided.sizes[decided.kinds]
     group_rmse = np.full(decided.sizes.size, np.inf)
     recipes = np.zeros((0, design.lines))
     exposed = np.flatnonzero(decided.identifiable)
     if exposed.size:
-        removed = _members(exposed, decided, unknown)
-        columns, around = _whitened_around(
-            design,
-            products,
-            unknown,
+        removed = np.zeros_like(unknown)
+        removed[positions[decided.identifiable[decided.kinds]]] = True
+        columns, around = company.around(
             positions[decided.first[exposed]],
-            decided.sizes[exposed],
-            rank.rank - exposed.size,
-            removed,
+            sizes=decided.sizes[exposed],
+            removed=removed,
+            rank=rank.rank - exposed.size,
         )
         group_rmse[exposed] = np.sqrt(variances(columns, 0.0, targets=exposed.size))
         recipes = design.law.recipe(best_recipes(columns, targets=exposed.size))
         error = max(error, around)
-    sharp = np.flatnonzero((numbers[LINEAR] < _SHARP) & (decided.sizes[decided.kinds] == 1))
+    sharp = np.flatnonzero((numbers[Form.LINEAR] < _SHARP) & (sizes == 1))
     if sharp.size:
         removed = np.zeros_like(unknown)
         removed[positions[sharp]] = True
-        columns, around = _whitened_around(
-            design, products, unknown, positions[sharp], np.ones(sharp.size, dtype=np.intp), None, removed
+        columns, around = company.around(
+            positions[sharp], sizes=np.ones_like(sharp), removed=removed, rank=None
         )
-        for form, precision in zip((VAN_TREES, LINEAR, ENTROPIC), prior.precisions, strict=True):
-            numbers[form, sharp] = variances(columns, precision, targets=sharp.size) / prior.variance
+        for form, precision in precisions(prior).items():
+            if form in numbers:
+                numbers[form][sharp] = variances(columns, precision, targets=sharp.size) / v
         error = max(error, around)
-    information = numbers[INFORMATION]
-    company = decided.sizes[decided.kinds].astype(np.float64)
-    lower = np.maximum(numbers[VAN_TREES], entropic_factor * numbers[ENTROPIC])
-    alone = decided.sizes[decided.kinds] == 1
+    lower = np.maximum(
+        numbers[Form.VAN_TREES], prior.company_bound(numbers[Form.INFORMATION], sizes.astype(np.float64))
+    )
+    if Form.ENTROPIC in numbers:
+        lower = np.maximum(lower, lens.entropic_factor * numbers[Form.ENTROPIC])
     return _exposures(
         unknown,
         decided,
-        identifiable=decided.identifiable[decided.kinds] & alone,
-        rmse=np.where(alone, group_rmse[decided.kinds], np.inf),
-        lower=np.maximum(lower, prior.company_bound(information, company)),
-        upper=numbers[LINEAR],
-        information=information,
+        identifiable=decided.identifiable[decided.kinds] & (sizes == 1),
+        rmse=np.where(sizes == 1, group_rmse[decided.kinds], np.inf),
+        lower=lower,
+        upper=numbers[Form.LINEAR],
+        information=numbers[Form.INFORMATION],
         group_rmse=group_rmse,
-        evidence=rank.evidence,
-        rank=rank.rank,
+        rank=rank,
         relative_error=error,
         width=prior.width,
         recipes=recipes,
@@ -185,10 +196,9 @@ def _with_others_known(
     information: FloatArray, decided: Decided, prior: CosineSquaredPrior, rank: Rank, design: MembershipDesign
 ) -> Exposures:
     """The closed forms for one unknown record in known company."""
-    touched = information > 0
+    touched, v = information > 0, prior.variance
     with np.errstate(divide="ignore"):
         rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
-    v = prior.variance
     van_trees = 1 / (v * (information + prior.fisher_information))
     return _exposures(
         np.ones(information.size, dtype=np.bool_),
@@ -199,20 +209,11 @@ def _with_others_known(
         upper=1 / (1 + v * information),
         information=information,
         group_rmse=np.full(decided.sizes.size, np.inf),
-        evidence=rank.evidence,
-        rank=rank.rank,
+        rank=rank,
         relative_error=design.lines * float(np.finfo(np.float64).eps),
         width=prior.width,
         recipes=np.zeros((0, design.lines)),
     )
-
-
-def _members(groups: IndexArray, decided: Decided, unknown: BoolArray) -> BoolArray:
-    chosen = np.zeros(decided.sizes.size, dtype=np.bool_)
-    chosen[groups] = True
-    removed = np.zeros_like(unknown)
-    removed[np.flatnonzero(unknown)[chosen[decided.kinds]]] = True
-    return removed
 
 
 def _exposures(
@@ -225,8 +226,7 @@ def _exposures(
     upper: FloatArray,
     information: FloatArray,
     group_rmse: FloatArray,
-    evidence: Evidence,
-    rank: int,
+    rank: Rank,
     relative_error: float,
     width: float,
     recipes: FloatArray,
@@ -249,15 +249,26 @@ def _exposures(
         known=~unknown,
         group=_spread(decided.kinds, unknown, -1),
         groups=groups,
-        evidence=evidence,
-        rank=rank,
+        evidence=rank.evidence,
+        rank=rank.rank,
         relative_error=relative_error,
         width=width,
         recipes=recipes,
     )
 
 
-def _spread(values: FloatArray, unknown: BoolArray, otherwise: float) -> FloatArray:
+def _whitening(design: MembershipDesign) -> FloatArray:
+    """What divides the pattern's rows: a number for each, or a matrix where the noise is correlated."""
+    match design.law:
+        case GaussianNoise():
+            return design.scale / design.law.stddevs
+        case LaplaceNoise():
+            return design.scale / design.law.scales
+        case _:
+            return design.whiten(np.eye(design.lines))
+
+
+def _spread(values: Any, unknown: BoolArray, otherwise: float) -> Any:
     """Values over the unknown records, laid out over all of them and locked."""
     full = np.full(unknown.size, otherwise, dtype=values.dtype)
     full[unknown] = values

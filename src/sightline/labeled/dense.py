@@ -6,6 +6,7 @@ import hashlib
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,7 +14,7 @@ from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.forms import QuadraticForms
+from sightline.labeled.forms import Forms
 from sightline.labeled.pattern import EXACT, BoolArray, Progress, checked_members, checked_shape
 
 # Records in a block: a multiple of 8 (packed bits), small enough for the cache, large enough for BLAS. Sums
@@ -26,7 +27,7 @@ _SINGLE_BITS = 24 - 12
 class DensePattern:
     """Dense rows over records, owned and locked."""
 
-    stored: NDArray[np.generic]  # packed bits along the records if binary, else the weights
+    stored: Any  # packed bits along the records if binary, else the weights
     records: int
     binary: bool
     whole: bool
@@ -72,7 +73,7 @@ class DensePattern:
         checked_members(sizes)
         largest = float(peaks.max())
         whole = whole and largest**2 * records < EXACT
-        stored: NDArray[np.generic] = packed if binary else _compact(table, largest, whole)
+        stored = packed if binary else _compact(table, largest, whole)
         for array in (stored, sizes, peaks):
             array.setflags(write=False)
         return cls(stored=stored, records=records, binary=binary, whole=whole, sizes=sizes, peaks=peaks)
@@ -82,6 +83,10 @@ class DensePattern:
         return len(self.sizes)
 
     @property
+    def sparse(self) -> bool:
+        return False
+
+    @property
     def key_bits(self) -> int:
         if self.binary:
             return _SINGLE_BITS
@@ -89,7 +94,7 @@ class DensePattern:
 
     def seed(self) -> bytes:
         header = repr((self.stored.shape, self.stored.dtype.str, self.records)).encode()
-        return hashlib.blake2b(header + hashlib.blake2b(self.stored).digest()).digest()  # type: ignore[arg-type]
+        return hashlib.blake2b(header + hashlib.blake2b(self.stored).digest()).digest()
 
     def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
         precision = np.float32 if self.binary else np.float64
@@ -102,8 +107,8 @@ class DensePattern:
             progress("products of rows", stop / self.records)
         return products, sums
 
-    def forms(self, forms: QuadraticForms, unknown: BoolArray, progress: Progress) -> FloatArray:
-        found = np.zeros((forms.count, self.records))
+    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
+        found = np.zeros((len(forms.offsets) + len(forms.linear), self.records))
         for start, stop, block in self._blocks(unknown, np.float64):
             found[:, start:stop] = forms.of_block(block)
             progress("records", stop / self.records)
@@ -111,8 +116,8 @@ class DensePattern:
 
     def columns(self, records: IndexArray) -> FloatArray:
         if not self.binary:
-            return self.stored[:, records].astype(np.float64)
-        bits = (self.stored[:, records // 8] >> (7 - records % 8).astype(np.uint8)) & 1  # type: ignore[operator]
+            return np.asarray(self.stored[:, records], dtype=np.float64)
+        bits = (self.stored[:, records // 8] >> (7 - records % 8).astype(np.uint8)) & 1
         return np.asarray(bits, dtype=np.float64)
 
     def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
@@ -136,7 +141,7 @@ class DensePattern:
         return kinds_of(keys)
 
     def members(self, line: int) -> IndexArray:
-        row = np.unpackbits(self.stored[line], count=self.records) if self.binary else self.stored[line]  # type: ignore[arg-type]
+        row = np.unpackbits(self.stored[line], count=self.records) if self.binary else self.stored[line]
         return np.flatnonzero(row)
 
     def take(self, lines: IndexArray) -> DensePattern:
@@ -151,12 +156,12 @@ class DensePattern:
 
     def _blocks(
         self, unknown: BoolArray, precision: type[np.float32] | type[np.float64]
-    ) -> Iterator[tuple[int, int, NDArray[np.float64]]]:
+    ) -> Iterator[tuple[int, int, Any]]:
         for start in range(0, self.records, _BLOCK):
             stop = min(start + _BLOCK, self.records)
             if self.binary:
                 bits = self.stored[:, start // 8 : -(-stop // 8)]
-                block = np.unpackbits(bits, axis=1, count=stop - start).astype(precision)  # type: ignore[arg-type]
+                block = np.unpackbits(bits, axis=1, count=stop - start).astype(precision)
             else:
                 block = self.stored[:, start:stop].astype(precision)
             known = np.flatnonzero(~unknown[start:stop])

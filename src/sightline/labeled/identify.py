@@ -62,8 +62,8 @@ class Survey:
         kinds = kinds_of(tests)
         sizes, first = _counted(kinds)
         drawn = residues.limbs(self.drawn[:, unknown], bits=20)
-        totals = np.stack([[np.bincount(kinds, weights=line) for line in limb] for limb in drawn])
-        expected = residues.join(totals, bits=20, prime=self.prime)
+        totals = np.array([[np.bincount(kinds, weights=line) for line in limb] for limb in drawn])
+        expected = residues.join(totals.astype(np.float64), bits=20, prime=self.prime)
         found = residues.times(tests[:, first], sizes.astype(np.int64), prime=self.prime)
         return Decided(
             kinds=kinds,

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, frozen_index
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.forms import QuadraticForms
+from sightline.labeled.forms import Forms
 
 BoolArray = NDArray[np.bool_]
 RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
@@ -50,6 +50,10 @@ class Pattern(Protocol):
         """The largest absolute weight of each row."""
 
     @property
+    def sparse(self) -> bool:
+        """Whether most records are in few rows."""
+
+    @property
     def key_bits(self) -> int:
         """How long a limb may be for :meth:`gram` to sum it exactly."""
 
@@ -59,7 +63,7 @@ class Pattern(Protocol):
     def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
         """``A Aᵀ`` and ``A keys`` over the unknown records; exact for whole weights."""
 
-    def forms(self, forms: QuadraticForms, unknown: BoolArray, progress: Progress) -> FloatArray:
+    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
         """Every quadratic and linear form of every record's column; zero for records that are known."""
 
     def columns(self, records: IndexArray) -> FloatArray:

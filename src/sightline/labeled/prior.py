@@ -50,11 +50,6 @@ class CosineSquaredPrior:
         """N: the variance of the Gaussian with the prior's entropy."""
         return 2 * self.width**2 / (math.pi * math.e**3)
 
-    @property
-    def precisions(self) -> tuple[float, float, float]:
-        """What Gaussian priors would carry: the Fisher information, one over v, one over N."""
-        return self.fisher_information, 1 / self.variance, 1 / self.entropy_power
-
     def company_bound(self, information: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
         r"""Lower bound on the risk over v of a record in a group of ``company`` with one signature.
 

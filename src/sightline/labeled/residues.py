@@ -43,7 +43,7 @@ def join(sums: FloatArray, *, bits: int, prime: int) -> Residues:
     >>> join(np.array([[5.0], [3.0]]), bits=40, prime=2**61 - 1).item() == 5 + 3 * 2**40
     True
     """
-    residue = np.mod(sums[-1].astype(np.int64), np.int64(prime))
+    residue: Residues = np.mod(sums[-1].astype(np.int64), np.int64(prime))
     for digit in sums[-2::-1]:
         residue = shift_add(residue, digit.astype(np.int64), bits=bits, prime=prime)
     return residue
@@ -57,7 +57,7 @@ def shift_add(residue: Residues, add: Residues, *, bits: int, prime: int) -> Res
     """
     quotient = np.floor((residue * 2.0**bits + add) / prime).astype(np.int64)
     wide = (residue.astype(np.uint64) << np.uint64(bits)) + add.astype(np.uint64)
-    remainder = (wide - quotient.astype(np.uint64) * np.uint64(prime)).astype(np.int64)
+    remainder: Residues = (wide - quotient.astype(np.uint64) * np.uint64(prime)).astype(np.int64)
     remainder[remainder < 0] += prime
     remainder[remainder >= prime] -= prime
     return remainder
@@ -67,7 +67,8 @@ def times(residue: Residues, factor: Residues, *, prime: int) -> Residues:
     """Residues times whole numbers below :math:`2^{31}`, modulo ``prime``."""
     low, high = residue & np.int64((1 << 31) - 1), residue >> np.int64(31)
     shifted = shift_add(np.mod(high * factor, prime), np.zeros_like(residue), bits=31, prime=prime)
-    return np.mod(shifted + np.mod(low * factor, prime), prime)
+    product: Residues = np.mod(shifted + np.mod(low * factor, prime), prime)
+    return product
 
 
 def solve(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> tuple[int, Residues] | None:

@@ -30,7 +30,7 @@ class Root:
 
     @property
     def rank(self) -> int:
-        return self.factor.shape[1]
+        return int(self.factor.shape[1])
 
     def coordinates(self) -> FloatArray:
         r"""The matrix that takes a column :math:`a_j` to its coordinates :math:`\zeta_j`: rank × lines."""
@@ -76,6 +76,11 @@ def _root(lower: FloatArray, order: IndexArray, scale: FloatArray, *, error: flo
     with np.errstate(divide="ignore"):
         factor = np.where(scale[:, None] > 0, factor / np.where(scale > 0, scale, 1.0)[:, None], 0.0)
     if error is None:
-        spread = float(np.linalg.norm(inverse) * np.linalg.norm(corner)) if rank else 1.0
-        error = spread**2 * _UNIT
+        error = _condition(corner, inverse) ** 2 * _UNIT if rank else 0.0
     return Root(factor=factor, pivots=pivots, inverse=inverse * scale[pivots][None, :], relative_error=error)
+
+
+def _condition(matrix: FloatArray, inverse: FloatArray) -> float:
+    """Bound on the condition number: the 2-norm is below the geometric mean of the 1- and the ∞-norm."""
+    norms = [np.linalg.norm(entry, order) for entry in (matrix, inverse) for order in (1, np.inf)]
+    return float(np.sqrt(np.prod(norms)))

@@ -15,7 +15,7 @@ from scipy.linalg import qr
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense import kinds_of
-from sightline.labeled.forms import QuadraticForms
+from sightline.labeled.forms import Forms
 from sightline.labeled.pattern import EXACT, BoolArray, Progress, checked_members, checked_shape
 
 _BLOCK = 1 << 16
@@ -85,6 +85,10 @@ class SparsePattern:
         return int(self.stored.shape[1])
 
     @property
+    def sparse(self) -> bool:
+        return bool(np.mean(self._few) > 1 / 2)
+
+    @property
     def key_bits(self) -> int:
         return min(40, 53 - math.ceil(math.log2(max(2, self.records) * float(self.peaks.max()))))
 
@@ -106,10 +110,10 @@ class SparsePattern:
             progress("products of rows", stop / self.records)
         return products, sums
 
-    def forms(self, forms: QuadraticForms, unknown: BoolArray, progress: Progress) -> FloatArray:
-        found = np.zeros((forms.count, self.records))
-        quadratic = len(forms.weights)
-        few = self._degree <= max(1, int(self.lines * _FEW))
+    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
+        quadratic = len(forms.offsets)
+        found = np.zeros((quadratic + len(forms.linear), self.records))
+        few = self._few
         matrices = forms.matrices() if np.any(few) else np.zeros((0, 0, 0))
         for start, stop, block in self._blocks(unknown):
             part = found[:, start:stop]
@@ -160,8 +164,13 @@ class SparsePattern:
         )
 
     @property
+    def _few(self) -> BoolArray:
+        few: BoolArray = self._degree <= max(1, int(self.lines * _FEW))
+        return few
+
+    @property
     def _degree(self) -> IndexArray:
-        return np.diff(self.stored.indptr)
+        return np.asarray(np.diff(self.stored.indptr), dtype=np.intp)
 
     def _blocks(self, unknown: BoolArray) -> Iterator[tuple[int, int, Any]]:
         for start in range(0, self.records, _BLOCK):
@@ -190,6 +199,7 @@ def _look_up(
         total = np.zeros((len(rows), out.shape[0]))
         for p in range(degree):
             for q in range(p + 1):
-                pair = weights[:, p] * weights[:, q] * (1.0 if p == q else 2.0)
-                total += pair[:, None] * flat[rows[:, p] * lines + rows[:, q]]
+                entries = np.take(flat, rows[:, p] * lines + rows[:, q], axis=0)
+                entries *= (weights[:, p] * weights[:, q] * (1.0 if p == q else 2.0))[:, None]
+                total += entries
         out[:, records[chosen]] += total.T
