@@ -173,7 +173,7 @@ class TestAdvancedComposition:
             np.array([epsilon]), times=np.array([float(k)]), log_inverse_slack=-math.log(slack)
         )
         assert total <= k * epsilon * (1 + 1e-12)
-        # The worst mechanism is randomised response: its exact delta (Kairouz et al., Theorem 3.3).
+        # The worst mechanism is randomised response: its exact delta (Kairouz, Oh & Viswanath).
         with mp.workdps(40 + k):
             e = mp.exp(mp.mpf(epsilon))
             worst = mp.fsum(
@@ -181,6 +181,19 @@ class TestAdvancedComposition:
                 for i in range(k + 1)
             )
             assert worst <= mp.mpf(slack)
+
+    @pytest.mark.parametrize("slack", [1e-12, 1e-3, 0.5])
+    def test_the_composed_epsilon_is_the_theorems_formula(self, slack: float) -> None:
+        epsilons, times = [0.01, 0.2, 1.3], [400, 7, 1]
+        each = [mp.mpf(e) for e, n in zip(epsilons, times, strict=True) for _ in range(n)]
+        total, squares = mp.fsum(each), mp.fsum(e**2 for e in each)
+        drift = mp.fsum(e * (mp.exp(e) - 1) / (mp.exp(e) + 1) for e in each)
+        spread = [mp.log(1 / mp.mpf(slack)), mp.log(mp.e + mp.sqrt(squares) / slack)]
+        theorem = min(total, *(drift + mp.sqrt(2 * squares * s) for s in spread))
+        ours = composed_epsilon(
+            np.array(epsilons), times=np.array(times, dtype=float), log_inverse_slack=-math.log(slack)
+        )
+        assert theorem <= ours <= theorem * (1 + 1e-13)
 
     @given(
         epsilons=st.lists(st.floats(min_value=0.01, max_value=2), min_size=2, max_size=7),

@@ -19,10 +19,9 @@ _SAFE = 1 + 2**-44
 
 
 def composed_epsilon(epsilons: FloatArray, *, times: FloatArray, log_inverse_slack: float) -> float:
-    r"""Total epsilon of mechanisms with ``epsilons``, each used ``times`` times, when the slack is
-    :math:`\tilde\delta`.
+    r"""Total epsilon of mechanisms with ``epsilons``, each used ``times`` times, at slack :math:`\tilde\delta`.
 
-    Kairouz, Oh & Viswanath 2017, Theorem 3.5: the least of :math:`\sum\epsilon_\ell`,
+    Kairouz, Oh & Viswanath 2017, for unequal mechanisms: the least of :math:`\sum\epsilon_\ell`,
     :math:`A + \sqrt{2S\ln(1/\tilde\delta)}` and :math:`A + \sqrt{2S\ln(e + \sqrt{S}/\tilde\delta)}` with
     :math:`S = \sum\epsilon_\ell^2` and
     :math:`A = \sum\epsilon_\ell(e^{\epsilon_\ell} - 1)/(e^{\epsilon_\ell} + 1)`. Rounded up.
@@ -39,7 +38,7 @@ def composed_epsilon(epsilons: FloatArray, *, times: FloatArray, log_inverse_sla
 class AdvancedComposition(Accountant):
     r"""Gaussian releases, each private on its own, under the strong composition theorem.
 
-    The theorem (Kairouz, Oh & Viswanath 2017, Theorem 3.5): mechanisms that are
+    The theorem (Kairouz, Oh & Viswanath 2017): mechanisms that are
     :math:`(\epsilon_\ell, \delta_\ell)`-DP are together
     :math:`(\tilde\epsilon, 1 - (1 - \tilde\delta)\prod_\ell(1 - \delta_\ell))`-DP for every slack
     :math:`\tilde\delta`, with :math:`\tilde\epsilon` as in ``composed_epsilon``. Half of

@@ -6,7 +6,7 @@ exactly when
 .. math:: \delta \ge \delta(\mu, \epsilon)
           = \Phi(\mu/2 - \epsilon/\mu) - e^\epsilon\,\Phi(-\mu/2 - \epsilon/\mu)
 
-(Balle & Wang 2018, Theorem 8; Dong, Roth & Su 2022, Corollary 2.13). One release has
+(Balle & Wang 2018, Theorem 8; Dong, Roth & Su 2022). One release has
 :math:`\mu = \Delta_2/\sigma` (the *analytic Gaussian mechanism*), and several have
 :math:`\mu^2 = \sum_\ell \Delta_{2,\ell}^2/\sigma_\ell^2`, exactly: the transcript is one Gaussian vector.
 

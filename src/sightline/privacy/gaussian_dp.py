@@ -16,7 +16,7 @@ class GaussianDP(Accountant):
     r"""Gaussian releases, composed exactly: the least noise that keeps to the budget.
 
     :math:`L` releases of signal-to-noise ratio :math:`\Delta_2/\sigma` are together as distinguishable as one
-    Gaussian pair at distance :math:`\mu = \sqrt{L}\,\Delta_2/\sigma` (Dong, Roth & Su 2022, Corollary 3.3).
+    Gaussian pair at distance :math:`\mu = \sqrt{L}\,\Delta_2/\sigma` (Dong, Roth & Su 2022).
     With :math:`\mu_{\rm tot}` the largest distance that is :math:`(\epsilon, \delta)`-DP,
     :math:`\kappa_L = L/\mu_{\rm tot}^2`: linear in :math:`L`, and no valid accountant of equal Gaussian noise
     is below it. A share is a share of :math:`\mu_{\rm tot}^2`.
