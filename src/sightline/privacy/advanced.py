@@ -19,7 +19,7 @@ _SAFE = 1 + 2**-44
 
 
 def composed_epsilon(epsilons: FloatArray, *, times: FloatArray, log_inverse_slack: float) -> float:
-    r"""Total epsilon of mechanisms with ``epsilons``, each used ``times`` times, at slack :math:`\tilde\delta`.
+    r"""Total epsilon of mechanisms of ``epsilons``, each used ``times`` times, at slack :math:`\tilde\delta`.
 
     Kairouz, Oh & Viswanath 2017, for unequal mechanisms: the least of :math:`\sum\epsilon_\ell`,
     :math:`A + \sqrt{2S\ln(1/\tilde\delta)}` and :math:`A + \sqrt{2S\ln(e + \sqrt{S}/\tilde\delta)}` with
