@@ -239,9 +239,11 @@ def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray 
         return True
     if np.any(np.diagonal(triangle) == 0):
         return False
-    scaled = triangle / (np.linalg.norm(triangle, axis=0) if lengths is None else lengths)
-    inverse, _ = get_lapack_funcs("trtri", (scaled,))(scaled)
-    inverse_norm = float(np.linalg.norm(inverse))
+    if lengths is None:
+        lengths = np.linalg.norm(triangle, axis=0)
+    inverse, _ = get_lapack_funcs("trtri", (triangle,))(triangle)
+    # Dividing the columns by their lengths multiplies the rows of the inverse by them.
+    inverse_norm = float(np.linalg.norm(inverse * lengths[:, None]))
     rounding = 10 * lines * columns**1.5 * float(np.finfo(float).eps) * math.sqrt(columns)
     return math.isfinite(inverse_norm) and rounding * inverse_norm < 0.5
 

@@ -32,7 +32,7 @@ class Frame:
 
     def target(self, rows: Any) -> FloatArray:
         """The target columns of rows."""
-        inside: FloatArray = dense(rows[:, self.support])
+        inside: FloatArray = _columns(rows, self.support)
         if self.coefficients is None:
             return inside
         along, _ = self._change()
@@ -41,17 +41,19 @@ class Frame:
 
     def nuisance(self, rows: Any) -> FloatArray:
         """The nuisance columns of rows, one of each kind."""
-        outside: FloatArray = dense(rows[:, self.kept])
+        outside: FloatArray = _columns(rows, self.kept)
         if self.coefficients is None:
             return outside
         _, across = self._change()
         return np.hstack([outside, dense(rows[:, self.support]) @ across])
 
-    def lengths(self, rows: Any) -> FloatArray:
-        """Lengths of the columns ``[nuisance | target]`` of rows, before anything cancels in them."""
+    def lengths(self, rows: Any) -> FloatArray | None:
+        """Lengths of the columns ``[nuisance | target]`` of rows before anything cancels in them.
+
+        ``None`` if nothing can: without a functional the columns are taken as they are.
+        """
         if self.coefficients is None:
-            plain: FloatArray = np.linalg.norm(np.hstack([self.nuisance(rows), self.target(rows)]), axis=0)
-            return plain
+            return None
         inside = np.abs(dense(rows[:, self.support]))
         along, across = self._change()
         moved = np.linalg.norm(inside @ np.abs(np.hstack([across, along])), axis=0)
@@ -135,6 +137,13 @@ def _sparse_kinds(rows: sparse.csr_array) -> tuple[IndexArray, IndexArray]:
     return np.array(first, dtype=np.intp), place
 
 
+def _columns(rows: Any, chosen: IndexArray) -> Any:
+    """Some columns of rows as a plain array, in the rows' own memory order."""
+    if isinstance(rows, np.ndarray) and rows.flags.f_contiguous:
+        return rows.T[chosen].T
+    return dense(rows[:, chosen])
+
+
 def dense(rows: Any) -> Any:
     """Rows as a plain array of their own kind of number."""
     return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())
@@ -142,6 +151,7 @@ def dense(rows: Any) -> Any:
 
 def whole_numbers(rows: FloatArray) -> IntegerRows | None:
     """Rows as integers, if that is what they hold."""
-    if np.any(np.abs(rows) > 2**31) or np.any(rows != np.rint(rows)):
-        return None
+    for row in rows:  # stops at the first row with a fraction
+        if np.any(np.abs(row) > 2**31) or np.any(row != np.rint(row)):
+            return None
     return rows.astype(np.int64)

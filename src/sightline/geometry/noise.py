@@ -159,8 +159,8 @@ def as_noise(noise: Noise | ArrayLike) -> Noise:
 
 def _divide(rows: Rows, scales: FloatArray) -> Rows:
     if isinstance(rows, np.ndarray):
-        whitened: FloatArray = rows / scales[:, None]
-        return whitened
+        # Column by column in memory, as factorisations want it.
+        return np.divide(rows, scales[:, None], out=np.empty(rows.shape, order="F"))
     return sparse.csr_array(sparse.diags_array(1 / scales) @ rows)
 
 

@@ -49,6 +49,8 @@ class Question:
         frame = self.frame.compact().rescaled(factors)
         nuisance = frame.nuisance(rows)
         lengths = frame.lengths(rows)
+        if lengths is None:
+            return nuisance, frame.target(rows)
         lengths[lengths == 0] = 1.0
         width = nuisance.shape[1]
         return nuisance / lengths[:width], frame.target(rows) / lengths[width:]
@@ -89,10 +91,8 @@ def _proved_independent(question: Question) -> Profile | None:
     projection = project(target, nuisance)
     if projection.stiff:
         return None
-    (corner,) = qr(projection.residual, mode="r", check_finite=False)
-    below = np.zeros((width, nuisances))
-    joint = np.block([[projection.triangle, projection.explained], [below, corner[:width]]])
-    if not exact.proves_independent(joint, lines=lines, lengths=question.frame.lengths(question.whitened)):
+    lengths = question.frame.lengths(question.whitened)
+    if not exact.proves_independent(projection.joint, lines=lines, lengths=lengths):
         return None
     return Profile(
         nuisance=Rank(rank=nuisances, evidence=Evidence.FULL_RANK),

@@ -26,22 +26,28 @@ from sightline.arrays import FloatArray, IndexArray
 _STIFF = 1e3
 _UNIT = float(np.finfo(np.float64).eps)
 # Refine where rounding may have cost this much, relative.
-_WORTH_REFINING = 1e-13
+_WORTH_REFINING = 1e-11
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Projection:
     """Target columns split into what independent nuisance columns explain and what escapes them."""
 
-    triangle: FloatArray  # R, of the nuisance columns in ``order``
+    joint: FloatArray  # the triangle of nuisance, in ``order``, and target together
     order: IndexArray  # the pivot order of the nuisance columns
-    explained: FloatArray  # R V: the part of the target that they explain, in rotated coordinates
-    residual: FloatArray  # E: L - r rows in rotated coordinates
-    stiff: bool  # whether rows differ so much in size that the factorisation was pivoted
+    explained: FloatArray  # R V: the part of the target that the nuisance explains, in rotated coordinates
+    residual: FloatArray  # E: the part that escapes, in rotated coordinates
+    stiff: bool  # whether rows differ so much in size that the nuisance was pivoted
     relative_error: float  # first-order estimate, of the information
     _reflectors: FloatArray
     _scales: FloatArray
     _rows: IndexArray
+
+    @property
+    def triangle(self) -> FloatArray:
+        """R of the nuisance columns, in ``order``."""
+        columns = self.order.size
+        return self.joint[:columns, :columns]
 
     @property
     def information(self) -> FloatArray:
@@ -68,70 +74,79 @@ class Projection:
         return int(self.residual.shape[1])
 
     def unrotate(self, residual: FloatArray) -> FloatArray:
-        """Residual coordinates (``L - r`` rows) back to whitened answers (``L`` rows)."""
-        lines = self._rows.size
-        padded = np.vstack([np.zeros((lines - len(residual), residual.shape[1])), residual])
-        if self._scales.size:
-            padded = _apply(self._reflectors, self._scales, padded, transpose=False)
-        whitened = np.empty_like(padded)
-        whitened[self._rows] = padded
+        """Residual coordinates back to whitened answers."""
+        rotated = np.zeros((self._rows.size, residual.shape[1]))
+        start = self.order.size
+        rotated[start : start + len(residual)] = residual
+        whitened = np.empty_like(rotated)
+        whitened[self._rows] = _apply(self._reflectors, self._scales, rotated, transpose=False)
         return whitened
 
 
 def project(target: FloatArray, nuisance: FloatArray) -> Projection:
     """Project whitened target columns off linearly independent whitened nuisance columns."""
     lines, columns = nuisance.shape
-    sizes = np.max(np.abs(np.hstack([nuisance, target])), axis=1, initial=0.0)
-    rows = np.argsort(-sizes, kind="stable")
+    sizes = np.maximum(_largest(nuisance), _largest(target))
     positive = sizes[sizes > 0]
     stiff = positive.size > 0 and float(positive.max()) > _STIFF * float(positive.min())
-    order = np.arange(columns, dtype=np.intp)
-    if columns == 0:
-        reflectors, scales = np.zeros((lines, 0)), np.zeros(0)
-        triangle = np.zeros((0, 0))
-        rotated = target[rows]
-    else:
-        if stiff:
-            (reflectors, scales), triangle, order = qr(
-                nuisance[rows], mode="raw", pivoting=True, check_finite=False
-            )
-        else:
-            (reflectors, scales), triangle = qr(nuisance[rows], mode="raw", check_finite=False)
-        triangle = triangle[:columns]
-        rotated = _apply(reflectors, scales, target[rows], transpose=True)
+    rows, order = np.arange(lines), np.arange(columns)
+    if stiff and columns:
+        rows = np.argsort(-sizes, kind="stable")
+        _, order = qr(nuisance[rows], mode="r", pivoting=True, check_finite=False)
+        nuisance = nuisance[:, order]
+    together = np.empty((lines, columns + target.shape[1]), order="F")
+    together[:, :columns] = nuisance[rows] if stiff else nuisance
+    together[:, columns:] = target[rows]
+    reflectors, scales = _factorise(together)
+    joint = np.triu(reflectors[: together.shape[1]])
     first = Projection(
-        triangle=triangle,
+        joint=joint,
         order=order.astype(np.intp),
-        explained=rotated[:columns],
-        residual=rotated[columns:],
+        explained=joint[:columns, columns:],
+        residual=joint[columns:, columns:],
         stiff=stiff,
         relative_error=0.0,
         _reflectors=reflectors,
         _scales=scales,
         _rows=rows,
     )
-    if columns == 0 or columns == lines or np.any(np.diagonal(triangle) == 0):
+    if columns == 0 or columns == lines or np.any(np.diagonal(first.triangle) == 0):
         return first
-    return _refined(first, target, nuisance[:, order])
+    return _refined(first, target, nuisance)
+
+
+def _largest(rows: FloatArray) -> FloatArray:
+    biggest: FloatArray = np.maximum(rows.max(axis=1, initial=0.0), -rows.min(axis=1, initial=0.0))
+    return biggest
+
+
+def _factorise(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Householder QR in place, as reflectors below the diagonal and their scales."""
+    geqrf = get_lapack_funcs("geqrf", (matrix,))
+    *_, work, _ = geqrf(matrix, lwork=-1)
+    reflectors, scales, _, _ = geqrf(matrix, lwork=int(work[0]), overwrite_a=True)
+    return reflectors, scales
 
 
 def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -> Projection:
     """The projection with the digits that cancelled won back, and an estimate of those that are missing.
 
     A row changed in its last bit changes its misfit by that bit times its own size: the sum over rows of
-    misfit times size, over the sum of squared misfits, is the condition number of the information.
+    misfit times size, over the sum of squared misfits, is the condition number of the information. Along a
+    row roundings add up like a random walk, hence its Euclidean length.
     """
     columns = nuisance.shape[1]
     V = projection.coefficients
-    sizes = np.abs(target) + np.abs(nuisance) @ np.abs(V)
-    first = replace(projection, relative_error=_amplification(projection, sizes) * max(4, columns) * _UNIT)
+    lengths = np.sqrt(np.einsum("ij,ij->i", nuisance, nuisance))[:, None]
+    sizes = np.abs(target) + lengths * np.linalg.norm(V, axis=0)
+    first = replace(projection, relative_error=_amplification(projection, sizes) * _UNIT)
     if first.relative_error < _WORTH_REFINING:
         return first
     misfit = _misfit(target, nuisance, V)
     rotated = _apply(projection._reflectors, projection._scales, misfit[projection._rows], transpose=True)
     again = replace(projection, explained=rotated[:columns], residual=rotated[columns:])
-    left = np.abs(misfit) + np.abs(nuisance) @ np.abs(again.coefficients) + _UNIT * sizes
-    error = _amplification(again, left) * max(4, columns) * _UNIT
+    left = np.abs(misfit) + lengths * np.linalg.norm(again.coefficients, axis=0) + _UNIT * sizes
+    error = _amplification(again, left) * _UNIT
     return replace(
         projection,
         explained=projection.explained + again.explained,
@@ -149,7 +164,7 @@ def _amplification(projection: Projection, sizes: FloatArray) -> float:
         out=np.zeros(len(information)),
         where=information > 0,
     )
-    return float(np.max(worst, initial=0.0))
+    return 4 * float(np.max(worst, initial=0.0))
 
 
 def _misfit(target: FloatArray, nuisance: FloatArray, V: FloatArray) -> FloatArray:
@@ -184,7 +199,8 @@ def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _apply(reflectors: FloatArray, scales: FloatArray, block: FloatArray, *, transpose: bool) -> FloatArray:
     ormqr = get_lapack_funcs("ormqr", (reflectors, block))
     side, trans = "L", "T" if transpose else "N"
-    *_, work, _ = ormqr(side, trans, reflectors, scales, block, -1)
-    product, _, _ = ormqr(side, trans, reflectors, scales, block, int(work[0]))
+    used = reflectors[:, : scales.size]
+    *_, work, _ = ormqr(side, trans, used, scales, block, -1)
+    product, _, _ = ormqr(side, trans, used, scales, block, int(work[0]))
     result: FloatArray = product
     return result
