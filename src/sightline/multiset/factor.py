@@ -39,9 +39,13 @@ def triangles(rows: FloatArray) -> FloatArray:
 def rotate_in(R: FloatArray, row: FloatArray) -> None:
     """Add one row ``(m, B)`` to each of the triangles ``(m, m, B)`` in place; the row is used up."""
     for j in range(R.shape[0]):
-        length = np.hypot(R[j, j], row[j])
-        safe = np.where(length > 0, length, 1.0)
-        cosine, sine = np.where(length > 0, R[j, j] / safe, 1.0), row[j] / safe
+        length = np.sqrt(R[j, j] ** 2 + row[j] ** 2)
+        if length.all():
+            cosine, sine = R[j, j] / length, row[j] / length
+        else:  # nothing to rotate in some of the groups
+            empty = length == 0
+            length[empty] = 1.0
+            cosine, sine = np.where(empty, 1.0, R[j, j] / length), np.where(empty, 0.0, row[j] / length)
         turned = cosine * R[j, j:] + sine * row[j:]
         row[j:] = cosine * row[j:] - sine * R[j, j:]
         R[j, j:] = turned
@@ -60,8 +64,9 @@ def inverse_diagonals(R: FloatArray) -> FloatArray:
                 X[i, k:] -= R[i, k] * X[k, k:]
             X[i, i + 1 :] /= R[i, i]
             diagonal[i] = np.sum(X[i, i:] ** 2, axis=0)
-    singular = (R[np.arange(m), np.arange(m)] == 0).any(axis=0)
-    return np.where(singular | np.isnan(diagonal), np.inf, diagonal)
+    if not np.isfinite(diagonal).all():
+        diagonal[np.isnan(diagonal)] = np.inf
+    return diagonal
 
 
 def nested_diagonals_of_many(
