@@ -243,3 +243,14 @@ def test_the_demo_lock_is_part_of_the_dev_lock() -> None:
         return set(re.findall(r"^[a-z0-9][^\s\\]*==[^\\\n]*", text, flags=re.MULTILINE))
 
     assert pins("demo") <= pins("dev")
+
+
+def test_type_checkers_see_the_same_names_at_the_same_places():
+    stub = ast.parse((SOURCE / "__init__.pyi").read_text())
+    imported = {
+        alias.asname: node.module.removeprefix("sightline.")
+        for node in ast.walk(stub)
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported == sightline._HOME

@@ -11,6 +11,7 @@ from sightline.errors import InvalidInput, require
 
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
+Members = Iterable[int] | ArrayLike
 
 
 def frozen_floats(
@@ -36,7 +37,7 @@ def frozen_floats(
 
 
 def frozen_index(
-    members: Iterable[int] | ArrayLike, *, name: str = "members", error: type[InvalidInput] = InvalidInput
+    members: Members, *, name: str = "members", error: type[InvalidInput] = InvalidInput
 ) -> IndexArray:
     """A locked, sorted array of distinct non-negative record positions, at least one of them."""
     raw = np.asarray(members if isinstance(members, np.ndarray) else list(members))  # type: ignore[arg-type]

@@ -6,9 +6,9 @@ whitened rows are :math:`W J` (``eq:whitened_J``). Nothing else of the noise rea
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -47,6 +47,10 @@ class GaussianNoise:
 
     stddevs: FloatArray
 
+    if TYPE_CHECKING:  # what goes in is wider than what is kept
+
+        def __init__(self, *, stddevs: ArrayLike) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "stddevs", _positive(self.stddevs, "noise stddevs"))
 
@@ -78,6 +82,10 @@ class LaplaceNoise:
 
     scales: FloatArray
 
+    if TYPE_CHECKING:  # what goes in is wider than what is kept
+
+        def __init__(self, *, scales: ArrayLike) -> None: ...
+
     def __post_init__(self) -> None:
         object.__setattr__(self, "scales", _positive(self.scales, "Laplace scales"))
 
@@ -108,6 +116,10 @@ class CorrelatedNoise:
 
     blocks: tuple[FloatArray, ...]
     _factors: tuple[FloatArray, ...] = ()
+
+    if TYPE_CHECKING:  # what goes in is wider than what is kept
+
+        def __init__(self, *, blocks: Iterable[ArrayLike]) -> None: ...
 
     def __post_init__(self) -> None:
         given: Sequence[ArrayLike] = self.blocks

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -36,6 +38,12 @@ class Transcript:
     queries: tuple[Query, ...]
     noise: Accountant | Noise | ArrayLike
     names: tuple[str, ...] = ()
+
+    if TYPE_CHECKING:  # what goes in is wider than what is kept
+
+        def __init__(
+            self, queries: Iterable[Query], noise: Accountant | Noise | ArrayLike, names: Sequence[str] = ()
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "queries", tuple(self.queries))

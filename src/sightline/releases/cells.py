@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -37,6 +39,10 @@ class Cells:
 
     cells: tuple[Query, ...]
     members: IndexArray = field(init=False)
+
+    if TYPE_CHECKING:  # what goes in is wider than what is kept
+
+        def __init__(self, *, cells: Iterable[Query]) -> None: ...
 
     def __post_init__(self) -> None:
         # A cell that is itself a many-cell release is replaced by its cells.

@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats, frozen_index
+from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, MissingExtra, require
 from sightline.releases.domain import member_values, positive_number, whole_number
 from sightline.releases.query import Adjacency
@@ -52,6 +52,20 @@ class DeepSet:
     sensitivity_l1: FloatArray = None  # type: ignore[assignment]  # filled in below where it is not stated
     dimension: int = 1
     outputs: int = 1
+
+    if TYPE_CHECKING:  # what goes in is wider than what is kept
+
+        def __init__(
+            self,
+            *,
+            feature: Callable[[Any], Any],
+            readout: Callable[[Any], Any],
+            members: Members,
+            sensitivity: ArrayLike,
+            sensitivity_l1: ArrayLike | None = None,
+            dimension: int = 1,
+            outputs: int = 1,
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "members", frozen_index(self.members, error=InvalidRelease))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import assert_never, get_args
+from typing import TYPE_CHECKING, assert_never, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats, frozen_index
+from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, require
 from sightline.releases.domain import member_values, one_of, positive_number, whole_number
 from sightline.releases.query import Adjacency, Convention
@@ -83,6 +83,12 @@ class Moment:
     members: IndexArray
     bound: float
     convention: Convention = "tight"
+
+    if TYPE_CHECKING:  # what goes in is wider than what is kept
+
+        def __init__(
+            self, *, order: int, members: Members, bound: float, convention: Convention = "tight"
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "order", whole_number(self.order, name="order"))

@@ -11,13 +11,13 @@ Two steps :math:`h_\tau: \mathbb R \to [0, 1]`, both with bandwidth :math:`\tau`
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, assert_never, get_args
+from typing import TYPE_CHECKING, Literal, assert_never, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.special import expit
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats, frozen_index
+from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, require
 from sightline.releases.domain import member_values, one_of, positive_number, real_number
 from sightline.releases.query import Adjacency, Convention
@@ -139,6 +139,19 @@ class SmoothThreshold:
     bandwidth: float
     kernel: Kernel = "logistic"
     convention: Convention = "tight"
+
+    if TYPE_CHECKING:  # what goes in is wider than what is kept
+
+        def __init__(
+            self,
+            *,
+            at: float,
+            members: Members,
+            bound: float,
+            bandwidth: float,
+            kernel: Kernel = "logistic",
+            convention: Convention = "tight",
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "at", real_number(self.at, name="at"))

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats, frozen_index
+from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, require
 from sightline.releases.domain import member_values, positive_number, whole_number
 from sightline.releases.lift import coordinate_rows
@@ -38,6 +39,12 @@ class WeightedSum:
     weights: FloatArray
     radius: float
     dimension: int = 1
+
+    if TYPE_CHECKING:  # what goes in is wider than what is kept
+
+        def __init__(
+            self, *, members: Members, weights: ArrayLike, radius: float, dimension: int = 1
+        ) -> None: ...
 
     def __post_init__(self) -> None:
         given = self.members if isinstance(self.members, np.ndarray) else np.asarray(list(self.members))
