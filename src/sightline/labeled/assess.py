@@ -3,28 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray
 from sightline.errors import require
-from sightline.geometry import exact
 from sightline.geometry.decision import Evidence, Rank
-from sightline.geometry.noise import GaussianNoise, LaplaceNoise
+from sightline.labeled.company import Company
 from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.identify import Decided, decide_by_leverage, survey
-from sightline.labeled.lens import Form, Lens, lens_of_pairs, lens_of_root, precisions
+from sightline.labeled.lens import Form, Lens, lens_of_root, precisions
 from sightline.labeled.pattern import BoolArray, Progress
 from sightline.labeled.prior import CosineSquaredPrior
-from sightline.labeled.root import Root, root_of_products, root_of_rows
 from sightline.labeled.sharpness import best_recipes, variances
 
-# Products of rows lose twice the digits that rows do: beyond this error, factorise the rows themselves, if
-# that many operations are affordable.
-_COARSE, _AFFORDABLE = 1e-10, 1e12
 # Below this share of uncertainty, one minus what is learned loses digits: such records are looked at alone.
 _SHARP = 1e-3
 
@@ -34,7 +28,7 @@ def assess(
 ) -> Exposures:
     """The exposures of all records of a design."""
     prior = CosineSquaredPrior(width=float(domain[1]) - float(domain[0]))
-    unknown = _unknown(design, known)
+    unknown = unknown_records(design, known)
     pattern = design.pattern
     if pattern.whole:
         seen = survey(pattern, unknown, progress)
@@ -58,7 +52,8 @@ def assess(
     return _with_unknown_company(company, prior, rank, decided, lens, numbers)
 
 
-def _unknown(design: MembershipDesign, known: Iterable[int] | Known) -> BoolArray:
+def unknown_records(design: MembershipDesign, known: Iterable[int] | Known) -> BoolArray:
+    """Which records the attacker does not know."""
     unknown = np.ones(design.size, dtype=np.bool_)
     if isinstance(known, Known):
         return unknown
@@ -78,59 +73,6 @@ def _unknown(design: MembershipDesign, known: Iterable[int] | Known) -> BoolArra
         fix="leave the target out of known=",
     )
     return unknown
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Company:
-    """The unknown records among whom a target hides, as the releases see them."""
-
-    design: MembershipDesign
-    products: FloatArray
-    unknown: BoolArray
-
-    def lens(self, prior: CosineSquaredPrior, rank: Rank, linear: FloatArray) -> Lens:
-        """The forms of every record: from inverses where records are in few rows, if accurate enough."""
-        lens = None
-        if self.design.pattern.sparse:
-            lens = lens_of_pairs(self.products, _whitening(self.design), prior, linear=linear)
-        return lens or lens_of_root(self.root(rank), self.design.whiten, prior, linear=linear)
-
-    def root(self, rank: Rank) -> Root:
-        """Reduced coordinates: from the products if they are accurate enough."""
-        root = root_of_products(self.products, rank.rank)
-        costly = self.design.lines**2 * self.design.size > _AFFORDABLE
-        if root.relative_error <= _COARSE or costly:
-            return root
-        return self.root_of_rows(rank)[0]
-
-    def root_of_rows(self, rank: Rank | None) -> tuple[Root, Rank]:
-        """Reduced coordinates from the rows themselves."""
-        diagonal = np.diagonal(self.products)
-        scale = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
-        triangle = self.design.pattern.triangle(self.unknown, scale)
-        root, by_gap = root_of_rows(triangle, scale, None if rank is None else rank.rank)
-        return root, rank or by_gap
-
-    def around(
-        self, targets: IndexArray, *, sizes: IndexArray, removed: BoolArray, rank: int | None
-    ) -> tuple[FloatArray, float]:
-        """Whitened columns of some targets, then of independent directions that the others share.
-
-        ``removed`` are all records with a target's signature, ``sizes`` of them for each; ``rank`` is that
-        of the others, where it is known. Also the error of the directions.
-        """
-        columns = self.design.pattern.columns(targets)
-        rest = Company(
-            design=self.design,
-            products=self.products - (columns * sizes) @ columns.T,
-            unknown=self.unknown & ~removed,
-        )
-        if self.design.pattern.whole:
-            count = exact.rank(rest.products.astype(np.int64)) if rank is None else rank
-            root = rest.root(Rank(rank=count, evidence=Evidence.MODULAR))
-        else:
-            root, _ = rest.root_of_rows(None if rank is None else Rank(rank=rank, evidence=Evidence.GAP))
-        return self.design.whiten(np.hstack([columns, root.factor])), root.relative_error
 
 
 def _with_unknown_company(
@@ -255,17 +197,6 @@ def _exposures(
         width=width,
         recipes=recipes,
     )
-
-
-def _whitening(design: MembershipDesign) -> FloatArray:
-    """What divides the pattern's rows: a number for each, or a matrix where the noise is correlated."""
-    match design.law:
-        case GaussianNoise():
-            return design.scale / design.law.stddevs
-        case LaplaceNoise():
-            return design.scale / design.law.scales
-        case _:
-            return design.whiten(np.eye(design.lines))
 
 
 def _spread(values: Any, unknown: BoolArray, otherwise: float) -> Any:

@@ -18,6 +18,7 @@ from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.releases.domain import positive_number
 
 if TYPE_CHECKING:
+    from sightline.labeled.contributions import Contributions
     from sightline.labeled.exposures import Exposures
 
 
@@ -50,7 +51,7 @@ class MembershipDesign:
     >>> exposures = design.exposures(domain=(0, 10))
     >>> exposures.identifiable.tolist()
     [True, False, False, False, False]
-    >>> round(exposures.rmse[0], 6)
+    >>> round(float(exposures.rmse[0]), 6)
     1.697056
     >>> exposures.recipe(0).round(6).tolist()
     [4.0, -3.0]
@@ -138,25 +139,34 @@ class MembershipDesign:
 
         return assess(self, domain=domain, known=known, progress=progress or _silent)
 
+    def contributions(self, *, known: Iterable[int] = (), progress: Progress | None = None) -> Contributions:
+        """What each release adds to the exposure of the identifiable records."""
+        from sightline.labeled.contributions import contribute
+
+        return contribute(self, known=known, progress=progress or _silent)
+
     def take(self, rows: Iterable[int]) -> MembershipDesign:
         """The design with some of its rows only, the noise on them as it is."""
         lines = np.sort(np.asarray(list(rows), dtype=np.intp))
-        match self.law:
-            case GaussianNoise():
-                law: Noise = GaussianNoise(stddevs=self.law.stddevs[lines])
-            case LaplaceNoise():
-                law = LaplaceNoise(scales=self.law.scales[lines])
-            case _:
-                law = CorrelatedNoise(blocks=(self.law.covariance[np.ix_(lines, lines)],))
         _, releases = np.unique(self.release_of[lines], return_inverse=True)
         return MembershipDesign(
             self.pattern.take(lines),
-            noise=law,
+            noise=self.noise_on(lines),
             readout=self.readout,
             radius=self.radius,
             releases=releases,
             names=tuple(self.names[i] for i in lines),
         )
+
+    def noise_on(self, lines: IndexArray) -> Noise:
+        """The noise on some of the rows."""
+        match self.law:
+            case GaussianNoise():
+                return GaussianNoise(stddevs=self.law.stddevs[lines])
+            case LaplaceNoise():
+                return LaplaceNoise(scales=self.law.scales[lines])
+            case _:
+                return CorrelatedNoise(blocks=(self.law.covariance[np.ix_(lines, lines)],))
 
     def _price(self, accountant: Accountant) -> Noise:
         require(

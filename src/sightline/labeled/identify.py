@@ -47,6 +47,7 @@ class Survey:
     rank: int
     prime: int
     drawn: Residues  # u
+    images: Residues  # A u
     solved: Residues  # h
     bits: int  # length of the limbs of h
 
@@ -61,9 +62,7 @@ class Survey:
         tests = residues.join(limbs, bits=self.bits, prime=self.prime)
         kinds = kinds_of(tests)
         sizes, first = _counted(kinds)
-        drawn = residues.limbs(self.drawn[:, unknown], bits=20)
-        totals = np.array([[np.bincount(kinds, weights=line) for line in limb] for limb in drawn])
-        expected = residues.join(totals.astype(np.float64), bits=20, prime=self.prime)
+        expected = self.totals(kinds, unknown)
         found = residues.times(tests[:, first], sizes.astype(np.int64), prime=self.prime)
         return Decided(
             kinds=kinds,
@@ -72,6 +71,12 @@ class Survey:
             identifiable=np.all(found == expected, axis=0),
             undecided=np.zeros(sizes.size, dtype=np.bool_),
         )
+
+    def totals(self, kinds: IndexArray, unknown: BoolArray) -> Residues:
+        """The sum of u over each group, shape (checks, groups)."""
+        drawn = residues.limbs(self.drawn[:, unknown], bits=20)
+        sums = np.array([[np.bincount(kinds, weights=line) for line in limb] for limb in drawn])
+        return residues.join(sums.astype(np.float64), bits=20, prime=self.prime)
 
 
 def survey(pattern: Pattern, unknown: BoolArray, progress: Progress) -> Survey:
@@ -82,15 +87,25 @@ def survey(pattern: Pattern, unknown: BoolArray, progress: Progress) -> Survey:
     products, sums = pattern.gram(unknown, keys.reshape(-1, pattern.records).T, progress)
     integers = products.astype(np.int64)
     limbs = sums.T.reshape(-1, _CHECKS, pattern.lines)
-    draw, found = 0, None
-    while found is None:  # a prime that divides a minor is drawn again
-        prime = exact.prime_of(integers, draw=draw)
-        found = residues.solve(integers, residues.join(limbs, bits=key_bits, prime=prime), prime=prime)
-        draw += 1
-    rank, solved = found
+    prime, images, rank, solved = _solve(integers, limbs, key_bits)
     reach = pattern.lines * float(pattern.peaks.max())
     bits = min(40, 52 - math.ceil(math.log2(max(2.0, reach))))
-    return Survey(products=products, rank=rank, prime=prime, drawn=drawn, solved=solved, bits=bits)
+    return Survey(
+        products=products, rank=rank, prime=prime, drawn=drawn, images=images, solved=solved, bits=bits
+    )
+
+
+def _solve(products: exact.IntegerRows, limbs: FloatArray, bits: int) -> tuple[int, Residues, int, Residues]:
+    draw = 0
+    while True:  # a prime that divides a minor is drawn again
+        prime = exact.prime_of(products, draw=draw)
+        images = residues.join(limbs, bits=bits, prime=prime)
+        try:
+            rank, solved = residues.solve(products, images, prime=prime)
+        except residues.BadPrime:
+            draw += 1
+        else:
+            return prime, images, rank, solved
 
 
 def decide_by_leverage(leverage: FloatArray, kinds: IndexArray, rank: Rank, *, lines: int) -> Decided:

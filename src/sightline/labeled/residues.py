@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
+from sightline.errors import SightlineError
 
 Residues = NDArray[np.int64]
 
@@ -71,11 +72,14 @@ def times(residue: Residues, factor: Residues, *, prime: int) -> Residues:
     return product
 
 
-def solve(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> tuple[int, Residues] | None:
+class BadPrime(SightlineError, ArithmeticError):
+    """The prime divides a minor that decides a rank: less likely than a fault of the machine."""
+
+
+def solve(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> tuple[int, Residues]:
     """Rank of a square integer matrix modulo ``prime``, and a solution for each right side (one a row).
 
-    ``None`` if a right side is out of reach: for sides that are in range over the rationals it means that
-    the prime divides a minor.
+    The right sides are in range over the rationals; :class:`BadPrime` if they are not modulo the prime.
     """
     size, sides = matrix.shape[0], right.shape[0]
     table = np.hstack([np.mod(matrix, np.int64(prime)), right.T])
@@ -87,6 +91,6 @@ def solve(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> tuple[in
         while int(reduced[line, column]) == 0:
             column += 1
         if column >= size:
-            return None
+            raise BadPrime(f"expected a prime that keeps the rank, got {prime}; draw another")
         solution[:, column] = [int(reduced[line, size + side]) for side in range(sides)]
     return int(found), solution

@@ -114,7 +114,7 @@ class SparsePattern:
         quadratic = len(forms.offsets)
         found = np.zeros((quadratic + len(forms.linear), self.records))
         few = self._few
-        matrices = forms.matrices() if np.any(few) else np.zeros((0, 0, 0))
+        matrices = forms.matrices() if quadratic and np.any(few) else np.zeros((self.lines, self.lines, 0))
         for start, stop, block in self._blocks(unknown):
             part = found[:, start:stop]
             part[quadratic:] = (block.T @ forms.linear.T).T
