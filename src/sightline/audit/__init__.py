@@ -1,0 +1,1 @@
+"""The main job: a plan in, who is exposed and how sharply out."""

@@ -1,0 +1,81 @@
+"""Who falls into which published cell: what an engine hands over, and all that leaves it.
+
+A query publishes one or more *partitions*: a grouping set × an aggregate × a filter. The cells of a partition are
+disjoint, so a row of the table is in at most one of them, and the partition is one release to an accountant.
+Rows that fall into the same cell of every partition have the same *signature*; nothing published tells them
+apart, and only their number leaves the engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray
+
+CellTable = NDArray[np.int32]
+
+
+class Statistic(Enum):
+    """What is published of the rows in a cell."""
+
+    MEAN = "mean"
+    SUM = "sum"
+
+
+class Feature(Enum):
+    """What is aggregated of a row's secret."""
+
+    VALUE = "value"  # the secret itself, or for a boolean secret its indicator
+    INDICATOR = "indicator"  # whether a categorical secret has one category
+    POWER = "power"  # a power of the secret: a moment
+    THRESHOLD = "threshold"  # whether the secret lies above a threshold, smoothed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Partition:
+    """Disjoint cells published together: one release."""
+
+    query: int  # which of the plan's releases
+    name: str  # for people: the release's name, and what tells its partitions apart
+    statistic: Statistic
+    feature: Feature
+    parameter: float | str | None = None  # the power, the threshold or the category
+    above: bool = True  # a threshold counts the rows above it, or those below
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One published number."""
+
+    partition: int
+    key: tuple[str, ...]  # the group's public values, for people; empty without GROUP BY
+    rows: int  # how many rows of the table it aggregates
+    largest_share: int  # the most rows that one record has in it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Membership:
+    """Signatures of all rows with a secret, in the engine's deterministic order."""
+
+    partitions: tuple[Partition, ...]
+    cells: tuple[Cell, ...]
+    signatures: CellTable  # (K, partitions): the cell of each partition, -1 for none
+    counts: NDArray[np.int64]  # (K,) rows with that signature
+    known: NDArray[np.int64]  # (K,) of those, rows that the attacker knows
+    rows: int  # rows of the table that have a secret
+    records: int  # distinct records among them
+    contributions: int  # the most rows that one record has
+    dropped: int  # rows without a secret or without a record key
+    clipped: int  # rows whose secret lies outside its bounds
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowValues:
+    """Owner-only: the secret of every row, aligned with signatures, for releases that are not linear."""
+
+    signature: NDArray[np.int64]
+    secret: FloatArray
