@@ -10,11 +10,11 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.errors import require
 from sightline.geometry.decision import Evidence, Rank
-from sightline.labeled.company import Company
+from sightline.labeled.company import Company, excess, whitening
 from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.identify import Decided, decide_by_leverage, survey
-from sightline.labeled.lens import Form, Lens, lens_of_root, precisions
+from sightline.labeled.lens import Form, Lens, Risks, entropic_factor, lens_of_root, risks_over_v
 from sightline.labeled.pattern import BoolArray, Progress
 from sightline.labeled.prior import CosineSquaredPrior
 from sightline.labeled.sharpness import best_recipes, variances
@@ -32,24 +32,43 @@ def assess(
     pattern = design.pattern
     if pattern.whole:
         seen = survey(pattern, unknown, progress)
-        rank = Rank(rank=seen.rank, evidence=Evidence.MODULAR)
-        company = Company(design=design, products=seen.products, unknown=unknown)
-        lens = company.lens(prior, rank, seen.linear)
-        found = pattern.forms(lens.forms, unknown, progress)
-        decided = seen.decide(found[len(lens.names) :], unknown)
+        products, linear = seen.products, seen.linear
     else:
         products, _ = pattern.gram(unknown, np.zeros((pattern.records, 0)), progress)
-        company = Company(design=design, products=products, unknown=unknown)
+        linear = np.zeros((0, pattern.lines))
+    company = Company(design=design, products=products, unknown=unknown)
+    factor = _entropic_factor(company, prior)
+    risks = risks_over_v(prior, excess=excess(design), entropic_factor=factor)
+    if pattern.whole:
+        rank = Rank(rank=seen.rank, evidence=Evidence.MODULAR)
+        lens = company.lens(risks, rank, linear)
+    else:
         root, rank = company.root_of_rows(None)
-        lens = lens_of_root(root, design.whiten, prior, linear=np.zeros((0, pattern.lines)))
-        found = pattern.forms(lens.forms, unknown, progress)
-        leverage = found[lens.names.index(Form.LEVERAGE), unknown]
-        _, kinds = np.unique(pattern.kinds(unknown)[unknown], return_inverse=True)
-        decided = decide_by_leverage(leverage, kinds, rank, lines=pattern.lines)
+        lens = lens_of_root(root, design.whiten, risks, linear=linear)
+    found = pattern.forms(lens.forms, unknown, progress)
     numbers = {name: line[unknown] for name, line in zip(lens.names, found, strict=False)}
+    if pattern.whole:
+        decided = seen.decide(found[len(lens.names) :], unknown)
+    else:
+        _, kinds = np.unique(pattern.kinds(unknown)[unknown], return_inverse=True)
+        decided = decide_by_leverage(numbers[Form.LEVERAGE], kinds, rank, lines=pattern.lines)
     if isinstance(known, Known):
         return _with_others_known(numbers[Form.INFORMATION], decided, prior, rank, design)
-    return _with_unknown_company(company, prior, rank, decided, lens, numbers)
+    return _with_unknown_company(company, prior, rank, decided, lens, numbers, risks, factor)
+
+
+def _entropic_factor(company: Company, prior: CosineSquaredPrior) -> float:
+    """The factor with no record known. With some it could only rise, and the bound would not be monotone.
+
+    Zero, which is no bound, unless the noise is Gaussian.
+    """
+    design, products = company.design, company.products
+    if excess(design) > 1:
+        return 0.0
+    if not company.unknown.all():
+        nothing = np.zeros((design.size, 0))
+        products = products + design.pattern.gram(~company.unknown, nothing, lambda stage, share: None)[0]
+    return entropic_factor(products, whitening(design), prior)
 
 
 def unknown_records(design: MembershipDesign, known: Iterable[int] | Known) -> BoolArray:
@@ -82,8 +101,10 @@ def _with_unknown_company(
     decided: Decided,
     lens: Lens,
     numbers: dict[Form, FloatArray],
+    risks: Risks,
+    factor: float,
 ) -> Exposures:
-    design, unknown, v = company.design, company.unknown, prior.variance
+    design, unknown = company.design, company.unknown
     positions = np.flatnonzero(unknown)
     error = lens.relative_error
     sizes = decided.sizes[decided.kinds]
@@ -109,15 +130,15 @@ def _with_unknown_company(
         columns, around = company.around(
             positions[sharp], sizes=np.ones_like(sharp), removed=removed, rank=None
         )
-        for form, precision in precisions(prior).items():
-            if form in numbers:
-                numbers[form][sharp] = variances(columns, precision, targets=sharp.size) / v
+        for form, risk in risks.items():
+            numbers[form][sharp] = risk.unit * variances(columns, risk.precision, targets=sharp.size)
         error = max(error, around)
-    lower = np.maximum(
-        numbers[Form.VAN_TREES], prior.company_bound(numbers[Form.INFORMATION], sizes.astype(np.float64))
-    )
+    lower = numbers[Form.VAN_TREES]
+    if excess(design) == 1:
+        alone = prior.company_bound(numbers[Form.INFORMATION], sizes.astype(np.float64))
+        lower = np.maximum(lower, alone)
     if Form.ENTROPIC in numbers:
-        lower = np.maximum(lower, lens.entropic_factor * numbers[Form.ENTROPIC])
+        lower = np.maximum(lower, factor * numbers[Form.ENTROPIC])
     return _exposures(
         unknown,
         decided,
@@ -141,14 +162,16 @@ def _with_others_known(
     touched, v = information > 0, prior.variance
     with np.errstate(divide="ignore"):
         rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
-    van_trees = 1 / (v * (information + prior.fisher_information))
+    lower = 1 / (v * (information + prior.fisher_information))
+    if excess(design) == 1:
+        lower = np.maximum(lower, prior.company_bound(information))
     return _exposures(
         np.ones(information.size, dtype=np.bool_),
         decided,
         identifiable=touched,
         rmse=rmse,
-        lower=np.maximum(van_trees, prior.company_bound(information)),
-        upper=1 / (1 + v * information),
+        lower=lower,
+        upper=1 / (1 + v * information / excess(design)),
         information=information,
         group_rmse=np.full(decided.sizes.size, np.inf),
         rank=rank,

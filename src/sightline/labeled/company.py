@@ -11,9 +11,8 @@ from sightline.geometry import exact
 from sightline.geometry.decision import Evidence, Rank
 from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.lens import Lens, lens_of_pairs, lens_of_root
+from sightline.labeled.lens import Lens, Risks, lens_of_pairs, lens_of_root
 from sightline.labeled.pattern import BoolArray
-from sightline.labeled.prior import CosineSquaredPrior
 from sightline.labeled.root import Root, root_of_products, root_of_rows
 
 # Products of rows lose twice the digits that rows do: beyond this error, factorise the rows themselves, if
@@ -29,12 +28,12 @@ class Company:
     products: FloatArray
     unknown: BoolArray
 
-    def lens(self, prior: CosineSquaredPrior, rank: Rank, linear: FloatArray) -> Lens:
+    def lens(self, risks: Risks, rank: Rank, linear: FloatArray) -> Lens:
         """The forms of every record: from inverses where records are in few rows, if accurate enough."""
         lens = None
         if self.design.pattern.sparse:
-            lens = lens_of_pairs(self.products, _whitening(self.design), prior, linear=linear)
-        return lens or lens_of_root(self.root(rank), self.design.whiten, prior, linear=linear)
+            lens = lens_of_pairs(self.products, whitening(self.design), risks, linear=linear)
+        return lens or lens_of_root(self.root(rank), self.design.whiten, risks, linear=linear)
 
     def root(self, rank: Rank) -> Root:
         """Reduced coordinates: from the products if they are accurate enough."""
@@ -74,7 +73,7 @@ class Company:
         return self.design.whiten(np.hstack([columns, root.factor])), root.relative_error
 
 
-def _whitening(design: MembershipDesign) -> FloatArray:
+def whitening(design: MembershipDesign) -> FloatArray:
     """What divides the pattern's rows: a number for each, or a matrix where the noise is correlated."""
     match design.law:
         case GaussianNoise():
@@ -83,3 +82,8 @@ def _whitening(design: MembershipDesign) -> FloatArray:
             return design.scale / design.law.scales
         case _:
             return design.whiten(np.eye(design.lines))
+
+
+def excess(design: MembershipDesign) -> float:
+    """Variance times information of the noise on an answer: what a linear attack loses against the bound."""
+    return 2.0 if isinstance(design.law, LaplaceNoise) else 1.0

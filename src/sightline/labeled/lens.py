@@ -16,9 +16,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
+from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, get_lapack_funcs, solve_triangular
+from scipy.linalg import cholesky, eigh, eigvalsh, get_lapack_funcs, solve_triangular
 
 from sightline.arrays import FloatArray
 from sightline.labeled.forms import Forms, MatrixForms, ProjectedForms
@@ -31,6 +32,8 @@ Whiten = Callable[[FloatArray], FloatArray]
 _UNIT = float(np.finfo(np.float64).eps)
 # What a Gram matrix costs: some roundings of its largest eigenvalue. Risks over v may be that far off.
 _ROUNDINGS, _MILD = 16, 1e-10
+# Up to this many rows, eigenvalues cost next to nothing.
+_FEW_ROWS = 1000
 
 
 class Form(Enum):
@@ -38,133 +41,131 @@ class Form(Enum):
 
     INFORMATION = "G_jj"
     VAN_TREES = "risk at precision J"
-    LINEAR = "risk at precision 1/v"
+    LINEAR = "risk at precision 1/v, of the best linear attack"
     ENTROPIC = "risk at precision 1/N"
     LEVERAGE = "share of the record that the releases see"
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Risk:
+    r"""The number :math:`unit \cdot [(G + cI)^{-1}]_{jj}` for a ``precision`` c."""
+
+    precision: float
+    unit: float
+
+
+Risks: TypeAlias = dict[Form, Risk]
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Lens:
-    r"""The forms of every record's column, and :math:`\det(I + NB^\top B)/\det(I + vB^\top B)`.
-
-    The last is what the risk at precision 1/N is multiplied with to be a lower bound. Where it is below
-    :math:`1/(Jv)` the van Trees bound is the better one for every record, and the form is left out.
-    """
+    """The quadratic forms of every record's column, by name."""
 
     names: tuple[Form, ...]
     forms: Forms
-    entropic_factor: float
     relative_error: float
 
 
 def lens_of_pairs(
-    products: FloatArray, whitening: FloatArray, prior: CosineSquaredPrior, *, linear: FloatArray
+    products: FloatArray, whitening: FloatArray, risks: Risks, *, linear: FloatArray
 ) -> Lens | None:
     """For records in few rows, from inverses in observation space; ``None`` if that is not accurate enough.
 
     ``whitening`` divides the rows: a number for each, or a matrix where the noise is correlated.
     """
-    v = prior.variance
-    seen = _both_sides(whitening, products)
-    error = _gram_error(seen, prior)
+    seen = both_sides(whitening, products)
+    error = _gram_error(seen, risks)
     if error > _MILD:
         return None
-    factors = {
-        name: cholesky(np.eye(len(seen)) + seen / c, lower=True, check_finite=False)
-        for name, c in precisions(prior).items()
-    }
-    logarithms = {name: 2 * float(np.sum(np.log(np.diagonal(C)))) for name, C in factors.items()}
-    factor = float(np.exp(logarithms[Form.ENTROPIC] - logarithms[Form.LINEAR]))
-    names, matrices, offsets = [Form.INFORMATION], [_both_sides(whitening.T, np.eye(len(seen)))], [0.0]
-    for name, c in _worthwhile(prior, factor).items():
-        inverse, _ = get_lapack_funcs("potri", (factors[name],))(factors[name], lower=1)
+    names, matrices, offsets = [Form.INFORMATION], [both_sides(whitening.T, np.eye(len(seen)))], [0.0]
+    for name, risk in risks.items():
+        c = risk.precision
+        factor = cholesky(np.eye(len(seen)) + seen / c, lower=True, overwrite_a=True, check_finite=False)
+        inverse, _ = get_lapack_funcs("potri", (factor,))(factor, lower=1)
         symmetric = np.tril(inverse) + np.tril(inverse, -1).T
         names.append(name)
-        matrices.append(_both_sides(whitening.T, symmetric) / (-c * c * v))
-        offsets.append(1 / (c * v))
+        matrices.append(both_sides(whitening.T, symmetric) * (-risk.unit / c**2))
+        offsets.append(risk.unit / c)
     forms = MatrixForms(stacked=np.stack(matrices, axis=-1), offsets=np.array(offsets), linear=linear)
-    return Lens(names=tuple(names), forms=forms, entropic_factor=factor, relative_error=error)
+    return Lens(names=tuple(names), forms=forms, relative_error=error)
 
 
-def lens_of_root(root: Root, whiten: Whiten, prior: CosineSquaredPrior, *, linear: FloatArray) -> Lens:
+def lens_of_root(root: Root, whiten: Whiten, risks: Risks, *, linear: FloatArray) -> Lens:
     """For all records, from reduced coordinates."""
-    v = prior.variance
     B = whiten(root.factor)
     coordinates = root.coordinates()
     information = B.T @ B
-    error = _gram_error(information, prior)
-    if error > _MILD:
-        return _graded_lens(B, coordinates, prior, linear=linear, error=root.relative_error)
-    values, vectors = eigh(information, check_finite=False)
-    spectrum = np.maximum(values, 0.0)
-    shrink = np.log1p(prior.entropy_power * spectrum) - np.log1p(v * spectrum)
-    factor = float(np.exp(np.sum(shrink)))
-    risks = _worthwhile(prior, factor)
-    weights = [spectrum, *(-spectrum / (c * (c + spectrum) * v) for c in risks.values()), np.ones(root.rank)]
-    forms = ProjectedForms(
-        projection=vectors.T @ coordinates,
-        weights=np.stack(weights),
-        offsets=np.array([0.0, *(1 / (c * v) for c in risks.values()), 0.0]),
-        linear=linear,
-    )
+    error = _gram_error(information, risks)
+    offsets = np.array([0.0, *(risk.unit / risk.precision for risk in risks.values()), 0.0])
     names = (Form.INFORMATION, *risks, Form.LEVERAGE)
-    error = max(error, root.relative_error)
-    return Lens(names=names, forms=forms, entropic_factor=factor, relative_error=error)
+    if error <= _MILD:
+        values, vectors = eigh(information, check_finite=False)
+        spectrum = np.maximum(values, 0.0)
+        shares = [
+            -risk.unit * spectrum / (risk.precision * (risk.precision + spectrum)) for risk in risks.values()
+        ]
+        weights = np.stack([spectrum, *shares, np.ones(root.rank)])
+        projection = vectors.T @ coordinates
+    else:
+        # Noise over many orders of magnitude: one factorisation for each precision, none of a Gram matrix.
+        blocks = [B @ coordinates]
+        for risk in risks.values():
+            R, order = factorise(B, risk.precision)
+            blocks.append(solve_triangular(R, coordinates[order], trans="T", check_finite=False))
+        projection = np.concatenate([*blocks, coordinates])
+        starts = np.cumsum([0, *(len(block) for block in blocks), root.rank])
+        weights = np.zeros((len(names), starts[-1]))
+        for i, name in enumerate(names):
+            weights[i, starts[i] : starts[i + 1]] = 1.0
+            if name in risks:
+                weights[i] *= risks[name].unit
+                weights[i, starts[-2] :] = -risks[name].unit / risks[name].precision
+        error = 0.0
+    forms = ProjectedForms(projection=projection, weights=weights, offsets=offsets, linear=linear)
+    return Lens(names=names, forms=forms, relative_error=max(error, root.relative_error))
 
 
-def _graded_lens(
-    B: FloatArray, coordinates: FloatArray, prior: CosineSquaredPrior, *, linear: FloatArray, error: float
-) -> Lens:
-    """Noise over many orders of magnitude: one factorisation for each precision, none of a Gram matrix."""
-    v, risks = prior.variance, precisions(prior)
-    names = (Form.INFORMATION, *risks, Form.LEVERAGE)
-    blocks, logarithms = [B @ coordinates], {}
-    for name, c in risks.items():
-        R, order = factorise(B, c)
-        blocks.append(solve_triangular(R, coordinates[order], trans="T", check_finite=False))
-        logarithms[name] = float(np.sum(2 * np.log(np.abs(np.diagonal(R))) - np.log(c)))
-    blocks.append(coordinates)
-    starts = np.cumsum([0, *(len(block) for block in blocks)])
-    weights = np.zeros((len(names), starts[-1]))
-    for i, name in enumerate(names):
-        weights[i, starts[i] : starts[i + 1]] = 1.0
-        if name in risks:
-            weights[i] /= v
-            weights[i, starts[-2] :] = -1 / (risks[name] * v)
-    forms = ProjectedForms(
-        projection=np.concatenate(blocks),
-        weights=weights,
-        offsets=np.array([0.0, *(1 / (c * v) for c in risks.values()), 0.0]),
-        linear=linear,
-    )
-    factor = float(np.exp(logarithms[Form.ENTROPIC] - logarithms[Form.LINEAR]))
-    return Lens(names=names, forms=forms, entropic_factor=factor, relative_error=error)
+def risks_over_v(prior: CosineSquaredPrior, *, excess: float, entropic_factor: float) -> Risks:
+    """The risks that can be part of the answer, over the prior variance.
 
-
-def precisions(prior: CosineSquaredPrior) -> dict[Form, float]:
-    """The precision of the Gaussian prior behind each risk."""
-    return {
-        Form.VAN_TREES: prior.fisher_information,
-        Form.LINEAR: 1 / prior.variance,
-        Form.ENTROPIC: 1 / prior.entropy_power,
+    ``excess`` is the noise's variance times its information: one for Gaussian noise. Where the entropic
+    factor is below :math:`1/(Jv)`, van Trees is the better bound for every record.
+    """
+    v, J = prior.variance, prior.fisher_information
+    risks = {
+        Form.VAN_TREES: Risk(precision=J, unit=1 / v),
+        Form.LINEAR: Risk(precision=excess / v, unit=excess / v),
     }
-
-
-def _worthwhile(prior: CosineSquaredPrior, factor: float) -> dict[Form, float]:
-    """The precisions whose risk can be part of the answer."""
-    risks = precisions(prior)
-    if factor <= 1 / (prior.fisher_information * prior.variance):
-        del risks[Form.ENTROPIC]
+    if entropic_factor > 1 / (J * v):
+        risks[Form.ENTROPIC] = Risk(precision=1 / prior.entropy_power, unit=1 / v)
     return risks
 
 
-def _gram_error(information: FloatArray, prior: CosineSquaredPrior) -> float:
+def entropic_factor(products: FloatArray, whitening: FloatArray, prior: CosineSquaredPrior) -> float:
+    r"""A lower bound on :math:`\det(I + N\tilde A\tilde A^\top)/\det(I + v\tilde A\tilde A^\top)`.
+
+    Times the risk at precision 1/N it bounds the risk of every attack from below. Eigenvalues are moved up
+    by their rounding; in large designs the diagonal stands in for them. They majorise it, so that the sum of
+    the concave logarithm below errs on the safe side.
+    """
+    seen = both_sides(whitening, products)
+    if len(seen) <= _FEW_ROWS:
+        spectrum = eigvalsh(seen, check_finite=False)
+        spectrum = np.maximum(spectrum, 0.0) + _ROUNDINGS * _UNIT * float(np.max(np.abs(spectrum)))
+    else:
+        spectrum = np.diagonal(seen)
+    shrink = np.log1p(prior.entropy_power * spectrum) - np.log1p(prior.variance * spectrum)
+    return float(np.exp(np.sum(shrink)))
+
+
+def _gram_error(information: FloatArray, risks: Risks) -> float:
     # The largest absolute row sum bounds the largest eigenvalue.
     largest = float(np.max(np.sum(np.abs(information), axis=1), initial=0.0))
-    return _ROUNDINGS * _UNIT * prior.variance * largest
+    return _ROUNDINGS * _UNIT * largest / min(risk.precision for risk in risks.values())
 
 
-def _both_sides(whitening: FloatArray, matrix: FloatArray) -> FloatArray:
+def both_sides(whitening: FloatArray, matrix: FloatArray) -> FloatArray:
+    """W M Wᵀ for a whitening matrix W, or its diagonal."""
     if whitening.ndim == 1:
         return whitening[:, None] * matrix * whitening
     product: FloatArray = whitening @ matrix @ whitening.T

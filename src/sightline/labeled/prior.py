@@ -10,6 +10,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from sightline.arrays import FloatArray
 from sightline.errors import require
 
@@ -55,8 +57,10 @@ class CosineSquaredPrior:
 
         .. math:: \frac{N}{v} \cdot \frac{1 + (n - 1) N G_{jj}}{1 + n v G_{jj}},
 
-        whatever the attacker does and whatever he knows of other groups.
+        whatever the attacker does and whatever he knows of other groups. He may know all of this one, too:
+        the bound is never below its value at :math:`n = 1`.
         """
-        N, v = self.entropy_power, self.variance
-        bound: FloatArray = N / v * (1 + (company - 1) * N * information) / (1 + company * v * information)
-        return bound
+        N, v, G = self.entropy_power, self.variance, information
+        alone: FloatArray = N / v / (1 + v * G)
+        together: FloatArray = N / v * (1 + (company - 1) * N * G) / (1 + company * v * G)
+        return np.maximum(alone, together)
