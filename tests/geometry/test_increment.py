@@ -119,6 +119,21 @@ def test_a_copy_sharpens_and_opens_nothing():
     np.testing.assert_allclose(step.information, 2 * exposure.information)
 
 
+def test_a_crowd_much_larger_than_the_transcript_can_be_added_to():
+    generator = np.random.default_rng(8)
+    records = 30_000
+    queries = [
+        sl.SubsetMean(members=np.flatnonzero(generator.random(records) < 0.3), radius=1.0) for _ in range(4)
+    ]
+    target = int(queries[0].members[0])
+    exposure = profiled(queries, np.ones(4), records, target)
+    assert not exposure.identifiable
+    without = sl.SubsetMean(members=queries[0].members[1:], radius=1.0)
+    assert exposure.increment(without, noise_stddev=1.0).opens == 1
+    bystander = sl.SubsetMean(members=queries[0].members[2:], radius=1.0)
+    assert exposure.increment(bystander, noise_stddev=1.0).opens == 0
+
+
 def test_curved_releases_are_added_at_the_operating_point():
     values = [-0.4, 0.7]
     moments = [sl.Moment(order=k, members=[0, 1], bound=1.0) for k in (1, 2, 3)]

@@ -120,6 +120,13 @@ def test_part_of_a_target_can_be_revealed_and_is_named():
         np.testing.assert_allclose(direction.recipe @ rows, expected, atol=1e-12)
 
 
+def test_all_that_a_transcript_reveals_can_be_read_off():
+    rows = np.array([[1, 1, 1, 1, 0], [0, 1, 1, 1, 0], [0, 0, 0, 1, 1]], dtype=float)
+    geometry = sl.Geometry(jacobian=rows, noise=sl.GaussianNoise(stddevs=[1.0, 1.0, 1.0]))
+    assert [str(direction) for direction in geometry.directions] == ["x0", "x1 + x2 − x4", "x3 + x4"]
+    assert len(geometry.directions) == geometry.rank.rank
+
+
 def test_directions_of_real_rows_carry_their_own_units():
     rows = np.array([[2.0, 1.0, 0.0], [0.0, 0.0, 0.25]])
     noise = sl.GaussianNoise(stddevs=[1.0, 1.0])

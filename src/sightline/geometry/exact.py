@@ -57,6 +57,14 @@ class Echelon:
         """Residues of one reduced row at some columns."""
         return [int(self._reduced[line, column]) for column in columns]
 
+    def beyond(self, rows: IntegerRows, *, alongside: IntegerRows) -> int:
+        """How many directions further rows add, their entries ``alongside`` counted in: a rank."""
+        inside = _modular(rows[:, list(self.pivots)], self.prime) * self._reduced
+        outside = (_modular(rows, self.prime) - inside).entries()
+        others = alongside[:, distinct_columns(alongside)] % self.prime
+        table = np.array([int(entry) for entry in outside], dtype=np.int64).reshape(rows.shape)
+        return int(_modular(np.hstack([table, others]), self.prime).rank())
+
 
 def prime_of(rows: IntegerRows, *, draw: int = 0) -> int:
     """A 62-bit prime that is a function of the rows, and that nobody can choose rows against."""
@@ -125,7 +133,7 @@ def echelon(rows: IntegerRows, *, draw: int = 0) -> Echelon:
     """
     prime = prime_of(rows, draw=draw)
     if rows.size == 0:
-        return Echelon(prime=prime, pivots=(), _reduced=flint.nmod_mat(0, 0, prime))
+        return Echelon(prime=prime, pivots=(), _reduced=flint.nmod_mat(0, rows.shape[1], prime))
     reduced, found = _modular(rows, prime).rref()
     pivots: list[int] = []
     column = -1
@@ -134,34 +142,8 @@ def echelon(rows: IntegerRows, *, draw: int = 0) -> Echelon:
         while int(reduced[line, column]) == 0:
             column += 1
         pivots.append(column)
-    return Echelon(prime=prime, pivots=tuple(pivots), _reduced=reduced)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class NullSpace:
-    """All changes of the records that some integer rows do not see, modulo a prime."""
-
-    prime: int
-    _basis: flint.nmod_mat
-
-    def seen_by(self, rows: IntegerRows, *, alongside: IntegerRows) -> int:
-        """How many of those changes, and of the columns ``alongside``, further rows tell apart: a rank."""
-        seen = _modular(rows, self.prime) * self._basis
-        others = alongside[:, distinct_columns(alongside)] % self.prime
-        lines = [
-            [int(seen[line, column]) for column in range(seen.ncols())] + others[line].tolist()
-            for line in range(len(rows))
-        ]
-        width = len(lines[0])
-        entries = [entry for line in lines for entry in line]
-        return int(flint.nmod_mat(len(lines), width, entries, self.prime).rank())
-
-
-def null_space(rows: IntegerRows) -> NullSpace:
-    """The null space of integer rows modulo their prime."""
-    prime = prime_of(rows)
-    basis, _ = _modular(rows, prime).nullspace()
-    return NullSpace(prime=prime, _basis=basis)
+    kept = reduced if int(found) == len(rows) else _first_lines(reduced, int(found))
+    return Echelon(prime=prime, pivots=tuple(pivots), _reduced=kept)
 
 
 def rational(residue: int, prime: int) -> Fraction | None:
@@ -250,6 +232,11 @@ def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray 
 
 def _modular(rows: IntegerRows, prime: int) -> flint.nmod_mat:
     return flint.nmod_mat(rows.shape[0], rows.shape[1], (rows % prime).ravel().tolist(), prime)
+
+
+def _first_lines(matrix: flint.nmod_mat, lines: int) -> flint.nmod_mat:
+    width = matrix.ncols()
+    return flint.nmod_mat(lines, width, matrix.entries()[: lines * width], matrix.modulus())
 
 
 def _solve(square: flint.fmpz_mat, right: list[int]) -> list[Fraction]:

@@ -15,7 +15,7 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats, frozen_index
 from sightline.errors import require
 from sightline.geometry import exact
 from sightline.geometry.decision import Evidence, Rank
-from sightline.geometry.exposure import Exposure
+from sightline.geometry.exposure import Direction, Exposure
 from sightline.geometry.frame import Frame, dense, kinds, whole_numbers
 from sightline.geometry.noise import Noise, Rows
 from sightline.geometry.placement import place, place_integers
@@ -116,6 +116,11 @@ class Geometry:
         if self.first_outputs == self.jacobian.shape[0] or not self.rank.decided:
             return False
         return self._rank_of(slice(0, self.first_outputs)).rank == self.rank.rank
+
+    @cached_property
+    def directions(self) -> tuple[Direction, ...]:
+        """Everything the transcript reveals: independent combinations of the records that span it all."""
+        return self.profile(target=range(self.records)).directions
 
     def profile(
         self,

@@ -103,7 +103,7 @@ class Extension:
         disagreement = self.frame.disagreement(integers)
         if self.profile.basis.size == self.frame.kept.size:
             return exact.rank(disagreement)
-        return self._hidden_nuisance.seen_by(integers[:, self.frame.kept], alongside=disagreement)
+        return self._nuisance_rows.beyond(integers[:, self.frame.kept], alongside=disagreement)
 
     def _opens(self, integers: IntegerRows | None, broken: int, contrast: FloatArray) -> int:
         """How many more directions of the target are identifiable afterwards."""
@@ -112,7 +112,7 @@ class Extension:
         if self._broken_exactly(integers) is not None and integers is not None:
             columns = np.concatenate([self.frame.kept, self.frame.support])
             disagreement = self.frame.disagreement(integers)
-            return self._hidden_together.seen_by(integers[:, columns], alongside=disagreement) - broken
+            return self._all_rows.beyond(integers[:, columns], alongside=disagreement) - broken
         if not np.any(contrast):
             return 0
         together, _ = balance(np.vstack([self.profile.projection.residual, contrast]))
@@ -129,15 +129,13 @@ class Extension:
         return solution
 
     @cached_property
-    def _hidden_nuisance(self) -> exact.NullSpace:
-        """Changes of the nuisance that no answer shows."""
-        return exact.null_space(dense(self.integer_rows[:, self.frame.kept]))
+    def _nuisance_rows(self) -> exact.Echelon:
+        return exact.echelon(dense(self.integer_rows[:, self.frame.kept]))
 
     @cached_property
-    def _hidden_together(self) -> exact.NullSpace:
-        """Changes of nuisance and target that no answer shows."""
+    def _all_rows(self) -> exact.Echelon:
         columns = np.concatenate([self.frame.kept, self.frame.support])
-        return exact.null_space(dense(self.integer_rows[:, columns]))
+        return exact.echelon(dense(self.integer_rows[:, columns]))
 
 
 def _whiten(rows: FloatArray, noise: GaussianNoise) -> FloatArray:

@@ -2,8 +2,8 @@
 
 A query publishes one or more *partitions*: a grouping set × an aggregate × a filter. The cells of a partition
 are disjoint, so a row of the table is in at most one of them, and the partition is one release to an
-accountant. Rows that fall into the same cell of every partition have the same *signature*; nothing published tells them
-apart, and only their number leaves the engine.
+accountant. Rows that fall into the same cell of every partition have the same *signature*; nothing published
+tells them apart, and only their number leaves the engine.
 """
 
 from __future__ import annotations
