@@ -36,6 +36,7 @@ _HOME = {
     "GaussianNoise": "geometry.noise",
     "LaplaceNoise": "geometry.noise",
     "CorrelatedNoise": "geometry.noise",
+    "certificate": "geometry.exact",
     "Transcript": "geometry.transcript",
     "noise_multipliers": "geometry.transcript",
     "Geometry": "geometry.fisher",

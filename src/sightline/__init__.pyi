@@ -3,6 +3,7 @@
 from sightline.errors import SightlineError as SightlineError
 from sightline.geometry.decision import Decision as Decision
 from sightline.geometry.decision import Evidence as Evidence
+from sightline.geometry.exact import certificate as certificate
 from sightline.geometry.exposure import Direction as Direction
 from sightline.geometry.exposure import Exposure as Exposure
 from sightline.geometry.fisher import Geometry as Geometry
@@ -15,6 +16,16 @@ from sightline.geometry.noise import GaussianNoise as GaussianNoise
 from sightline.geometry.noise import LaplaceNoise as LaplaceNoise
 from sightline.geometry.transcript import Transcript as Transcript
 from sightline.geometry.transcript import noise_multipliers as noise_multipliers
+from sightline.labeled.contrast import exchangeable_information as exchangeable_information
+from sightline.labeled.contrast import one_contrast_information as one_contrast_information
+from sightline.labeled.contrast import symmetry as symmetry
+from sightline.labeled.contributions import Contributions as Contributions
+from sightline.labeled.design import Known as Known
+from sightline.labeled.design import MembershipDesign as MembershipDesign
+from sightline.labeled.exposures import Exposures as Exposures
+from sightline.labeled.exposures import RecordExposure as RecordExposure
+from sightline.labeled.inout import InOut as InOut
+from sightline.labeled.prior import CosineSquaredPrior as CosineSquaredPrior
 from sightline.multiset.asymptotics import Asymptotics as Asymptotics
 from sightline.multiset.asymptotics import Regime as Regime
 from sightline.multiset.asymptotics import Trend as Trend
