@@ -1,0 +1,135 @@
+"""What each release does, against designs that really lack it."""
+
+from __future__ import annotations
+
+import naive_labeled as naive
+import numpy as np
+import pytest
+from scipy import sparse
+
+from sightline import InOut, MembershipDesign
+from sightline.errors import InvalidRelease
+
+
+def test_against_designs_without_the_release() -> None:
+    generator = np.random.default_rng(17)
+    lost = sharpened = 0
+    for trial in range(40):
+        rows = naive.random_rows(generator, most=8)
+        stddevs = 10 ** generator.uniform(-2, 2, len(rows))
+        given_as = sparse.csr_array(rows) if trial % 2 else rows
+        design = MembershipDesign(given_as, noise=stddevs)
+        whole = design.exposures(domain=(0, 1))
+        table = design.contributions()
+        assert np.array_equal(table.records, np.flatnonzero(whole.identifiable))
+        assert np.allclose(table.rmse, whole.rmse[table.records], rtol=1e-9)
+        if table.records.size == 0:
+            continue
+        for release in range(design.lines):
+            up_to = design.take(range(release + 1)).exposures(domain=(0, 1)).rmse[table.records]
+            assert np.allclose(table.rmse_in_order[release], up_to, rtol=1e-8)
+            others = [line for line in range(design.lines) if line != release]
+            expected = np.full(table.records.size, np.inf)
+            if others:
+                expected = design.take(others).exposures(domain=(0, 1)).rmse[table.records]
+            assert np.allclose(table.rmse_without[release], expected, rtol=1e-8)
+            lost += table.exposed_only_with(release).size
+            sharpened += np.isfinite(expected).sum()
+        newly = np.concatenate([table.newly_exposed(release) for release in range(design.lines)])
+        assert np.array_equal(np.sort(newly), table.records)  # each record becomes exposed once
+    assert lost > 20
+    assert sharpened > 20
+
+
+def test_in_out_by_hand() -> None:
+    family = InOut(background=5)
+    design = family.design(2, 2, noise=[0.1] * 4, records=8)
+    table = design.contributions()
+
+    def rmse(ins: int, outs: int) -> float:
+        return family.mse(ins, outs, in_stddev=0.1, out_stddev=0.1) ** 0.5
+
+    assert table.records.tolist() == [0]
+    assert table.newly_exposed(2).tolist() == [0]
+    assert table.newly_exposed(0).size == table.newly_exposed(3).size == 0
+    assert table.rmse_in_order[:, 0] == pytest.approx([np.inf, np.inf, rmse(2, 1), rmse(2, 2)])
+    assert table.rmse_without[:, 0] == pytest.approx([rmse(1, 2)] * 2 + [rmse(2, 1)] * 2)
+    assert table.sharpening()[:, 0] == pytest.approx(table.rmse_without[:, 0] / rmse(2, 2))
+    factors = table.sharpening_in_order()[:, 0]
+    assert np.isnan(factors[:2]).all()
+    assert factors[2] == np.inf
+    assert factors[3] == pytest.approx(rmse(2, 1) / rmse(2, 2))
+    (pair,) = table.pairs
+    assert str(pair) == "'with the target, 1' minus 'without the target, 1' leaves record 0"
+
+
+def test_releases_with_many_cells_come_and_go_as_one() -> None:
+    rows = [[0, 1], [2, 3], [0, 1, 2], [3]]
+    design = MembershipDesign(rows, records=4, noise=[0.1] * 4, readout="sum", releases=[0, 0, 1, 1])
+    table = design.contributions()
+    assert table.records.tolist() == [2, 3]
+    assert table.newly_exposed(0).size == 0
+    assert table.newly_exposed(1).tolist() == [2, 3]
+    assert table.exposed_only_with(0).tolist() == [2]
+    assert {(pair.larger, pair.smaller, pair.record) for pair in table.pairs} == {(2, 0, 2), (1, 3, 2)}
+
+
+def naive_pairs(rows: np.ndarray) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Pairs of different member sets whose difference is one whole group of equal columns."""
+    groups = {tuple(np.flatnonzero((rows.T == column).all(axis=1))) for column in rows.T}
+    sets = {tuple(np.flatnonzero(row)) for row in rows}
+    return {
+        (one, two)
+        for one in sets
+        for two in sets
+        if set(two) < set(one) and tuple(sorted(set(one) - set(two))) in groups
+    }
+
+
+def test_all_differencing_pairs_are_found_and_no_others() -> None:
+    generator = np.random.default_rng(23)
+    found_any = 0
+    for _ in range(200):
+        rows = naive.random_rows(generator, most=7)
+        design = MembershipDesign(rows, noise=np.ones(len(rows)))
+        pairs = design.contributions().pairs
+        found = {
+            (tuple(np.flatnonzero(rows[pair.larger])), tuple(np.flatnonzero(rows[pair.smaller]))) for pair in pairs
+        }
+        assert found == naive_pairs(rows)
+        assert len(found) == len(pairs)
+        for pair in pairs:
+            difference = rows[pair.larger] - rows[pair.smaller]
+            assert difference[pair.record] == 1
+            assert difference.sum() == pair.size
+        found_any += len(pairs)
+    assert found_any > 100
+
+
+def test_a_group_is_named_as_one() -> None:
+    design = MembershipDesign([[0, 1, 2], [0]], records=3, noise=[1.0, 1.0], names=("all", "some"))
+    (pair,) = design.contributions().pairs
+    assert (pair.size, pair.record) == (2, 1)
+    assert str(pair) == "'all' minus 'some' leaves 2 records around 1"
+
+
+def test_what_is_known_counts() -> None:
+    design = MembershipDesign([[0, 1, 2], [0]], records=3, noise=[1.0, 1.0])
+    assert design.contributions().records.tolist() == [0]
+    table = design.contributions(known=[1])
+    assert table.records.tolist() == [0, 2]
+    assert [(pair.larger, pair.smaller, pair.size) for pair in table.pairs] == [(0, 1, 1)]
+
+
+def test_progress_covers_the_releases() -> None:
+    seen = []
+    InOut(background=3).design(1, 2, noise=[1.0] * 3).contributions(
+        progress=lambda stage, share: seen.append((stage, share))
+    )
+    assert [share for stage, share in seen if stage == "releases"] == pytest.approx([1 / 3, 2 / 3, 1])
+
+
+def test_real_weights_are_refused() -> None:
+    design = MembershipDesign([[0.5, 0.25], [0.1, 0.3]], noise=[1.0, 1.0], readout="sum")
+    with pytest.raises(InvalidRelease, match="whole-number weights"):
+        design.contributions()

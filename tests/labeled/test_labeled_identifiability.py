@@ -1,0 +1,188 @@
+"""Who is identifiable: against exact rational elimination, with no mistake either way."""
+
+from __future__ import annotations
+
+import naive_labeled as naive
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import sparse
+
+from sightline import Decision, Evidence, MembershipDesign
+from sightline.geometry import exact
+from sightline.labeled import identify, residues
+
+
+def noise_levels(generator: np.random.Generator, lines: int) -> np.ndarray:
+    """Noise over 12 orders of magnitude."""
+    return 10 ** generator.uniform(-6, 6, lines)
+
+
+def test_both_twins_agree() -> None:
+    generator = np.random.default_rng(7)
+    for _ in range(150):
+        rows = naive.random_rows(generator)
+        assert np.array_equal(naive.identifiable(rows), naive.identifiable_fast(rows))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_mistake_on_random_designs(seed: int) -> None:
+    generator = np.random.default_rng(seed)
+    exposed = 0
+    for trial in range(600):
+        rows = naive.random_rows(generator)
+        given_as = rows if trial % 2 else sparse.csr_array(rows)
+        design = MembershipDesign(given_as, noise=noise_levels(generator, len(rows)), readout="sum")
+        found = design.exposures(domain=(0, 1))
+        expected = naive.identifiable_fast(rows)
+        assert np.array_equal(found.identifiable, expected), rows.tolist()
+        assert np.array_equal(np.isfinite(found.rmse), expected)
+        assert not found.undecided.any()
+        assert found.evidence is Evidence.MODULAR
+        exposed += expected.sum()
+    assert exposed > 600  # the designs are not all trivial
+
+
+def test_no_mistake_with_whole_number_weights() -> None:
+    generator = np.random.default_rng(11)
+    for trial in range(300):
+        rows = naive.random_rows(generator, most=8) * generator.integers(-3, 4)
+        rows[rows != 0] += generator.integers(-2, 3, np.count_nonzero(rows))
+        rows = rows[rows.any(axis=1)]
+        if len(rows) == 0:
+            continue
+        given_as = rows.astype(float) if trial % 2 else sparse.csc_array(rows)
+        design = MembershipDesign(given_as, noise=np.ones(len(rows)), readout="sum")
+        assert np.array_equal(
+            design.exposures(domain=(0, 1)).identifiable, naive.identifiable_fast(rows)
+        ), rows.tolist()
+
+
+def test_no_mistake_with_known_records() -> None:
+    generator = np.random.default_rng(5)
+    for _ in range(300):
+        rows = naive.random_rows(generator, most=9)
+        known = np.flatnonzero(generator.random(rows.shape[1]) < 0.4)[:-1]
+        unknown = np.setdiff1d(np.arange(rows.shape[1]), known)
+        found = MembershipDesign(rows, noise=np.ones(len(rows))).exposures(domain=(0, 1), known=known)
+        assert np.array_equal(found.identifiable[unknown], naive.identifiable_fast(rows[:, unknown]))
+        assert not found.identifiable[known].any()
+
+
+def test_groups_are_the_distinct_columns_and_their_sums_are_decided_exactly() -> None:
+    generator = np.random.default_rng(3)
+    several = 0
+    for _ in range(300):
+        rows = naive.random_rows(generator, most=8)
+        found = MembershipDesign(rows, noise=np.ones(len(rows))).exposures(domain=(0, 1))
+        columns, inverse = np.unique(rows, axis=1, return_inverse=True)
+        same = inverse[:, None] == inverse[None, :]
+        assert np.array_equal(found.group[:, None] == found.group[None, :], same)
+        assert np.array_equal(found.groups.sizes[found.group], same.sum(axis=1))
+        by_column = naive.identifiable_fast(columns)
+        assert np.array_equal(found.groups.identifiable[found.group], by_column[inverse])
+        smallest = found.smallest_groups()
+        several += smallest.size
+        assert np.all(np.diff(found.groups.sizes[smallest]) >= 0)
+        for group in smallest:
+            assert np.allclose(found.group_recipe(group) / rows.sum(axis=1) @ rows, found.group == group)
+            assert np.array_equal(found.members(group), np.flatnonzero(found.group == group))
+    assert several > 50
+
+
+@given(st.integers(0, 2**32 - 1), st.data())
+@settings(max_examples=60, deadline=None)
+def test_noise_never_changes_who_is_identifiable(seed: int, data: st.DataObject) -> None:
+    generator = np.random.default_rng(seed)
+    rows = naive.random_rows(generator, most=7)
+    exponents = data.draw(st.lists(st.floats(-6, 6), min_size=len(rows), max_size=len(rows)))
+    quiet = MembershipDesign(rows, noise=np.ones(len(rows))).exposures(domain=(0, 1))
+    loud = MembershipDesign(rows, noise=10 ** np.array(exponents)).exposures(domain=(0, 1))
+    assert np.array_equal(quiet.identifiable, loud.identifiable)
+
+
+def test_a_large_design_with_one_differencing_pair_exposes_one_record() -> None:
+    generator = np.random.default_rng(0)
+    rows = generator.integers(0, 2, (40, 9000), dtype=np.uint8)
+    rows[1] = rows[0]
+    rows[0, 8123], rows[1, 8123] = 1, 0
+    found = MembershipDesign(rows, noise=np.ones(40)).exposures(domain=(0, 1))
+    assert np.flatnonzero(found.identifiable).tolist() == [8123]
+    members = int(rows[0].sum())
+    assert found.recipe(8123).round(6).tolist() == [members, 1 - members, *[0] * 38]
+
+
+class TestRealWeights:
+    def test_a_clear_gap_decides(self) -> None:
+        generator = np.random.default_rng(1)
+        rows = generator.standard_normal((3, 6))
+        rows = np.vstack([rows, rows[0]])
+        rows[3, 2] += 0.5  # rows 0 and 3 differ in record 2 alone
+        for given_as in (rows, sparse.csr_array(rows)):
+            found = MembershipDesign(given_as, noise=np.ones(4), readout="sum").exposures(domain=(0, 1))
+            assert np.flatnonzero(found.identifiable).tolist() == [2]
+            assert found.evidence is Evidence.GAP
+            assert found.decision(2) is Decision.YES
+            assert found.decision(0) is Decision.NO
+            assert found.rmse[2] == pytest.approx(np.sqrt(2) / 0.5, rel=1e-10)
+
+    def test_no_gap_is_undecided(self) -> None:
+        rows = np.array([[0.3, 0.7, 0.1], [0.3, 0.7, 0.1]])
+        rows[1, 2] += 1e-14
+        found = MembershipDesign(rows, noise=np.ones(2), readout="sum").exposures(domain=(0, 1))
+        assert found.evidence is Evidence.NONE
+        assert found.decision(2) is Decision.UNDECIDED
+        assert not found.identifiable.any()
+        assert np.isinf(found.rmse).all()
+
+    def test_equal_columns_are_one_group(self) -> None:
+        rows = np.array([[0.25, 0.25, 0.3, -0.0], [0.1, 0.1, 0.3, 0.0]])
+        for given_as in (rows, sparse.csr_array(rows)):
+            found = MembershipDesign(given_as, noise=np.ones(2), readout="sum").exposures(domain=(0, 1))
+            assert found.group.tolist() == [0, 0, 1, 2]
+            assert found.groups.identifiable.tolist() == [True, True, False]
+            assert found.touched.tolist() == [True, True, True, False]
+
+
+class TestResidues:
+    PRIME = (1 << 61) + 15
+
+    @given(st.lists(st.integers(0, (1 << 62) - 1), min_size=1, max_size=5), st.integers(8, 40))
+    def test_limbs_join_to_the_value(self, values: list[int], bits: int) -> None:
+        array = np.array(values, dtype=np.int64)
+        joined = residues.join(residues.limbs(array, bits=bits), bits=bits, prime=self.PRIME)
+        assert joined.tolist() == [value % self.PRIME for value in values]
+
+    @given(
+        st.integers(0, (1 << 61) - 1),
+        st.integers(-(1 << 52), 1 << 52),
+        st.integers(1, 40),
+        st.integers(1, (1 << 31) - 1),
+    )
+    def test_shift_add_and_times_are_exact(self, value: int, add: int, bits: int, factor: int) -> None:
+        one = np.array([value], dtype=np.int64)
+        shifted = residues.shift_add(one, np.array([add], dtype=np.int64), bits=bits, prime=self.PRIME)
+        assert shifted.item() == (value * 2**bits + add) % self.PRIME
+        product = residues.times(one, np.array([factor], dtype=np.int64), prime=self.PRIME)
+        assert product.item() == value * factor % self.PRIME
+
+    def test_a_prime_that_divides_a_minor_is_noticed(self) -> None:
+        matrix, right = np.array([[5]]), np.array([[3]])
+        with pytest.raises(residues.BadPrime, match="draw another"):
+            residues.solve(matrix, right, prime=5)
+
+    def test_and_drawn_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        draws = []
+
+        def first_a_bad_one(rows: np.ndarray, *, draw: int = 0) -> int:
+            draws.append(draw)
+            return 3 if draw == 0 else exact_prime(rows, draw=draw)
+
+        exact_prime = exact.prime_of
+        monkeypatch.setattr(identify.exact, "prime_of", first_a_bad_one)
+        # Three members: the only product of rows is 3, which is nothing modulo 3.
+        found = MembershipDesign([[1, 1, 1, 0]], noise=[1.0]).exposures(domain=(0, 1))
+        assert draws == [0, 1]
+        assert found.rank == 1
+        assert not found.identifiable.any()
