@@ -1,4 +1,4 @@
-"""Release curves against a straightforward loop and against factorising afresh, in one process on the same data.
+"""Release curves against a straightforward loop and against factorising afresh, on the same data.
 
 Each line is a ratio of best-of-several times; "digits" is the largest relative error against ball arithmetic.
 """

@@ -24,6 +24,7 @@ from sightline.multiset.family import Family
 from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_limit_trace
 from sightline.multiset.signal import CurveStatus, Signal, signals
+from sightline.multiset.single import single_values
 from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
 from sightline.privacy.accountant import Accountant
 
@@ -49,14 +50,17 @@ class ReleaseCurve:
         """Total mean squared error, over all sorted values, that no locally unbiased attack beats."""
         return _locked(self.kappa * self.signal.trace)
 
-    @property
+    @cached_property
     def value_crb(self) -> FloatArray:
-        """The bound of each sorted value by itself, a row for each count; the sum of a row is ``crb``.
+        """The bound of each sorted value by itself, a row for each count; finite rows sum to ``crb``.
 
-        NaN where the group as a whole has no finite bound: there some single values may be identifiable
-        still.
+        A value may be exposed where the group as a whole is not identifiable. NaN where values are equal or
+        the digits are gone.
         """
-        return _locked(self.kappa[:, None] * self.signal.inverse_diagonal)
+        bounds = single_values(
+            self.values[None], family=self.family, counts=self.releases, signal=self.signal.as_groups()
+        )
+        return _locked(self.kappa[:, None] * bounds[0])
 
     @property
     def relative_error(self) -> FloatArray:

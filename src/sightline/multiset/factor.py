@@ -17,15 +17,13 @@ Two ways through a nested family, where one release more is one row more:
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 
 _BLOCK = 48  # rows that join at once, at most
-_HEAVY = 64.0  # ‖W‖² at which a block ends: the digits lost are those of this factor
+_HEAVY = 16.0  # ‖W‖² at which a block ends: the digits lost are those of this factor
 
 
 def triangles(rows: FloatArray) -> FloatArray:
@@ -69,9 +67,7 @@ def inverse_diagonals(R: FloatArray) -> FloatArray:
     return diagonal
 
 
-def nested_diagonals_of_many(
-    rows: FloatArray, counts: IndexArray, advance: Callable[[], None] = lambda: None
-) -> FloatArray:
+def nested_diagonals_of_many(rows: FloatArray, counts: IndexArray) -> FloatArray:
     """For rows ``(L, m, B)`` of a nested family: the diagonals at the counts, ``(len(counts), m, B)``."""
     _, m, B = rows.shape
     wanted = {int(count): where for where, count in enumerate(counts)}
@@ -81,7 +77,6 @@ def nested_diagonals_of_many(
         rotate_in(R, row.copy())
         if used in wanted and used >= m:
             diagonals[wanted[used]] = inverse_diagonals(R)
-            advance()
     return diagonals
 
 
@@ -93,9 +88,7 @@ def diagonal_of_one(rows: FloatArray) -> FloatArray:
     return diagonal
 
 
-def nested_diagonals_of_one(
-    rows: FloatArray, counts: IndexArray, advance: Callable[[], None] = lambda: None
-) -> FloatArray:
+def nested_diagonals_of_one(rows: FloatArray, counts: IndexArray) -> FloatArray:
     """For rows ``(L, m)`` of a nested family: the diagonals at the counts, ``(len(counts), m)``."""
     L, m = rows.shape
     everywhere = np.full((L + 1, m), np.inf)
@@ -127,7 +120,6 @@ def nested_diagonals_of_one(
         everywhere[done + 1 : done + len(block)] = end + back
         done += len(block)
         everywhere[done] = end
-        advance()
     return everywhere[counts] / lengths**2
 
 

@@ -49,6 +49,14 @@ class Family(Protocol):
         """The gradients at exact values as balls of the precision now in force, a list for each release."""
 
 
+def rounding(family: Family, releases: int) -> float:
+    r"""The relative perturbation :math:`\gamma` of the rows' columns that stands for all rounding.
+
+    That of the entries, and up to one unit for every row that is rotated into a triangle.
+    """
+    return 2.0**-53 * (family.row_error(releases) + releases)
+
+
 def in_domain(groups: FloatArray, bound: float) -> None:
     """Raise unless every value is within ``±bound``; the message names a position."""
     outside = np.argwhere(np.abs(groups) > bound)

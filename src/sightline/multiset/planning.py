@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, assert_never, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,8 +18,11 @@ from sightline.errors import InvalidInput, require
 from sightline.multiset.counts import Counts, Progress
 from sightline.multiset.curve import ReleaseCurves, release_curves
 from sightline.multiset.family import Family
+from sightline.multiset.single import single_values
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.budget import Budget
+
+Knowledge = Literal["nothing", "the others"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,16 +83,20 @@ def plan_releases(
     accountant: Accountant,
     releases: Counts = range(1, 41),
     tolerance: float | None = None,
+    attacker_knows: Knowledge = "nothing",
     margin: float = 2.0,
     progress: Progress | None = None,
 ) -> ReleasePlan:
     r"""The plan for one group of values ``(m,)`` or for a sample of plausible groups ``(B, m)``.
 
     ``tolerance`` is the t of the promise "no value known better than ± t": the bound on the standard error of
-    every sorted value, :math:`\sqrt{\kappa_L (A_L^{-1})_{kk}}`, is at least t. Where the group as a whole has
-    no finite bound (too few releases, equal values, digits gone), single values may still be exposed; there
-    the promise is judged by :math:`\sqrt{\kappa_L/(A_L)_{kk}}`, the bound for an attacker who knows all other
-    values, which is never larger.
+    every sorted value is at least t. ``attacker_knows`` says which bound:
+
+    - ``"nothing"`` else: :math:`\sqrt{\kappa_L (A_L^{-1})_{kk}}`, the paper's. Close values hide behind each
+      other in it, though an attacker may well know where they are together. Where values are equal, or the
+      digits gone, the other bound is taken;
+    - ``"the others"``: :math:`\sqrt{\kappa_L/(A_L)_{kk}}`, never larger: all values but one are known
+      already.
 
     >>> from sightline.multiset.moment_family import Moments
     >>> from sightline.privacy.basic import BasicComposition
@@ -96,16 +104,18 @@ def plan_releases(
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> plan = plan_releases([0.53, 0.96], family=Moments(), accountant=basic, tolerance=25.0)
     >>> plan.attackers_choice, plan.avoid, plan.largest_safe, plan.safe_up_to
-    (4, (4, 5, 6, 7, 8, 9), 2, None)
+    (4, (4, 5, 6, 7, 8, 9), 2, 2)
     """
     if tolerance is not None:
         require(0 < tolerance < np.inf, "a tolerance > 0", got=tolerance)
     require(1 <= margin < np.inf, "a margin >= 1", got=margin)
+    _require_knowledge(attacker_knows)
     sample = frozen_floats(groups, name="values")
     curves = release_curves(
         np.atleast_2d(sample), family=family, accountant=accountant, releases=releases, progress=progress
     )
-    return _plan(curves, tolerance=tolerance, margin=margin)
+    smallest = _smallest_value_bound(curves, attacker_knows)
+    return _plan(curves, smallest, tolerance=tolerance, margin=margin)
 
 
 def budget_sweep(
@@ -116,6 +126,7 @@ def budget_sweep(
     epsilons: Sequence[float],
     releases: Counts = range(1, 41),
     tolerance: float | None = None,
+    attacker_knows: Knowledge = "nothing",
     margin: float = 2.0,
 ) -> tuple[ReleasePlan, ...]:
     r"""The plan at several epsilons, the geometry computed once.
@@ -131,16 +142,24 @@ def budget_sweep(
     >>> [(plan.attackers_choice, round(float(plan.crb.min()), 3)) for plan in plans]
     [(4, 82991.342), (4, 829.913)]
     """
+    _require_knowledge(attacker_knows)
     sample = np.atleast_2d(frozen_floats(groups, name="values"))
     curves = release_curves(sample, family=family, accountant=accountant, releases=releases)
+    smallest = _smallest_value_bound(curves, attacker_knows)
     return tuple(
-        _plan(curves.under(at_epsilon(accountant, epsilon)), tolerance=tolerance, margin=margin)
+        _plan(curves.under(at_epsilon(accountant, epsilon)), smallest, tolerance=tolerance, margin=margin)
         for epsilon in epsilons
     )
 
 
 def largest_epsilon(
-    groups: ArrayLike, *, family: Family, accountant: Accountant, releases: int, tolerance: float
+    groups: ArrayLike,
+    *,
+    family: Family,
+    accountant: Accountant,
+    releases: int,
+    tolerance: float,
+    attacker_knows: Knowledge = "nothing",
 ) -> float:
     r"""The largest epsilon at which ``releases`` releases keep the promise "no value known better than ± t".
 
@@ -155,14 +174,16 @@ def largest_epsilon(
     0.883173
     """
     require(0 < tolerance < np.inf, "a tolerance > 0", got=tolerance)
+    _require_knowledge(attacker_knows)
     sample = np.atleast_2d(frozen_floats(groups, name="values"))
     curves = release_curves(sample, family=family, accountant=accountant, releases=[releases])
+    smallest = _smallest_value_bound(curves, attacker_knows)
 
     def kept(epsilon: float) -> bool:
-        plan = _plan(curves.under(at_epsilon(accountant, epsilon)), tolerance=tolerance, margin=1.0)
+        plan = _plan(curves.under(at_epsilon(accountant, epsilon)), smallest, tolerance=tolerance, margin=1.0)
         return plan.largest_safe is not None
 
-    low, high = 1.0, 1.0
+    low = 1.0
     while not kept(low):
         low /= 2
         require(
@@ -184,15 +205,14 @@ def at_epsilon(accountant: Accountant, epsilon: float) -> Accountant:
     return replace(accountant, budget=budget)  # type: ignore[type-var]  # accountants are frozen dataclasses
 
 
-def _plan(curves: ReleaseCurves, *, tolerance: float | None, margin: float) -> ReleasePlan:
-    signal = curves.signal
-    floor = np.divide(
-        1.0, signal.diagonal, out=np.full(signal.diagonal.shape, np.inf), where=signal.diagonal > 0
-    )
-    single = np.where(np.isfinite(signal.trace)[..., None], signal.inverse_diagonal, floor)
-    # The safe side of the rounding error, which the trace's estimate covers.
-    room = np.where(np.isfinite(signal.trace), 1 - signal.relative_error, 1.0)
-    smallest = (single.min(axis=2) * room).min(axis=0)
+def _require_knowledge(attacker_knows: Knowledge) -> None:
+    choices = get_args(Knowledge)
+    require(attacker_knows in choices, f"attacker_knows to be one of {choices}", got=repr(attacker_knows))
+
+
+def _plan(
+    curves: ReleaseCurves, smallest: FloatArray, *, tolerance: float | None, margin: float
+) -> ReleasePlan:
     reachable = np.where(np.isnan(curves.crb), np.inf, curves.crb)
     return ReleasePlan(
         releases=curves.releases,
@@ -202,3 +222,22 @@ def _plan(curves: ReleaseCurves, *, tolerance: float | None, margin: float) -> R
         tolerance=tolerance,
         margin=margin,
     )
+
+
+def _smallest_value_bound(curves: ReleaseCurves, attacker_knows: Knowledge) -> FloatArray:
+    """Over all values of all groups, for each count, before noise."""
+    signal = curves.signal
+    seen = signal.diagonal > 0
+    alone = np.divide(1.0, signal.diagonal, out=np.full(signal.diagonal.shape, np.inf), where=seen)
+    match attacker_knows:
+        case "the others":
+            bounds = alone
+        case "nothing":
+            bounds = single_values(curves.values, family=curves.family, counts=curves.releases, signal=signal)
+            # The safe side of the rounding error; and without digits, the stronger attacker.
+            bounds *= (1 - np.where(np.isfinite(signal.trace), signal.relative_error, 0.0))[..., None]
+            bounds = np.where(np.isnan(bounds), alone, bounds)
+        case _:
+            assert_never(attacker_knows)
+    smallest: FloatArray = bounds.min(axis=(0, 2))
+    return smallest

@@ -31,9 +31,8 @@ from sightline.multiset.factor import (
     nested_diagonals_of_one,
     triangles,
 )
-from sightline.multiset.family import Family
+from sightline.multiset.family import Family, rounding
 
-_ROUNDING = 2.0**-53
 _ACCURATE = 1e-8  # estimated relative errors below this need no remark
 _GONE = 1e-2  # beyond it the first-order estimate means nothing, and neither do the digits
 _CHUNK = 200_000  # row entries of groups that are worked on together
@@ -87,6 +86,10 @@ class Signal:
         """The signal of one group."""
         return Signal(**{name: getattr(self, name)[group] for name in self.__slots__})
 
+    def as_groups(self) -> Signal:
+        """The signal of one group, as that of a batch of one."""
+        return Signal(**{name: getattr(self, name)[None] for name in self.__slots__})
+
 
 def signals(
     groups: FloatArray,
@@ -102,18 +105,15 @@ def signals(
     diagonal, inverse = np.empty((2, len(counts), m, B))
     inflation, trace = np.empty((2, len(counts), B))
     starts = range(0, B, size)
-    for done, start in enumerate(starts):
-        if progress is not None:
-            progress(done, len(starts))
+    steps = _Steps(progress, len(starts) * (1 if family.nested else len(counts)))
+    for start in starts:
         some = slice(start, start + size)
-        near, far = _chunk(groups[some], family=family, counts=counts)
+        near, far = _chunk(groups[some], family=family, counts=counts, steps=steps)
         diagonal[..., some], inverse[..., some] = near, far
         with np.errstate(invalid="ignore", over="ignore"):
             inflation[:, some] = np.sum(np.sqrt(near * far), axis=1)
             trace[:, some] = np.sum(far, axis=1)
-    if progress is not None:
-        progress(len(starts), len(starts))
-    gamma = _ROUNDING * np.array([family.row_error(int(L)) + 2 * np.sqrt(L) for L in counts])
+    gamma = np.array([rounding(family, int(L)) for L in counts])
     error = 2 * gamma[:, None] * inflation
     status = _statuses(groups, error, family=family, counts=counts)
     bad = status > CurveStatus.ILL_CONDITIONED
@@ -133,7 +133,22 @@ def signals(
     )
 
 
-def _chunk(groups: FloatArray, *, family: Family, counts: IndexArray) -> tuple[FloatArray, FloatArray]:
+class _Steps:
+    """Counts finished steps for a callback, from none to all."""
+
+    def __init__(self, progress: Callable[[int, int], None] | None, total: int) -> None:
+        self._progress, self._total, self._done = progress, total, -1
+        self.advance()
+
+    def advance(self) -> None:
+        self._done += 1
+        if self._progress is not None:
+            self._progress(self._done, self._total)
+
+
+def _chunk(
+    groups: FloatArray, *, family: Family, counts: IndexArray, steps: _Steps
+) -> tuple[FloatArray, FloatArray]:
     """The diagonals of A and of its inverse, batch last ``(counts, m, B)``, by the way that suits the
     sizes."""
     B, m = groups.shape
@@ -151,17 +166,17 @@ def _chunk(groups: FloatArray, *, family: Family, counts: IndexArray) -> tuple[F
         else:
             for b in range(B):
                 inverse[..., b] = nested_diagonals_of_one(rows[..., b], counts)
+        steps.advance()
         return diagonal, inverse
     for i, count in enumerate(counts):
         rows = _batch_last(family.rows(groups, int(count)))
         diagonal[i] = np.sum(rows**2, axis=0)
-        if count < m:
-            continue
-        if together:
+        if count >= m and together:
             inverse[i] = inverse_diagonals(triangles(rows))
-        else:
+        elif count >= m:
             for b in range(B):
                 inverse[i, :, b] = diagonal_of_one(rows[..., b])
+        steps.advance()
     return diagonal, inverse
 
 
@@ -192,7 +207,10 @@ def _find_unseen(
     a bound that hangs on it is beyond the largest double: infinite is right there too.
     """
     m = groups.shape[1]
-    for i, b in np.argwhere(status == CurveStatus.DIGITS_GONE):
-        (rows,) = family.rows(groups[b : b + 1], int(counts[i]))
-        if np.any(rows == 0) and structural_rank(csr_array(rows != 0)) < m:
-            status[i, b] = CurveStatus.UNSEEN
+    gone = status == CurveStatus.DIGITS_GONE
+    for i in np.flatnonzero(gone.any(axis=1)):
+        some = np.flatnonzero(gone[i])
+        present = family.rows(groups[some], int(counts[i])) != 0
+        for b, pattern in zip(some, present, strict=True):
+            if not pattern.all() and structural_rank(csr_array(pattern)) < m:
+                status[i, b] = CurveStatus.UNSEEN

@@ -15,9 +15,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.multiset.family import Family
-
-_ROUNDING = 2.0**-53
+from sightline.multiset.family import Family, rounding
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -78,7 +76,7 @@ def eigenvalues(values: FloatArray, *, family: Family, counts: IndexArray) -> Fl
             triangle = np.asarray(np.linalg.qr(rows, mode="r"))
             before = int(count)
         singular = np.linalg.svd(rows, compute_uv=False)
-        noise = _ROUNDING * (family.row_error(int(count)) + 2 * np.sqrt(count)) * singular[0]
+        noise = rounding(family, int(count)) * singular[0]
         found[i, : len(singular)] = np.where(singular > 8 * noise, singular**2, np.nan)
     found.setflags(write=False)
     return found
