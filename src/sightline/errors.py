@@ -23,6 +23,10 @@ class InvalidNoise(InvalidInput):
     """Noise that is not a distribution with finite, positive spread."""
 
 
+class InvalidPlan(InvalidInput):
+    """A plan, or the data that it names, of which no audit can be made."""
+
+
 class MissingExtra(SightlineError, ImportError):
     """An optional dependency that the called feature needs is not installed."""
 

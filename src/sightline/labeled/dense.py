@@ -33,6 +33,7 @@ class DensePattern:
     whole: bool
     sizes: IndexArray
     peaks: FloatArray
+    counts: IndexArray | None = None
 
     @classmethod
     def of(cls, rows: ArrayLike) -> DensePattern:
@@ -94,15 +95,18 @@ class DensePattern:
 
     def seed(self) -> bytes:
         header = repr((self.stored.shape, self.stored.dtype.str, self.records)).encode()
-        return hashlib.blake2b(header + hashlib.blake2b(self.stored).digest()).digest()
+        counts = b"" if self.counts is None else hashlib.blake2b(self.counts.data).digest()
+        return hashlib.blake2b(header + hashlib.blake2b(self.stored).digest() + counts).digest()
 
     def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
-        precision = np.float32 if self.binary else np.float64
+        # Single precision is exact for sums over a block of ones, or of counts of some hundreds.
+        many = self.counts is not None and int(self.counts.max()) >= _BLOCK
+        precision = np.float32 if self.binary and not many else np.float64
         narrow = keys.astype(precision)
         products = np.zeros((self.lines, self.lines))
         sums = np.zeros((self.lines, keys.shape[1]))
         for start, stop, block in self._blocks(unknown, precision):
-            products += block @ block.T
+            products += self._counted(block, start, stop) @ block.T
             sums += block @ narrow[start:stop]
             progress("products of rows", stop / self.records)
         return products, sums
@@ -122,7 +126,9 @@ class DensePattern:
 
     def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
         triangle = np.zeros((0, self.lines))
-        for _, _, block in self._blocks(unknown, np.float64):
+        for start, stop, block in self._blocks(unknown, np.float64):
+            if self.counts is not None:
+                block *= np.sqrt(self.counts[start:stop])
             (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
             triangle = triangle[: self.lines]
         return triangle
@@ -144,6 +150,14 @@ class DensePattern:
         row = np.unpackbits(self.stored[line], count=self.records) if self.binary else self.stored[line]
         return np.flatnonzero(row)
 
+    def integers(self) -> tuple[DensePattern, FloatArray] | None:
+        sizes = np.where(self.stored != 0, np.abs(self.stored), np.inf)
+        bases: FloatArray = sizes.min(axis=1)
+        ratios = np.rint(self.stored / bases[:, None])
+        if not multiples(self.stored, ratios, bases[:, None]):
+            return None
+        return DensePattern.of(ratios), bases
+
     def take(self, lines: IndexArray) -> DensePattern:
         return DensePattern(
             stored=self.stored[lines],
@@ -152,7 +166,14 @@ class DensePattern:
             whole=self.whole,
             sizes=self.sizes[lines],
             peaks=self.peaks[lines],
+            counts=self.counts,
         )
+
+    def _counted(self, block: Any, start: int, stop: int) -> Any:
+        """Columns times the records that they stand for; the block itself if one: BLAS squares it faster."""
+        if self.counts is None or bool(np.all(self.counts[start:stop] == 1)):
+            return block
+        return block * self.counts[start:stop].astype(block.dtype)
 
     def _blocks(
         self, unknown: BoolArray, precision: type[np.float32] | type[np.float64]
@@ -185,6 +206,16 @@ def kinds_of(keys: NDArray[np.generic]) -> IndexArray:
     kind = np.empty(order.size, dtype=np.intp)
     kind[order] = rank[run]
     return kind
+
+
+def multiples(values: FloatArray, ratios: FloatArray, bases: FloatArray) -> bool:
+    """Whether values are whole multiples of bases, as written down in floating point.
+
+    >>> multiples(np.array([1 / 7, 3 / 7]), np.array([1.0, 3.0]), np.array([1 / 7, 1 / 7]))
+    True
+    """
+    roundings = 2 * np.finfo(np.float64).eps * np.abs(values)
+    return bool(np.all(np.abs(values - ratios * bases) <= roundings) and np.max(np.abs(ratios)) < 2**20)
 
 
 def _compact(table: NDArray[np.generic], largest: float, whole: bool) -> NDArray[np.generic]:

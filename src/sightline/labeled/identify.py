@@ -50,6 +50,7 @@ class Survey:
     images: Residues  # A u
     solved: Residues  # h
     bits: int  # length of the limbs of h
+    counts: IndexArray | None  # records of each column, whose u is then the sum of theirs
 
     @property
     def linear(self) -> FloatArray:
@@ -60,8 +61,12 @@ class Survey:
         """The decisions, from the values of the linear forms at every record."""
         limbs = sums.reshape(-1, _CHECKS, sums.shape[1])[:, :, unknown]
         tests = residues.join(limbs, bits=self.bits, prime=self.prime)
-        kinds = kinds_of(tests)
-        sizes, first = _counted(kinds)
+        if self.counts is None:
+            kinds = kinds_of(tests)
+            sizes, first = _counted(kinds)
+        else:
+            sizes = self.counts[unknown]
+            kinds = first = np.arange(sizes.size)
         expected = self.totals(kinds, unknown)
         found = residues.times(tests[:, first], sizes.astype(np.int64), prime=self.prime)
         return Decided(
@@ -74,6 +79,8 @@ class Survey:
 
     def totals(self, kinds: IndexArray, unknown: BoolArray) -> Residues:
         """The sum of u over each group, shape (checks, groups)."""
+        if self.counts is not None:
+            return self.drawn[:, unknown]
         drawn = residues.limbs(self.drawn[:, unknown], bits=20)
         sums = np.array([[np.bincount(kinds, weights=line) for line in limb] for limb in drawn])
         return residues.join(sums.astype(np.float64), bits=20, prime=self.prime)
@@ -91,7 +98,14 @@ def survey(pattern: Pattern, unknown: BoolArray, progress: Progress) -> Survey:
     reach = pattern.lines * float(pattern.peaks.max())
     bits = min(40, 52 - math.ceil(math.log2(max(2.0, reach))))
     return Survey(
-        products=products, rank=rank, prime=prime, drawn=drawn, images=images, solved=solved, bits=bits
+        products=products,
+        rank=rank,
+        prime=prime,
+        drawn=drawn,
+        images=images,
+        solved=solved,
+        bits=bits,
+        counts=pattern.counts,
     )
 
 

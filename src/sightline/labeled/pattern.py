@@ -46,6 +46,10 @@ class Pattern(Protocol):
         """How many members each row has."""
 
     @property
+    def counts(self) -> IndexArray | None:
+        """How many records a column stands for, all columns being different; ``None``: one each."""
+
+    @property
     def peaks(self) -> FloatArray:
         """The largest absolute weight of each row."""
 
@@ -61,7 +65,10 @@ class Pattern(Protocol):
         """Bytes that change whenever the pattern does."""
 
     def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
-        """``A Aᵀ`` and ``A keys`` over the unknown records; exact for whole weights."""
+        """``A Aᵀ`` and ``A keys`` over the unknown records; exact for whole weights.
+
+        A key belongs to a column; where that stands for several records, it is the sum of theirs.
+        """
 
     def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
         """Every quadratic and linear form of every record's column; zero for records that are known."""
@@ -78,16 +85,20 @@ class Pattern(Protocol):
     def members(self, line: int) -> IndexArray:
         """The members of one row."""
 
+    def integers(self) -> tuple[Pattern, FloatArray] | None:
+        """Whole-number weights and a factor for each row, if real weights are products of the two."""
+
     def take(self, lines: IndexArray) -> Pattern:
         """Some of the rows."""
 
 
 def as_pattern(rows: RowsLike | Pattern, *, records: int | None = None) -> Pattern:
     """Rows as a 0/1 or weighted table, a scipy sparse array, or, with ``records``, lists of members."""
+    from sightline.labeled.cell_pattern import CellPattern
     from sightline.labeled.dense import DensePattern
     from sightline.labeled.sparse import SparsePattern
 
-    if isinstance(rows, DensePattern | SparsePattern):
+    if isinstance(rows, DensePattern | SparsePattern | CellPattern):
         return rows
     if sparse.issparse(rows):
         pattern: Pattern = SparsePattern.of(rows)

@@ -65,7 +65,13 @@ def shift_add(residue: Residues, add: Residues, *, bits: int, prime: int) -> Res
 
 
 def times(residue: Residues, factor: Residues, *, prime: int) -> Residues:
-    """Residues times whole numbers below :math:`2^{31}`, modulo ``prime``."""
+    """Residues times whole numbers below :math:`2^{53}`, modulo ``prime``."""
+    if np.any(factor >> np.int64(31)):
+        high = times(residue, factor >> np.int64(31), prime=prime)
+        raised = shift_add(high, np.zeros_like(residue), bits=31, prime=prime)
+        low = times(residue, factor & np.int64((1 << 31) - 1), prime=prime)
+        total: Residues = np.mod(raised + low, prime)
+        return total
     low, high = residue & np.int64((1 << 31) - 1), residue >> np.int64(31)
     shifted = shift_add(np.mod(high * factor, prime), np.zeros_like(residue), bits=31, prime=prime)
     product: Residues = np.mod(shifted + np.mod(low * factor, prime), prime)

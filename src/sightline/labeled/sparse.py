@@ -14,7 +14,7 @@ from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.dense import kinds_of
+from sightline.labeled.dense import kinds_of, multiples
 from sightline.labeled.forms import Forms
 from sightline.labeled.pattern import EXACT, BoolArray, Progress, checked_members, checked_shape
 
@@ -43,8 +43,8 @@ class SparsePattern:
             got=f"dtype {rows.dtype}",
             error=InvalidRelease,
         )
+        entries = rows.nnz
         stored = sparse.csc_array(rows, dtype=np.float64, copy=True)
-        entries = stored.nnz
         stored.sum_duplicates()
         require(
             stored.nnz == entries,
@@ -75,6 +75,10 @@ class SparsePattern:
         return cls(
             stored=stored, whole=whole, binary=bool(np.all(stored.data == 1)), sizes=sizes, peaks=peaks
         )
+
+    @property
+    def counts(self) -> None:
+        return None
 
     @property
     def lines(self) -> int:
@@ -153,6 +157,16 @@ class SparsePattern:
 
     def members(self, line: int) -> IndexArray:
         return np.asarray(self.stored[[line], :].tocoo().coords[1], dtype=np.intp)
+
+    def integers(self) -> tuple[SparsePattern, FloatArray] | None:
+        data, lines = np.abs(self.stored.data), self.stored.indices
+        bases = np.full(self.lines, np.inf)
+        np.minimum.at(bases, lines, data)
+        ratios = np.copysign(np.rint(data / bases[lines]), self.stored.data)
+        if not multiples(self.stored.data, ratios, bases[lines]):
+            return None
+        rows = sparse.csc_array((ratios, lines, self.stored.indptr), shape=self.stored.shape)
+        return SparsePattern.of(rows), bases
 
     def take(self, lines: IndexArray) -> SparsePattern:
         return SparsePattern(
