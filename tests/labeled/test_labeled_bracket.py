@@ -94,7 +94,9 @@ def test_the_quadrature_has_converged() -> None:
     st.lists(st.integers(1, 63), min_size=1, max_size=12),
     st.floats(-4, 3),
 )
-def test_the_bracket_is_never_wider_than_29_percent_nor_upside_down(codes: list[int], exponent: float) -> None:
+def test_the_bracket_is_never_wider_than_29_percent_nor_upside_down(
+    codes: list[int], exponent: float
+) -> None:
     rows = np.array([[code >> k & 1 for k in range(6)] for code in codes])
     design = MembershipDesign(rows, noise=np.full(len(rows), 10**exponent), readout="sum")
     found = design.exposures(domain=(0, 1))

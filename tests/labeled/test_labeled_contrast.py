@@ -45,7 +45,10 @@ class TestSymmetry:
         assert report.information == pytest.approx(exchangeable_information(alpha=16, tau=4, size=5))
         found = design.exposures(domain=(0, 1))
         assert 1 / found.rmse[2] ** 2 == pytest.approx(report.information, rel=1e-9)
-        assert str(report) == f"one contrast: information {report.information:.6g} about the target, in a block of 5"
+        assert (
+            str(report)
+            == f"one contrast: information {report.information:.6g} about the target, in a block of 5"
+        )
 
     def test_a_target_apart_from_an_orbit_of_backgrounds(self) -> None:
         rows = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3], [1, 2, 3]]
@@ -69,7 +72,9 @@ class TestSymmetry:
         """Target and one background record: the IN/OUT information ab/(a + b)."""
         design = InOut(background=1).design(1, 1, noise=[0.1, 0.2])
         report = symmetry(design, target=0)
-        assert 1 / report.information == pytest.approx(InOut(background=1).mse(1, 1, in_stddev=0.1, out_stddev=0.2))
+        assert 1 / report.information == pytest.approx(
+            InOut(background=1).mse(1, 1, in_stddev=0.1, out_stddev=0.2)
+        )
 
     def test_heterogeneous_designs_do_not(self) -> None:
         report = symmetry(MembershipDesign([[0, 1, 2], [1, 3], [0, 3]], records=4, noise=[1.0] * 3), target=0)

@@ -76,7 +76,7 @@ def test_releases_with_many_cells_come_and_go_as_one() -> None:
 
 def naive_pairs(rows: np.ndarray) -> set[tuple[tuple[int, ...], tuple[int, ...]]]:
     """Pairs of different member sets whose difference is one whole group of equal columns."""
-    groups = {tuple(np.flatnonzero((rows.T == column).all(axis=1))) for column in rows.T}
+    groups = {tuple(np.flatnonzero((column == rows.T).all(axis=1))) for column in rows.T}
     sets = {tuple(np.flatnonzero(row)) for row in rows}
     return {
         (one, two)
@@ -94,7 +94,8 @@ def test_all_differencing_pairs_are_found_and_no_others() -> None:
         design = MembershipDesign(rows, noise=np.ones(len(rows)))
         pairs = design.contributions().pairs
         found = {
-            (tuple(np.flatnonzero(rows[pair.larger])), tuple(np.flatnonzero(rows[pair.smaller]))) for pair in pairs
+            (tuple(np.flatnonzero(rows[pair.larger])), tuple(np.flatnonzero(rows[pair.smaller])))
+            for pair in pairs
         }
         assert found == naive_pairs(rows)
         assert len(found) == len(pairs)
@@ -130,6 +131,6 @@ def test_progress_covers_the_releases() -> None:
 
 
 def test_real_weights_are_refused() -> None:
-    design = MembershipDesign([[0.5, 0.25], [0.1, 0.3]], noise=[1.0, 1.0], readout="sum")
+    design = MembershipDesign([[0.5, 0.3], [0.1, 0.7]], noise=[1.0, 1.0], readout="sum")
     with pytest.raises(InvalidRelease, match="whole-number weights"):
         design.contributions()

@@ -54,9 +54,9 @@ def test_no_mistake_with_whole_number_weights() -> None:
             continue
         given_as = rows.astype(float) if trial % 2 else sparse.csc_array(rows)
         design = MembershipDesign(given_as, noise=np.ones(len(rows)), readout="sum")
-        assert np.array_equal(
-            design.exposures(domain=(0, 1)).identifiable, naive.identifiable_fast(rows)
-        ), rows.tolist()
+        assert np.array_equal(design.exposures(domain=(0, 1)).identifiable, naive.identifiable_fast(rows)), (
+            rows.tolist()
+        )
 
 
 def test_no_mistake_with_known_records() -> None:
@@ -126,6 +126,15 @@ class TestRealWeights:
             assert found.decision(2) is Decision.YES
             assert found.decision(0) is Decision.NO
             assert found.rmse[2] == pytest.approx(np.sqrt(2) / 0.5, rel=1e-10)
+
+    @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_array], ids=["dense", "sparse"])
+    def test_rows_of_means_are_integers_again(self, kind: object) -> None:
+        rows = np.array([[1, 1, 1, 0, 1, 1, 1], [0, 1, 1, 0, 1, 1, 1], [3, 0, 6, 0, -3, 0, 0]])
+        means = rows / np.abs(rows).sum(axis=1, keepdims=True)
+        found = MembershipDesign(kind(means), noise=np.ones(3), readout="sum").exposures(domain=(0, 1))
+        assert found.evidence is Evidence.MODULAR
+        assert np.flatnonzero(found.identifiable).tolist() == [0]
+        assert found.recipe(0).round(9).tolist() == [6, -5, 0]
 
     def test_no_gap_is_undecided(self) -> None:
         rows = np.array([[0.3, 0.7, 0.1], [0.3, 0.7, 0.1]])

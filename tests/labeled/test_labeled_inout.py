@@ -38,7 +38,9 @@ def test_four_ways_to_the_same_risk_in_the_papers_setting(releases: int) -> None
     kappa = basic.kappa(releases)
     closed = PAPER.mse_under(basic, half, half)
     levels = math.sqrt(kappa) / 51, math.sqrt(kappa) / 50
-    assert closed == pytest.approx(PAPER.mse(half, half, in_stddev=levels[0], out_stddev=levels[1]), rel=1e-12)
+    assert closed == pytest.approx(
+        PAPER.mse(half, half, in_stddev=levels[0], out_stddev=levels[1]), rel=1e-12
+    )
     assert closed == pytest.approx(two_parameter_mse(50, half, half, *levels), rel=1e-9)
     design = PAPER.design(half, half, noise=basic, records=100)
     found = design.exposures(domain=(0, 1))
@@ -82,7 +84,9 @@ class TestEveryAccountant:
         found = [design.exposures(domain=(0, 1)).rmse[0] ** 2 for design in risks.values()]
         assert found == pytest.approx([PAPER.mse_under(accountant, 3, 2)] * 3, rel=1e-9)
 
-    def test_no_split_beats_the_lower_bound_and_the_odd_factor_is_exact(self, accountant: sl.Accountant) -> None:
+    def test_no_split_beats_the_lower_bound_and_the_odd_factor_is_exact(
+        self, accountant: sl.Accountant
+    ) -> None:
         for releases in range(2, 12):
             splits = [PAPER.mse_under(accountant, k, releases - k) for k in range(1, releases)]
             bound = PAPER.lower_bound(accountant, releases)
@@ -120,7 +124,9 @@ class TestSplits:
         assert split.in_releases + split.out_releases == releases
         continuous = family.best_continuous_split(releases, in_stddev=a, out_stddev=b)
         assert continuous.mse <= split.mse * (1 + 1e-12)
-        assert continuous.in_releases / continuous.out_releases == pytest.approx((n + 1) / n * a / b, rel=1e-9)
+        assert continuous.in_releases / continuous.out_releases == pytest.approx(
+            (n + 1) / n * a / b, rel=1e-9
+        )
         at_it = family.mse(continuous.in_releases, continuous.out_releases, in_stddev=a, out_stddev=b)
         assert at_it == pytest.approx(continuous.mse, rel=1e-9)
 
@@ -170,7 +176,9 @@ class TestVectorRecords:
 
 class TestAllocation:
     @given(st.integers(1, 20), st.integers(1, 20), st.floats(1e-7, 3e-7), st.floats(1e-7, 1.9e-7))
-    def test_no_other_allocation_is_better(self, ins: int, outs: int, in_delta: float, out_delta: float) -> None:
+    def test_no_other_allocation_is_better(
+        self, ins: int, outs: int, in_delta: float, out_delta: float
+    ) -> None:
         best = PAPER.best_allocation(
             BUDGET, in_releases=ins, out_releases=outs, in_delta=in_delta, out_delta=out_delta
         )
@@ -211,7 +219,9 @@ class TestAllocation:
     def test_it_never_loses_to_uniform_splitting(self) -> None:
         for ins, outs in ((1, 1), (5, 1), (3, 4)):
             uniform = PAPER.mse_under(ACCOUNTANTS[0], ins, outs)
-            assert PAPER.best_allocation(BUDGET, in_releases=ins, out_releases=outs).mse <= uniform * (1 + 1e-12)
+            assert PAPER.best_allocation(BUDGET, in_releases=ins, out_releases=outs).mse <= uniform * (
+                1 + 1e-12
+            )
 
     def test_beyond_epsilon_one_the_calibration_is_not_proven(self) -> None:
         assert not PAPER.best_allocation(sl.Budget(epsilon=5.0, delta=1e-5)).proven
@@ -223,7 +233,9 @@ class TestAllocation:
             PAPER.best_allocation(BUDGET, in_delta=0.0)
 
 
-@pytest.mark.parametrize("kwargs", [{"background": 0}, {"background": 1, "radius": 0.0}, {"background": 2, "dimension": 0}])
+@pytest.mark.parametrize(
+    "kwargs", [{"background": 0}, {"background": 1, "radius": 0.0}, {"background": 2, "dimension": 0}]
+)
 def test_bad_families(kwargs: dict[str, float]) -> None:
     with pytest.raises(InvalidInput):
         InOut(**kwargs)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import mpmath
 import naive_labeled as naive
 import numpy as np
@@ -122,8 +124,7 @@ def test_a_block_of_records_is_where_the_sweep_cuts_and_nothing_changes_there() 
     generator = np.random.default_rng(21)
     rows = generator.integers(0, 2, (6, 10_000), dtype=np.uint8)
     found = MembershipDesign(rows, noise=np.full(6, 1e-4)).exposures(domain=(0, 1))
-    columns, inverse = np.unique(rows, axis=1, return_inverse=True)
-    assert len(found.groups) == columns.shape[1]
+    assert len(found.groups) == np.unique(rows, axis=1).shape[1]
     whitened = rows / rows.sum(axis=1, keepdims=True) / 1e-4
     core = np.linalg.inv(np.eye(6) / PRIOR.variance + whitened @ whitened.T)
     learned = np.einsum("ij,ik,kj->j", whitened, core, whitened)
@@ -131,7 +132,9 @@ def test_a_block_of_records_is_where_the_sweep_cuts_and_nothing_changes_there() 
 
 
 class TestPricing:
-    @pytest.mark.parametrize("accountant", [sl.BasicComposition(BUDGET), sl.ZeroConcentrated(BUDGET)], ids=str)
+    @pytest.mark.parametrize(
+        "accountant", [sl.BasicComposition(BUDGET), sl.ZeroConcentrated(BUDGET)], ids=str
+    )
     def test_means_and_sums_get_the_noise_of_the_general_engine(self, accountant: sl.Accountant) -> None:
         members = [[0, 1, 2], [1, 2, 3, 4], [0, 4]]
         for readout, query in (("mean", sl.SubsetMean), ("sum", sl.SubsetSum)):
@@ -192,7 +195,7 @@ class TestWhatIsKnown:
         rungs = [order[:count] for count in range(design.size)]
         ladder = [design.exposures(domain=(0, 1), known=rung) for rung in rungs]
         top = design.exposures(domain=(0, 1), known=Known.ALL_OTHERS)
-        for less, more in zip(ladder, ladder[1:], strict=False):
+        for less, more in itertools.pairwise(ladder):
             left = ~more.known
             for name in ("remaining_lower", "remaining_upper", "rmse"):
                 below, above = getattr(more, name)[left], getattr(less, name)[left]
@@ -206,7 +209,7 @@ class TestWhatIsKnown:
         rows = naive.random_rows(generator, most=7)
         design = MembershipDesign(rows, noise=10**exponent * generator.uniform(0.5, 2, len(rows)))
         steps = [design.take(range(count + 1)).exposures(domain=(0, 1)) for count in range(design.lines)]
-        for before, after in zip(steps, steps[1:], strict=False):
+        for before, after in itertools.pairwise(steps):
             for name in ("remaining_lower", "remaining_upper", "rmse"):
                 below, above = getattr(after, name), getattr(before, name)
                 assert np.all((below <= above * (1 + 1e-9)) | np.isinf(above))
@@ -245,7 +248,9 @@ def test_the_same_inputs_give_the_same_bytes() -> None:
     assert one.recipes.tobytes() == two.recipes.tobytes()
 
 
-@pytest.mark.parametrize("rows", [np.eye(3, 9000), sparse.csr_array(np.eye(3, 90_000))], ids=["dense", "sparse"])
+@pytest.mark.parametrize(
+    "rows", [np.eye(3, 9000), sparse.csr_array(np.eye(3, 90_000))], ids=["dense", "sparse"]
+)
 def test_progress_is_reported_and_an_interrupt_leaves_nothing_behind(rows: object) -> None:
     design = MembershipDesign(rows, noise=np.ones(3))
     seen: list[tuple[str, float]] = []

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.geometry.noise import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise, as_noise
+from sightline.geometry.transcript import Transcript
 from sightline.labeled.pattern import Pattern, Progress, RowsLike, as_pattern
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.releases.domain import positive_number
@@ -45,7 +47,8 @@ class MembershipDesign:
     ``noise`` is an accountant, which also needs ``radius``, the largest change of one record's value; or
     standard deviations, one for each row; or a covariance matrix; or a noise law. ``releases`` gives for
     each row the release that it is part of, for releases with many cells: their members must be disjoint,
-    and the accountant counts them once.
+    and the accountant counts them once. ``factors`` multiplies each published row, where the factor is
+    neither that of a mean nor that of a sum.
 
     >>> design = MembershipDesign([[0, 1, 2, 3], [1, 2, 3]], records=5, noise=[0.3, 0.4])
     >>> exposures = design.exposures(domain=(0, 10))
@@ -64,15 +67,19 @@ class MembershipDesign:
     records: InitVar[int | None] = field(default=None, kw_only=True)
     releases: IndexArray | None = field(default=None, kw_only=True)
     names: tuple[str, ...] = field(default=(), kw_only=True)
+    factors: InitVar[ArrayLike | None] = field(default=None, kw_only=True)
     pattern: Pattern = field(init=False)
     law: Noise = field(init=False)
     scale: FloatArray = field(init=False)
 
     def __post_init__(
-        self, rows: RowsLike | Pattern, noise: Accountant | Noise | ArrayLike, records: int | None
+        self,
+        rows: RowsLike | Pattern,
+        noise: Accountant | Noise | ArrayLike,
+        records: int | None,
+        factors: ArrayLike | None,
     ) -> None:
         pattern = as_pattern(rows, records=records)
-        object.__setattr__(self, "pattern", pattern)
         object.__setattr__(self, "readout", _readout_named(self.readout))
         require(
             self.readout is Readout.SUM or pattern.binary,
@@ -81,9 +88,10 @@ class MembershipDesign:
             fix='pass readout="sum": weights are published as they are',
             error=InvalidRelease,
         )
-        scale = 1.0 / pattern.sizes if self.readout is Readout.MEAN else np.ones(pattern.lines)
-        scale.setflags(write=False)
-        object.__setattr__(self, "scale", scale)
+        if factors is None and not pattern.whole and (split := pattern.integers()):
+            pattern, factors = split  # rows of means, say: integers again, which are decided exactly
+        object.__setattr__(self, "pattern", pattern)
+        object.__setattr__(self, "scale", self._scaled(factors))
         object.__setattr__(self, "releases", _checked_releases(self.releases, pattern.lines))
         names = tuple(self.names) or tuple(f"row {i}" for i in range(pattern.lines))
         require(len(names) == pattern.lines, f"{pattern.lines} names", got=len(names), error=InvalidRelease)
@@ -96,6 +104,43 @@ class MembershipDesign:
             error=InvalidNoise,
         )
         object.__setattr__(self, "law", law)
+
+    @classmethod
+    def of(cls, transcript: Transcript, *, records: int | None = None) -> MembershipDesign:
+        """The design behind a transcript of linear releases over scalar records, its noise as it is.
+
+        >>> from sightline import SubsetMean, SubsetSum, Transcript
+        >>> releases = [SubsetMean(members=range(4), radius=1.0), SubsetSum(members=[1, 2, 3], radius=1.0)]
+        >>> design = MembershipDesign.of(Transcript(releases, noise=[0.1, 0.3]))
+        >>> design.exposures(domain=(0, 1)).recipe(0).round(6).tolist()
+        [4.0, -1.0]
+        """
+        linear = all(query.linear for query in transcript.queries)
+        require(
+            linear and transcript.dimension == 1,
+            "linear releases over scalar records",
+            got="nonlinear releases" if not linear else f"records of dimension {transcript.dimension}",
+            fix="use transcript.geometry(...)",
+            error=InvalidRelease,
+        )
+        geometry = transcript.geometry(records=records)
+        rows = geometry.jacobian if geometry.integer_rows is None else geometry.integer_rows
+        peaks = abs(sparse.csr_array(rows)).max(axis=1).toarray().ravel()
+        factors = abs(sparse.csr_array(geometry.jacobian)).max(axis=1).toarray().ravel() / peaks
+        outputs = [query.outputs for query in transcript.queries]
+        names = [
+            name if count == 1 else f"{name}, cell {cell + 1}"
+            for name, count in zip(transcript.names, outputs, strict=True)
+            for cell in range(count)
+        ]
+        return cls(
+            sparse.csr_array(rows),
+            noise=transcript.law,
+            readout=Readout.SUM,
+            releases=np.repeat(np.arange(len(outputs)), outputs),
+            names=tuple(names),
+            factors=factors,
+        )
 
     @property
     def lines(self) -> int:
@@ -156,6 +201,7 @@ class MembershipDesign:
             radius=self.radius,
             releases=releases,
             names=tuple(self.names[i] for i in lines),
+            factors=self.scale[lines],
         )
 
     def noise_on(self, lines: IndexArray) -> Noise:
@@ -168,6 +214,22 @@ class MembershipDesign:
             case _:
                 return CorrelatedNoise(blocks=(self.law.covariance[np.ix_(lines, lines)],))
 
+    def _scaled(self, factors: ArrayLike | None) -> FloatArray:
+        if factors is not None:
+            scale = frozen_floats(factors, name="factors", ndim=1, error=InvalidRelease)
+            require(
+                scale.shape == (self.lines,) and bool(np.all(scale != 0)),
+                f"{self.lines} factors, none of them zero",
+                got=f"shape {scale.shape}, {np.count_nonzero(scale == 0)} zero",
+                error=InvalidRelease,
+            )
+            return scale
+        match self.readout:
+            case Readout.MEAN:
+                return frozen_floats(1.0 / self.pattern.sizes, name="factors")
+            case Readout.SUM:
+                return frozen_floats(np.ones(self.lines), name="factors")
+
     def _price(self, accountant: Accountant) -> Noise:
         require(
             self.radius is not None,
@@ -178,7 +240,9 @@ class MembershipDesign:
         )
         radius = positive_number(self.radius, name="radius")
         self._require_disjoint_cells()
-        scales = np.sqrt(accountant.kappa(self.release_count)) * radius * self.pattern.peaks * self.scale
+        scales = (
+            np.sqrt(accountant.kappa(self.release_count)) * radius * self.pattern.peaks * np.abs(self.scale)
+        )
         match accountant.law:
             case NoiseLaw.GAUSSIAN:
                 return GaussianNoise(stddevs=scales)

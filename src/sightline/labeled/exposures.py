@@ -123,6 +123,12 @@ class Exposures:
             got=f"record {j}, which is not",
             fix="no weights on the answers give its value",
         )
+        require(
+            len(self.recipes) > 0,
+            "one set of known records",
+            got="all others, a different set for each record",
+            fix=f"ask for the exposures with known=[every record but {j}]",
+        )
         return self.group_recipe(int(self.group[j]))
 
     def group_recipe(self, group: int) -> FloatArray:
