@@ -249,6 +249,22 @@ class TestAnyNumberOfValues:
             sl.moment_value_bounds([], family=sl.Moments(), accountant=BASIC, releases=3)
 
 
+class TestTheFirstRiseIsNotTheOptimum:
+    """The neighbour rule finds a local minimum; the curve can have several."""
+
+    def test_one_value_with_the_papers_sensitivities(self) -> None:
+        curve = engine([0.895], sl.Moments(convention="uniform"))
+        assert curve.crb[1] > curve.crb[0]
+        assert curve.best == 4
+        assert curve.best_is_global
+
+    def test_a_pair_with_tight_sensitivities(self) -> None:
+        curve = engine([0.62654048, 0.82551115], sl.Moments())
+        assert curve.crb[4] > curve.crb[3]
+        assert curve.best == 6
+        assert curve.best_is_global
+
+
 class TestPrediction:
     @pytest.mark.parametrize(
         ("values", "regime", "trend"),

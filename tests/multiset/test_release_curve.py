@@ -55,6 +55,13 @@ def test_the_papers_thresholds(triple: tuple[float, ...], best: int, crb: float)
     assert not curve.still_falling
 
 
+@pytest.mark.parametrize(("triple", "best"), [((-0.95, -0.6, 0.9), 7), ((0.7, 0.85, 0.97), 15)])
+def test_tight_sensitivities_move_the_best_count_near_an_edge(triple: tuple[float, ...], best: int) -> None:
+    family = sl.Thresholds(bandwidth=0.12)
+    assert sl.release_curve(triple, family=family, accountant=BASIC).best == best
+    assert sl.certified_curve(triple, family=family, accountant=BASIC, releases=range(3, 25)).best == best
+
+
 def scaled(name: str) -> tuple[float, ...]:
     return tuple(3.3 * z for z in GROUP) if "3.3" in name else GROUP
 
