@@ -199,6 +199,9 @@ class CellPattern:
         partition = int(np.searchsorted(self.starts, line, side="right")) - 1
         return np.flatnonzero(self.table[partition] == line - self.starts[partition])
 
+    def integers(self) -> None:
+        return None
+
     def take(self, lines: IndexArray) -> CellPattern:
         table, widths = [], []
         for first, width, line in zip(self.starts, self.widths, self.table, strict=True):
