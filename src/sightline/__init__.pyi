@@ -1,5 +1,28 @@
 """The public names, for type checkers; `__init__.py` loads each on first use from the same place."""
 
+from sightline.attacks.adam import AdamMLE as AdamMLE
+from sightline.attacks.blue import Blue as Blue
+from sightline.attacks.box import BoxLeastSquares as BoxLeastSquares
+from sightline.attacks.estimates import Attack as Attack
+from sightline.attacks.estimates import AttackStatus as AttackStatus
+from sightline.attacks.estimates import Estimates as Estimates
+from sightline.attacks.inversion import MomentInversion as MomentInversion
+from sightline.attacks.linear_bayes import BayesBracket as BayesBracket
+from sightline.attacks.linear_bayes import LinearBayes as LinearBayes
+from sightline.attacks.linear_bayes import bayes_bracket as bayes_bracket
+from sightline.attacks.mle import ConstrainedMLE as ConstrainedMLE
+from sightline.attacks.monte_carlo import simulate as simulate
+from sightline.attacks.monte_carlo import sweep as sweep
+from sightline.attacks.posterior import PosteriorMean as PosteriorMean
+from sightline.attacks.prior import CosinePrior as CosinePrior
+from sightline.attacks.prior import Prior as Prior
+from sightline.attacks.prior import UniformPrior as UniformPrior
+from sightline.attacks.reconstruction import ReconstructedValue as ReconstructedValue
+from sightline.attacks.reconstruction import Reconstruction as Reconstruction
+from sightline.attacks.reconstruction import reconstruct as reconstruct
+from sightline.attacks.simulation import Simulation as Simulation
+from sightline.attacks.target import MissingDirection as MissingDirection
+from sightline.attacks.trivial import Trivial as Trivial
 from sightline.errors import SightlineError as SightlineError
 from sightline.geometry.decision import Decision as Decision
 from sightline.geometry.decision import Evidence as Evidence

@@ -1,0 +1,1 @@
+"""Attacks: estimators that run on noisy answers, and their Monte-Carlo risk."""

@@ -1,0 +1,73 @@
+"""The best linear unbiased attack."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.attacks.estimates import (
+    AttackStatus,
+    Estimates,
+    checked_confidence,
+    host_answers,
+    width_factor,
+)
+from sightline.attacks.target import Target, linear_geometry, reach
+
+if TYPE_CHECKING:
+    from sightline.geometry.transcript import Transcript
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Blue:
+    r"""Generalised least squares on linear releases (``app:linear_blue_identity``).
+
+    .. math:: \hat\theta = R\,y, \qquad \operatorname{Cov}(\hat\theta) = R\,\Sigma R^\top,
+
+    with the recipe R of the geometry: the weights of least variance among those that cancel every other
+    record. For Gaussian noise the variance is the Cramér–Rao bound and the intervals are exact; on repeated
+    IN/OUT releases the attack is the difference of block means. ``target`` names records; without it every
+    identifiable record is attacked. A target that is not identifiable is an error that names the direction
+    that is missing.
+
+    >>> from sightline.geometry.transcript import Transcript
+    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> whole = SubsetMean(members=range(4), radius=1.0)
+    >>> without = SubsetMean(members=range(1, 4), radius=1.0)
+    >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])
+    >>> found = Blue().estimate(transcript, [0.5, 0.25])
+    >>> found.targets, found.values.round(6).tolist(), found.standard_errors.round(6).tolist()
+    ((0,), [[1.25]], [[0.169706]])
+    >>> try:
+    ...     Blue(target=2).estimate(transcript, [0.5, 0.25])
+    ... except ValueError as error:
+    ...     print(str(error).partition(";")[0])
+    expected identifiable targets, got record 2: moving the records along − x1 + x2 changes it and no answer
+    """
+
+    target: Target = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        checked_confidence(self.confidence)
+
+    def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
+        """Weighted answers for every trial."""
+        checked = host_answers(transcript, answers)
+        found = reach(linear_geometry(transcript), self.target)
+        R = found.recipes
+        values = checked @ R.T
+        # Σ itself, not the inverse information: for Laplace noise the two differ by a factor of two.
+        variances = np.einsum("ij,jk,ik->i", R, transcript.law.covariance, R)
+        errors = np.broadcast_to(np.sqrt(variances), values.shape)
+        reach_ = width_factor(transcript.law, self.confidence) * errors
+        return Estimates(
+            values=values,
+            targets=found.coordinates,
+            standard_errors=errors,
+            lower=values - reach_,
+            upper=values + reach_,
+            status=np.full(len(values), AttackStatus.SOLVED),
+        )

@@ -1,0 +1,87 @@
+"""Least squares in a box: the linear attack of somebody who knows the records' domain."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_box, host_answers
+from sightline.attacks.model import Model, Row, columns_of, model_of
+from sightline.attacks.newton import minimise
+from sightline.attacks.target import Target, linear_geometry, reach
+from sightline.errors import require
+from sightline.geometry.noise import GaussianNoise, LaplaceNoise, Noise
+
+if TYPE_CHECKING:
+    from sightline.geometry.transcript import Transcript
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoxLeastSquares:
+    r"""Minimise :math:`(y - Ax)^\top\Sigma^{-1}(y - Ax)` over :math:`x \in [\text{low}, \text{high}]^N`.
+
+    A convex problem, solved to the end from one start for all trials together. Records with the same
+    membership signature enter as one unknown, their mean. Only identifiable records are reported: of the
+    others the minimum leaves a whole range. The estimate is biased towards the inside of the box, and its
+    risk may be below the Cramér–Rao bound; where BLUE falls into the box for all records, it is BLUE.
+
+    >>> from sightline.geometry.transcript import Transcript
+    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> whole = SubsetMean(members=range(4), radius=1.0)
+    >>> without = SubsetMean(members=range(1, 4), radius=1.0)
+    >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])
+    >>> BoxLeastSquares(box=(0, 1)).estimate(transcript, [[0.5, 0.25], [0.5, 0.5]]).values.round(6).tolist()
+    [[1.0], [0.5]]
+    """
+
+    box: tuple[float, float] | None = None
+    target: Target = None
+    steps: int = 100
+
+    def __post_init__(self) -> None:
+        if self.box is not None:
+            object.__setattr__(self, "box", checked_box(self.box))
+        require(self.steps >= 1, "steps >= 1", got=self.steps)
+
+    def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
+        """The nearest feasible records for every trial."""
+        checked = host_answers(transcript, answers)
+        box = box_of(transcript, self.box)
+        targets = reach(linear_geometry(transcript), self.target).coordinates
+        model = model_of(transcript.queries, _gaussian(transcript.law))
+        reduced, place = collapsed(model)
+        middle = np.full(len(checked), 0.5 * (box[0] + box[1]))
+        state = minimise(
+            reduced,
+            reduced.whiten(columns_of(checked)),
+            [middle] * reduced.unknowns,
+            box=box,
+            steps=self.steps,
+        )
+        chosen = [place[model.records.index(coordinate)] for coordinate in targets]
+        return Estimates(
+            values=np.stack([state.u[k] for k in chosen], axis=1) if chosen else np.zeros((len(checked), 0)),
+            targets=targets,
+            status=np.where(state.done, AttackStatus.SOLVED, AttackStatus.STEP_LIMIT),
+            objective=state.local.objective,
+        )
+
+
+def collapsed(model: Model) -> tuple[Model, list[int]]:
+    """The linear model over one unknown for each signature, the mean of its records, and each one's place."""
+    weights = np.array([row.weights for row in model.rows]).T
+    signatures, place, sizes = np.unique(weights, axis=0, return_inverse=True, return_counts=True)
+    lines = (signatures * sizes[:, None]).T
+    rows = tuple(
+        Row(curve=row.curve, weights=tuple(line.tolist()))
+        for row, line in zip(model.rows, lines, strict=True)
+    )
+    reduced = Model(rows=rows, records=tuple(range(len(sizes))), whitening=model.whitening)
+    return reduced, place.ravel().tolist()
+
+
+def _gaussian(noise: Noise) -> Noise:
+    """Least squares asks for the covariance alone."""
+    return GaussianNoise(stddevs=np.sqrt(2) * noise.scales) if isinstance(noise, LaplaceNoise) else noise

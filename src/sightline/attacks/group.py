@@ -1,0 +1,46 @@
+"""Whom a transcript speaks of: the coordinates it touches, and whether they can be told apart by name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.attacks.model import Model, columns_of, model_of
+from sightline.errors import InvalidInput
+from sightline.geometry.noise import GaussianNoise
+
+if TYPE_CHECKING:
+    from sightline.geometry.transcript import Transcript
+
+
+def touched(transcript: Transcript) -> tuple[int, ...]:
+    """Positions (record · dimension + place in it) of all coordinates that some release depends on."""
+    p = transcript.dimension
+    members = np.unique(np.concatenate([query.members for query in transcript.queries]))
+    return tuple((members[:, None] * p + np.arange(p)).ravel().tolist())
+
+
+def separable(transcript: Transcript) -> Model | None:
+    """The transcript's answers as sums of curves, without its noise; ``None`` for other queries."""
+    try:
+        return model_of(transcript.queries, GaussianNoise(stddevs=np.ones(transcript.outputs)))
+    except InvalidInput:
+        return None
+
+
+def one_group(transcript: Transcript) -> bool:
+    """Whether no answer depends on the order of the values, so that only their multiset can be known."""
+    model = separable(transcript)
+    return model is not None and model.exchangeable and not model.linear
+
+
+def exact_answers(transcript: Transcript, records: FloatArray) -> FloatArray:
+    """The exact answers (draws × outputs) at many sets of records (draws × records · dimension)."""
+    model = separable(transcript)
+    if model is None:
+        p = transcript.dimension
+        return np.stack([transcript.answers(draw.reshape(-1, p)) for draw in records])
+    columns = model.expected(columns_of(records[:, list(model.records)]))
+    return np.stack(columns, axis=1)

@@ -1,0 +1,138 @@
+r"""The best linear attack under a prior, and the Bayes bracket: what it attains, and what none beats."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import NormalDist
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.arrays import FloatArray, frozen_index
+from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
+from sightline.attacks.group import touched
+from sightline.attacks.prior import Prior
+from sightline.attacks.target import Target, linear_geometry
+from sightline.errors import require
+from sightline.geometry.fisher import Geometry
+from sightline.geometry.frame import dense
+from sightline.geometry.noise import LaplaceNoise
+
+if TYPE_CHECKING:
+    from sightline.geometry.transcript import Transcript
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LinearBayes:
+    r"""The affine function of the answers with the least mean squared error over prior and noise:
+
+    .. math:: \hat x = \mu + vA^\top (vAA^\top + \Sigma)^{-1}(y - A\mu)
+
+    for independent records of prior mean :math:`\mu` and variance v. It uses two moments of the prior and no
+    more, is defined for every record, and for one that the answers do not touch it is the prior mean.
+
+    >>> from sightline.attacks.prior import UniformPrior
+    >>> from sightline.geometry.transcript import Transcript
+    >>> from sightline.releases.subset_sum import SubsetSum
+    >>> transcript = Transcript([SubsetSum(members=[0, 1], radius=1.0)], noise=[1.0])
+    >>> attack = LinearBayes(prior=UniformPrior(-3.0, 3.0))
+    >>> attack.estimate(transcript, [3.5]).values.round(6).tolist()  # 3 / (3 + 3 + 1) of the answer
+    [[1.5, 1.5]]
+    """
+
+    prior: Prior
+    target: Target = None
+    confidence: float = 0.95
+
+    def __post_init__(self) -> None:
+        checked_confidence(self.confidence)
+
+    def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
+        """Shrunk estimates for every trial; standard errors are over prior and noise together."""
+        checked = host_answers(transcript, answers)
+        geometry = linear_geometry(transcript)
+        targets = touched(transcript) if self.target is None else _coordinates(transcript, self.target)
+        v, mu = self.prior.variance, self.prior.mean
+        A = dense(geometry.jacobian)
+        U, s, V = _svd(geometry, covariance=True)
+        V = V[list(targets)]
+        gain = (V * (v * s / (1 + v * s**2))) @ U.T
+        residual = np.asarray(_whiten(geometry, (checked - mu * A.sum(axis=1)).T))
+        values = mu + (gain @ residual).T
+        errors = np.sqrt(ridge_risks(V, s, v))
+        reach = NormalDist().inv_cdf(0.5 + self.confidence / 2) * errors
+        box = self.prior.low, self.prior.high
+        return Estimates(
+            values=values,
+            targets=targets,
+            standard_errors=np.broadcast_to(errors, values.shape),
+            lower=np.clip(values - reach, *box),
+            upper=np.clip(values + reach, *box),
+            status=np.full(len(values), AttackStatus.SOLVED),
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class BayesBracket:
+    """Bounds on the least mean squared error of any attack, over prior and noise, for some coordinates.
+
+    No attack, biased or constrained, has a risk below ``lower`` (van Trees); the best linear attack has the
+    risk ``upper``.
+    """
+
+    lower: FloatArray
+    upper: FloatArray
+
+
+def bayes_bracket(transcript: Transcript, *, prior: Prior, target: Target = None) -> BayesBracket:
+    r"""The bracket :math:`[(I + J)^{-1}]_{jj} \le \text{risk} \le [(A^\top\Sigma^{-1}A + v^{-1})^{-1}]_{jj}`.
+
+    I is the Fisher information of linear releases, J that of the prior and v its variance. Under a prior
+    without finite J, such as the uniform one, the lower bound is 0.
+
+    >>> from sightline.attacks.prior import CosinePrior
+    >>> from sightline.geometry.transcript import Transcript
+    >>> from sightline.releases.subset_sum import SubsetSum
+    >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[0.5])
+    >>> bracket = bayes_bracket(transcript, prior=CosinePrior(-1.0, 1.0))
+    >>> bracket.lower.round(4).tolist(), bracket.upper.round(4).tolist()
+    ([0.0721], [0.0858])
+    """
+    geometry = linear_geometry(transcript)
+    targets = touched(transcript) if target is None else _coordinates(transcript, target)
+    _, s, V = _svd(geometry, covariance=True)
+    upper = ridge_risks(V[list(targets)], s, prior.variance)
+    if not math.isfinite(prior.fisher_information):
+        return BayesBracket(lower=np.zeros(len(targets)), upper=upper)
+    _, s, V = _svd(geometry, covariance=False)
+    return BayesBracket(lower=ridge_risks(V[list(targets)], s, 1 / prior.fisher_information), upper=upper)
+
+
+def ridge_risks(V: FloatArray, s: FloatArray, variance: float) -> FloatArray:
+    r"""Diagonal of :math:`(W^\top W + v^{-1}I)^{-1}` from rows of V in :math:`W = USV^\top`."""
+    unseen = 1 - np.sum(V**2, axis=1)
+    unseen = np.where(unseen < 1e-12, 0.0, unseen)
+    risks: FloatArray = variance * (unseen + np.sum(V**2 / (1 + variance * s**2), axis=1))
+    return risks
+
+
+def _svd(geometry: Geometry, *, covariance: bool) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """U, s and V of the rows whitened by their covariance, or by their information."""
+    rows = geometry.whitened if not covariance else _whiten(geometry, geometry.jacobian)
+    U, s, V = np.linalg.svd(dense(rows), full_matrices=False)
+    return U, s, V.T
+
+
+def _whiten(geometry: Geometry, rows: Any) -> Any:
+    # The variance of Laplace noise is twice the inverse of its information.
+    whitened = geometry.noise.whiten(rows)
+    return whitened / math.sqrt(2) if isinstance(geometry.noise, LaplaceNoise) else whitened
+
+
+def _coordinates(transcript: Transcript, target: Target) -> tuple[int, ...]:
+    chosen = frozen_index([target] if isinstance(target, int | np.integer) else list(target or ()))
+    known = 1 + max(int(query.members[-1]) for query in transcript.queries)
+    require(int(chosen[-1]) < known, f"targets among records 0 to {known - 1}", got=int(chosen[-1]))
+    p = transcript.dimension
+    return tuple((chosen[:, None] * p + np.arange(p)).ravel().tolist())

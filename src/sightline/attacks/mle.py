@@ -1,0 +1,197 @@
+r"""Constrained maximum likelihood: the records in a box whose exact answers are nearest to the noisy ones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sightline.attacks import pair, starts
+from sightline.attacks.estimates import (
+    AttackStatus,
+    Estimates,
+    box_of,
+    checked_answers,
+    checked_box,
+    checked_confidence,
+    width_factor,
+)
+from sightline.attacks.model import Model, columns_of, model_of, stacked
+from sightline.attacks.namespace import Column, compiles, namespace, to_device, to_numpy
+from sightline.attacks.newton import minimise, solve_positive
+from sightline.errors import require
+from sightline.geometry.noise import GaussianNoise
+
+if TYPE_CHECKING:
+    from sightline.geometry.transcript import Transcript
+
+OPTIMAL = 1e-8  # how near to the exact optimum an objective counts as certified
+_BLOCK = 2**16  # searches that NumPy works on together: more do not fit its caches
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ConstrainedMLE:
+    r"""The box-constrained Gaussian maximum likelihood attack (``app:logistic_smoothing``).
+
+    .. math:: \hat u = \arg\min_{u \in [\text{low}, \text{high}]^m} (y - p(u))^\top \Sigma^{-1} (y - p(u))
+
+    for linear releases, moments and smooth thresholds. The objective has several local minima; the search
+    starts from the algebraic inverse where there is one (moments of up to three values), from the best points
+    of ``grid_starts`` regions of a feasible grid and from ``random_starts`` fixed random points, takes
+    Newton steps in the box from each, and keeps the best. Two values under two moments come with a
+    certificate: the global optimum is known there. ``box`` is the domain that the releases state if it is not
+    given.
+
+    Values that only their multiset can be known of are returned in ascending order. Standard errors are those
+    of the Fisher information at the estimate, and intervals are cut at the box: both are local statements,
+    and :func:`simulate` says how often such an interval is right.
+
+    The answers may be NumPy, JAX, CuPy or PyTorch arrays, and the estimates are then of the same kind on the
+    same device, in the same precision; ``device`` names a PyTorch device to compute on with NumPy answers.
+
+    >>> from sightline.geometry.transcript import Transcript
+    >>> from sightline.releases.moment import Moment
+    >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
+    >>> transcript = Transcript(moments, noise=[0.1, 0.1])
+    >>> estimates = ConstrainedMLE().estimate(transcript, [[0.15, 0.325], [0.0, 1.5]])
+    >>> estimates.values.round(6).tolist()
+    [[-0.4, 0.7], [-1.0, 1.0]]
+    >>> estimates.certified.tolist(), estimates.objective.round(6).tolist()
+    ([True, True], [0.0, 25.0])
+    """
+
+    box: tuple[float, float] | None = None
+    grid_starts: int = 8
+    random_starts: int = 2
+    steps: int = 100
+    seed: int = 0
+    confidence: float = 0.95
+    device: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.box is not None:
+            object.__setattr__(self, "box", checked_box(self.box))
+        for name in ("grid_starts", "random_starts"):
+            require(getattr(self, name) >= 0, f"{name} >= 0", got=getattr(self, name))
+        require(
+            self.grid_starts + self.random_starts > 0,
+            "at least one grid start or random start",
+            got=0,
+            fix="the algebraic start exists only for moments of up to three values",
+        )
+        require(self.steps >= 1, "steps >= 1", got=self.steps)
+        checked_confidence(self.confidence)
+
+    def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
+        """The best point in the box for every trial."""
+        checked = checked_answers(transcript, answers)
+        model = model_of(transcript.queries, transcript.law)
+        return self.fit(model, checked, box=box_of(transcript, self.box))
+
+    def fit(self, model: Model, answers: Any, *, box: tuple[float, float]) -> Estimates:
+        """The same from a model and checked (trials × outputs) answers, without a transcript."""
+        if self.device is not None:
+            moved = to_device(to_numpy(answers), self.device)
+            return self._fit_block(model, moved, box).on_host()
+        count = self.grid_starts + self.random_starts + 1
+        size = max(1, _BLOCK // count)
+        if not isinstance(answers, np.ndarray) or len(answers) <= size:
+            return self._fit_block(model, answers, box)
+        blocks = [self._fit_block(model, answers[i : i + size], box) for i in range(0, len(answers), size)]
+        return _joined(blocks)
+
+    def begin(self, model: Model, answers: Any, *, box: tuple[float, float]) -> list[list[Column]]:
+        """All starts for every trial, as columns."""
+        columns = columns_of(answers)
+        zero = 0.0 * columns[0]
+        found = starts.screened(model, model.whiten(columns), box=box, count=self.grid_starts)
+        inverse = starts.algebraic(model, columns)
+        if inverse is not None:
+            found.append(inverse)
+        points = starts.random_points(model, box=box, count=self.random_starts, seed=self.seed)
+        found += [[zero + value for value in point] for point in points.tolist()]
+        return [starts.apart(start, box=box) for start in found]
+
+    def _fit_block(self, model: Model, answers: Any, box: tuple[float, float]) -> Estimates:
+        xp = namespace(answers)
+        trials, m = int(answers.shape[0]), model.unknowns
+        begun = self.begin(model, answers, box=box)
+        whitened = model.whiten(columns_of(answers))
+        state = minimise(
+            model,
+            [xp.concat([z] * len(begun)) for z in whitened],
+            [xp.concat([start[k] for start in begun]) for k in range(m)],
+            box=box,
+            steps=self.steps,
+        )
+        found = [*state.u, state.local.objective, 0 * state.done + ~state.done]
+        best = [column[:trials] for column in found]
+        for i in range(1, len(begun)):
+            other = [column[i * trials : (i + 1) * trials] for column in found]
+            better = other[m] < best[m]
+            best = [xp.where(better, new, old) for new, old in zip(other, best, strict=True)]
+        u, objective, open_ = best[:m], best[m], best[m + 1]
+        width = box[1] - box[0]
+        spread = _standard_errors(xp, model, u, limit=1e6 * width)
+        if model.exchangeable:
+            sort_together(xp, u, spread)
+        reach = width_factor(GaussianNoise(stddevs=[1.0]), self.confidence)
+        return Estimates(
+            values=stacked(u),
+            targets=model.records,
+            unlabeled=model.exchangeable,
+            standard_errors=stacked(spread),
+            lower=stacked([xp.clip(x - reach * s, *box) for x, s in zip(u, spread, strict=True)]),
+            upper=stacked([xp.clip(x + reach * s, *box) for x, s in zip(u, spread, strict=True)]),
+            status=open_ * int(AttackStatus.STEP_LIMIT),
+            objective=objective,
+            certified=self._certified(xp, model, answers, objective, box),
+        )
+
+    def _certified(
+        self, xp: Any, model: Model, answers: Any, objective: Column, box: tuple[float, float]
+    ) -> Column:
+        """An objective of 0 is the least there is; for two values under two moments the least is known."""
+        if not pair.applies(model) or compiles(xp) or not isinstance(answers, np.ndarray):
+            return objective <= OPTIMAL
+        return objective <= pair.exact_optimum(model, answers, box=box) + OPTIMAL
+
+
+def _standard_errors(xp: Any, model: Model, u: Sequence[Column], *, limit: float) -> list[Column]:
+    """Square roots of the inverse information's diagonal; infinite where it is singular."""
+    information = model.information(u)
+    zero, m = 0.0 * u[0], len(u)
+    everywhere = [zero == zero] * m
+    digits = xp.finfo(u[0].dtype)
+    scale = zero + float(digits.tiny) / float(digits.eps)
+    for k in range(m):
+        scale = scale + information[k][k]
+    spread = []
+    for k in range(m):
+        unit = [zero - float(j == k) for j in range(m)]
+        variance = solve_positive(
+            xp, information, unit, everywhere, shift=zero, floor=float(digits.eps) * scale
+        )[k]
+        known = (variance > 0) & (variance < limit * limit)
+        spread.append(xp.sqrt(xp.where(known, variance, zero + float("inf"))))
+    return spread
+
+
+def sort_together(xp: Any, values: list[Column], *company: list[Column]) -> None:
+    """Put the columns in ascending order trial by trial, and their company with them."""
+    for last in range(len(values) - 1, 0, -1):
+        for k in range(last):
+            swap = values[k] > values[k + 1]
+            for columns in (values, *company):
+                a, b = columns[k], columns[k + 1]
+                columns[k], columns[k + 1] = xp.where(swap, b, a), xp.where(swap, a, b)
+
+
+def _joined(blocks: Sequence[Estimates]) -> Estimates:
+    arrays = {
+        name: np.concatenate([getattr(block, name) for block in blocks])
+        for name in ("values", "standard_errors", "lower", "upper", "status", "objective", "certified")
+    }
+    return Estimates(targets=blocks[0].targets, unlabeled=blocks[0].unlabeled, **arrays)

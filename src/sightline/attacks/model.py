@@ -1,0 +1,219 @@
+r"""What a batched attack fits: answers as sums of curves of the records' values, divided by their noise.
+
+.. math:: y_\ell = \sum_k a_{\ell k}\,\phi_\ell(u_k) + w_\ell, \qquad
+          f(u) = (y - p(u))^\top \Sigma^{-1} (y - p(u))
+
+Subset means and sums, weighted sums, moments and smooth thresholds are all of this form, over the same or
+over different members. Because every summand sees one record, the second derivatives of :math:`p_\ell` are
+diagonal and Newton's method costs little more than Gauss–Newton.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.attacks.curves import Curve, Power, Powers, Step
+from sightline.attacks.namespace import Column, namespace
+from sightline.errors import InvalidInput, InvalidNoise
+from sightline.geometry.noise import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
+from sightline.releases.moment import Moment
+from sightline.releases.query import Query
+from sightline.releases.smooth_threshold import SmoothThreshold
+
+
+class Local(NamedTuple):
+    """The objective at a point, with its gradient and Hessian (lower triangle), all as columns."""
+
+    objective: Column
+    gradient: tuple[Column, ...]
+    hessian: tuple[tuple[Column, ...], ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One published number: a curve, and its weight for every unknown (0 for a record outside)."""
+
+    curve: Curve
+    weights: tuple[float, ...]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Model:
+    """Rows over ``unknowns`` coordinates, whitened. ``whitening`` is lower triangular, or a diagonal."""
+
+    rows: tuple[Row, ...]
+    records: tuple[int, ...]  # the coordinate (record · dimension + place in it) of every unknown
+    whitening: tuple[tuple[float, ...], ...] | tuple[float, ...]
+
+    @property
+    def unknowns(self) -> int:
+        return len(self.records)
+
+    @property
+    def outputs(self) -> int:
+        return len(self.rows)
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether no answer depends on the order of the unknowns, so that only their multiset can be seen."""
+        return self.unknowns > 1 and all(len(set(row.weights)) == 1 for row in self.rows)
+
+    @property
+    def linear(self) -> bool:
+        return all(isinstance(row.curve, Power) and row.curve.order == 1 for row in self.rows)
+
+    def whiten(self, columns: Sequence[Column]) -> list[Column]:
+        """Answers, or anything that adds up like them, divided by their noise."""
+        if not isinstance(self.whitening[0], tuple):
+            return [c * s for c, s in zip(columns, self.whitening, strict=True)]
+        return [_combine(columns, line) for line in self.whitening]
+
+    def _unwhiten(self, columns: Sequence[Column]) -> list[Column]:
+        if not isinstance(self.whitening[0], tuple):
+            return [c * s for c, s in zip(columns, self.whitening, strict=True)]
+        size = len(self.whitening)
+        lines = [[self.whitening[i][k] if k <= i else 0.0 for i in range(size)] for k in range(size)]
+        return [_combine(columns, line) for line in lines]
+
+    def expected(self, u: Sequence[Column]) -> list[Column]:
+        """The exact answers at the unknowns."""
+        powers = [Powers(column) for column in u]
+        answers = []
+        for row in self.rows:
+            terms = [row.curve.bend(u[k], powers[k])[0] for k in range(len(u)) if row.weights[k]]
+            answers.append(_combine(terms, [a for a in row.weights if a]))
+        return answers
+
+    def objective(self, u: Sequence[Column], whitened: Sequence[Column]) -> Column:
+        """f alone."""
+        fitted = self.whiten(self.expected(u))
+        return _total([(z - p) * (z - p) for z, p in zip(whitened, fitted, strict=True)])
+
+    def local(self, u: Sequence[Column], whitened: Sequence[Column]) -> Local:
+        r"""f, :math:`\nabla f` and :math:`\nabla^2 f` at columns of unknowns, for whitened answers."""
+        m, zero = len(u), 0.0 * u[0]
+        powers = [Powers(column) for column in u]
+        answers: list[Column] = []
+        slopes: list[list[Column]] = []
+        bends: list[list[Column | None]] = []
+        for row in self.rows:
+            answer, slope, bend = zero, [zero] * m, [None] * m
+            for k, a in enumerate(row.weights):
+                if a:
+                    value, first, second = row.curve.bend(u[k], powers[k])
+                    answer = answer + a * value
+                    slope[k] = zero + a if first is None else a * first
+                    bend[k] = None if second is None else a * second
+            answers.append(answer)
+            slopes.append(slope)
+            bends.append(bend)
+        residuals = [z - p for z, p in zip(whitened, self.whiten(answers), strict=True)]
+        J = [self.whiten([slope[k] for slope in slopes]) for k in range(m)]
+        pull = self._unwhiten(residuals)
+        gradient = tuple(-2.0 * _dot(residuals, J[k]) for k in range(m))
+        hessian = []
+        for k in range(m):
+            line = [2.0 * _dot(J[k], J[j]) for j in range(k)]
+            own = _dot(J[k], J[k])
+            for v, bend in zip(pull, bends, strict=True):
+                if bend[k] is not None:
+                    own = own - v * bend[k]
+            hessian.append((*line, 2.0 * own))
+        return Local(_dot(residuals, residuals), gradient, tuple(hessian))
+
+    def information(self, u: Sequence[Column]) -> tuple[tuple[Column, ...], ...]:
+        r"""The Fisher information :math:`J^\top\Sigma^{-1}J` at columns of unknowns, lower triangle."""
+        zero = 0.0 * u[0]
+        powers = [Powers(column) for column in u]
+        J = []
+        for k, column in enumerate(u):
+            slopes = []
+            for row in self.rows:
+                first = row.curve.bend(column, powers[k])[1]
+                slopes.append(row.weights[k] * (1.0 if first is None else first) + zero)
+            J.append(self.whiten(slopes))
+        return tuple(tuple(_dot(J[k], J[j]) for j in range(k + 1)) for k in range(len(u)))
+
+
+def model_of(queries: Sequence[Query], noise: Noise) -> Model:
+    """The model of releases with Gaussian noise, over every coordinate that some release depends on."""
+    dimension = queries[0].dimension
+    coordinates: IndexArray = np.unique(
+        np.concatenate(
+            [(query.members[:, None] * dimension + np.arange(dimension)).ravel() for query in queries]
+        )
+    )
+    rows = [row for query in queries for cell in query.cells for row in _rows_of(cell, coordinates)]
+    return Model(rows=tuple(rows), records=tuple(coordinates.tolist()), whitening=_whitening(noise))
+
+
+def _rows_of(query: Query, coordinates: IndexArray) -> list[Row]:
+    columns = query.members[:, None] * query.dimension + np.arange(query.dimension)
+    places = np.searchsorted(coordinates, columns.ravel())
+    if query.linear:
+        jacobian = query.jacobian(None).reshape(query.outputs, -1)
+        return [Row(curve=Power(order=1), weights=_spread(line, places, coordinates)) for line in jacobian]
+    match query:
+        case Moment():
+            curve: Curve = Power(order=query.order)
+        case SmoothThreshold():
+            curve = Step(at=query.at, bandwidth=query.bandwidth, kernel=query.kernel)
+        case _:
+            raise InvalidInput(
+                "expected linear releases, moments and smooth thresholds, got "
+                f"{type(query).__name__}; a batched attack needs its derivatives on arrays of any library"
+            )
+    share = np.full(len(places), 1.0 / len(query.members))
+    return [Row(curve=curve, weights=_spread(share, places, coordinates))]
+
+
+def _spread(line: FloatArray, places: IndexArray, coordinates: IndexArray) -> tuple[float, ...]:
+    weights = np.zeros(coordinates.size)
+    weights[places] = line
+    return tuple(weights.tolist())
+
+
+def _whitening(noise: Noise) -> tuple[Any, ...]:
+    match noise:
+        case GaussianNoise():
+            return tuple((1.0 / noise.stddevs).tolist())
+        case CorrelatedNoise():
+            W = np.asarray(noise.whiten(np.eye(noise.outputs)))
+            return tuple(tuple(W[i, : i + 1].tolist()) for i in range(noise.outputs))
+        case LaplaceNoise():
+            raise InvalidNoise(
+                "expected Gaussian noise, for which least squares is maximum likelihood, got Laplace noise; "
+                "use PosteriorMean, whose likelihood is the noise's own"
+            )
+        case _:
+            raise InvalidNoise(f"expected Gaussian noise, got {type(noise).__name__}")
+
+
+def columns_of(array: Any) -> list[Column]:
+    """The columns of a (trials × numbers) array."""
+    return [array[:, i] for i in range(array.shape[1])]
+
+
+def stacked(columns: Sequence[Column]) -> Any:
+    """Columns as one (trials × numbers) array of their own library."""
+    return namespace(columns[0]).stack(list(columns), axis=1)
+
+
+def _combine(columns: Sequence[Column], weights: Sequence[float]) -> Column:
+    return _total([c * a for c, a in zip(columns, weights, strict=False)])
+
+
+def _dot(a: Sequence[Column], b: Sequence[Column]) -> Column:
+    return _total([x * y for x, y in zip(a, b, strict=True)])
+
+
+def _total(columns: Sequence[Column]) -> Column:
+    total = columns[0]
+    for column in columns[1:]:
+        total = total + column
+    return total

@@ -1,0 +1,325 @@
+"""Monte Carlo: an attack's risk on simulated answers, the same for one seed whatever the number of workers.
+
+Trials come in chunks of a fixed size. Chunk i draws from its own stream, a child of the seed, and results are
+put together in the order of the chunks, so neither the number of workers nor their speed can change a digit.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Callable, Hashable, Mapping
+from concurrent.futures import Executor, ProcessPoolExecutor
+from dataclasses import dataclass
+from multiprocessing import get_context
+from statistics import NormalDist
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sightline.arrays import FloatArray, frozen_floats
+from sightline.attacks.estimates import (
+    Attack,
+    AttackStatus,
+    Estimates,
+    box_of,
+    checked_box,
+    checked_confidence,
+)
+from sightline.attacks.group import exact_answers
+from sightline.attacks.linear_bayes import bayes_bracket
+from sightline.attacks.prior import Prior, UniformPrior
+from sightline.attacks.simulation import Simulation
+from sightline.attacks.trivial import trivial_guess
+from sightline.errors import require
+from sightline.geometry.transcript import Transcript
+
+CHUNK = 1000  # trials that share a stream; part of what a seed means
+Progress = Callable[[int, int], None]
+Stratum = TypeVar("Stratum", bound=Hashable)
+
+
+def simulate(
+    transcript: Transcript,
+    *,
+    attack: Attack,
+    at: ArrayLike | Prior,
+    trials: int = 5000,
+    seed: int = 0,
+    domain: tuple[float, float] | None = None,
+    confidence: float = 0.95,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> Simulation:
+    r"""Run an attack on ``trials`` simulated sets of answers and report its risk.
+
+    ``at`` is the records, for the risk at this point; or a prior, from which every trial draws its own, for
+    the mean risk that the Bayes bracket bounds. ``domain`` is what the trivial attack knows (default: the
+    prior's, or the bound that the releases state). Chunks of trials run one after the other, or on
+    ``workers`` local processes, or on any ``executor``, such as a Dask client's ``get_executor()``: the
+    result is the same. ``progress`` is called with chunks done and chunks in all.
+
+    >>> from sightline.attacks.blue import Blue
+    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> whole = SubsetMean(members=range(4), radius=1.0)
+    >>> without = SubsetMean(members=range(1, 4), radius=1.0)
+    >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])
+    >>> risk = simulate(transcript, attack=Blue(), at=[0.2, 0.4, 0.6, 0.8], domain=(0, 1), trials=2000)
+    >>> round(risk.crb, 6), risk.interval[0] < risk.crb < risk.interval[1]
+    (0.0288, True)
+    """
+    found = sweep(
+        {None: transcript},
+        attack=attack,
+        at=at,
+        trials=trials,
+        seed=seed,
+        domain=domain,
+        confidence=confidence,
+        executor=executor,
+        workers=workers,
+        progress=progress,
+    )
+    return found[None]
+
+
+def sweep(
+    strata: Mapping[Stratum, Transcript],
+    *,
+    attack: Attack,
+    at: ArrayLike | Prior,
+    trials: int = 5000,
+    seed: int = 0,
+    domain: tuple[float, float] | None = None,
+    confidence: float = 0.95,
+    executor: Executor | None = None,
+    workers: int | None = None,
+    progress: Progress | None = None,
+) -> dict[Stratum, Simulation]:
+    """:func:`simulate` for several transcripts, by budget or by release count, with noise of their own.
+
+    All chunks of all strata are handed to the workers together, so a sweep keeps a cluster busy to its end.
+
+    >>> from sightline.attacks.mle import ConstrainedMLE
+    >>> from sightline.releases.moment import Moment
+    >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
+    >>> strata = {stddev: Transcript(moments, noise=[stddev] * 2) for stddev in (0.01, 10.0)}
+    >>> risks = sweep(strata, attack=ConstrainedMLE(), at=[-0.4, 0.7], trials=500)
+    >>> [bool(risk.mse < risk.trivial_mse) for risk in risks.values()]
+    [True, False]
+    """
+    require(len(strata) > 0, "at least one transcript", got=0)
+    require(isinstance(attack, Attack), "an attack", got=type(attack).__name__)
+    require(trials >= 2, "at least 2 trials", got=trials, fix="an interval needs more than one")
+    require(
+        executor is None or workers is None, "an executor or a number of workers", got="both", fix="give one"
+    )
+    checked_confidence(confidence)
+    places = list(strata)
+    jobs = [
+        _job(strata[place], attack, at, domain, seed=seed, key=() if len(places) == 1 else (i,))
+        for i, place in enumerate(places)
+    ]
+    sizes = [min(CHUNK, trials - start) for start in range(0, trials, CHUNK)]
+    calls = [(job, i, size) for job in jobs for i, size in enumerate(sizes)]
+    chunks = _run_all(calls, executor=executor, workers=workers, progress=progress)
+    count = len(sizes)
+    return {
+        place: _summary(job, chunks[i * count : (i + 1) * count], confidence=confidence)
+        for i, (place, job) in enumerate(zip(places, jobs, strict=True))
+    }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Job:
+    """All that a worker needs for a chunk of trials."""
+
+    transcript: Transcript
+    attack: Attack
+    at: FloatArray | Prior  # coordinates of one set of records, or where to draw them from
+    baseline: Prior
+    seed: int
+    key: tuple[int, ...]
+
+
+class Chunk(NamedTuple):
+    """What a chunk of trials says."""
+
+    targets: tuple[int, ...]
+    unlabeled: bool
+    losses: FloatArray
+    trivial: FloatArray  # losses of the attack that ignores the answers
+    errors: FloatArray  # trials × targets
+    covered: FloatArray | None
+    statuses: dict[int, int]
+    certified: int | None
+
+
+def run_chunk(job: Job, index: int, trials: int) -> Chunk:
+    """Simulate one chunk: at top level, so that it travels to other processes."""
+    stream = np.random.SeedSequence(job.seed, spawn_key=(*job.key, index))
+    generator = np.random.default_rng(stream)
+    transcript = job.transcript
+    if isinstance(job.at, np.ndarray):
+        records = np.broadcast_to(job.at, (trials, job.at.size))
+        exact = transcript.answers(job.at.reshape(-1, transcript.dimension))
+    else:
+        width = transcript.dimension * (1 + max(int(query.members[-1]) for query in transcript.queries))
+        records = job.at.sample((trials, width), generator=generator)
+        exact = exact_answers(transcript, records)
+    answers = exact + transcript.law.sample(trials, generator=generator)
+    found = job.attack.estimate(transcript, answers).on_host()
+    truth = records[:, list(found.targets)]
+    guess = trivial_guess(job.baseline, found.targets, unlabeled=found.unlabeled)
+    if found.unlabeled:
+        truth = np.sort(truth, axis=1)
+    return _chunk(found, truth, guess)
+
+
+def _chunk(found: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
+    values = np.sort(found.values, axis=1) if found.unlabeled else found.values
+    errors = values - truth
+    covered = None
+    if found.lower is not None and found.upper is not None:
+        covered = ((found.lower <= truth) & (truth <= found.upper)).astype(np.float64)
+    return Chunk(
+        targets=found.targets,
+        unlabeled=found.unlabeled,
+        losses=np.sum(errors**2, axis=1),
+        trivial=np.sum((guess - truth) ** 2, axis=1),
+        errors=errors,
+        covered=covered,
+        statuses=dict(Counter(np.asarray(found.status).tolist())),
+        certified=None if found.certified is None else int(np.sum(found.certified)),
+    )
+
+
+def _job(
+    transcript: Transcript,
+    attack: Attack,
+    at: ArrayLike | Prior,
+    domain: tuple[float, float] | None,
+    *,
+    seed: int,
+    key: tuple[int, ...],
+) -> Job:
+    require(isinstance(transcript, Transcript), "transcripts to attack", got=type(transcript).__name__)
+    if isinstance(at, Prior):
+        baseline: Prior = at if domain is None else UniformPrior(*checked_box(domain))
+        return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
+    records = frozen_floats(at, name="records")
+    p = transcript.dimension
+    shaped = records.ndim == (1 if p == 1 else 2) and records.size % p == 0
+    require(shaped, f"records of dimension {p}", got=f"shape {records.shape}")
+    transcript.answers(records)  # the releases check the records themselves
+    return Job(
+        transcript=transcript,
+        attack=attack,
+        at=frozen_floats(records.ravel(), name="records"),
+        baseline=UniformPrior(*box_of(transcript, domain)),
+        seed=seed,
+        key=key,
+    )
+
+
+def _run_all(
+    calls: list[tuple[Job, int, int]],
+    *,
+    executor: Executor | None,
+    workers: int | None,
+    progress: Progress | None,
+) -> list[Chunk]:
+    tell = progress or _silent
+    if executor is not None:
+        return _submit(calls, executor, tell)
+    if workers is not None:
+        require(workers >= 1, "workers >= 1", got=workers)
+        # A fresh interpreter for each: a fork of a process with threads may hang.
+        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
+            return _submit(calls, pool, tell)
+    chunks = []
+    for done, call in enumerate(calls):
+        tell(done, len(calls))
+        chunks.append(run_chunk(*call))
+    tell(len(calls), len(calls))
+    return chunks
+
+
+def _submit(calls: list[tuple[Job, int, int]], executor: Executor, tell: Progress) -> list[Chunk]:
+    tell(0, len(calls))
+    futures = [executor.submit(run_chunk, *call) for call in calls]
+    try:
+        chunks = []
+        for future in futures:
+            chunks.append(future.result())
+            tell(len(chunks), len(calls))
+        return chunks
+    except BaseException:  # also when interrupted: nothing that has not begun shall still run
+        for future in futures:
+            future.cancel()
+        raise
+
+
+def _silent(done: int, total: int) -> None:
+    pass
+
+
+def _summary(job: Job, chunks: list[Chunk], *, confidence: float) -> Simulation:
+    first = chunks[0]
+    losses = np.concatenate([chunk.losses for chunk in chunks])
+    errors = np.concatenate([chunk.errors for chunk in chunks])
+    trials = len(losses)
+    mse = float(np.mean(losses))
+    spread = float(np.std(losses, ddof=1)) / math.sqrt(trials)
+    reach = NormalDist().inv_cdf(0.5 + confidence / 2) * spread
+    covered = [chunk.covered for chunk in chunks if chunk.covered is not None]
+    certified = [chunk.certified for chunk in chunks if chunk.certified is not None]
+    lower, upper = _bracket(job, first)
+    statuses = sum((Counter(chunk.statuses) for chunk in chunks), Counter())
+    return Simulation(
+        attack=type(job.attack).__name__,
+        trials=trials,
+        seed=job.seed,
+        confidence=confidence,
+        targets=first.targets,
+        unlabeled=first.unlabeled,
+        mse=mse,
+        standard_error=spread,
+        interval=(max(0.0, mse - reach), mse + reach),
+        bias=np.mean(errors, axis=0),
+        bias_standard_errors=np.std(errors, axis=0, ddof=1) / math.sqrt(trials),
+        coverage=np.mean(np.concatenate(covered), axis=0) if covered else None,
+        crb=_crb(job, first.targets),
+        bayes_lower=lower,
+        bayes_upper=upper,
+        trivial_mse=float(np.mean(np.concatenate([chunk.trivial for chunk in chunks]))),
+        statuses={AttackStatus(code): statuses[code] for code in sorted(statuses)},
+        certified=sum(certified) if certified else None,
+    )
+
+
+def _crb(job: Job, targets: tuple[int, ...]) -> float:
+    """The trace of the bound at the records, or wherever they are if the releases are linear."""
+    p = job.transcript.dimension
+    records = sorted({coordinate // p for coordinate in targets})
+    if not records:
+        return math.nan
+    if isinstance(job.at, np.ndarray):
+        geometry = job.transcript.geometry(at=job.at.reshape(-1, p) if p > 1 else job.at)
+    elif all(query.linear for query in job.transcript.queries):
+        geometry = job.transcript.geometry()
+    else:
+        return math.nan
+    return geometry.profile(target=records).crb
+
+
+def _bracket(job: Job, chunk: Chunk) -> tuple[float, float]:
+    linear = all(query.linear for query in job.transcript.queries)
+    if isinstance(job.at, np.ndarray) or not linear or chunk.unlabeled or not chunk.targets:
+        return math.nan, math.nan
+    p = job.transcript.dimension
+    records = sorted({coordinate // p for coordinate in chunk.targets})
+    bracket = bayes_bracket(job.transcript, prior=job.at, target=records)
+    return float(np.sum(bracket.lower)), float(np.sum(bracket.upper))

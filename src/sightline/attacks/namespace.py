@@ -1,0 +1,62 @@
+"""Whose arrays these are: NumPy, JAX, CuPy or PyTorch. The solvers run where their arrays live.
+
+The solvers work on columns, one array of trials for each number, and keep every constant a Python float.
+What is left of a library is then a dozen elementwise functions, which all four spell as the array API
+standard does, so that none of them needs an adapter.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from sightline.errors import InvalidInput, MissingExtra
+
+Column: TypeAlias = Any  # an array of trials, of whatever library
+
+
+def namespace(array: Any) -> Any:
+    """The module of functions for an array: its own by the standard, else the library's (PyTorch)."""
+    own = getattr(array, "__array_namespace__", None)
+    if own is not None:
+        return own()
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def is_array(values: Any) -> bool:
+    """Whether these are arrays of a library that the solvers run on, and not a list or a number."""
+    library = type(values).__module__.partition(".")[0]
+    return hasattr(values, "__array_namespace__") or library in ("torch", "cupy")
+
+
+def compiles(xp: Any) -> bool:
+    """Whether the library is fast only when whole steps are compiled, for shapes that stay (JAX)."""
+    return str(xp.__name__).startswith("jax")
+
+
+def to_device(values: Any, device: str) -> Any:
+    """NumPy numbers as a PyTorch array in double precision on a device of that name."""
+    try:
+        import torch  # type: ignore[import-not-found,unused-ignore]
+    except ImportError as error:
+        raise MissingExtra(
+            "expected PyTorch, which moves answers to a named device; install torch, or pass arrays that are "
+            "on the device already"
+        ) from error
+    try:
+        return torch.asarray(np.array(values, dtype=np.float64), device=device)
+    except (RuntimeError, AssertionError) as error:
+        reason = str(error).splitlines()[0]
+        raise InvalidInput(f"expected a device that PyTorch has, got {device!r}: {reason}") from None
+
+
+def to_numpy(array: Any) -> Any:
+    """An array of any library as NumPy's, on the host."""
+    if isinstance(array, np.ndarray):
+        return array
+    library = type(array).__module__.partition(".")[0]
+    if library == "torch":
+        return array.detach().cpu().numpy()
+    return array.get() if library == "cupy" else np.asarray(array)

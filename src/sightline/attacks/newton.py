@@ -1,0 +1,183 @@
+r"""Newton's method in a box, for many small problems at once.
+
+Every column is a problem of its own. A step solves
+
+.. math:: (\nabla^2 f + \lambda s I)\,d = -\nabla f
+
+on the coordinates that are free (not held at a bound by the gradient), with pivots of the factorisation
+turned positive where the curvature is negative, and projects onto the box. A step that lowers the objective
+is taken and :math:`\lambda` falls; otherwise :math:`\lambda` grows. The exact Hessian matters: where two
+values of a multiset meet, the Gauss–Newton matrix is singular although the minimum is a sharp one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any, NamedTuple
+
+from sightline.attacks.model import Local, Model
+from sightline.attacks.namespace import Column, compiles, namespace
+
+_STEPS = 5  # steps between two looks at which columns are done
+_WORTHWHILE = 0.7  # a share of open columns below this is worth packing them together
+_STUCK = 1e12  # a λ beyond this says that no step can lower the objective any more
+
+
+class State(NamedTuple):
+    """Where every column stands."""
+
+    u: tuple[Column, ...]
+    local: Local
+    damping: Column
+    done: Column  # whether no further step can lower the objective
+    whitened: tuple[Column, ...]
+
+
+def minimise(
+    model: Model,
+    whitened: Sequence[Column],
+    starts: Sequence[Column],
+    *,
+    box: tuple[float, float],
+    steps: int = 60,
+) -> State:
+    """Minimise the objective from one start for every column of whitened answers."""
+    xp = namespace(starts[0])
+    low, high = box
+    u = tuple(xp.clip(column, low, high) for column in starts)
+    local = model.local(u, whitened)
+    state = State(u, local, 0.0 * u[0] + 1e-3, u[0] != u[0], tuple(whitened))
+    if compiles(xp):
+        return _run_compiled(model, state, box, steps)
+    return _run(xp, model, state, box, steps)
+
+
+def _run(xp: Any, model: Model, state: State, box: tuple[float, float], steps: int) -> State:
+    """Steps, with the columns that are not done yet packed together as their number shrinks."""
+    while steps > 0:
+        for _ in range(min(_STEPS, steps)):
+            state = advance(xp, model, state, box)
+        steps -= _STEPS
+        open_ = ~state.done
+        left = int(xp.sum(open_))
+        if left == 0:
+            break
+        if left < _WORTHWHILE * len(state.damping):
+            return _run_packed(xp, model, state, box, steps)
+    return state
+
+
+def _run_packed(xp: Any, model: Model, state: State, box: tuple[float, float], steps: int) -> State:
+    open_ = ~state.done
+    packed: State = _map(lambda column: column[open_], state)
+    packed = _run(xp, model, packed, box, steps)
+    # No library needs to write in place: each open column fetches its own result.
+    place = xp.cumsum(open_, 0) - 1
+    place = xp.where(open_, place, 0 * place)
+    merged: State = _map2(lambda new, old: xp.where(open_, new[place], old), packed, state)
+    return merged
+
+
+def _run_compiled(model: Model, state: State, box: tuple[float, float], steps: int) -> State:
+    several = _compiled(model, box)
+    for _ in range(0, steps, _STEPS):
+        state = several(state)
+        if bool(state.done.all()):
+            break
+    return state
+
+
+@lru_cache(maxsize=16)
+def _compiled(model: Model, box: tuple[float, float]) -> Any:
+    """A few steps as one JAX program, compiled once for each model and number of columns."""
+    import jax
+
+    def several(now: State) -> Any:
+        return jax.lax.fori_loop(0, _STEPS, lambda _, s: advance(jax.numpy, model, s, box), now)
+
+    return jax.jit(several)
+
+
+def advance(xp: Any, model: Model, state: State, box: tuple[float, float]) -> State:
+    """One step of every column."""
+    low, high = box
+    u, local, damping, done, whitened = state
+    m = len(u)
+    g, H = local.gradient, local.hessian
+    free = [~(((u[k] <= low) & (g[k] > 0)) | ((u[k] >= high) & (g[k] < 0))) for k in range(m)]
+    scale = xp.abs(H[0][0])
+    for k in range(1, m):
+        larger = xp.abs(H[k][k])
+        scale = xp.where(larger > scale, larger, scale)
+    digits = xp.finfo(u[0].dtype)
+    floor = 50.0 * float(digits.eps) * scale + float(digits.tiny)
+    d = solve_positive(xp, H, g, free, shift=damping * scale, floor=floor)
+    promised = -0.5 * _sum([g[k] * d[k] for k in range(m)])
+    trial = tuple(xp.where(done, u[k], xp.clip(u[k] + d[k], low, high)) for k in range(m))
+    found = model.local(trial, whitened)
+    better = found.objective < local.objective
+    last = promised <= 4.0 * float(digits.eps) * (1.0 + local.objective)
+    finished = done | (last & (damping < 1e-2)) | (damping > _STUCK)
+    damping = xp.where(better, 0.1 * damping, 10.0 * damping + 1e-6)
+    local = _map2(lambda new, old: xp.where(better, new, old), found, local)
+    u = tuple(xp.where(better, trial[k], u[k]) for k in range(m))
+    return State(u, local, damping, finished, whitened)
+
+
+def solve_positive(
+    xp: Any,
+    H: Sequence[Sequence[Column]],
+    g: Sequence[Column],
+    free: Sequence[Column],
+    *,
+    shift: Column,
+    floor: Column,
+) -> list[Column]:
+    r"""Solve :math:`(H + \text{shift})\,d = -g` on the free coordinates, with positive pivots; else 0."""
+    m = len(g)
+    lower: list[list[Column]] = [[None] * m for _ in range(m)]  # the unit triangle of LDLᵀ
+    pivots: list[Column] = []
+    for k in range(m):
+        for j in range(k):
+            entry = xp.where(free[k] & free[j], H[k][j], 0.0 * g[0])
+            for i in range(j):
+                entry = entry - lower[k][i] * lower[j][i] * pivots[i]
+            lower[k][j] = entry / pivots[j]
+        pivot = H[k][k] + shift
+        for i in range(k):
+            pivot = pivot - lower[k][i] * lower[k][i] * pivots[i]
+        pivot = xp.abs(pivot)
+        pivots.append(xp.where(free[k], xp.where(pivot > floor, pivot, floor), 1.0 + 0.0 * g[0]))
+    d: list[Column] = []
+    for k in range(m):
+        right = xp.where(free[k], -g[k], 0.0 * g[0])
+        for j in range(k):
+            right = right - lower[k][j] * d[j]
+        d.append(right)
+    d = [right / pivot for right, pivot in zip(d, pivots, strict=True)]
+    for k in reversed(range(m)):
+        for i in range(k + 1, m):
+            d[k] = d[k] - lower[i][k] * d[i]
+    return d
+
+
+def _map(change: Any, tree: Any) -> Any:
+    if isinstance(tree, tuple):
+        parts = [_map(change, part) for part in tree]
+        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
+    return change(tree)
+
+
+def _map2(change: Any, one: Any, other: Any) -> Any:
+    if isinstance(one, tuple):
+        parts = [_map2(change, a, b) for a, b in zip(one, other, strict=True)]
+        return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
+    return change(one, other)
+
+
+def _sum(columns: Sequence[Column]) -> Column:
+    total = columns[0]
+    for column in columns[1:]:
+        total = total + column
+    return total

@@ -1,0 +1,170 @@
+"""Where a non-convex search begins: the algebraic inverse, the best of a feasible grid, a few random points.
+
+The grid is cut into regions around points that lie as far apart as possible, and the best grid point of every
+region is a start: so the starts follow the answers, and still no part of the box is left out.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import combinations_with_replacement, product
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.attacks.curves import Power
+from sightline.attacks.model import Model
+from sightline.attacks.namespace import Column, namespace
+
+_GRID = 140  # about how many grid points are looked at
+_APART = (
+    1e-3  # values that coincide are moved apart by this share of the box: a tie is a saddle of the search
+)
+
+
+def grid_points(unknowns: int, *, box: tuple[float, float], exchangeable: bool) -> FloatArray:
+    """Points that cover the box, bounds included; sorted ones only where the order does not matter."""
+    low, high = box
+    sizes = range(3, 24)
+
+    def count(size: int) -> int:
+        return math.comb(size + unknowns - 1, unknowns) if exchangeable else size**unknowns
+
+    size = max((size for size in sizes if count(size) <= _GRID), default=2)
+    if count(size) > 8 * _GRID:  # too many unknowns even for the corners: points of a rank-one lattice
+        return _lattice(unknowns, box=box, exchangeable=exchangeable)
+    axis = np.linspace(low, high, size)
+    points = combinations_with_replacement(axis, unknowns) if exchangeable else product(axis, repeat=unknowns)
+    return np.array(list(points))
+
+
+def _lattice(unknowns: int, *, box: tuple[float, float], exchangeable: bool) -> FloatArray:
+    """A Kronecker sequence: multiples of irrational steps, modulo one."""
+    low, high = box
+    primes = [p for p in range(2, 40 * unknowns) if all(p % q for q in range(2, math.isqrt(p) + 1))]
+    steps = np.sqrt(np.array(primes[:unknowns], dtype=np.float64))
+    points = low + (high - low) * np.mod(np.outer(np.arange(1, _GRID + 1), steps), 1.0)
+    return np.sort(points, axis=1) if exchangeable else points
+
+
+def spread_out(points: FloatArray, count: int) -> list[int]:
+    """Positions of ``count`` of the points, each as far as possible from those before it."""
+    chosen = [0]
+    distance = np.sum((points - points[0]) ** 2, axis=1)
+    while len(chosen) < min(count, len(points)):
+        chosen.append(int(np.argmax(distance)))
+        distance = np.minimum(distance, np.sum((points - points[chosen[-1]]) ** 2, axis=1))
+    return chosen
+
+
+def regions(points: FloatArray, count: int) -> IndexArray:
+    """For every point the nearest of ``count`` that are spread out."""
+    anchors = points[spread_out(points, count)]
+    distances = np.sum((points[:, None, :] - anchors) ** 2, axis=2)
+    nearest: IndexArray = np.argmin(distances, axis=1)
+    return nearest
+
+
+def screened(
+    model: Model, whitened: Sequence[Column], *, box: tuple[float, float], count: int
+) -> list[list[Column]]:
+    """For every column of answers the best grid point of each region."""
+    if count == 0:
+        return []
+    xp = namespace(whitened[0])
+    points = grid_points(model.unknowns, box=box, exchangeable=model.exchangeable)
+    label = regions(points, count)
+    columns = model.expected([points[:, k] for k in range(model.unknowns)])
+    answers = np.stack(model.whiten(columns), axis=1)
+    zero = 0.0 * whitened[0]
+    starts = []
+    for region in np.unique(label):
+        best = zero + math.inf
+        start = [zero for _ in range(model.unknowns)]
+        for i in np.flatnonzero(label == region):
+            distance = zero
+            for z, p in zip(whitened, answers[i].tolist(), strict=True):
+                distance = distance + (z - p) * (z - p)
+            closer = distance < best
+            best = xp.where(closer, distance, best)
+            start = [
+                xp.where(closer, zero + value, old)
+                for value, old in zip(points[i].tolist(), start, strict=True)
+            ]
+        starts.append(start)
+    return starts
+
+
+def random_points(model: Model, *, box: tuple[float, float], count: int, seed: int) -> FloatArray:
+    """Uniform points, the same for every trial, so that an estimate is a function of its answers alone."""
+    low, high = box
+    points = np.random.default_rng(seed).uniform(low, high, (count, model.unknowns))
+    return np.sort(points, axis=1) if model.exchangeable else points
+
+
+def algebraic(model: Model, answers: Sequence[Column]) -> list[Column] | None:
+    """The values that have the answered moments 1, …, m exactly, in closed form for up to three; else none.
+
+    Where no real values do, the real parts of the roots.
+    """
+    m = model.unknowns
+    orders = [row.curve.order if isinstance(row.curve, Power) else 0 for row in model.rows]
+    if m > 3 or not (model.exchangeable or m == 1) or not set(range(1, m + 1)) <= set(orders):
+        return None
+    sums = []
+    for order in range(1, m + 1):
+        place = orders.index(order)
+        sums.append(answers[place] * (1.0 / model.rows[place].weights[0]))
+    match m:
+        case 1:
+            return sums
+        case 2:
+            return pair_roots(sums[0], sums[1])
+        case _:
+            return triple_roots(sums[0], sums[1], sums[2])
+
+
+def pair_roots(p1: Column, p2: Column) -> list[Column]:
+    r"""The two values with power sums :math:`p_1, p_2` (``eq:m2_estimator``)."""
+    xp = namespace(p1)
+    middle = 0.5 * p1
+    square = 0.5 * p2 - middle * middle
+    half = xp.sqrt(xp.where(square > 0, square, 0.0 * p1))
+    return [middle - half, middle + half]
+
+
+def triple_roots(p1: Column, p2: Column, p3: Column) -> list[Column]:
+    """The three values with given power sums: Newton's identities and Viète's trigonometric roots."""
+    xp = namespace(p1)
+    mean = p1 * (1 / 3)
+    # Power sums about the mean: e₁ = 0, e₂ = −s₂/2, e₃ = s₃/3, and the roots of t³ + e₂ t − e₃.
+    s2 = p2 - mean * p1
+    s3 = p3 - 3.0 * mean * p2 + 2.0 * mean * mean * p1
+    a, b = -0.5 * s2, s3 * (1 / 3)
+    real = 4.0 * a * a * a + 27.0 * b * b <= 0
+    radius = xp.sqrt(xp.where(a < 0, -a, 0.0 * a) * (4 / 3))
+    cosine = 4.0 * b / xp.where(radius > 0, radius * radius * radius, 1.0 + 0.0 * a)
+    angle = xp.acos(xp.clip(cosine, -1.0, 1.0)) * (1 / 3)
+    three = [radius * xp.cos(angle - 2 * math.pi * k / 3) for k in (2, 1, 0)]
+    # One real root: Cardano, in the form that does not cancel.
+    root = xp.sqrt(xp.where(real, 0.0 * a, 0.25 * b * b + a * a * a * (1 / 27)))
+    size = (0.5 * xp.abs(b) + root) ** (1 / 3)
+    lone = size - a * (1 / 3) / xp.where(size > 0, size, 1.0 + 0.0 * a)
+    lone = xp.where(b < 0, -lone, lone)
+    pair = -0.5 * lone
+    one = [xp.where(b < 0, lone, pair), pair, xp.where(b < 0, pair, lone)]
+    return [mean + xp.where(real, x, y) for x, y in zip(three, one, strict=True)]
+
+
+def apart(start: Sequence[Column], *, box: tuple[float, float]) -> list[Column]:
+    """A start with its coordinates moved apart a little, towards the inside of the box."""
+    xp = namespace(start[0])
+    low, high = box
+    m = len(start)
+    gap = _APART * (high - low)
+    moved = []
+    for k, column in enumerate(start):
+        inside = xp.clip(column, low + gap * k, high - gap * (m - 1 - k))
+        moved.append(inside + gap * ((k + 1) / (m + 1) - 0.5))
+    return [xp.clip(column, low, high) for column in moved]

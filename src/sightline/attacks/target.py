@@ -1,0 +1,134 @@
+"""Which targets a linear attack can reach: their recipes, or the change of the records that it cannot see."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.errors import InvalidInput, Undecided, require
+from sightline.geometry import exact
+from sightline.geometry.decision import Decision
+from sightline.geometry.fisher import Geometry
+from sightline.geometry.frame import dense
+
+if TYPE_CHECKING:
+    from sightline.geometry.transcript import Transcript
+
+Target = int | Sequence[int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Reach:
+    """Identifiable coordinates, and weights over the answers that give each of them, a row each."""
+
+    coordinates: tuple[int, ...]
+    recipes: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingDirection:
+    """A change of the records that alters a target and no answer: what no attack on these answers can see."""
+
+    labels: tuple[str, ...]
+    moves: tuple[Fraction | float, ...]
+
+    def __str__(self) -> str:
+        parts = []
+        for label, move in zip(self.labels, self.moves, strict=True):
+            size = abs(move)
+            if move:
+                factor = "" if size == 1 else f"{size}·" if isinstance(size, Fraction) else f"{size:.3g}·"
+                parts.append(f"{'−' if move < 0 else '+'} {factor}{label}")
+        shown = " ".join(parts[:6]) + (" …" if len(parts) > 6 else "")
+        return shown[2:] if shown.startswith("+") else shown
+
+
+def linear_geometry(transcript: Transcript) -> Geometry:
+    """The geometry of linear releases, which needs no operating point."""
+    curved = [name for name, q in zip(transcript.names, transcript.queries, strict=True) if not q.linear]
+    require(
+        not curved,
+        "linear releases for a linear attack",
+        got=f"{curved[0] if curved else ''!r}, which is not",
+        fix="use ConstrainedMLE or PosteriorMean",
+    )
+    return transcript.geometry()
+
+
+def reach(geometry: Geometry, target: Target) -> Reach:
+    """Recipes for the target, or for every identifiable coordinate if none is named."""
+    if target is None:
+        return _every(geometry)
+    chosen = [int(target)] if isinstance(target, int | np.integer) else [int(j) for j in target]
+    exposure = geometry.profile(target=chosen)
+    if exposure.identifiable is Decision.UNDECIDED:
+        raise Undecided(f"the rows do not decide whether records {chosen} are identifiable")
+    if exposure.identifiable is Decision.NO:
+        bad = next(j for j in sorted(chosen) if geometry.profile(target=j).identifiable is Decision.NO)
+        direction = next(
+            found
+            for c in range(bad * geometry.dimension, (bad + 1) * geometry.dimension)
+            if (found := missing_direction(geometry, c)) is not None
+        )
+        raise InvalidInput(
+            f"expected identifiable targets, got record {bad}: moving the records along {direction} changes "
+            "it and no answer; ask for the others, or give the attack a prior"
+        )
+    p = geometry.dimension
+    coordinates = tuple(j * p + c for j in sorted(set(chosen)) for c in range(p))
+    assert exposure.recipe is not None
+    return Reach(coordinates=coordinates, recipes=exposure.recipe)
+
+
+def _every(geometry: Geometry) -> Reach:
+    # Among the reduced combinations that the answers reveal of all records together, the coordinates that
+    # are revealed on their own are exactly those that stand alone.
+    exposure = geometry.profile(target=range(geometry.records))
+    if exposure.identifiable is Decision.UNDECIDED:
+        raise Undecided("the rows do not decide which records are identifiable; name a target")
+    found = []
+    for direction in exposure.directions:
+        seen = [i for i, coefficient in enumerate(direction.coefficients) if coefficient]
+        if len(seen) == 1:
+            found.append((seen[0], direction.recipe / float(direction.coefficients[seen[0]])))
+    outputs = geometry.noise.outputs
+    return Reach(
+        coordinates=tuple(coordinate for coordinate, _ in found),
+        recipes=np.array([recipe for _, recipe in found]).reshape(-1, outputs),
+    )
+
+
+def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection | None:
+    """A change of the records that alters the coordinate and no answer, or ``None`` if there is none.
+
+    In exact fractions where the rows are whole numbers; else the null vector nearest to the coordinate.
+    """
+    columns = int(geometry.jacobian.shape[1])
+    labels = geometry.labels or tuple(
+        f"x{c}" if geometry.dimension == 1 else f"x{c // geometry.dimension}[{c % geometry.dimension}]"
+        for c in range(columns)
+    )
+    if geometry.integer_rows is not None:
+        wanted = [int(c == coordinate) for c in range(columns)]
+        proof = exact.certificate(np.asarray(dense(geometry.integer_rows), dtype=np.int64), wanted)
+        if isinstance(proof, exact.Recipe):
+            return None
+        turn = 1 if proof.direction[coordinate] > 0 else -1
+        return MissingDirection(labels=labels, moves=tuple(turn * move for move in proof.direction))
+    if not geometry.rank.decided:
+        return None
+    rows = dense(geometry.jacobian)
+    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
+    _, _, right = np.linalg.svd(rows)
+    blind = right[geometry.rank.rank :]
+    null = blind.T @ blind[:, coordinate]
+    if abs(null[coordinate]) < 1e-9:
+        return None
+    null /= null[coordinate]
+    null[np.abs(null) < 1e-12] = 0.0
+    return MissingDirection(labels=labels, moves=tuple(float(move) for move in null))
