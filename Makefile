@@ -48,7 +48,7 @@ lock: ## Choose the newest allowed versions again and write requirements/*.txt
 	$(VENV)-lock/bin/python -m pip --disable-pip-version-check --quiet install uv
 	PATH="$(VENV)-lock/bin:$$PATH"; export PATH; \
 	$(COMPILE) --upgrade --group build --output-file requirements/demo.txt && \
-	$(COMPILE) --upgrade --group build --group test --group check --group docs --extra autodiff --extra spark --extra postgres \
+	$(COMPILE) --upgrade --group build --group test --group check --group docs --extra autodiff --extra report --extra spark --extra postgres \
 	  --constraint requirements/demo.txt --output-file requirements/dev.txt
 	rm -rf $(VENV)-lock
 
