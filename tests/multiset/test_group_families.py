@@ -179,6 +179,7 @@ REFUSED = [
     (lambda: sl.QueryFamily(queries=3), "queries or a rule"),
     (lambda: sl.Mixture(families=()), "at least one family"),
     (lambda: sl.Mixture(families=(sl.Moments(), "thresholds")), "nothing but families"),
+    (lambda: sl.Mixture(families=(sl.Moments(), sl.Moments)), "nothing but families"),
     (lambda: sl.Mixture(families=(sl.Moments(),), turns=(1,)), "turns from 0 to 0"),
 ]
 
@@ -227,6 +228,7 @@ GROUPS_REFUSED = [
     ({"releases": [3, 2]}, "that increase"),
     ({"releases": [2, 2]}, "that increase"),
     ({"family": "moments"}, "a family of releases"),
+    ({"family": sl.Moments}, "a family of releases"),
     ({"family": sl.Thresholds(bandwidth=0.1, grid=[0.0, 0.5])}, "at most the 2 releases"),
     ({"accountant": 3.0}, "an accountant"),
 ]

@@ -254,6 +254,9 @@ class TestDigits:
         assert curve.first_identifiable == 14  # by the Vandermonde theorem, digits or not
         with pytest.raises(sl.SightlineError, match="a curve without one"):
             curve.bottleneck()
+        assert np.isnan(curve.eigenvalues[-1, -1])
+        assert np.isnan(curve.bottleneck(39).direction).all()
+        assert np.isnan(curve.bottleneck(39).share)
 
     def test_ill_conditioned_digits_carry_a_remark(self) -> None:
         curve = sl.release_curve([0.5, 0.5 + 1e-7], family=sl.Moments(), accountant=BASIC, releases=[4])
@@ -267,6 +270,9 @@ class TestDigits:
         alone = [sl.release_curve(g, family=family, accountant=BASIC, releases=[10]) for g in groups]
         assert [curve.status[0].name for curve in alone] == ["UNSEEN", "ACCURATE"]
         assert alone[0].crb[0] == np.inf
+        unseen = alone[0].bottleneck(10)
+        assert (unseen.eigenvalue, unseen.share) == (0.0, 1.0)
+        assert np.abs(unseen.direction).tolist() == [0.0, 1.0, 0.0]
         many = sl.release_curves(groups * 5, family=family, accountant=BASIC, releases=[10])
         assert [many[b].status[0].name for b in range(2)] == ["UNSEEN", "ACCURATE"]
 

@@ -66,8 +66,7 @@ class Asymptotics:
 
 
 def regime(values: FloatArray, *, family: Moments | Thresholds) -> Regime:
-    """For moments a value is on the boundary at ±R; for thresholds, where an edge cuts off part of its
-    step."""
+    """A value is on the boundary at ±R for moments, and where an edge cuts its step off for thresholds."""
     if isinstance(family, Moments):
         edge = np.abs(values) >= family.bound
     else:

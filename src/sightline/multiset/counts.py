@@ -16,10 +16,9 @@ Progress = Callable[[int, int], None]
 
 
 def checked_counts(releases: Counts, *, family: Family) -> IndexArray:
-    """Release counts as a locked array: whole, at least one, increasing, and such that the family has
-    them."""
+    """Release counts as a locked array: whole, at least one, increasing, no more than the family has."""
     require(
-        isinstance(family, Family),
+        isinstance(family, Family) and not isinstance(family, type),
         "a family of releases (Moments, Thresholds, QueryFamily, Mixture)",
         got=type(family).__name__,
     )

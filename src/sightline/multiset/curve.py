@@ -79,14 +79,12 @@ class ReleaseCurve:
 
     @property
     def best(self) -> int | None:
-        """The count with the smallest bound: what an attacker would like best. ``None`` if no bound is
-        finite."""
+        """The count with the smallest bound, which an attacker likes best; ``None`` if none is finite."""
         return int(self.releases[np.nanargmin(self.crb)]) if np.isfinite(self.crb).any() else None
 
     @property
     def ties(self) -> tuple[int, ...]:
-        """The counts whose bound cannot be told from the smallest one by these digits, ``best`` among
-        them."""
+        """``best``, and the counts whose bound cannot be told from it by these digits."""
         if self.best is None:
             return ()
         lowest = int(np.nanargmin(self.crb))
@@ -145,11 +143,11 @@ class ReleaseCurve:
         first, last = int(self.releases[0]), int(self.releases[-1])
         whole = first <= len(self.values) and last - first + 1 == len(self.releases)
         floor = self.accountant.kappa(last + 1) * moment_limit_trace(self.values, family=self.family)
-        return bool(whole and floor > np.nanmin(self.crb))
+        lowest = int(np.nanargmin(self.crb))
+        return bool(whole and floor > self.crb[lowest] * (1 + self.relative_error[lowest]))
 
     def bottleneck(self, releases: int | None = None) -> Bottleneck:
-        """The combination of sorted values that is hardest to see, at ``best`` unless another count is
-        given."""
+        """The combination of sorted values that is hardest to see, at ``best`` or at another count."""
         count = self.best if releases is None else releases
         if count is None:
             raise InvalidInput("expected a count with a finite bound, got a curve without one")

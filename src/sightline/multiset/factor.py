@@ -50,8 +50,7 @@ def rotate_in(R: FloatArray, row: FloatArray) -> None:
 
 
 def inverse_diagonals(R: FloatArray) -> FloatArray:
-    """The diagonals of :math:`(R^T R)^{-1}` for triangles ``(m, m, B)``: ``(m, B)``; infinite where
-    singular."""
+    """The diagonals ``(m, B)`` of the inverse of RᵀR for triangles ``(m, m, B)``; infinite where singular."""
     m = R.shape[0]
     X = np.zeros_like(R)
     diagonal = np.empty(R.shape[1:])

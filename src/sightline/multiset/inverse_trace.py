@@ -15,8 +15,7 @@ def sharp(value: arb) -> bool:
 
 
 def trace_of_inverse(matrix: arb_mat) -> arb | None:
-    """The trace of the inverse, or ``None`` where this precision cannot tell the matrix from a singular
-    one."""
+    """The trace of the inverse, or ``None`` where this precision cannot rule out a singular matrix."""
     try:
         return matrix.inv().trace()
     except ZeroDivisionError:

@@ -34,7 +34,7 @@ class Mixture:
     def __post_init__(self) -> None:
         families = tuple(self.families)
         require(
-            len(families) > 0 and all(isinstance(family, Family) for family in families),
+            len(families) > 0 and all(isinstance(f, Family) and not isinstance(f, type) for f in families),
             "at least one family, and nothing but families",
             got=f"({', '.join(type(family).__name__ for family in families)})",
             error=InvalidRelease,
@@ -58,15 +58,12 @@ class Mixture:
     @property
     def largest(self) -> int | None:
         """The count before the first release that its family cannot make."""
-        stops = [family.largest for family in self.families]
-        if all(stop is None or turn not in self.turns for turn, stop in enumerate(stops)) and all(
-            stop is None or self.lead.count(turn) <= stop for turn, stop in enumerate(stops)
-        ):
-            return None
-        longest = len(self.lead) + len(self.turns) * (1 + max(stop for stop in stops if stop is not None))
-        whose = self.whose(longest)
-        late = [np.flatnonzero(whose == i)[stop:] for i, stop in enumerate(stops) if stop is not None]
-        return int(min(where[0] for where in late if where.size))
+        stops = {turn: family.largest for turn, family in enumerate(self.families)}
+        longest = max((stop for stop in stops.values() if stop is not None), default=0)
+        whose = self.whose(len(self.lead) + len(self.turns) * (longest + 1))
+        places = {turn: np.flatnonzero(whose == turn) for turn in stops}
+        late = [places[t][stop] for t, stop in stops.items() if stop is not None and len(places[t]) > stop]
+        return int(min(late)) if late else None
 
     def whose(self, releases: int) -> IndexArray:
         """The family of each release."""

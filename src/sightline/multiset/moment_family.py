@@ -20,8 +20,7 @@ from sightline.releases.query import Convention
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Moments:
-    r"""The moments :math:`q_\ell(z) = \frac1m \sum_k z_k^\ell`, :math:`\ell = 1, \ldots, L`
-    (``eq:poly_query_new``).
+    r"""The first L moments :math:`q_\ell(z) = \frac1m \sum_k z_k^\ell` (``eq:poly_query_new``).
 
     With :math:`r_k = z_k/R` the normalised gradients are (``eq:I_poly_rankone_new``)
 
@@ -53,8 +52,7 @@ class Moments:
         return None
 
     def weights(self, releases: int) -> FloatArray:
-        r"""What a release counts for: :math:`(2\ell/c_\ell)^2`, which is :math:`\ell^2` in the uniform
-        convention.
+        r"""The weight of a release, :math:`(2\ell/c_\ell)^2`: in the uniform convention :math:`\ell^2`.
 
         >>> Moments().weights(4).tolist(), Moments(convention="uniform").weights(4).tolist()
         ([1.0, 16.0, 9.0, 64.0], [1.0, 4.0, 9.0, 16.0])
@@ -100,8 +98,7 @@ class Moments:
 
 
 def ratio_powers(values: FloatArray, bound: float, count: int) -> FloatArray:
-    r"""The powers :math:`(z/R)^0, \ldots, (z/R)^{n-1}`, stacked first, right to about one unit in the last
-    place.
+    r"""The powers :math:`(z/R)^0, \ldots, (z/R)^{n-1}`, stacked first, right to the last place or nearly.
 
     Repeated products in twice the working precision: as right as the library's ``pow`` and ten times faster,
     and the rounding of z/R, which the n-th power would multiply by n, is carried along. Ill-conditioned rows

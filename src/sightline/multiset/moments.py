@@ -38,10 +38,10 @@ def moment_sums(s: ArrayLike, releases: int, *, family: Moments) -> FloatArray:
 
 
 def moment_sum_limit(s: Fraction | float, *, family: Moments) -> Fraction:
-    r""":math:`F(s, \infty)` for :math:`|s| < 1`, exactly: :math:`f(s) = (1+s)/(1-s)^3` in the uniform
-    convention.
+    r"""The exact :math:`F(s, \infty)` for :math:`|s| < 1`.
 
-    In the tight one the even orders count four times: :math:`\tfrac12(5 f(s) - 3 f(-s))`.
+    In the uniform convention :math:`f(s) = (1+s)/(1-s)^3`; in the tight one the even orders count four
+    times: :math:`\tfrac12(5 f(s) - 3 f(-s))`.
 
     >>> moment_sum_limit(0.5, family=Moments(convention="uniform"))
     Fraction(12, 1)
@@ -65,8 +65,7 @@ def moment_sum_limit(s: Fraction | float, *, family: Moments) -> Fraction:
 
 
 def scalar_crb(value: float, *, family: Moments, accountant: Accountant, releases: int) -> FloatArray:
-    r"""The curve of one value, :math:`4\kappa_L R^2/T(L)` for :math:`L = 1, \ldots` (``eq:m1_crb``), with
-    :math:`T(L) = F(r^2, L)`.
+    r"""The curve :math:`4\kappa_L R^2/T(L)` of one value for :math:`L = 1, \ldots` (``eq:m1_crb``).
 
     >>> from sightline.privacy.budget import Budget
     >>> from sightline.privacy.laplace import LaplaceComposition
@@ -121,8 +120,7 @@ def scalar_tail(value: float, releases: ArrayLike, *, family: Moments) -> FloatA
 
 
 def scalar_step_ratio(value: float, *, family: Moments, accountant: Accountant, releases: int) -> FloatArray:
-    r"""CRB(L+1)/CRB(L) for :math:`L = 1, \ldots`: releases stop paying where it reaches 1
-    (``eq:m1_stop_appendix``).
+    r"""CRB(L+1)/CRB(L) for :math:`L = 1, \ldots`: below 1 where one more pays (``eq:m1_stop_appendix``).
 
     .. math:: \frac{\kappa_{L+1}}{\kappa_L}\,\frac{T(L)}{T(L) + w_{L+1} r^{2L}}
     """
@@ -201,15 +199,13 @@ def pair_crb(pair: ArrayLike, *, family: Moments, accountant: Accountant, releas
 
 
 def pair_step_ratio(pair: ArrayLike, *, family: Moments, accountant: Accountant, releases: int) -> FloatArray:
-    r"""CRB(L+1)/CRB(L) for :math:`L = 2, 3, \ldots`: at least 1 exactly where L + 1 does not improve
-    (``eq:m2_stop``)."""
+    r"""CRB(L+1)/CRB(L) for :math:`L = 2, \ldots`: 1 or more where one more is no gain (``eq:m2_stop``)."""
     curve = pair_crb(pair, family=family, accountant=accountant, releases=releases + 1)
     return curve[1:] / curve[:-1]
 
 
 def pair_crb_at_two(pair: ArrayLike, *, family: Moments, accountant: Accountant) -> float:
-    r"""Two releases of a pair with mean μ and half-gap γ (``eq:m2_L2``): the risk grows as
-    :math:`\gamma^{-2}`.
+    r"""Two releases of a pair with mean μ and half-gap γ, the :math:`\gamma^{-2}` law (``eq:m2_L2``).
 
     .. math:: \frac{\kappa_2 R^2 (R^2 + 4\mu^2 + 4\gamma^2)}{2\gamma^2} \text{ (uniform)}, \qquad
               \frac{\kappa_2 R^2 (R^2 + 16\mu^2 + 16\gamma^2)}{8\gamma^2} \text{ (tight)}
@@ -227,8 +223,7 @@ def pair_crb_at_two(pair: ArrayLike, *, family: Moments, accountant: Accountant)
 def moment_value_bounds(
     values: ArrayLike, *, family: Moments, accountant: Accountant, releases: int
 ) -> FloatArray:
-    r"""What each sorted value's bound is at least, :math:`4\kappa_L R^2/T_j(L)`
-    (``eq:unlab_crlb_kappa_over_T``).
+    r"""The bounds :math:`4\kappa_L R^2/T_j(L)` below those of single values (``eq:unlab_crlb_kappa_over_T``).
 
     It is the bound for an attacker who knows all other values.
     """
@@ -261,8 +256,7 @@ def moment_crb_bound(values: ArrayLike, *, family: Moments, accountant: Accounta
 
 
 def moment_limit(values: ArrayLike, *, family: Moments) -> FloatArray:
-    r""":math:`A_\infty` of interior values, entry :math:`F(r_i r_j, \infty)/(4R^2)`
-    (``prop:poly_interior_matrix``).
+    r"""The limit :math:`A_\infty = [F(r_i r_j, \infty)]/4R^2` inside (``prop:poly_interior_matrix``).
 
     >>> moment_limit([0.0, 0.5], family=Moments(convention="uniform")).round(6).tolist()
     [[0.25, 0.25], [0.25, 0.740741]]
@@ -271,8 +265,7 @@ def moment_limit(values: ArrayLike, *, family: Moments) -> FloatArray:
 
 
 def moment_limit_trace(values: ArrayLike, *, family: Moments) -> float:
-    r"""The limit of :math:`\mathrm{CRB}(L)/\kappa_L`: :math:`\operatorname{tr} A_\infty^{-1}` over the
-    interior values.
+    r"""The limit of :math:`\mathrm{CRB}(L)/\kappa_L`, the trace of :math:`A_\infty^{-1}` of interior values.
 
     A value at the boundary gains information without end and drops out: its column grows as :math:`L^3` while
     its products with the interior columns converge. As :math:`A_L` increases with L, :math:`\kappa_L` times

@@ -64,8 +64,7 @@ class ReleasePlan:
 
     @property
     def safe_up_to(self) -> int | None:
-        """The largest count such that it and all smaller ones asked for are safe: for releases still to
-        come."""
+        """The largest count that is safe with all smaller ones asked for: releases come one by one."""
         kept = self._kept()
         run = len(kept) if kept.all() else int(np.argmin(kept))
         return int(self.releases[run - 1]) if run else None

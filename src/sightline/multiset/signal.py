@@ -149,8 +149,7 @@ class _Steps:
 def _chunk(
     groups: FloatArray, *, family: Family, counts: IndexArray, steps: _Steps
 ) -> tuple[FloatArray, FloatArray]:
-    """The diagonals of A and of its inverse, batch last ``(counts, m, B)``, by the way that suits the
-    sizes."""
+    """The diagonals of A and of its inverse, ``(counts, m, B)``, by the way that suits the sizes."""
     B, m = groups.shape
     together = 2 * m < B
     diagonal = np.empty((len(counts), m, B))

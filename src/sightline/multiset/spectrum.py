@@ -1,5 +1,4 @@
-r"""Eigenvalues of the signal :math:`A_L`: which combination of sorted values is hardest to see, and its
-growth.
+r"""Eigenvalues of the signal :math:`A_L`: the combination of values that is hardest to see, and its growth.
 
 .. math:: \mathrm{CRB}(L) = \kappa_L \sum_k \lambda_k(A_L)^{-1}
 
@@ -20,7 +19,7 @@ from sightline.multiset.family import Family, rounding
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bottleneck:
-    """The unit combination of sorted values that the releases see worst, and how badly."""
+    """The unit combination of sorted values that is seen worst, and how badly; NaN if digits are gone."""
 
     releases: int
     direction: FloatArray  # coefficients of the sorted values; the largest is positive
@@ -76,10 +75,15 @@ def eigenvalues(values: FloatArray, *, family: Family, counts: IndexArray) -> Fl
             triangle = np.asarray(np.linalg.qr(rows, mode="r"))
             before = int(count)
         singular = np.linalg.svd(rows, compute_uv=False)
-        noise = rounding(family, int(count)) * singular[0]
-        found[i, : len(singular)] = np.where(singular > 8 * noise, singular**2, np.nan)
+        resolved = singular > _resolution(family, int(count)) * singular[0]
+        found[i, : len(singular)] = np.where(resolved, singular**2, np.nan)
     found.setflags(write=False)
     return found
+
+
+def _resolution(family: Family, count: int) -> float:
+    """The relative singular value below which an eigenvalue is off by a hundredth and more."""
+    return 200 * rounding(family, count)
 
 
 def bottleneck(values: FloatArray, *, family: Family, count: int) -> Bottleneck:
@@ -92,6 +96,8 @@ def bottleneck(values: FloatArray, *, family: Family, count: int) -> Bottleneck:
     )
     _, singular, right = np.linalg.svd(family.rows(values[None], count)[0], full_matrices=False)
     direction = right[-1] * np.sign(right[-1][np.argmax(np.abs(right[-1]))])
+    if 0 < singular[-1] <= _resolution(family, count) * singular[0]:
+        direction, singular = np.full(len(values), np.nan), np.full(len(values), np.nan)
     direction.setflags(write=False)
     with np.errstate(divide="ignore", invalid="ignore"):
         weights = (singular[-1] / singular) ** 2
@@ -99,7 +105,7 @@ def bottleneck(values: FloatArray, *, family: Family, count: int) -> Bottleneck:
         releases=count,
         direction=direction,
         eigenvalue=float(singular[-1] ** 2),
-        share=float(1.0 / np.sum(weights)) if singular[-1] > 0 else 1.0,
+        share=1.0 if singular[-1] == 0 else float(1.0 / np.sum(weights)),
     )
 
 

@@ -24,8 +24,7 @@ Order = Literal["left to right", "bisecting"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Thresholds:
-    r"""Shares above L thresholds, :math:`q_\ell(z) = \frac1m \sum_k h_\tau(z_k - t_\ell)`
-    (``eq:threshold_query``).
+    r"""Shares above thresholds, :math:`\frac1m \sum_k h_\tau(z_k - t_\ell)` (``eq:threshold_query``).
 
     ``grid`` says where they are:
 

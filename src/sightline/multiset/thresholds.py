@@ -25,8 +25,9 @@ from sightline.releases.smooth_threshold import Kernel, smooth_step_slope
 
 
 def step_overlap(distance: ArrayLike, *, bandwidth: float, kernel: Kernel = "logistic") -> FloatArray:
-    r"""The kernel :math:`K(d) = \int h_\tau'(u)\,h_\tau'(u + d)\,du` in closed form, with :math:`x =
-    |d|/\tau`.
+    r"""The kernel :math:`K(d) = \int h_\tau'(u)\,h_\tau'(u + d)\,du` in closed form.
+
+    With :math:`x = |d|/\tau`
 
     .. math:: K = \frac{x \coth(x/2) - 2}{4\tau \sinh^2(x/2)} \text{ (logistic)}, \qquad
               K = \frac{1}{4\tau}\Bigl[(2 - x)\bigl(1 + \tfrac12\cos\pi x\bigr)
@@ -84,8 +85,7 @@ def dense_grid_matrix(values: ArrayLike, *, family: Thresholds, edges: bool = Tr
 
 
 def dense_grid_trace(values: ArrayLike, *, family: Thresholds, edges: bool = True) -> float:
-    r"""The limit of :math:`\operatorname{tr}(A_L^{-1})/\eta_L`, so that CRB ≈ κ_L η_L times it on a dense
-    grid.
+    r"""The limit of :math:`\operatorname{tr}(A_L^{-1})/\eta_L`: on a dense grid CRB ≈ κ_L η_L times it.
 
     Infinite for equal values, and where the kernel matrix is singular to working precision.
     """
@@ -127,8 +127,7 @@ def threshold_trace_bound(releases: int, *, members: int, family: Thresholds) ->
 
 
 def threshold_crb_bound(releases: int, *, members: int, family: Thresholds, accountant: Accountant) -> float:
-    r"""What the curve is at least: :math:`\kappa_L m^2/\operatorname{tr} A_L`, hence
-    :math:`\Omega(\kappa_L/L)`.
+    r"""The curve is at least :math:`\kappa_L m^2/\operatorname{tr} A_L`, hence :math:`\Omega(\kappa_L/L)`.
 
     The paper bounds the trace of the inverse by one eigenvalue; all m of them, by the harmonic mean, give
     :math:`m^2` times as much (``prop:threshold_truncation`` (ii)).
