@@ -231,6 +231,12 @@ def test_a_record_in_no_release_is_untouched_and_nothing_is_learned_of_it() -> N
     assert str(found[0]).startswith("record 0: identifiable, rmse 0.2236")
 
 
+def test_a_recipe_can_be_read() -> None:
+    rows, names = [[1, 2], [0, 1, 2], [0, 3]], ("without A-7", "with A-7", "tiny + far")
+    found = MembershipDesign(rows, records=4, noise=[1e-3, 1e-3, 1.0], names=names).exposures(domain=(0, 1))
+    assert found.explain(0) == "3 × 'with A-7' − 2 × 'without A-7'"
+
+
 def test_the_worst_come_first() -> None:
     generator = np.random.default_rng(13)
     rows = generator.integers(0, 2, (5, 40))

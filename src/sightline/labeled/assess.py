@@ -152,6 +152,7 @@ def _with_unknown_company(
         relative_error=error,
         width=prior.width,
         recipes=recipes,
+        names=design.names,
     )
 
 
@@ -178,6 +179,7 @@ def _with_others_known(
         relative_error=design.lines * float(np.finfo(np.float64).eps),
         width=prior.width,
         recipes=np.zeros((0, design.lines)),
+        names=design.names,
     )
 
 
@@ -195,6 +197,7 @@ def _exposures(
     relative_error: float,
     width: float,
     recipes: FloatArray,
+    names: tuple[str, ...],
 ) -> Exposures:
     alone = decided.sizes[decided.kinds] == 1
     groups = Groups(
@@ -219,6 +222,7 @@ def _exposures(
         relative_error=relative_error,
         width=width,
         recipes=recipes,
+        names=names,
     )
 
 

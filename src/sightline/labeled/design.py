@@ -20,6 +20,7 @@ from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.releases.domain import positive_number
 
 if TYPE_CHECKING:
+    from sightline.labeled.combination import Combination
     from sightline.labeled.contributions import Contributions
     from sightline.labeled.exposures import Exposures
 
@@ -184,6 +185,18 @@ class MembershipDesign:
 
         return assess(self, domain=domain, known=known, progress=progress or _silent)
 
+    def combination(self, record: int, *, known: Iterable[int] = ()) -> Combination:
+        """A smallest identifiable combination of records that a record is part of: whom it hides among.
+
+        >>> design = MembershipDesign([[0, 1], [1, 2], [3]], records=4, noise=[1.0] * 3, readout="sum")
+        >>> combination = design.combination(0)
+        >>> combination.records.tolist(), [int(value) for value in combination.coefficients]
+        ([0, 2], [1, -1])
+        """
+        from sightline.labeled.combination import combination_around
+
+        return combination_around(self, record, known=known)
+
     def contributions(self, *, known: Iterable[int] = (), progress: Progress | None = None) -> Contributions:
         """What each release adds to the exposure of the identifiable records."""
         from sightline.labeled.contributions import contribute
@@ -293,7 +306,7 @@ def _checked_releases(releases: Sequence[int] | IndexArray | None, lines: int) -
         require(
             ordered,
             "releases numbered 0, 1, … in order of publication, rows of one release together",
-            got=f"a step from {int(given[0]) if given[0] else 'one row to the next'}",
+            got=f"numbers that start {given[:6].tolist()}",
             error=InvalidRelease,
         )
         index = given.astype(np.intp)

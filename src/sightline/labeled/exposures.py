@@ -75,6 +75,7 @@ class Exposures:
     relative_error: float  # first-order estimate for the numbers above
     width: float  # of the domain
     recipes: FloatArray  # weights on the answers, one row for each identifiable group in order
+    names: tuple[str, ...]  # of the rows
 
     def __len__(self) -> int:
         return len(self.rmse)
@@ -140,6 +141,14 @@ class Exposures:
         )
         row = int(np.count_nonzero(self.groups.identifiable[:group]))
         return np.array(self.recipes[row])
+
+    def explain(self, record: int) -> str:
+        """The recipe in words, the heaviest weights first; weights that are only rounding are left out."""
+        weights = self.recipe(record)
+        order = np.argsort(-np.abs(weights), kind="stable")
+        used = [i for i in order if abs(weights[i]) > 1e-9 * abs(weights[order[0]])]
+        terms = [f"{'−' if weights[i] < 0 else '+'} {abs(weights[i]):.6g} × {self.names[i]!r}" for i in used]
+        return " ".join(terms).removeprefix("+ ")
 
     def smallest_groups(self) -> IndexArray:
         """Groups of several records whose sum is identifiable, the smallest first."""
