@@ -88,6 +88,23 @@ class TestEveryFamily:
         assert "7.125" not in str(caught.value)
 
 
+def test_queries_by_autodiff_are_a_family() -> None:
+    def mean_power(order: int) -> sl.DeepSet:
+        return sl.DeepSet(
+            feature=lambda x: x**order,
+            readout=lambda s: s / 3,
+            members=range(3),
+            sensitivity=float(sl.Moment(order=order, members=range(3), bound=1.0).sensitivity[0]),
+        )
+
+    counts = range(1, 6)
+    own = sl.release_curve(
+        GROUP, family=sl.QueryFamily(queries=mean_power), accountant=BASIC, releases=counts
+    )
+    same = sl.release_curve(GROUP, family=sl.Moments(), accountant=BASIC, releases=counts)
+    assert own.crb == pytest.approx(same.crb, rel=1e-12)
+
+
 class TestThresholdLists:
     def test_bisecting_uses_all_thresholds_once_and_spreads_every_prefix(self) -> None:
         grid = np.linspace(-1, 1, 37)

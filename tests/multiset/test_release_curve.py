@@ -229,6 +229,16 @@ class TestDigits:
             loose = ZCDP.kappa(24) * np.trace(np.linalg.inv(gram.T @ gram))
             assert abs(loose / truth[1] - 1) > 1e3 * abs(curve.crb[1] / truth[1] - 1)
 
+    @pytest.mark.parametrize("seed", range(5))
+    def test_twenty_random_values_are_right_to_1e_8_or_say_so(self, seed: int) -> None:
+        values = np.random.default_rng(seed).uniform(-1, 1, 20)
+        curve = sl.release_curve(values, family=sl.Moments(), accountant=ZCDP, releases=[24])
+        truth = float(exact_trace(values, sl.Moments(), 24, 150)) * ZCDP.kappa(24)
+        error = abs(curve.crb[0] / truth - 1)
+        (status,) = curve.status
+        assert error <= 1e-8 or status.name == "ILL_CONDITIONED" or np.isnan(error)
+        assert not error > curve.relative_error[0]
+
     @given(seed=st.integers(0, 10**6), m=st.integers(2, 20))
     @settings(max_examples=25, deadline=None)
     def test_the_error_is_never_above_its_estimate(self, seed: int, m: int) -> None:

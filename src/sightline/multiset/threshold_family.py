@@ -99,7 +99,8 @@ class Thresholds:
                 error=InvalidRelease,
             )
             return laid
-        return np.array([float(t) for t in self._midpoints(releases)])
+        steps = np.arange(1 - releases, releases, 2)
+        return self.bound * (steps / releases)
 
     def spacing(self, releases: int) -> float:
         r"""The grid spacing :math:`\eta_L = 2R/L` of midpoints."""
@@ -128,17 +129,18 @@ class Thresholds:
         """The same slopes at exact offsets; grid points of midpoints are exact rationals."""
         tau, bound = Fraction(self.bandwidth), Fraction(self.bound)
         midpoint = isinstance(self.grid, str)
-        places = self._midpoints(releases) if midpoint else [Fraction(t) for t in self.thresholds(releases)]
+        steps = range(1 - releases, releases, 2)
+        places = (
+            [bound * step / releases for step in steps]
+            if midpoint
+            else [Fraction(t) for t in self.thresholds(releases).tolist()]
+        )
         rows: Balls = []
         for t in places:
             width = arb(2) if self.convention == "uniform" else self._rise_ball(t, bound, tau)
             offsets = [(Fraction(int(z.p), int(z.q)) - t) / tau for z in values]
             rows.append([self._slope_ball(w) / (ball(tau) * width) for w in offsets])
         return rows
-
-    def _midpoints(self, releases: int) -> list[Fraction]:
-        bound = Fraction(self.bound)
-        return [-bound + (2 * i - 1) * bound / releases for i in range(1, releases + 1)]
 
     def widths(self, t: FloatArray) -> FloatArray:
         """The sensitivity times m at each threshold: what divides the slopes."""
