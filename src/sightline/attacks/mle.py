@@ -19,7 +19,7 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.attacks.model import Model, columns_of, model_of, stacked
-from sightline.attacks.namespace import Column, compiles, namespace, to_device, to_numpy
+from sightline.attacks.namespace import Column, namespace, to_device, to_numpy
 from sightline.attacks.newton import minimise, solve_positive
 from sightline.errors import require
 from sightline.geometry.noise import GaussianNoise
@@ -147,16 +147,15 @@ class ConstrainedMLE:
             upper=stacked([xp.clip(x + reach * s, *box) for x, s in zip(u, spread, strict=True)]),
             status=open_ * int(AttackStatus.STEP_LIMIT),
             objective=objective,
-            certified=self._certified(xp, model, answers, objective, box),
+            certified=_certified(model, answers, objective, box),
         )
 
-    def _certified(
-        self, xp: Any, model: Model, answers: Any, objective: Column, box: tuple[float, float]
-    ) -> Column:
-        """An objective of 0 is the least there is; for two values under two moments the least is known."""
-        if not pair.applies(model) or compiles(xp) or not isinstance(answers, np.ndarray):
-            return objective <= OPTIMAL
-        return objective <= pair.exact_optimum(model, answers, box=box) + OPTIMAL
+
+def _certified(model: Model, answers: Any, objective: Column, box: tuple[float, float]) -> Column:
+    """An objective of 0 is the least there is; for two values under two moments the least is known."""
+    if not pair.applies(model):
+        return objective <= OPTIMAL
+    return objective <= pair.exact_optimum(model, columns_of(answers), box=box) + OPTIMAL
 
 
 def _standard_errors(xp: Any, model: Model, u: Sequence[Column], *, limit: float) -> list[Column]:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Hashable, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from dataclasses import dataclass
 from multiprocessing import get_context
+from numbers import Integral
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
 
@@ -112,7 +113,8 @@ def sweep(
     """
     require(len(strata) > 0, "at least one transcript", got=0)
     require(isinstance(attack, Attack), "an attack", got=type(attack).__name__)
-    require(trials >= 2, "at least 2 trials", got=trials, fix="an interval needs more than one")
+    _whole(trials, at_least=2, name="trials", fix="an interval needs more than one")
+    _whole(seed, at_least=0, name="seed")
     require(
         executor is None or workers is None, "an executor or a number of workers", got="both", fix="give one"
     )
@@ -171,6 +173,12 @@ def run_chunk(job: Job, index: int, trials: int) -> Chunk:
         exact = exact_answers(transcript, records)
     answers = exact + transcript.law.sample(trials, generator=generator)
     found = job.attack.estimate(transcript, answers).on_host()
+    require(
+        len(found.targets) > 0,
+        "an attack with at least one target",
+        got="none that is identifiable",
+        fix="reconstruct() shows the directions that are missing; LinearBayes needs a prior only",
+    )
     truth = records[:, list(found.targets)]
     guess = trivial_guess(job.baseline, found.targets, unlabeled=found.unlabeled)
     if found.unlabeled:
@@ -235,7 +243,7 @@ def _run_all(
     if executor is not None:
         return _submit(calls, executor, tell)
     if workers is not None:
-        require(workers >= 1, "workers >= 1", got=workers)
+        _whole(workers, at_least=1, name="workers")
         # A fresh interpreter for each: a fork of a process with threads may hang.
         with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
             return _submit(calls, pool, tell)
@@ -264,6 +272,11 @@ def _submit(calls: list[tuple[Job, int, int]], executor: Executor, tell: Progres
 
 def _silent(done: int, total: int) -> None:
     pass
+
+
+def _whole(value: object, *, at_least: int, name: str, fix: str = "") -> None:
+    whole = isinstance(value, Integral) and not isinstance(value, bool) and int(value) >= at_least
+    require(whole, f"{name} as a whole number >= {at_least}", got=value, fix=fix)
 
 
 def _summary(job: Job, chunks: list[Chunk], *, confidence: float) -> Simulation:
@@ -304,8 +317,6 @@ def _crb(job: Job, targets: tuple[int, ...]) -> float:
     """The trace of the bound at the records, or wherever they are if the releases are linear."""
     p = job.transcript.dimension
     records = sorted({coordinate // p for coordinate in targets})
-    if not records:
-        return math.nan
     if isinstance(job.at, np.ndarray):
         geometry = job.transcript.geometry(at=job.at.reshape(-1, p) if p > 1 else job.at)
     elif all(query.linear for query in job.transcript.queries):
@@ -317,7 +328,7 @@ def _crb(job: Job, targets: tuple[int, ...]) -> float:
 
 def _bracket(job: Job, chunk: Chunk) -> tuple[float, float]:
     linear = all(query.linear for query in job.transcript.queries)
-    if isinstance(job.at, np.ndarray) or not linear or chunk.unlabeled or not chunk.targets:
+    if isinstance(job.at, np.ndarray) or not linear or chunk.unlabeled:
         return math.nan, math.nan
     p = job.transcript.dimension
     records = sorted({coordinate // p for coordinate in chunk.targets})

@@ -8,12 +8,16 @@ objective is a polynomial of degree four in one variable, whose stationary point
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
+from sightline.attacks.cubic import cubic_roots
 from sightline.attacks.curves import Power
 from sightline.attacks.model import Model
+from sightline.attacks.namespace import Column, namespace
 
 
 def applies(model: Model) -> bool:
@@ -22,63 +26,48 @@ def applies(model: Model) -> bool:
     return model.unknowns == 2 and model.outputs == 2 and orders == [1, 2] and model.exchangeable
 
 
-def exact_optimum(model: Model, answers: FloatArray, *, box: tuple[float, float]) -> FloatArray:
-    r"""The least :math:`(y - p(u))^\top \Sigma^{-1} (y - p(u))` over the box, for every row of answers."""
+def exact_optimum(model: Model, answers: Sequence[Column], *, box: tuple[float, float]) -> Column:
+    r"""The least :math:`(y - p(u))^\top \Sigma^{-1} (y - p(u))` over the box, for columns of answers."""
+    xp = namespace(answers[0])
     low, high = box
-    scales = np.array([row.weights[0] for row in model.rows])
     orders = [row.curve.order for row in model.rows if isinstance(row.curve, Power)]
     first, second = orders.index(1), orders.index(2)
-    W = np.stack(model.whiten(list(np.eye(2))))  # columns of the whitening matrix, as rows of the identity go
-    z = answers @ W.T
-    # An edge is (a(t), b(t)) with coefficients of 1, t, t² in each answer.
-    edges = []
-    for p1, p2, bounds in (
-        ((0.0, 2.0, 0.0), (0.0, 0.0, 2.0), (low, high)),  # u₁ = u₂ = t
-        ((high, 1.0, 0.0), (high**2, 0.0, 1.0), (low, high)),  # u₂ = high
-        ((low, 1.0, 0.0), (low**2, 0.0, 1.0), (low, high)),  # u₁ = low
+    scales = np.array([[row.weights[0]] for row in model.rows])
+    W = np.stack(model.whiten(list(np.eye(2))))
+    z = model.whiten(answers)
+    best = 0.0 * z[0] + math.inf
+    # Power sums along an edge, as coefficients of 1, t, t².
+    for p1, p2 in (
+        ((0.0, 2.0, 0.0), (0.0, 0.0, 2.0)),  # u₁ = u₂ = t
+        ((high, 1.0, 0.0), (high**2, 0.0, 1.0)),  # u₂ = high, u₁ = t
+        ((low, 1.0, 0.0), (low**2, 0.0, 1.0)),  # u₁ = low, u₂ = t
     ):
         sums = np.empty((2, 3))
         sums[first], sums[second] = p1, p2
-        edges.append((W @ (scales[:, None] * sums), bounds))
-    best = np.min([_edge_optimum(z, *edge) for edge in edges], axis=0)
-    return np.where(_feasible(answers, scales, first, second, box), 0.0, best)
+        found = _edge_optimum(z, W @ (scales * sums), box)
+        best = xp.where(found < best, found, best)
+    s1, s2 = (answers[place] * (1 / scales[place, 0]) for place in (first, second))
+    square = 2.0 * s2 - s1 * s1  # (u₂ − u₁)²
+    half = 0.5 * xp.sqrt(xp.where(square > 0, square, 0.0 * square))
+    inside = (square >= 0) & (0.5 * s1 - half >= low) & (0.5 * s1 + half <= high)
+    return xp.where(inside, 0.0 * best, best)
 
 
-def _feasible(
-    answers: FloatArray, scales: FloatArray, first: int, second: int, box: tuple[float, float]
-) -> NDArray[np.bool_]:
-    p1, p2 = (answers[:, place] / scales[place] for place in (first, second))
-    square = 2 * p2 - p1**2  # (u₂ − u₁)²
-    half = np.sqrt(np.maximum(square, 0.0)) / 2
-    inside: NDArray[np.bool_] = (square >= 0) & (p1 / 2 - half >= box[0]) & (p1 / 2 + half <= box[1])
-    return inside
-
-
-def _edge_optimum(z: FloatArray, coefficients: FloatArray, bounds: tuple[float, float]) -> FloatArray:
-    """The least squared distance from z to the curve C·(1, t, t²), t within bounds."""
-    c0, c1, c2 = coefficients.T
-    # ½ d/dt ‖z − c(t)‖² = (c(t) − z)·c'(t), a cubic.
-    offset = c0 - z
-    cubic = np.stack(
-        [
-            offset @ c1,
-            c1 @ c1 + 2 * (offset @ c2),
-            np.full(len(z), 3 * (c1 @ c2)),
-            np.full(len(z), 2 * (c2 @ c2)),
-        ],
-        axis=1,
-    )
-    companion = np.zeros((len(z), 3, 3))
-    companion[:, 1, 0] = companion[:, 2, 1] = 1.0
-    companion[:, :, 2] = -cubic[:, :3] / cubic[:, 3:]
-    roots = np.linalg.eigvals(companion).real
-    for _ in range(3):  # a complex root's real part is harmless: any point of the edge is a candidate
-        value = ((cubic[:, 3:] * roots + cubic[:, 2:3]) * roots + cubic[:, 1:2]) * roots + cubic[:, :1]
-        slope = (3 * cubic[:, 3:] * roots + 2 * cubic[:, 2:3]) * roots + cubic[:, 1:2]
-        roots = roots - np.divide(value, slope, out=np.zeros_like(value), where=slope != 0)
-    ends = np.broadcast_to(np.array(bounds), (len(z), 2))
-    points = np.clip(np.concatenate([np.nan_to_num(roots), ends], axis=1), *bounds)
-    curve = c0 + c1 * points[..., None] + c2 * points[..., None] ** 2
-    distances: FloatArray = np.sum((z[:, None, :] - curve) ** 2, axis=2)
-    nearest: FloatArray = np.min(distances, axis=1)
-    return nearest
+def _edge_optimum(z: Sequence[Column], edge: FloatArray, box: tuple[float, float]) -> Column:
+    """The least squared distance from z to the curve edge·(1, t, t²), t within the box."""
+    xp = namespace(z[0])
+    (a0, a1, a2), (b0, b1, b2) = edge.tolist()
+    da, db = a0 - z[0], b0 - z[1]
+    # ½ d/dt of the squared distance.
+    c0 = da * a1 + db * b1
+    c1 = a1 * a1 + b1 * b1 + 2.0 * (da * a2 + db * b2)
+    c2 = 3.0 * (a1 * a2 + b1 * b2) + 0.0 * c0
+    stationary = cubic_roots((c0, c1, c2), 2.0 * (a2 * a2 + b2 * b2))
+    best = 0.0 * c0 + math.inf
+    # A complex root's real part does no harm: every point of the edge is feasible.
+    for t in (*stationary, 0.0 * c0 + box[0], 0.0 * c0 + box[1]):
+        t = xp.clip(t, *box)
+        x, y = da + (a1 + a2 * t) * t, db + (b1 + b2 * t) * t
+        distance = x * x + y * y
+        best = xp.where(distance < best, distance, best)
+    return best

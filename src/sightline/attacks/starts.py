@@ -13,6 +13,7 @@ from itertools import combinations_with_replacement, product
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.attacks.cubic import depressed_roots
 from sightline.attacks.curves import Power
 from sightline.attacks.model import Model
 from sightline.attacks.namespace import Column, namespace
@@ -135,26 +136,12 @@ def pair_roots(p1: Column, p2: Column) -> list[Column]:
 
 
 def triple_roots(p1: Column, p2: Column, p3: Column) -> list[Column]:
-    """The three values with given power sums: Newton's identities and Viète's trigonometric roots."""
-    xp = namespace(p1)
+    """The three values with given power sums: Newton's identities and a cubic's roots."""
     mean = p1 * (1 / 3)
     # Power sums about the mean: e₁ = 0, e₂ = −s₂/2, e₃ = s₃/3, and the roots of t³ + e₂ t − e₃.
     s2 = p2 - mean * p1
     s3 = p3 - 3.0 * mean * p2 + 2.0 * mean * mean * p1
-    a, b = -0.5 * s2, s3 * (1 / 3)
-    real = 4.0 * a * a * a + 27.0 * b * b <= 0
-    radius = xp.sqrt(xp.where(a < 0, -a, 0.0 * a) * (4 / 3))
-    cosine = 4.0 * b / xp.where(radius > 0, radius * radius * radius, 1.0 + 0.0 * a)
-    angle = xp.acos(xp.clip(cosine, -1.0, 1.0)) * (1 / 3)
-    three = [radius * xp.cos(angle - 2 * math.pi * k / 3) for k in (2, 1, 0)]
-    # One real root: Cardano, in the form that does not cancel.
-    root = xp.sqrt(xp.where(real, 0.0 * a, 0.25 * b * b + a * a * a * (1 / 27)))
-    size = (0.5 * xp.abs(b) + root) ** (1 / 3)
-    lone = size - a * (1 / 3) / xp.where(size > 0, size, 1.0 + 0.0 * a)
-    lone = xp.where(b < 0, -lone, lone)
-    pair = -0.5 * lone
-    one = [xp.where(b < 0, lone, pair), pair, xp.where(b < 0, pair, lone)]
-    return [mean + xp.where(real, x, y) for x, y in zip(three, one, strict=True)]
+    return [mean + root for root in depressed_roots(-0.5 * s2, s3 * (1 / 3))]
 
 
 def apart(start: Sequence[Column], *, box: tuple[float, float]) -> list[Column]:
