@@ -44,7 +44,7 @@ class Partition:
     statistic: Statistic
     feature: Feature
     parameter: float | str | None = None  # the power, the threshold or the category
-    above: bool = True  # a threshold counts the rows above it, or those below
+    above: bool = True  # False: 1 minus the feature (rows below a threshold, NOT disease, <> 'x')
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -59,18 +59,21 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Membership:
-    """Signatures of all rows with a secret, in the engine's deterministic order."""
+    """Signatures of all rows with a secret, in a deterministic order that is the same on every engine.
+
+    A partition whose condition no row meets has no cells: it publishes nothing that depends on a secret.
+    """
 
     partitions: tuple[Partition, ...]
     cells: tuple[Cell, ...]
-    signatures: CellTable  # (K, partitions): the cell of each partition, -1 for none
+    signatures: CellTable  # (K, partitions): position in ``cells``, -1 for none
     counts: NDArray[np.int64]  # (K,) rows with that signature
     known: NDArray[np.int64]  # (K,) of those, rows that the attacker knows
     rows: int  # rows of the table that have a secret
     records: int  # distinct records among them
     contributions: int  # the most rows that one record has
     dropped: int  # rows without a secret or without a record key
-    clipped: int  # rows whose secret lies outside its bounds
+    clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -1,0 +1,90 @@
+"""From packed signatures to cells: which cells exist, how many rows each has, and which one a signature is in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.tables.encoding import Atom, Words
+from sightline.tables.membership import CellTable
+
+_BLOCK = (
+    1 << 15
+)  # signatures written at a time, so that a row of the table is filled while it is in the cache
+_WIDEST = 1 << 62
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cut:
+    """One way to cut the rows into cells, in the order of their keys."""
+
+    atoms: tuple[int, ...]
+    codes: NDArray[np.int64]  # (cells, atoms)
+    keys: tuple[tuple[str, ...], ...]
+    rows: NDArray[np.int64]
+    cell_of: NDArray[np.int32]  # per signature, -1 for rows that are in no cell
+
+
+def cut(atoms: Sequence[Atom], parts: tuple[int, ...], words: Words, counts: NDArray[np.int64]) -> Cut:
+    """The cells that the atoms ``parts`` make together; a row that misses their condition has all codes 0."""
+    chosen = [atoms[part] for part in parts]
+    combined, size = _combined(chosen, words, len(counts))
+    rows = np.bincount(combined, weights=counts, minlength=size).astype(np.int64)  # exact below 2^53 rows
+    found = np.flatnonzero(rows)
+    if chosen and chosen[0].condition is not None:
+        found = found[found != 0]
+    representative = np.zeros(size, dtype=np.intp)
+    representative[combined] = np.arange(len(counts))
+    numbered = np.full(size, -1, dtype=np.int32)
+    numbered[found] = np.arange(found.size, dtype=np.int32)
+    examples = words[:, representative[found]]
+    codes = (
+        np.stack([atom.codes(examples) for atom in chosen], axis=1)
+        if chosen
+        else np.zeros((found.size, 0), np.int64)
+    )
+    return Cut(
+        atoms=parts,
+        codes=codes,
+        keys=tuple(
+            tuple(
+                atom.texts[code - atom.first]
+                for atom, code in zip(chosen, row, strict=True)
+                if atom.key is not None
+            )
+            for row in codes.tolist()
+        ),
+        rows=rows[found],
+        cell_of=numbered[combined],
+    )
+
+
+def signature_table(cuts: Sequence[Cut], cut_of: Sequence[int]) -> CellTable:
+    """One column per partition: the cell's position in the list of all cells, partition after partition."""
+    sizes = [len(cuts[index].rows) for index in cut_of]
+    offsets = np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
+    signatures = len(cuts[0].cell_of) if cuts else 1
+    table = np.empty((signatures, len(cut_of)), dtype=np.int32)
+    for start in range(0, signatures if cut_of else 0, _BLOCK):
+        local = np.stack([cuts[index].cell_of[start : start + _BLOCK] for index in cut_of], axis=1)
+        table[start : start + _BLOCK] = np.where(local < 0, -1, local + offsets)
+    return table
+
+
+def _combined(chosen: list[Atom], words: Words, signatures: int) -> tuple[NDArray[np.int64], int]:
+    """The atoms' codes as one number in the order of the keys, small enough to index an array."""
+    combined, size = np.zeros(signatures, dtype=np.int64), 1
+    for atom in chosen:
+        if size * atom.size >= _WIDEST:
+            combined, size = _ranked(combined)
+        combined, size = combined * atom.size + atom.codes(words), size * atom.size
+    # Too sparse to index by: number the values that occur. Zero must stay the mark of "no cell".
+    return _ranked(combined) if size > 4 * signatures + 65_536 else (combined, size)
+
+
+def _ranked(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
+    occurring, rank = np.unique(np.append(0, values), return_inverse=True)
+    return rank[1:].astype(np.int64), occurring.size

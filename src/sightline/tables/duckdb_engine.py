@@ -1,0 +1,247 @@
+"""DuckDB, embedded: a file is read in place, by a connection that can reach nothing else.
+
+The connection may read the declared files only (``allowed_paths``); then access to anything outside is switched off and the
+configuration is locked. A DuckDB file is attached read-only.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import re
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NoReturn
+
+import duckdb
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import InvalidPlan, require
+from sightline.tables.engine import DATA, NO_TABLES, Column, Kind
+
+_NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
+_PLAIN = {**dict.fromkeys(_NUMBERS.split(), Kind.NUMBER), "BOOLEAN": Kind.BOOLEAN}  # types that NumPy has too
+_KINDS = {
+    **_PLAIN,
+    **dict.fromkeys(("HUGEINT", "UHUGEINT", "DECIMAL"), Kind.NUMBER),
+    **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), Kind.TEXT),
+}
+_TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
+
+
+class DuckDBEngine:
+    """Parquet, CSV and DuckDB files through an embedded DuckDB.
+
+    >>> import tempfile
+    >>> folder = Path(tempfile.mkdtemp())
+    >>> _ = (folder / "homes.csv").write_text("home,feeder,watts\\nA1,north,400\\nA7,south,900\\n")
+    >>> engine = DuckDBEngine("homes.csv", base=folder)
+    >>> [(column.name, column.kind.value) for column in engine.columns()]
+    [('home', 'text'), ('feeder', 'text'), ('watts', 'number')]
+    >>> engine.fetch('SELECT SUM(watts) AS total FROM data')["total"].item()
+    1300
+    >>> engine.close()
+    """
+
+    dialect = "duckdb"
+
+    def __init__(self, source: str, *, base: Path, tables: Mapping[str, str] = NO_TABLES) -> None:
+        sources = {DATA: source, **tables}
+        paths = {name: _existing(text, base) for name, text in sources.items()}
+        self._connection = duckdb.connect(":memory:")
+        try:
+            self._connection.execute(
+                f"SET allowed_paths=[{', '.join(map(_quoted, map(str, paths.values())))}]"
+            )
+            for name, text in sources.items():
+                self._register(name, paths[name], text.partition("::")[2])
+            self._connection.execute("SET enable_external_access=false")
+            self._connection.execute("SET lock_configuration=true")
+        except BaseException:
+            self._connection.close()
+            raise
+
+    def columns(self, table: str = DATA) -> tuple[Column, ...]:
+        described = self._connection.execute(f"DESCRIBE {_identifier(table)}").fetchall()
+        return tuple(Column(name, _kind(type_name)) for name, type_name, *_ in described)
+
+    def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
+        try:
+            (statement,) = self._connection.extract_statements(query)
+            require(
+                statement.type == duckdb.StatementType.SELECT,
+                "a SELECT",
+                got=statement.type.name,
+                error=InvalidPlan,
+            )
+            return _columns_of(self._connection.execute(statement))
+        except duckdb.Error as error:
+            _refuse_query(error)
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _register(self, name: str, path: Path, table: str) -> None:
+        suffix = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
+        view = _identifier(name)
+        try:
+            match suffix.lower():
+                case ".parquet":
+                    source = f"read_parquet({_quoted(str(path))})"
+                    schema = f"SELECT name FROM parquet_schema({_quoted(str(path))}) OFFSET 1"
+                    _distinct_names((row[0] for row in self._connection.execute(schema).fetchall()), path)
+                    self._connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {source}")
+                case ".csv" | ".tsv":
+                    # Text is parsed once into memory: every later query would parse all of it again.
+                    self._connection.execute(f"CREATE TABLE {view} AS SELECT * FROM {_csv_source(path)}")
+                case ".duckdb" | ".db":
+                    attached = _identifier(f"file of {name}")
+                    self._connection.execute(f"ATTACH {_quoted(str(path))} AS {attached} (READ_ONLY)")
+                    chosen = _identifier(table or self._only_table(attached, path))
+                    self._connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {attached}.{chosen}")
+                case other:
+                    raise InvalidPlan(
+                        f"expected a .parquet, .csv, .csv.gz or .duckdb file, got {path.name} ({other or 'no ending'}); "
+                        "convert it, or rename it after what it is"
+                    )
+        except duckdb.Error as error:
+            # The engine's own text may quote a record's value; only what is known to be harmless is passed on.
+            line = re.search(r"CSV Error on Line: (\d+)", str(error))
+            where = f" at line {line.group(1)}" if line else ""
+            missing = (
+                f"; its tables do not include {table!r}" if isinstance(error, duckdb.CatalogException) else ""
+            )
+            raise InvalidPlan(
+                f"expected {path.name} to be readable as {suffix[1:]}, got {type(error).__name__}{where}{missing}; "
+                f"{_FIXES.get(suffix.lower(), 'write the file again')}"
+            ) from None
+
+    def _only_table(self, attached: str, path: Path) -> str:
+        rows = self._connection.execute(f"SHOW TABLES FROM {attached}").fetchall()
+        names = [str(row[0]) for row in rows]
+        require(
+            len(names) == 1,
+            f"the table's name after {path.name}::",
+            got=f"none, and tables {', '.join(names) or '(none)'}",
+            fix=f'write "{path.name}::{names[0] if names else "table"}"',
+            error=InvalidPlan,
+        )
+        return names[0]
+
+
+_FIXES = {
+    ".parquet": "the file is cut off or not Parquet: copy or write it again",
+    ".csv": "every row needs as many fields as the header, in UTF-8: repair that line",
+    ".tsv": "every row needs as many fields as the header, in UTF-8: repair that line",
+    ".duckdb": "give a DuckDB file and a table in it, as file.duckdb::table",
+    ".db": "give a DuckDB file and a table in it, as file.db::table",
+}
+
+
+def _existing(source: str, base: Path) -> Path:
+    path = (base / source.partition("::")[0]).resolve()
+    require(
+        path.exists(),
+        "an existing data file",
+        got=str(path.name),
+        fix=f"looked in {path.parent}",
+        error=InvalidPlan,
+    )
+    require(
+        path.is_file(),
+        "a data file",
+        got=f"the directory {path.name}",
+        fix="name a file in it",
+        error=InvalidPlan,
+    )
+    return path
+
+
+def _csv_source(path: Path) -> str:
+    """``read_csv`` with the header's own delimiter: DuckDB's guess drops rows when some are ragged."""
+    opened = (
+        gzip.open(path, "rt", encoding="utf-8-sig")
+        if path.suffix == ".gz"
+        else path.open(encoding="utf-8-sig")
+    )
+    try:
+        with opened as file:
+            header = file.readline(1 << 20)
+    except (OSError, EOFError, UnicodeDecodeError) as error:
+        raise InvalidPlan(
+            f"expected {path.name} to be readable as csv, got {type(error).__name__}; {_FIXES['.csv']}"
+        ) from None
+    require(
+        header.strip() != "",
+        "a header line",
+        got=f"an empty {path.name}",
+        fix="write the columns' names",
+        error=InvalidPlan,
+    )
+    delimiter = max(",;\t|", key=lambda symbol: (header.count(symbol), symbol == ","))
+    _distinct_names(next(csv.reader([header], delimiter=delimiter)), path)
+    return (
+        f"read_csv({_quoted(str(path))}, delim={_quoted(delimiter)}, quote='\"', escape='\"', header=true, skip=0, "
+        "sample_size=-1, strict_mode=true, null_padding=false, ignore_errors=false)"
+    )
+
+
+def _distinct_names(names: Iterable[str], path: Path) -> None:
+    """DuckDB renames the second of two columns that differ in case only; a plan could then mean the wrong one."""
+    listed = list(names)
+    folded = Counter(name.casefold() for name in listed)
+    twins = [name for name in listed if folded[name.casefold()] > 1]
+    require(
+        not twins,
+        f"columns of {path.name} whose names differ in more than case",
+        got=", ".join(f'"{name}"' for name in twins),
+        fix="rename one of them",
+        error=InvalidPlan,
+    )
+
+
+def _refuse_query(error: duckdb.Error) -> NoReturn:
+    # Binding knows names and types only; an error while running may quote a value of the table.
+    detail = str(error).splitlines()[0] if isinstance(error, duckdb.BinderException) else type(error).__name__
+    raise InvalidPlan(
+        f"expected a query that DuckDB can run, got {detail}; check the types of its columns"
+    ) from None
+
+
+def _columns_of(answer: duckdb.DuckDBPyConnection) -> dict[str, NDArray[np.generic]]:
+    """Numbers as NumPy's own; anything else, and any column with a NULL, as Python objects."""
+    described = answer.description or []
+    if all(str(column[1]) in _PLAIN for column in described):
+        fetched = answer.fetchnumpy()
+        return {name: _with_none(values) for name, values in fetched.items()}
+    rows = answer.fetchall()
+    columns = {str(column[0]): np.empty(len(rows), dtype=object) for column in described}
+    for position, values in enumerate(columns.values()):
+        values[:] = [row[position] for row in rows]
+    return columns
+
+
+def _with_none(values: NDArray[np.generic]) -> NDArray[np.generic]:
+    if isinstance(values, np.ma.MaskedArray):
+        missing = np.ma.getmaskarray(values)
+        if missing.any():
+            objects = values.data.astype(object)
+            objects[missing] = None
+            return objects
+        return np.asarray(values.data)
+    return values
+
+
+def _kind(type_name: str) -> Kind:
+    bare = type_name.partition("(")[0]
+    return Kind.TIME if bare.startswith(_TIMES) else _KINDS.get(bare, Kind.OTHER)
+
+
+def _quoted(text: str) -> str:
+    return "'" + text.replace("'", "''") + "'"
+
+
+def _identifier(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'

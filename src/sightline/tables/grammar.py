@@ -1,0 +1,215 @@
+"""The SQL that a plan may contain: one SELECT, made of what is listed here and nothing else.
+
+Whatever is not on a list is refused, so a function that a later version of an engine brings along is refused too.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import ParseError, SqlglotError
+from sqlglot.tokens import TokenType
+
+from sightline.errors import InvalidPlan
+
+LARGEST_QUERY = 100_000  # bytes
+DEEPEST_QUERY = 150  # nested expressions; DuckDB's own limit is 1,000
+
+_SCALARS: tuple[type[exp.Expr], ...] = (
+    exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple,
+    exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ,
+    exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.Escape,
+    exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least,
+    exp.Cast, exp.DataType, exp.DataTypeParam,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Round, exp.Sign,
+    exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring, exp.Left, exp.Right, exp.Concat, exp.DPipe,
+    exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute, exp.Extract, exp.TimestampTrunc, exp.DateTrunc,
+)  # fmt: skip
+_TIME_UNITS = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc)  # the only places of a bare word such as MONTH
+_CASTS = {
+    exp.DType.BOOLEAN, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT, exp.DType.FLOAT,
+    exp.DType.DOUBLE, exp.DType.DECIMAL, exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.DATE, exp.DType.TIMESTAMP,
+}  # fmt: skip
+_CHANGING = {
+    "RAND", "RANDOM", "RANDN", "SETSEED", "UUID", "GEN_RANDOM_UUID", "UUIDV4", "UUIDV7", "NOW", "GETDATE", "TODAY",
+    "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_DATETIME", "LOCALTIME", "LOCALTIMESTAMP",
+    "TRANSACTION_TIMESTAMP", "STATEMENT_TIMESTAMP", "CLOCK_TIMESTAMP", "NEXTVAL", "CURRVAL", "TXID_CURRENT",
+    "CURRENT_USER", "SESSION_USER", "CURRENT_SETTING", "GETENV", "VERSION",
+}  # fmt: skip
+_CLAUSES = {
+    "with_": ("no WITH", "write the aggregate over data itself"),
+    "distinct": ("no DISTINCT", "group by the columns instead"),
+    "having": (
+        "no HAVING: which groups appear would depend on the data",
+        "publish every group with its noise",
+    ),
+    "limit": ("no LIMIT: which groups appear would depend on the data", "publish every group with its noise"),
+    "offset": (
+        "no OFFSET: which groups appear would depend on the data",
+        "publish every group with its noise",
+    ),
+    "fetch": ("no FETCH: which groups appear would depend on the data", "publish every group with its noise"),
+    "qualify": ("no QUALIFY", "publish every group with its noise"),
+    "windows": ("no WINDOW", "use GROUP BY"),
+    "sample": ("no sampling: other rows would be published each time", "publish all rows"),
+    "laterals": ("no LATERAL", "join declared tables only"),
+    "pivots": ("no PIVOT", "use GROUP BY"),
+    "into": ("no SELECT INTO: a plan cannot write", "leave INTO out"),
+}
+_UNDERSTOOD = {"expressions", "from_", "joins", "where", "group", "order"}
+
+
+def refuse(expected: str, *, got: object, fix: str = "") -> NoReturn:
+    """Raise ``InvalidPlan`` as *expected, got, fix*, on one line."""
+    message = f"expected {expected}, got {got}" + (f"; {fix}" if fix else "")
+    raise InvalidPlan(" ".join(message.split()))
+
+
+def shown(node: exp.Expr) -> str:
+    """A piece of the plan's SQL for a message: one line, not too long."""
+    text = " ".join(node.sql("duckdb", comments=False).split())
+    return text if len(text) <= 80 else text[:77] + "..."
+
+
+def parse_select(sql: str) -> exp.Select:
+    """The one SELECT in ``sql``, with no clause that is not understood."""
+    statements = [statement for statement in _parsed(sql, into=None) if not _is_empty(statement)]
+    if len(statements) != 1:
+        refuse("one SELECT statement", got=f"{len(statements)} statements", fix="one release is one query")
+    select = statements[0]
+    if isinstance(select, exp.SetOperation):
+        refuse(
+            "one SELECT", got=f"a {select.key.upper()} of several", fix="make each part a release of its own"
+        )
+    if not isinstance(select, exp.Select):
+        refuse("a SELECT statement", got=select.key.upper(), fix="a plan only reads; nothing else runs")
+    for clause, value in select.args.items():
+        if value and clause not in _UNDERSTOOD:
+            expected, fix = _CLAUSES.get(clause, (f"no {clause.upper().strip('_')} clause", "leave it out"))
+            refuse(
+                expected,
+                got=shown(value) if isinstance(value, exp.Expr) else clause.strip("_").upper(),
+                fix=fix,
+            )
+    return select
+
+
+def parse_condition(text: str) -> exp.Expr:
+    """One condition, such as ``home = 'A7'``."""
+    (condition,) = _parsed(text, into=exp.Condition)
+    if condition is None:
+        refuse("a condition", got="an empty text", fix="for example home = 'A7'")
+    return condition
+
+
+def check_scalar(expression: exp.Expr) -> None:
+    """Refuse ``expression`` unless it is a deterministic expression of a row's columns and of constants."""
+    for node in expression.walk():
+        kind = type(node)
+        if kind is exp.Var and isinstance(node.parent, _TIME_UNITS):
+            continue
+        if kind not in _SCALARS:
+            _refuse_node(node)
+        if kind is exp.Cast and node.args["to"].this not in _CASTS:
+            refuse("a cast to a number, text, boolean, date or timestamp", got=shown(node))
+        if kind is exp.In and node.args.get("query") is not None:
+            _refuse_node(node.args["query"])
+        if kind is exp.In and not node.expressions:
+            refuse("IN with a list of constants", got=shown(node))
+
+
+def _refuse_node(node: exp.Expr) -> NoReturn:
+    name = (
+        node.name
+        if isinstance(node, exp.Anonymous)
+        else node.sql_name()
+        if isinstance(node, exp.Func)
+        else node.key
+    )
+    name = name.upper()
+    if name in _CHANGING:
+        refuse(
+            "deterministic functions only",
+            got=f"{name}",
+            fix="the same query would publish other numbers each time",
+        )
+    if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists):
+        refuse("no subquery", got=shown(node), fix="join a declared table instead")
+    if isinstance(node, exp.Window):
+        refuse("no window function", got=shown(node), fix="use GROUP BY")
+    if isinstance(node, exp.AggFunc):
+        refuse(
+            "no aggregate inside a row's expression", got=shown(node), fix="aggregate in the SELECT list only"
+        )
+    if isinstance(node, exp.Func):
+        refuse(
+            "functions from the list in the documentation",
+            got=f"{name}(…)",
+            fix="compute the column beforehand",
+        )
+    refuse(
+        "a plain expression of columns and constants", got=shown(node), fix="compute the column beforehand"
+    )
+
+
+def _parsed(sql: str, *, into: type[exp.Expr] | None) -> list[exp.Expr | None]:
+    size = len(sql.encode(errors="surrogatepass"))
+    if size > LARGEST_QUERY:
+        refuse(
+            f"at most {LARGEST_QUERY:,} bytes of SQL",
+            got=f"{size:,}",
+            fix="put long lists into a declared table and join it",
+        )
+    if "\x00" in sql or not sql.isprintable() and any(0xD800 <= ord(symbol) <= 0xDFFF for symbol in sql):
+        refuse("SQL as text", got="a NUL or a lone surrogate in it")
+    try:
+        tokens = sqlglot.tokenize(sql, read="duckdb")
+        if into is None and tokens and tokens[0].token_type not in _OPENINGS:
+            refuse(
+                "a SELECT statement",
+                got=f"{tokens[0].text[:20].upper()} …",
+                fix="a plan only reads; nothing else runs",
+            )
+        if not any(token.token_type is not TokenType.SEMICOLON for token in tokens):
+            refuse(
+                "SQL",
+                got="an empty text",
+                fix="for example SELECT feeder, AVG(watts) FROM data GROUP BY feeder",
+            )
+        if into is None:
+            trees = sqlglot.parse(sql, read="duckdb", error_level=sqlglot.ErrorLevel.RAISE)
+        else:
+            trees = [sqlglot.parse_one(sql, read="duckdb", into=into, error_level=sqlglot.ErrorLevel.RAISE)]
+        for tree in trees:
+            _check_depth(tree)
+    except InvalidPlan:
+        raise
+    except SqlglotError as error:
+        refuse("SQL that can be parsed", got=_place(error), fix="check the query's spelling")
+    except RecursionError:
+        refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
+    return trees
+
+
+_OPENINGS = {TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH, TokenType.FROM, TokenType.SEMICOLON}
+
+
+def _is_empty(statement: exp.Expr | None) -> bool:
+    return statement is None or isinstance(statement, exp.Semicolon)
+
+
+def _check_depth(tree: exp.Expr | None) -> None:
+    level = [tree] if tree is not None else []
+    for _ in range(DEEPEST_QUERY):
+        level = [child for node in level for child in node.iter_expressions()]
+        if not level:
+            return
+    raise RecursionError
+
+
+def _place(error: SqlglotError) -> str:
+    if isinstance(error, ParseError) and error.errors and "line" in error.errors[0]:
+        return f"a syntax error at line {error.errors[0]['line']}, column {error.errors[0]['col']}"
+    return "a syntax error"

@@ -1,0 +1,130 @@
+"""Back from signatures to rows: owner-only, and only on demand.
+
+A signature's position in a ``Membership`` is its rank among all signatures, so the engine can find its rows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.tables.collect import expand
+from sightline.tables.encoding import encode, key_text
+from sightline.tables.engine import Engine, Kind
+from sightline.tables.grammar import refuse
+from sightline.tables.membership import RowValues
+from sightline.tables.reader import ReleaseQuery
+from sightline.tables.rows import Rows, audited_rows, literal
+from sightline.tables.scope import find_column
+
+
+def row_values(
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    *,
+    record: str,
+    secret: str,
+    secret_kind: Kind,
+    bounds: tuple[float, float] | None = None,
+    categories: Sequence[str] | None = None,
+) -> RowValues:
+    """Every row's signature and its secret, clipped to ``bounds``, for releases that are not linear in it.
+
+    Rows come sorted by signature, then by value: who is who is not told.
+    """
+    if secret_kind is Kind.TEXT:
+        refuse(
+            "a numeric or boolean secret",
+            got="a text secret",
+            fix="its histogram is linear: no values are needed",
+        )
+    rows = _rows(engine, queries, record=record, secret=secret, secret_kind=secret_kind)
+    value = rows.secret if secret_kind is Kind.NUMBER else f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
+    ranked = _ranked(engine, queries, rows, f"CAST({value} AS DOUBLE)", categories)
+    answer = engine.fetch(f"SELECT s, v FROM ({ranked}) AS ranked ORDER BY s, v")
+    values = answer["v"].astype(np.float64)
+    if bounds is not None:
+        values = np.clip(values, *bounds)
+    return RowValues(signature=answer["s"].astype(np.int64), secret=values)
+
+
+def members_of(
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    *,
+    record: str,
+    secret: str,
+    secret_kind: Kind,
+    signature_ids: Sequence[int],
+    categories: Sequence[str] | None = None,
+) -> dict[int, tuple[str, ...]]:
+    """The keys of the records that have a row with each of the given signatures, sorted."""
+    if not signature_ids:
+        return {}
+    rows = _rows(engine, queries, record=record, secret=secret, secret_kind=secret_kind)
+    wanted = ", ".join(str(int(one)) for one in signature_ids)
+    ranked = _ranked(engine, queries, rows, rows.record, categories)
+    answer = engine.fetch(f"SELECT DISTINCT s, v FROM ({ranked}) AS ranked WHERE s IN ({wanted})")
+    members: dict[int, list[str]] = {int(one): [] for one in signature_ids}
+    for signature, key in zip(answer["s"].tolist(), answer["v"].tolist(), strict=True):
+        members[int(signature)].append(key_text(key))
+    return {signature: tuple(sorted(keys)) for signature, keys in members.items()}
+
+
+def signature_of(
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    *,
+    record: str,
+    secret: str,
+    secret_kind: Kind,
+    record_key: str,
+    categories: Sequence[str] | None = None,
+) -> tuple[int, ...]:
+    """The signatures of one record's rows, in order; empty if it has no row with a secret."""
+    rows = _rows(engine, queries, record=record, secret=secret, secret_kind=secret_kind)
+    kind = find_column(engine.columns(), record).kind
+    if kind is Kind.NUMBER:
+        try:
+            number = float(record_key)
+        except ValueError:
+            number = float("nan")
+        if not abs(number) < float("inf"):
+            refuse(
+                "a number as the record's key", got="something else", fix=f'"{record}" is a column of numbers'
+            )
+        asked = (
+            f"{rows.record} = {record_key.strip()}"
+            if record_key.strip().isdigit()
+            else f"{rows.record} = {number!r}"
+        )
+    elif kind is Kind.TEXT:
+        asked = f"{rows.record} = {literal(record_key)}"
+    else:
+        asked = f"CAST({rows.record} AS VARCHAR) = {literal(record_key)}"
+    ranked = _ranked(engine, queries, rows, f"CASE WHEN {asked} THEN 1 ELSE 0 END", categories)
+    answer = engine.fetch(f"SELECT DISTINCT s FROM ({ranked}) AS ranked WHERE v = 1 ORDER BY s")
+    return tuple(int(one) for one in answer["s"])
+
+
+def _rows(
+    engine: Engine, queries: Sequence[ReleaseQuery], *, record: str, secret: str, secret_kind: Kind
+) -> Rows:
+    return audited_rows(
+        queries, columns=engine.columns(), record=record, secret=secret, secret_kind=secret_kind
+    )
+
+
+def _ranked(
+    engine: Engine, queries: Sequence[ReleaseQuery], rows: Rows, value: str, categories: Sequence[str] | None
+) -> str:
+    """A query for (signature, value) of every row."""
+    _, pieces = expand(engine, rows, queries, categories)
+    encoding = encode(engine, pieces, rows=rows)
+    names = [f"w{position}" for position in range(len(encoding.words))]
+    listed = "".join(f"{text} AS {name}, " for text, name in zip(encoding.words, names, strict=True))
+    coded = f"SELECT {listed}{value} AS v FROM {encoding.coded_source()}"
+    order = ", ".join(names)
+    rank = f"DENSE_RANK() OVER (ORDER BY {order}) - 1" if names else "0"
+    return f"SELECT {rank} AS s, v FROM ({coded}) AS coded"

@@ -1,0 +1,80 @@
+"""The rows that an audit is about, as SQL: those with a secret and a record key, and the tables looked up from them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from sightline.tables.engine import DATA, Column, Kind
+from sightline.tables.reader import ReleaseQuery
+from sightline.tables.scope import Join, find_column
+
+_LARGEST = "1.7976931348623157e308"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rows:
+    """Rows of ``data`` that have a secret and a record key; NaN and infinite secrets count as missing."""
+
+    record: str  # SQL of the record key
+    secret: str  # SQL of the secret as a number, a truth value or a text; NULL where it is missing
+    joins: tuple[Join, ...]
+
+    @property
+    def present(self) -> str:
+        return f"{self.record} IS NOT NULL AND {self.secret} IS NOT NULL"
+
+    def source(self, *texts: str | None) -> str:
+        """What to select from so that the columns in ``texts`` exist; never more rows than the table has."""
+        wanted = " ".join(text for text in texts if text is not None)
+        chosen: list[Join] = []
+        for join in reversed(self.joins):  # a lookup may use an earlier one, never a later one
+            if join.alias in wanted:
+                chosen.append(join)
+                wanted += join.condition
+        looked_up = [
+            f" LEFT JOIN {quoted(join.table)} AS {quoted(join.alias)} ON {join.condition}"
+            for join in reversed(chosen)
+        ]
+        # The subquery keeps the name, so that conditions read the same with and without lookups.
+        return f"(SELECT * FROM {quoted(DATA)} WHERE {self.present}) AS {quoted(DATA)}" + "".join(looked_up)
+
+
+def audited_rows(
+    queries: Sequence[ReleaseQuery], *, columns: Sequence[Column], record: str, secret: str, secret_kind: Kind
+) -> Rows:
+    """The rows that ``queries`` are audited on, with each distinct lookup once."""
+    key, column = find_column(columns, record), find_column(columns, secret)
+    lookups = {join.alias: join for query in queries for join in query.joins}
+    return Rows(
+        record=f"{quoted(DATA)}.{quoted(key.name)}",
+        secret=_secret(f"{quoted(DATA)}.{quoted(column.name)}", column=column, kind=secret_kind),
+        joins=tuple(lookups.values()),
+    )
+
+
+def _secret(name: str, *, column: Column, kind: Kind) -> str:
+    if kind is Kind.NUMBER:
+        # NaN sorts above every number on all three engines, so this leaves finite numbers only.
+        return f"CASE WHEN ABS(CAST({name} AS DOUBLE)) <= {_LARGEST} THEN CAST({name} AS DOUBLE) END"
+    if kind is Kind.BOOLEAN and column.kind is Kind.NUMBER:
+        return f"CASE WHEN {name} = 1 THEN TRUE WHEN {name} = 0 THEN FALSE END"
+    return name
+
+
+def quoted(name: str) -> str:
+    """An identifier in DuckDB's SQL.
+
+    >>> quoted('a "b" c')
+    '"a ""b"" c"'
+    """
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A text constant in DuckDB's SQL.
+
+    >>> literal("o'clock")
+    "'o''clock'"
+    """
+    return "'" + text.replace("'", "''") + "'"
