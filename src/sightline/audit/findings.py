@@ -1,0 +1,170 @@
+"""What a design exposes, read by signature: who is of interest, worst first, and how many keep how much."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.audit.recipes import Cookbook
+from sightline.audit.result import EDGES, Exposed, Uncertainty
+from sightline.audit.view import View
+from sightline.labeled.contributions import Contributions
+from sightline.labeled.exposures import Exposures
+from sightline.labeled.pattern import BoolArray, Progress
+
+# The keys of the records with some signature; asked of the engine, and only when wanted.
+Naming = Callable[[int], Sequence[str]]
+
+# Sums over larger groups are what publishing is for; smaller ones are listed with the exposed records.
+_SMALL_GROUP = 5
+# Taking releases away one by one costs releases × cells³ exact operations.
+_AFFORDABLE = 2e11
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Findings:
+    """The exposures of a view's columns, with the limit that they are held against."""
+
+    view: View
+    exposures: Exposures
+    counts: IndexArray  # unknown records of each column, 0 for known ones
+    limit: float | None
+
+    @classmethod
+    def of(
+        cls, view: View, *, domain: tuple[float, float], limit: float | None, progress: Progress
+    ) -> Findings:
+        """Assess all columns of a view."""
+        exposures = view.design.exposures(domain=domain, known=view.known_columns, progress=progress)
+        counts = view.design.pattern.counts
+        assert counts is not None  # a pattern of cells has them
+        return cls(view=view, exposures=exposures, counts=np.where(view.known, 0, counts), limit=limit)
+
+    @property
+    def below(self) -> BoolArray:
+        """Columns whose remaining uncertainty may be below the limit: the lower end decides."""
+        if self.limit is None:
+            return np.zeros(len(self.exposures), dtype=np.bool_)
+        with np.errstate(invalid="ignore"):
+            found: BoolArray = self.exposures.remaining_lower < self.limit
+        return found
+
+    @property
+    def visible(self) -> BoolArray:
+        """Columns whose value is identifiable, or the sum of whose records is."""
+        exposures = self.exposures
+        found: BoolArray = np.append(exposures.groups.identifiable, False)[exposures.group]
+        return found
+
+    @property
+    def listed(self) -> BoolArray:
+        """Columns that belong on the list of the exposed: below the limit, or visible in a small group."""
+        found: BoolArray = self.below | (self.visible & (self.counts <= _SMALL_GROUP))
+        return found
+
+    @property
+    def below_limit(self) -> int:
+        """How many records are below the limit."""
+        return self._records(self.below)
+
+    @property
+    def of_interest(self) -> int:
+        """How many columns are on that list."""
+        return int(np.count_nonzero(self.listed))
+
+    @property
+    def identifiable_records(self) -> int:
+        """How many records are identifiable on their own."""
+        return self._records(self.exposures.identifiable)
+
+    @property
+    def identifiable_groups(self) -> int:
+        """How many groups of several records have an identifiable sum."""
+        return int(np.count_nonzero(self.exposures.groups.identifiable & (self.exposures.groups.sizes > 1)))
+
+    @property
+    def least(self) -> Uncertainty | None:
+        """The bracket of the record of which the least may remain."""
+        lower = self.exposures.remaining_lower
+        if np.all(np.isnan(lower)):
+            return None
+        worst = int(np.nanargmin(lower))
+        return self._bracket(worst)
+
+    @property
+    def distribution(self) -> tuple[int, ...]:
+        """How many records keep how much, in the bins of ``EDGES``."""
+        lower = self._per_record(self.exposures.remaining_lower).min(axis=0)
+        counts = self._per_record(self.counts)[0]
+        kept = counts > 0
+        found, _ = np.histogram(lower[kept], bins=np.array(EDGES), weights=counts[kept].astype(np.float64))
+        return tuple(int(number) for number in found)
+
+    def contributions(self, progress: Progress) -> Contributions | None:
+        """What each release has to do with it, if anyone is identifiable and the question is affordable."""
+        design = self.view.design
+        costly = design.release_count * float(design.lines) ** 3 > _AFFORDABLE
+        if costly or not np.any(self.visible):
+            return None
+        return design.contributions(known=self.view.known_columns, progress=progress)
+
+    def worst(self, count: int) -> IndexArray:
+        """The listed columns, the most exposed first; ties go by position."""
+        columns = np.flatnonzero(self.listed)
+        lower, group_rmse = self.exposures.remaining_lower[columns], self.group_rmse(columns)
+        if columns.size > count:
+            near = lower <= np.partition(lower, count - 1)[count - 1]
+            columns, lower, group_rmse = columns[near], lower[near], group_rmse[near]
+        chosen: IndexArray = columns[np.lexsort((columns, group_rmse, lower))][:count]
+        return chosen
+
+    def group_rmse(self, columns: IndexArray) -> FloatArray:
+        """The error of the best unbiased attack on each column's value or sum."""
+        found: FloatArray = self.exposures.groups.rmse[self.exposures.group[columns]]
+        return found
+
+    def exposed(self, cookbook: Cookbook, *, top: int, naming: Naming | None) -> tuple[Exposed, ...]:
+        """The most exposed, in words and numbers."""
+        return tuple(self.describe(int(column), cookbook, naming) for column in self.worst(top))
+
+    def describe(self, column: int, cookbook: Cookbook, naming: Naming | None) -> Exposed:
+        """One column, in words and numbers."""
+        size = int(self.counts[column])
+        rmse = float(self.group_rmse(np.array([column]))[0])
+        recipe = cookbook.best(column)
+        keys = naming(int(self.view.column_signature[column])) if naming is not None else ()
+        categories = self.view.categories
+        return Exposed(
+            record=", ".join(keys) if keys else None,
+            signature=int(self.view.column_signature[column]),
+            size=size,
+            category=categories[self.view.column_category[column]] if categories else None,
+            identifiable=recipe is not None,
+            local=False,
+            rmse=rmse if recipe is not None else None,
+            rmse_percent_of_range=100 * rmse / (size * self.exposures.width) if recipe is not None else None,
+            remaining_uncertainty=self._bracket(column),
+            releases=tuple(dict.fromkeys(step.release for step in recipe.steps))
+            if recipe is not None
+            else (),
+            recipe=recipe,
+            shortest=cookbook.shortest(column) if recipe is not None else None,
+        )
+
+    def _bracket(self, column: int) -> Uncertainty:
+        return Uncertainty(
+            lower=float(self.exposures.remaining_lower[column]),
+            upper=float(self.exposures.remaining_upper[column]),
+        )
+
+    def _records(self, columns: BoolArray) -> int:
+        """Records with at least one of some columns: a categorical secret has several for each."""
+        return int(self._per_record(self.counts)[0] @ self._per_record(columns).any(axis=0))
+
+    def _per_record(self, values: NDArray[Any]) -> NDArray[Any]:
+        return values.reshape(max(1, len(self.view.categories)), -1)

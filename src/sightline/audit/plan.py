@@ -1,0 +1,233 @@
+"""The plan: what will be released about a table, on which budget, to an attacker who knows what.
+
+A plan is a TOML file, checked in full before anything else happens. Its models are the published JSON Schema.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from enum import Enum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+
+from sightline.errors import InvalidPlan, require
+
+# No bound for all attacks says that more than 97 % remains: the prior's entropy power over its variance.
+LARGEST_LIMIT = 0.95
+
+Number = Annotated[float, Field(allow_inf_nan=False)]
+Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1)]
+
+
+def _share(value: Any) -> Any:
+    """50 % as "50%" or 0.5."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            value = float(value.strip()[:-1]) / 100
+        except ValueError:
+            return value
+    return value
+
+
+Share = Annotated[
+    float,
+    BeforeValidator(_share, json_schema_input_type=float | str),
+    Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
+]
+
+
+class Kind(Enum):
+    """What the secret is."""
+
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    CATEGORY = "category"
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
+
+
+class Data(_Section):
+    """The table, and what in it is to be protected."""
+
+    source: Text = Field(
+        description="A Parquet or CSV file, a table of a DuckDB file, or the URL of another engine. "
+        "A relative path starts from the plan's folder."
+    )
+    record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
+    secret: Text = Field(description="The column to protect.")
+    bounds: Annotated[tuple[Number, Number], Field(strict=False)] | None = Field(
+        default=None,
+        description="The smallest and largest value of a number. Values outside are clipped, and counted.",
+    )
+    categories: Annotated[tuple[str, ...], Field(strict=False, min_length=2)] | None = Field(
+        default=None, description="All values of a categorical secret."
+    )
+    kind: Literal["number", "boolean", "category"] | None = Field(
+        default=None, description="What the secret is; bounds say a number, categories a category."
+    )
+    tables: dict[str, str] = Field(
+        default_factory=dict, description="Public tables to join: the name in the SQL, and a file or table."
+    )
+    max_rows_per_record: Annotated[int, Field(ge=1)] = Field(
+        default=1,
+        description="The most rows that one record has: its contribution limit. The data are checked.",
+    )
+    bandwidth: Positive | None = Field(
+        default=None, description="The width of the logistic step that stands for a threshold on the secret."
+    )
+
+    @property
+    def secret_kind(self) -> Kind:
+        """What the secret is, given or inferred."""
+        if self.kind is not None:
+            return Kind(self.kind)
+        return Kind.NUMBER if self.bounds is not None else Kind.CATEGORY
+
+    @property
+    def domain(self) -> tuple[float, float]:
+        """The smallest and the largest value: of the secret, or of an indicator."""
+        return self.bounds if self.bounds is not None else (0.0, 1.0)
+
+    @model_validator(mode="after")
+    def _kind_and_domain_agree(self) -> Data:
+        known = self.kind or ("number" if self.bounds else None) or ("category" if self.categories else None)
+        require(
+            known is not None,
+            "bounds for a number, categories for a category, or kind = 'boolean'",
+            got="none of them",
+            fix="a guess from the data would reveal them; say what the secret can be",
+            error=InvalidPlan,
+        )
+        require(
+            (self.bounds is not None) == (known == "number"),
+            "bounds for a number and for nothing else",
+            got=f"kind {known!r} {'with' if self.bounds else 'without'} bounds",
+            error=InvalidPlan,
+        )
+        require(
+            (self.categories is not None) == (known == "category"),
+            "categories for a category and for nothing else",
+            got=f"kind {known!r} {'with' if self.categories else 'without'} categories",
+            error=InvalidPlan,
+        )
+        if self.bounds is not None:
+            low, high = self.bounds
+            require(
+                low < high and math.isfinite(high - low),
+                "bounds [low, high] with low < high",
+                got=[low, high],
+                error=InvalidPlan,
+            )
+        if self.categories is not None:
+            twice = [name for name, times in Counter(self.categories).items() if times > 1]
+            require(not twice, "distinct categories", got=f"{twice[:1]} twice", error=InvalidPlan)
+        require(
+            self.record != self.secret,
+            "a record column other than the secret",
+            got=f"{self.secret!r} for both",
+            error=InvalidPlan,
+        )
+        return self
+
+
+AccountantName = Literal["basic", "basic-analytic", "advanced", "zcdp", "renyi", "gaussian-dp", "laplace"]
+
+
+class Privacy(_Section):
+    """The budget that the releases without a noise of their own share."""
+
+    epsilon: Positive | None = Field(default=None, description="The total epsilon of the plan.")
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None, description="The total delta. Laplace noise needs none."
+    )
+    accountant: AccountantName = Field(
+        default="zcdp", description="The rule that turns the budget into noise."
+    )
+
+
+class Release(_Section):
+    """One query, published once or several times."""
+
+    name: Text = Field(description="What people call it.")
+    sql: Text = Field(description="One SELECT over the table, which is called data.")
+    times: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1, description="How often it is published, with fresh noise and the same rows."
+    )
+    noise_stddev: Positive | None = Field(
+        default=None,
+        description="Standard deviation of the Gaussian noise on each output, if somebody else chose it.",
+    )
+
+
+class Attacker(_Section):
+    """What the attacker knows besides who is in which group."""
+
+    knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
+        default=(), description="Conditions on public columns: the secrets of those rows are known."
+    )
+
+
+class Limits(_Section):
+    """What the publisher wants to keep."""
+
+    remaining_uncertainty: Share | None = Field(
+        default=None,
+        description="The share of its uncertainty that every record must keep: 0.5 or '50%'.",
+    )
+
+
+class Plan(_Section):
+    """What will be released, or has been.
+
+    >>> plan = Plan.model_validate({
+    ...     "data": {"source": "homes.parquet", "record": "home", "secret": "watts", "bounds": [0, 9000]},
+    ...     "privacy": {"epsilon": 1.0, "delta": 1e-5},
+    ...     "release": [{"name": "mean", "sql": "SELECT feeder, AVG(watts) FROM data GROUP BY feeder"}],
+    ... })
+    >>> plan.data.secret_kind.value, plan.privacy.accountant, plan.releases[0].times
+    ('number', 'zcdp', 1)
+    """
+
+    data: Data
+    privacy: Privacy = Privacy()
+    releases: Annotated[tuple[Release, ...], Field(strict=False, min_length=1)] = Field(alias="release")
+    attacker: Attacker = Attacker()
+    limits: Limits = Limits()
+
+    @model_validator(mode="after")
+    def _names_and_noise(self) -> Plan:
+        twice = [name for name, times in Counter(r.name for r in self.releases).items() if times > 1]
+        require(
+            not twice,
+            "a name of its own for each release",
+            got=f"{twice[0] if twice else ''!r} twice",
+            fix="for copies of one query use times",
+            error=InvalidPlan,
+        )
+        priced = [release for release in self.releases if release.noise_stddev is None]
+        require(
+            not priced or self.privacy.epsilon is not None,
+            "[privacy] epsilon, or noise_stddev for every release",
+            got=f"neither for release {priced[0].name if priced else ''!r}",
+            error=InvalidPlan,
+        )
+        laplace = self.privacy.accountant == "laplace"
+        require(
+            not priced or laplace or self.privacy.delta is not None,
+            "[privacy] delta",
+            got="none",
+            fix="give one far below one over the number of records, or use accountant = 'laplace'",
+            error=InvalidPlan,
+        )
+        require(
+            not laplace or len(priced) in (0, len(self.releases)),
+            "one kind of noise in a plan",
+            got="noise_stddev, which is Gaussian, beside the Laplace accountant",
+            error=InvalidPlan,
+        )
+        return self

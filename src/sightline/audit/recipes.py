@@ -1,0 +1,103 @@
+"""Recipes: which published numbers to add up, with which weights, to see one value."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.audit.plan import Plan
+from sightline.audit.result import Recipe, Step
+from sightline.audit.view import View, cell_name
+from sightline.labeled.contributions import Contributions
+from sightline.labeled.exposures import Exposures
+from sightline.tables.membership import Membership
+
+# Weights below this share of the largest are rounding of weights that are zero.
+_NOTHING = 1e-9
+_SHOWN = 4
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Cookbook:
+    """Turns weights on a view's rows into steps on published numbers."""
+
+    plan: Plan
+    membership: Membership
+    view: View
+    exposures: Exposures
+    contributions: Contributions | None
+
+    def best(self, column: int) -> Recipe | None:
+        """The best unbiased attack on a column's value, or on the sum of the records that share it."""
+        group = int(self.exposures.group[column])
+        if not self.exposures.groups.identifiable[group]:
+            return None
+        return self.written(self.exposures.group_recipe(group), float(self.exposures.groups.rmse[group]))
+
+    def shortest(self, column: int) -> Recipe | None:
+        """One number that is the value, or a difference of two: the first one found."""
+        alone = self._cells_of_its_own(column)
+        weights = np.zeros(self.view.design.lines)
+        if alone.size:
+            weights[alone[0]] = 1.0
+        else:
+            pairs = self.contributions.pairs if self.contributions is not None else ()
+            errors = np.diagonal(self.view.design.law.covariance) if pairs else np.zeros(0)
+            mine = [pair for pair in pairs if pair.record == column]
+            if not mine:
+                return None
+            pair = min(mine, key=lambda pair: (errors[pair.larger] + errors[pair.smaller], pair.larger))
+            weights[pair.larger], weights[pair.smaller] = 1.0, -1.0
+        variance = weights**2 @ np.diagonal(self.view.design.law.covariance)
+        return self.written(weights, math.sqrt(float(variance)))
+
+    def written(self, weights: FloatArray, rmse: float) -> Recipe:
+        """Weights on the view's rows on published numbers: those to add, then those to subtract."""
+        published = weights * self.view.factors
+        constant = float(weights @ self.view.offsets)
+        used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
+        order = used[np.lexsort((used, -np.abs(published[used])))]
+        order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
+        steps = tuple(self._step(int(line), _tidy(float(published[line]))) for line in order)
+        return Recipe(
+            steps=steps, constant=_tidy(constant), text=self._text(order, steps, constant), rmse=rmse
+        )
+
+    def _step(self, line: int, weight: float) -> Step:
+        cell = self.membership.cells[self.view.cells[line]]
+        release = self.plan.releases[self.membership.partitions[cell.partition].query]
+        return Step(release=release.name, cell=", ".join(cell.key), weight=weight, times=release.times)
+
+    def _text(self, order: IndexArray, steps: tuple[Step, ...], constant: float) -> str:
+        words: list[str] = []
+        for line, step in zip(order[:_SHOWN], steps[:_SHOWN], strict=True):
+            sign = "−" if step.weight < 0 else "+" if words else ""
+            name = cell_name(self.membership, int(self.view.cells[line]))
+            copies = f" (mean of {step.times})" if step.times > 1 else ""
+            words.append(f'{sign}{" " if words else ""}{_number(abs(step.weight))} × "{name}"{copies}')
+        if len(steps) > _SHOWN:
+            words.append(f"and {len(steps) - _SHOWN} more")
+        if abs(constant) > _NOTHING:
+            words.append(f"{'−' if constant < 0 else '+'} {_number(abs(constant))}")
+        return " ".join(words)
+
+    def _cells_of_its_own(self, column: int) -> IndexArray:
+        design = self.view.design
+        mine = design.pattern.columns(np.array([column]))[:, 0] > 0
+        counts = design.pattern.counts
+        size = 1 if counts is None else int(counts[column])
+        return np.flatnonzero(mine & (design.pattern.sizes == size))
+
+
+def _tidy(weight: float) -> float:
+    """Whole numbers without the last bits of a factorisation."""
+    whole = round(weight)
+    return float(whole) if whole and abs(weight - whole) <= 1e-9 * abs(weight) else weight
+
+
+def _number(value: float) -> str:
+    tidy = _tidy(value)
+    return f"{int(tidy):,}" if tidy == int(tidy) and abs(tidy) < 1e15 else f"{tidy:.4g}"

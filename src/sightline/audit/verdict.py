@@ -1,0 +1,96 @@
+"""The verdict in plain language, and what it rests on."""
+
+from __future__ import annotations
+
+from sightline.audit.findings import Findings
+from sightline.audit.plan import Kind, Plan
+from sightline.audit.pricing import Pricing
+from sightline.audit.result import Exposed, Verdict
+from sightline.audit.view import LINEAR
+from sightline.privacy.accountant import NoiseLaw
+from sightline.tables.membership import Feature, Membership
+
+
+def verdict(
+    plan: Plan, membership: Membership, exposed: tuple[Exposed, ...], found: Findings | None
+) -> Verdict:
+    """Who is exposed and whether the limit holds, in a sentence or two."""
+    if found is None:
+        text = "Nothing that is published depends linearly on the secret."
+        if membership.rows == 0:
+            text = "The table has no row with a secret: nothing can be exposed."
+        return Verdict(passed=None, limit=None, below_limit=0, text=text)
+    count, of = found.identifiable_records, membership.records
+    sentences = []
+    if count:
+        sharpest = next(one for one in exposed if one.identifiable and one.size == 1) if exposed else None
+        sentences.append(f"{_records(count)} of {of:,} can be told apart from everything else.")
+        if sharpest is not None and sharpest.rmse is not None:
+            sentences.append(
+                f"The sharpest view of one has an error of {sharpest.rmse:,.4g} in {plan.data.secret} "
+                f"({sharpest.rmse_percent_of_range:,.3g} % of its range)."
+            )
+    else:
+        sentences.append(f"No single record of {of:,} can be told apart from all others.")
+    groups = found.identifiable_groups
+    if groups:
+        sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several records can, by the sum.")
+    least = found.least
+    if least is not None:
+        sentences.append(
+            f"Of the most exposed record's uncertainty {least} remains, whatever the attacker does."
+        )
+    below = found.below_limit
+    if found.limit is not None:
+        sentences.append(
+            f"{_records(below)} may keep less than the limit of {found.limit:.0%}."
+            if below
+            else f"Everyone keeps at least the limit of {found.limit:.0%}."
+        )
+    return Verdict(
+        passed=None if found.limit is None else below == 0,
+        limit=found.limit,
+        below_limit=below,
+        text=" ".join(sentences),
+    )
+
+
+def _records(count: int) -> str:
+    return f"{count:,} record{'s' if count != 1 else ''}"
+
+
+def assumptions(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[str, ...]:
+    """What the numbers rest on, in plain words."""
+    said = [
+        "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
+        "rmse is that of the best unbiased attack. Remaining uncertainty holds for every attack, also biased "
+        "and constrained ones, on records that are independent with a cos² prior over the bounds.",
+        "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
+    ]
+    if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
+        said.append(
+            f"A record has up to {plan.data.max_rows_per_record} rows; values are told apart row by row, "
+            "and a record is as exposed as its most exposed row."
+        )
+    match plan.data.secret_kind:
+        case Kind.BOOLEAN:
+            said.append(
+                "A yes or no is treated as a number between 0 and 1: an attacker who rounds can do better "
+                "than the lower end."
+            )
+        case Kind.CATEGORY:
+            said.append(
+                "A category is one indicator for each value but one, each treated as a number between 0 and "
+                "1; an attacker who rounds can do better than the lower end."
+            )
+        case Kind.NUMBER:
+            pass
+    if pricing.law is NoiseLaw.LAPLACE:
+        said.append("Laplace noise: the lower end is van Trees' bound, the upper end a linear attack's risk.")
+    if any(release.times > 1 for release in plan.releases):
+        said.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
+    if any(part.feature is Feature.THRESHOLD for part in membership.partitions):
+        said.append(f"Thresholds are logistic steps of bandwidth {plan.data.bandwidth}.")
+    if any(part.feature not in LINEAR for part in membership.partitions):
+        said.append("Moments and thresholds are linearised at the true values: local and owner-only.")
+    return tuple(said)

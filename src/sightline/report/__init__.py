@@ -1,0 +1,1 @@
+"""Results for people and for machines: a terminal, JSON."""

@@ -1,0 +1,190 @@
+"""An audit's result in a terminal: the verdict, then who, through what, on which budget, what to change."""
+
+from __future__ import annotations
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sightline.audit.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
+
+_WIDTH = 118  # where nobody's window says how wide it is
+
+
+def console() -> Console:
+    """Standard output: colours and its own width in a terminal, plain text elsewhere."""
+    screen = Console(highlight=False)
+    return screen if screen.is_terminal else Console(highlight=False, width=_WIDTH, no_color=True)
+
+
+def print_result(result: AuditResult, screen: Console) -> None:
+    """The whole result."""
+    low, high = result.bounds
+    screen.print(
+        f"{result.source}: {result.secret} in [{low:,g}, {high:,g}], one {result.record} a record",
+        markup=False,
+    )
+    screen.print(
+        f"{result.records:,} records in {result.signatures:,} signatures; {len(result.releases)} releases "
+        f"with {result.cells:,} numbers, which see {result.rank:,} directions"
+    )
+    for note in _remarks(result):
+        screen.print(note)
+    screen.print()
+    print_verdict(result, screen)
+    if result.exposed:
+        screen.print()
+        print_exposed(result, screen)
+    screen.print()
+    print_releases(result.releases, screen)
+    screen.print()
+    print_budget(result.budget, screen)
+    if result.what_to_change:
+        screen.print("\n[bold]What to change[/]")
+        for number, change in enumerate(result.what_to_change, start=1):
+            screen.print(f"  {number}. ", change.text, sep="", markup=False, soft_wrap=True)
+    screen.print("\n[bold]What this rests on[/]")
+    for line in result.assumptions:
+        screen.print("  ", line, sep="", markup=False, soft_wrap=True)
+
+
+def print_verdict(result: AuditResult, screen: Console) -> None:
+    """Passed or not, and why."""
+    match result.verdict.passed:
+        case True:
+            word = Text("PASSED", style="bold green")
+        case False:
+            word = Text("BELOW THE LIMIT", style="bold red")
+        case None:
+            word = Text("VERDICT", style="bold")
+    screen.print(Text.assemble(word, "  ", result.verdict.text))
+
+
+def print_exposed(result: AuditResult, screen: Console) -> None:
+    """The most exposed, worst first."""
+    shown = len(result.exposed)
+    title = (
+        "Most exposed"
+        if shown == result.exposed_in_all
+        else f"The {shown} most exposed of {result.exposed_in_all:,}"
+    )
+    screen.print(f"[bold]{title}[/]")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    for name in ("who", "error", "of range", "remains"):
+        table.add_column(name, justify="left" if name == "who" else "right", no_wrap=True)
+    table.add_column("how", overflow="fold")
+    for number, one in enumerate(result.exposed, start=1):
+        table.add_row(
+            Text(_who(number, one)),
+            "none" if one.rmse is None else f"{one.rmse:,.4g}",
+            "" if one.rmse_percent_of_range is None else f"{one.rmse_percent_of_range:,.3g} %",
+            str(one.remaining_uncertainty),
+            Text(_how(one)),
+        )
+    screen.print(table)
+
+
+def print_releases(releases: tuple[ReleaseReport, ...], screen: Console) -> None:
+    """What each release does."""
+    screen.print("[bold]Releases, in order of publication[/]")
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    table.add_column("name", overflow="fold")
+    for name in ("times", "numbers", "noise", "newly exposes", "needed for", "sharpens"):
+        table.add_column(name, justify="right")
+    table.add_column("", overflow="fold")
+    for one in releases:
+        note = f'copy of "{one.copy_of}"' if one.copy_of is not None else one.note
+        counts = (one.newly_exposes, one.exposes_alone, one.sharpens)
+        table.add_row(
+            Text(one.name),
+            str(one.times),
+            str(one.outputs),
+            _noise(one),
+            *("" if count is None else f"{count:,}" for count in counts),
+            Text(note),
+        )
+    screen.print(table)
+
+
+def print_budget(budget: BudgetReport, screen: Console) -> None:
+    """What the noise costs, accountant by accountant."""
+    given = "" if budget.epsilon is None else f": epsilon = {budget.epsilon:g} under {budget.accountant}"
+    usual = "" if budget.delta_given else ", the usual one, as the plan names none"
+    screen.print(
+        f"[bold]Budget[/]{given} at delta = {budget.delta:g}{usual}; {budget.releases} releases count"
+    )
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    for name in ("accountant", "epsilon of this noise", "noise it would ask for, over sensitivity"):
+        table.add_column(name, justify="left" if name == "accountant" else "right")
+    names = {"exact": "gaussian-dp"}
+    spent = {names.get(name, name): value for name, value in budget.spent.items()}
+    for name in dict.fromkeys([*spent, *budget.would_need]):
+        cost, needed = spent.get(name), budget.would_need.get(name)
+        table.add_row(name, "" if cost is None else f"{cost:.4g}", "" if needed is None else f"{needed:.4g}")
+    screen.print(table)
+    if not budget.proven:
+        screen.print("  ", budget.note, sep="", markup=False, soft_wrap=True)
+
+
+def print_explanation(exposed: tuple[Exposed, ...], result: AuditResult, screen: Console) -> None:
+    """Why one record is exposed, step by step."""
+    for one in exposed:
+        group = "its own" if one.size == 1 else f"shared by {one.size} records"
+        about = f" ({result.secret} = {one.category})" if one.category is not None else ""
+        left = one.remaining_uncertainty
+        screen.print(f"[bold]Signature {one.signature}[/]{about}, {group}: {left} of the uncertainty remains")
+        if one.recipe is None:
+            screen.print("  No weights on the published numbers give its value: it is not identifiable.")
+            continue
+        if one.shortest is not None and len(one.shortest.steps) < len(one.recipe.steps):
+            _print_steps("The shortest way", one.shortest, one, screen)
+        _print_steps("The best unbiased attack", one.recipe, one, screen)
+
+
+def _print_steps(title: str, recipe: Recipe, one: Exposed, screen: Console) -> None:
+    what = "the value" if one.size == 1 else f"the sum of the {one.size} values"
+    screen.print(f"  {title}:")
+    for number, step in enumerate(recipe.steps, start=1):
+        verb = "add" if step.weight > 0 else "subtract"
+        name = f'"{step.release}"' + (f", group {step.cell}" if step.cell else "")
+        copies = f", the mean of its {step.times} copies" if step.times > 1 else ""
+        screen.print(
+            f"    {number}. {verb} {abs(step.weight):,.6g} × {name}{copies}", markup=False, soft_wrap=True
+        )
+    if recipe.constant:
+        screen.print(f"    then add {recipe.constant:,.6g}")
+    screen.print(f"    = {what}, with an error of {recipe.rmse:,.4g} (root mean square)")
+
+
+def _remarks(result: AuditResult) -> list[str]:
+    remarks = []
+    if result.known_rows:
+        remarks.append(f"{result.known_rows:,} rows are known to the attacker")
+    if result.dropped:
+        remarks.append(f"{result.dropped:,} rows without a secret or a key were left out (owner-only)")
+    if result.clipped:
+        remarks.append(f"{result.clipped:,} values outside the bounds count as clipped (owner-only)")
+    return remarks
+
+
+def _who(number: int, one: Exposed) -> str:
+    who = one.record if one.record is not None else f"no. {number}"
+    if one.category is not None:
+        who += f", {one.category}"
+    return who if one.size == 1 else f"{who} (sum of {one.size})"
+
+
+def _how(one: Exposed) -> str:
+    if one.recipe is None:
+        return "not identifiable, but little is left to guess"
+    recipe = one.recipe
+    if one.shortest is not None and len(one.shortest.steps) < len(recipe.steps):
+        recipe = one.shortest
+    return recipe.text
+
+
+def _noise(one: ReleaseReport) -> str:
+    if one.smallest_noise_stddev is None or one.largest_noise_stddev is None:
+        return "none"
+    low, high = f"{one.smallest_noise_stddev:,.3g}", f"{one.largest_noise_stddev:,.3g}"
+    return low if low == high else f"{low}–{high}"
