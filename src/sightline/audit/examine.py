@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from sightline.audit.findings import Findings, Naming
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.audit.findings import Findings, Keys
 from sightline.audit.plan import Plan
-from sightline.audit.pricing import price
+from sightline.audit.pricing import Pricing, price
 from sightline.audit.recipes import Cookbook
 from sightline.audit.releases import release_reports
 from sightline.audit.remedies import remedies
@@ -14,73 +20,111 @@ from sightline.audit.verdict import assumptions, verdict
 from sightline.audit.view import linear_view
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.pattern import Progress
-from sightline.tables.membership import Membership
+from sightline.tables.membership import Membership, RowValues
 
 
-def examine(
-    plan: Plan,
-    membership: Membership,
-    *,
-    limit: float | None = None,
-    top: int = 20,
-    naming: Naming | None = None,
-    progress: Progress | None = None,
-) -> AuditResult:
-    """The result of a plan whose memberships are known.
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Examination:
+    """A plan, its memberships and prices, and what they expose."""
 
-    ``limit`` replaces the plan's own. ``naming`` gives the keys of the records with a signature; without it
-    nobody is named.
-    """
-    watch = progress or _silent
-    limit = plan.limits.remaining_uncertainty if limit is None else limit
-    pricing = price(plan, membership)
-    view = linear_view(plan, membership, pricing)
-    found: Findings | None = None
-    contributions: Contributions | None = None
-    exposed: tuple[Exposed, ...] = ()
-    if view is not None:
-        found = Findings.of(view, domain=plan.data.domain, limit=limit, progress=watch)
-        contributions = found.contributions(watch)
-        cookbook = Cookbook(
+    plan: Plan
+    membership: Membership
+    pricing: Pricing
+    findings: Findings | None  # none if nothing linear in the secret is published
+    contributions: Contributions | None
+
+    @classmethod
+    def of(
+        cls,
+        plan: Plan,
+        membership: Membership,
+        *,
+        limit: float | None = None,
+        values: Callable[[], RowValues] | None = None,
+        progress: Progress | None = None,
+    ) -> Examination:
+        """Examine memberships; ``limit`` replaces the plan's own."""
+        watch = progress or _silent
+        limit = plan.limits.remaining_uncertainty if limit is None else limit
+        pricing = price(plan, membership)
+        view = linear_view(plan, membership, pricing)
+        findings = (
+            None if view is None else Findings.of(view, domain=plan.data.domain, limit=limit, progress=watch)
+        )
+        return cls(
             plan=plan,
             membership=membership,
-            view=view,
-            exposures=found.exposures,
-            contributions=contributions,
+            pricing=pricing,
+            findings=findings,
+            contributions=None if findings is None else findings.contributions(watch),
         )
-        exposed = found.exposed(cookbook, top=top, naming=naming)
-    reports = release_reports(plan, membership, pricing, view, contributions)
-    return AuditResult(
-        schema_version=SCHEMA_VERSION,
-        source=plan.data.source,
-        record=plan.data.record,
-        secret=plan.data.secret,
-        kind=plan.data.secret_kind.value,
-        bounds=plan.data.domain,
-        rows=membership.rows,
-        records=membership.records,
-        known_rows=int(membership.known.sum()),
-        dropped=membership.dropped,
-        clipped=membership.clipped,
-        cells=len(membership.cells),
-        signatures=len(membership.signatures),
-        rank=found.exposures.rank if found else 0,
-        identifiable_records=found.identifiable_records if found else 0,
-        identifiable_groups=found.identifiable_groups if found else 0,
-        least_remaining_uncertainty=found.least if found else None,
-        exposed=exposed,
-        exposed_in_all=found.of_interest if found else 0,
-        releases=reports,
-        budget=spending(plan, pricing),
-        distribution=Distribution(
-            edges=EDGES, records=found.distribution if found else (0,) * (len(EDGES) - 1)
-        ),
-        verdict=verdict(plan, membership, exposed, found),
-        what_to_change=remedies(plan, pricing, found, reports, exposed),
-        assumptions=assumptions(plan, membership, pricing),
-        owner_only=("dropped", "clipped"),
-        relative_error=found.exposures.relative_error if found else 0.0,
-    )
+
+    def about(self, signatures: Sequence[int]) -> tuple[Exposed, ...]:
+        """What is seen of the rows with some signatures."""
+        found = self.findings
+        if found is None:
+            return ()
+        wanted = np.isin(found.view.column_signature, found.view.signature_of[list(signatures)])
+        columns = np.flatnonzero(wanted & ~found.view.known)
+        return found.describe(columns, self._cookbook(found), keys=None)
+
+    def result(self, *, top: int = 20, keys: Keys | None = None) -> AuditResult:
+        """The result, with the ``top`` most exposed; ``keys`` names them, without it nobody is named."""
+        plan, membership, found = self.plan, self.membership, self.findings
+        exposed: tuple[Exposed, ...] = ()
+        if found is not None:
+            exposed = found.describe(found.worst(top), self._cookbook(found), keys=keys)
+        view = None if found is None else found.view
+        reports = release_reports(plan, membership, self.pricing, view, self.contributions)
+        return AuditResult(
+            schema_version=SCHEMA_VERSION,
+            source=public_source(plan.data.source),
+            record=plan.data.record,
+            secret=plan.data.secret,
+            kind=plan.data.secret_kind.value,
+            bounds=plan.data.domain,
+            rows=membership.rows,
+            records=membership.records,
+            known_rows=int(membership.known.sum()),
+            dropped=membership.dropped,
+            clipped=membership.clipped,
+            cells=len(membership.cells),
+            signatures=len(membership.signatures) if membership.rows else 0,
+            rank=found.exposures.rank if found else 0,
+            identifiable_records=found.identifiable_records if found else 0,
+            identifiable_groups=found.identifiable_groups if found else 0,
+            least_remaining_uncertainty=found.least if found else None,
+            exposed=exposed,
+            exposed_in_all=found.of_interest if found else 0,
+            releases=reports,
+            budget=spending(plan, self.pricing),
+            distribution=Distribution(
+                edges=EDGES, records=found.distribution if found else (0,) * (len(EDGES) - 1)
+            ),
+            verdict=verdict(plan, membership, exposed, found),
+            what_to_change=remedies(plan, self.pricing, found, reports, exposed),
+            assumptions=assumptions(plan, membership, self.pricing),
+            owner_only=("dropped", "clipped"),
+            relative_error=found.exposures.relative_error if found else 0.0,
+        )
+
+    def _cookbook(self, found: Findings) -> Cookbook:
+        return Cookbook(
+            plan=self.plan,
+            membership=self.membership,
+            view=found.view,
+            exposures=found.exposures,
+            contributions=self.contributions,
+        )
+
+
+def public_source(source: str) -> str:
+    """A source without a password or other settings of its connection.
+
+    >>> public_source("postgresql://ann:secret@db/grid?table=homes&sslkey=k")
+    'postgresql://db/grid'
+    """
+    return re.sub(r"^([a-z]+://)(?:[^/@]*@)?([^?]*).*$", r"\1\2", source)
 
 
 def _silent(stage: str, share: float) -> None:

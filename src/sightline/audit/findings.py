@@ -17,8 +17,8 @@ from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.pattern import BoolArray, Progress
 
-# The keys of the records with some signature; asked of the engine, and only when wanted.
-Naming = Callable[[int], Sequence[str]]
+# The keys of the records with some signatures; asked of the engine, and only when wanted.
+Keys = Callable[[Sequence[int]], dict[int, tuple[str, ...]]]
 
 # Sums over larger groups are what publishing is for; smaller ones are listed with the exposed records.
 _SMALL_GROUP = 5
@@ -128,20 +128,22 @@ class Findings:
         found: FloatArray = self.exposures.groups.rmse[self.exposures.group[columns]]
         return found
 
-    def exposed(self, cookbook: Cookbook, *, top: int, naming: Naming | None) -> tuple[Exposed, ...]:
-        """The most exposed, in words and numbers."""
-        return tuple(self.describe(int(column), cookbook, naming) for column in self.worst(top))
+    def describe(self, columns: IndexArray, cookbook: Cookbook, *, keys: Keys | None) -> tuple[Exposed, ...]:
+        """Some columns, in words and numbers."""
+        wanted = sorted({int(i) for column in columns for i in self.view.signatures_of(int(column))})
+        named = keys(wanted) if keys is not None and wanted else {}
+        return tuple(self._one(int(column), cookbook, named) for column in columns)
 
-    def describe(self, column: int, cookbook: Cookbook, naming: Naming | None) -> Exposed:
-        """One column, in words and numbers."""
+    def _one(self, column: int, cookbook: Cookbook, named: dict[int, tuple[str, ...]]) -> Exposed:
         size = int(self.counts[column])
         rmse = float(self.group_rmse(np.array([column]))[0])
         recipe = cookbook.best(column)
-        keys = naming(int(self.view.column_signature[column])) if naming is not None else ()
+        signatures = self.view.signatures_of(column)
+        owners = sorted({key for i in signatures for key in named.get(int(i), ())})
         categories = self.view.categories
         return Exposed(
-            record=", ".join(keys) if keys else None,
-            signature=int(self.view.column_signature[column]),
+            record=", ".join(owners) if owners else None,
+            signature=int(signatures[0]),
             size=size,
             category=categories[self.view.column_category[column]] if categories else None,
             identifiable=recipe is not None,

@@ -50,6 +50,10 @@ class View:
         """The columns that the attacker knows."""
         return np.flatnonzero(self.known)
 
+    def signatures_of(self, column: int) -> IndexArray:
+        """The membership's signatures that a column stands for: one, unless releases were left out."""
+        return np.flatnonzero(self.signature_of == self.column_signature[column])
+
 
 def linear_view(plan: Plan, membership: Membership, pricing: Pricing) -> View | None:
     """The design of the partitions that are linear in the secret; ``None`` if there are none."""

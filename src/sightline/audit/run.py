@@ -1,0 +1,68 @@
+"""The main job: a plan in, who is exposed and how sharply out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sightline.audit.examine import Examination
+from sightline.audit.plan import Plan
+from sightline.audit.reading import PlanLike, read_plan
+from sightline.audit.result import AuditResult, Exposed
+from sightline.audit.session import opened
+from sightline.errors import require
+from sightline.labeled.pattern import Progress
+
+
+def audit(
+    plan: PlanLike,
+    *,
+    limit: float | None = None,
+    names: bool = False,
+    top: int = 20,
+    progress: Progress | None = None,
+) -> AuditResult:
+    """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
+
+    ``limit`` is the share of its uncertainty that every record must keep, instead of the plan's own.
+    ``names`` names the exposed records by their keys, ``top`` is how many of them are listed. ``progress`` is
+    called with a stage and the share of it that is done.
+    """
+    require(top >= 1, "top >= 1", got=top)
+    require(limit is None or 0 < limit < 1, "a limit between 0 and 1", got=limit)
+    checked, base = read_plan(plan)
+    watch = progress or _silent
+    with opened(checked, base) as session:
+        membership = session.membership(watch)
+        found = Examination.of(checked, membership, limit=limit, values=session.values, progress=watch)
+        return found.result(top=top, keys=session.keys if names else None)
+
+
+def check(plan: PlanLike) -> Plan:
+    """The plan, if it is a good one: its fields, its table's columns and its SQL; no row is read."""
+    checked, base = read_plan(plan)
+    with opened(checked, base):
+        return checked
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Explanation:
+    """Why one record is exposed: what is seen of each of its rows, with the recipes; owner-only."""
+
+    record: str
+    exposed: tuple[Exposed, ...]
+    result: AuditResult
+
+
+def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) -> Explanation:
+    """What is seen of one record, given by its key, and by which recipe."""
+    checked, base = read_plan(plan)
+    watch = progress or _silent
+    with opened(checked, base) as session:
+        signatures = session.signatures_of(record)
+        membership = session.membership(watch)
+        found = Examination.of(checked, membership, values=session.values, progress=watch)
+        return Explanation(record=record, exposed=found.about(signatures), result=found.result())
+
+
+def _silent(stage: str, share: float) -> None:
+    pass

@@ -1,0 +1,132 @@
+"""A plan with its table open: everything that an audit asks of an engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from sightline.audit.plan import Kind, Plan
+from sightline.errors import InvalidPlan
+from sightline.labeled.pattern import Progress
+from sightline.tables.collect import collect
+from sightline.tables.engine import Engine, open_source
+from sightline.tables.engine import Kind as ColumnKind
+from sightline.tables.membership import Membership, RowValues
+from sightline.tables.reader import ReleaseQuery, read_condition, read_release
+from sightline.tables.records import members_of, row_values, signature_of
+from sightline.tables.scope import find_column
+
+_KINDS = {
+    Kind.NUMBER: ColumnKind.NUMBER,
+    Kind.BOOLEAN: ColumnKind.BOOLEAN,
+    Kind.CATEGORY: ColumnKind.TEXT,
+}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Session:
+    """A checked plan, the engine that holds its table, and its releases as the reader understood them."""
+
+    plan: Plan
+    engine: Engine
+    queries: tuple[ReleaseQuery, ...]
+
+    @property
+    def kind(self) -> ColumnKind:
+        """What the secret is, to the tables."""
+        return _KINDS[self.plan.data.secret_kind]
+
+    def membership(self, progress: Progress) -> Membership:
+        """Who is in which cell."""
+        data = self.plan.data
+        return collect(
+            self.engine,
+            self.queries,
+            record=data.record,
+            secret=data.secret,
+            secret_kind=self.kind,
+            bounds=data.bounds,
+            categories=data.categories,
+            known=self.plan.attacker.knows,
+            contribution_limit=data.max_rows_per_record,
+            progress=lambda step: progress(step, 0.0),
+        )
+
+    def values(self) -> RowValues:
+        """Owner-only: the secret of every row."""
+        data = self.plan.data
+        return row_values(
+            self.engine,
+            self.queries,
+            record=data.record,
+            secret=data.secret,
+            secret_kind=self.kind,
+            bounds=data.bounds,
+            categories=data.categories,
+        )
+
+    def keys(self, signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
+        """The keys of the records with some signatures."""
+        data = self.plan.data
+        return members_of(
+            self.engine,
+            self.queries,
+            record=data.record,
+            secret=data.secret,
+            secret_kind=self.kind,
+            signature_ids=signatures,
+            categories=data.categories,
+        )
+
+    def signatures_of(self, record: str) -> tuple[int, ...]:
+        """The signatures of one record's rows."""
+        data = self.plan.data
+        found = signature_of(
+            self.engine,
+            self.queries,
+            record=data.record,
+            secret=data.secret,
+            secret_kind=self.kind,
+            record_key=record,
+            categories=data.categories,
+        )
+        if not found:
+            raise InvalidPlan(
+                f"expected a {data.record} that has a row with a secret, got {record[:60]!r}; check its spelling"
+            )
+        return found
+
+
+@contextmanager
+def opened(plan: Plan, base: Path) -> Iterator[Session]:
+    """Open the plan's table and read its releases; the table is closed at the end."""
+    data = plan.data
+    engine = open_source(data.source, base=base, tables=data.tables)
+    try:
+        columns = engine.columns()
+        find_column(columns, data.record)
+        kind = _KINDS[data.secret_kind]
+        others = {name: engine.columns(name) for name in data.tables}
+        for text in plan.attacker.knows:
+            read_condition(text, columns=columns, secret=data.secret)
+        queries = []
+        for release in plan.releases:
+            try:
+                query = read_release(
+                    release.sql,
+                    name=release.name,
+                    columns=columns,
+                    record=data.record,
+                    secret=data.secret,
+                    secret_kind=kind,
+                    bandwidth=data.bandwidth,
+                    tables=others,
+                )
+            except InvalidPlan as error:
+                raise InvalidPlan(f"release {release.name!r}: {error}") from None
+            queries.append(query)
+        yield Session(plan=plan, engine=engine, queries=tuple(queries))
+    finally:
+        engine.close()

@@ -1,0 +1,1 @@
+"""Two plans with their data, ready to be audited."""
