@@ -291,3 +291,24 @@ class TestIllConditioned:
             prior = mpmath.diag([1 / v, 1 / v, 1 / v, 1 / ((records - 3) * v)])
             risk = mpmath.inverse(A.T * A + prior)[0, 0] / v
         assert np.allclose(found.remaining_upper[:3], float(risk), rtol=1e-9)
+
+    @pytest.mark.parametrize("k", [10**3, 10**5, 10**6])
+    def test_lost_digits_are_admitted(self, k: int) -> None:
+        """Determinant one, entries k: decided exactly, and the error of the numbers is not understated."""
+        rows = np.array([[k, k + 1], [k - 1, k]])
+        found = MembershipDesign(rows, noise=[1.0, 1.0], readout="sum").exposures(domain=(0, 1))
+        assert found.identifiable.all()
+        exact = np.hypot([k, k - 1], [k + 1, k])
+        assert np.all(np.abs(found.rmse / exact - 1) <= found.relative_error)
+
+    def test_where_factorising_the_rows_costs_too_much_their_products_must_do(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        rows = np.ones((4, 20_000), dtype=np.uint8)
+        rows[np.arange(1, 4), np.arange(3)] = 0
+        design = MembershipDesign(rows, noise=np.full(4, 1e-3), readout="sum")
+        careful = design.exposures(domain=(0, 1))
+        monkeypatch.setattr("sightline.labeled.company._AFFORDABLE", 0)
+        quick = design.exposures(domain=(0, 1))
+        assert careful.relative_error < quick.relative_error < 1e-6
+        assert np.allclose(quick.remaining_upper, careful.remaining_upper, rtol=quick.relative_error)
