@@ -26,7 +26,7 @@ from sightline.arrays import FloatArray, IndexArray
 _STIFF = 1e3
 _UNIT = float(np.finfo(np.float64).eps)
 # Refine where rounding may have cost this much, relative.
-_WORTH_REFINING = 1e-11
+_WORTH_REFINING = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -131,9 +131,9 @@ def _factorise(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -> Projection:
     """The projection with the digits that cancelled won back, and an estimate of those that are missing.
 
-    A row changed in its last bit changes its misfit by that bit times its own size: the sum over rows of
-    misfit times size, over the sum of squared misfits, is the condition number of the information. Along a
-    row roundings add up like a random walk, hence its Euclidean length.
+    A row changed in its last bit changes its misfit by that bit times its own size: misfit times size, over
+    the sum of squared misfits, is the condition number of the information. Roundings add up like a random
+    walk, along a row and over the rows, hence Euclidean lengths; the factor 8 is margin.
     """
     columns = nuisance.shape[1]
     V = projection.coefficients
@@ -159,12 +159,12 @@ def _amplification(projection: Projection, sizes: FloatArray) -> float:
     escaped = np.abs(projection.unrotate(projection.residual))
     information = np.sum(escaped**2, axis=0)
     worst = np.divide(
-        2 * np.sum(escaped * sizes, axis=0),
+        2 * np.linalg.norm(escaped * sizes, axis=0),
         information,
         out=np.zeros(len(information)),
         where=information > 0,
     )
-    return 4 * float(np.max(worst, initial=0.0))
+    return 8 * float(np.max(worst, initial=0.0))
 
 
 def _misfit(target: FloatArray, nuisance: FloatArray, V: FloatArray) -> FloatArray:
