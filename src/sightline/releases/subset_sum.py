@@ -8,15 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
-from sightline.errors import InvalidRelease
-from sightline.releases.domain import member_values, positive_number, whole_number
+from sightline.arrays import FloatArray, IndexArray, Members
 from sightline.releases.lift import coordinate_rows
-from sightline.releases.query import Adjacency
+from sightline.releases.linear import LinearQuery
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SubsetSum:
+class SubsetSum(LinearQuery):
     r"""Sum of the member records' values, coordinate by coordinate.
 
     .. math:: q(x) = \sum_{k \in C} x_k
@@ -39,54 +37,12 @@ class SubsetSum:
         def __init__(self, *, members: Members, radius: float, dimension: int = 1) -> None: ...
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "members", frozen_index(self.members, error=InvalidRelease))
-        object.__setattr__(self, "radius", positive_number(self.radius, name="radius"))
-        object.__setattr__(self, "dimension", whole_number(self.dimension, name="dimension"))
+        self._own()
 
-    @property
-    def outputs(self) -> int:
-        """One number per coordinate."""
-        return self.dimension
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record's value changes, by at most ``radius``."""
-        return Adjacency.VALUE
-
-    @property
-    def sensitivity(self) -> FloatArray:
-        r""":math:`\Delta` in each coordinate."""
-        return frozen_floats(np.full(self.outputs, self.radius), name="sensitivity")
-
-    @property
-    def sensitivity_l1(self) -> FloatArray:
-        r""":math:`\sqrt p` times the L2 one: the largest L1 norm of a change of L2 norm ``radius``."""
-        return frozen_floats(np.sqrt(self.dimension) * self.sensitivity, name="sensitivity_l1")
-
-    @property
-    def cells(self) -> tuple[SubsetSum]:
-        """Itself."""
-        return (self,)
-
-    @property
-    def linear(self) -> bool:
-        """Always."""
-        return True
-
-    def value(self, records: FloatArray) -> FloatArray:
-        """The sum of each coordinate."""
-        values: FloatArray = self._values(records).sum(axis=0)
-        return values
-
-    def jacobian(self, records: FloatArray | None = None) -> FloatArray:
-        r"""One for each member, in its own coordinate."""
-        if records is not None:
-            self._values(records)
-        return coordinate_rows(np.full(len(self.members), 1.0), dimension=self.dimension)
+    def coefficients(self) -> FloatArray:
+        """One for each member."""
+        return np.ones(len(self.members))
 
     def integer_rows(self) -> NDArray[np.int64]:
         """The memberships themselves: zeros and ones."""
         return coordinate_rows(np.ones(len(self.members), dtype=np.int64), dimension=self.dimension)
-
-    def _values(self, records: FloatArray) -> FloatArray:
-        return member_values(records, members=self.members, dimension=self.dimension)

@@ -10,16 +10,16 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, require
-from sightline.releases.domain import member_values, positive_number, whole_number
+from sightline.releases.domain import positive_number
 from sightline.releases.lift import coordinate_rows
-from sightline.releases.query import Adjacency
+from sightline.releases.linear import LinearQuery
 
 # Up to here a double holds every whole number, so a weight that looks whole is the one that was meant.
 _LARGEST_WHOLE = 2.0**53
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class WeightedSum:
+class WeightedSum(LinearQuery):
     r"""Weighted sum of the member records' values, coordinate by coordinate.
 
     .. math:: q(x) = \sum_{k \in C} a_k x_k, \qquad \Delta = \max_k |a_k| \cdot \text{radius}
@@ -66,50 +66,12 @@ class WeightedSum:
         sorted_weights = frozen_floats(weights[np.argsort(given)], name="weights")
         object.__setattr__(self, "members", members)
         object.__setattr__(self, "weights", sorted_weights)
-        object.__setattr__(self, "radius", positive_number(self.radius, name="radius"))
-        object.__setattr__(self, "dimension", whole_number(self.dimension, name="dimension"))
+        self._own()
         positive_number(self.sensitivity[0].item(), name="largest weight times radius")
 
-    @property
-    def outputs(self) -> int:
-        """One number per coordinate."""
-        return self.dimension
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record's value changes, by at most ``radius``."""
-        return Adjacency.VALUE
-
-    @property
-    def sensitivity(self) -> FloatArray:
-        r""":math:`\max_k |a_k| \cdot \text{radius}` in each coordinate."""
-        delta = float(np.abs(self.weights).max()) * self.radius
-        return frozen_floats(np.full(self.outputs, delta), name="sensitivity", error=InvalidRelease)
-
-    @property
-    def sensitivity_l1(self) -> FloatArray:
-        r""":math:`\sqrt p` times the L2 one: the largest L1 norm of a change of L2 norm ``radius``."""
-        return frozen_floats(np.sqrt(self.dimension) * self.sensitivity, name="sensitivity_l1")
-
-    @property
-    def cells(self) -> tuple[WeightedSum]:
-        """Itself."""
-        return (self,)
-
-    @property
-    def linear(self) -> bool:
-        """Always."""
-        return True
-
-    def value(self, records: FloatArray) -> FloatArray:
-        """The weighted sum of each coordinate."""
-        return self.weights @ self._values(records)
-
-    def jacobian(self, records: FloatArray | None = None) -> FloatArray:
-        """Each member's weight, in its own coordinate."""
-        if records is not None:
-            self._values(records)
-        return coordinate_rows(self.weights, dimension=self.dimension)
+    def coefficients(self) -> FloatArray:
+        """The weights."""
+        return self.weights
 
     def integer_rows(self) -> NDArray[np.int64] | None:
         """The weights where all of them are whole numbers; else none."""
@@ -117,6 +79,3 @@ class WeightedSum:
         if not whole.all():
             return None
         return coordinate_rows(self.weights.astype(np.int64), dimension=self.dimension)
-
-    def _values(self, records: FloatArray) -> FloatArray:
-        return member_values(records, members=self.members, dimension=self.dimension)
