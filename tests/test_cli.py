@@ -12,7 +12,7 @@ from importlib.metadata import version
 import mpmath
 import pytest
 
-from sightline.cli import main
+from sightline.cli import commands, main
 from sightline.demo import tour
 from sightline.errors import InvalidBudget
 
@@ -64,8 +64,8 @@ def test_the_recipe_recovers_the_record_exactly_without_noise() -> None:
     assert weight_in * sum(records) / 51 + weight_out * sum(records[1:]) / 50 == pytest.approx(0.75, abs=1e-9)
 
 
-def test_the_demo_prints_the_tour(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo"]) == 0
+def test_the_tour_prints_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tour"]) == 0
     printed = capsys.readouterr().out
     assert "from IN alone     no\n" in printed
     assert "from IN and OUT   yes: record 0 = 51 x IN - 50 x OUT\n" in printed
@@ -75,8 +75,8 @@ def test_the_demo_prints_the_tour(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\x1b" not in printed, "no colours in a pipe"
 
 
-def test_the_demo_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["demo", "--json"]) == 0
+def test_the_tour_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["tour", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
     assert printed["identifiable_from_in_and_out"] == "yes"
     assert printed["rmse"]["exact Gaussian"]["32"] == tour().rmse["exact Gaussian"][32]
@@ -115,7 +115,7 @@ def test_our_own_error_is_one_line(
         raise InvalidBudget("expected epsilon > 0, got -1")
 
     monkeypatch.setattr("sightline.demo.tour", refuse)
-    assert main(["demo"]) == 1
+    assert main(["tour"]) == 1
     captured = capsys.readouterr()
     assert captured.out == ""
     assert captured.err == "InvalidBudget: expected epsilon > 0, got -1\n"
@@ -127,7 +127,7 @@ def test_what_is_not_a_mistake_of_the_user_keeps_its_traceback(monkeypatch: pyte
 
     monkeypatch.setattr("sightline.demo.tour", fail)
     with pytest.raises(ZeroDivisionError):
-        main(["demo"])
+        main(["tour"])
 
 
 def test_an_interrupt_ends_quietly(
@@ -137,7 +137,7 @@ def test_an_interrupt_ends_quietly(
         raise KeyboardInterrupt
 
     monkeypatch.setattr("sightline.demo.tour", interrupt)
-    assert main(["demo"]) == 130
+    assert main(["tour"]) == 130
     assert "Interrupted." in capsys.readouterr().err
 
 
@@ -153,13 +153,14 @@ def test_importing_sightline_loads_nothing_else() -> None:
     assert {name for name in added if not name.startswith("sightline")} == set()
 
 
-def test_help_loads_no_numerics() -> None:
-    loaded = modules_after("from sightline.cli import main; main(['demo', '--help'])")
-    heavy = {"numpy", "scipy", "jax", "flint", "duckdb", "sqlglot", "rich"}
+@pytest.mark.parametrize("command", sorted(commands.commands))
+def test_help_loads_no_numerics(command: str) -> None:
+    loaded = modules_after(f"from sightline.cli import main; main([{command!r}, '--help'])")
+    heavy = {"numpy", "scipy", "jax", "flint", "duckdb", "sqlglot", "rich", "pydantic"}
     assert loaded & heavy == set()
 
 
-def test_the_demo_loads_no_slow_module() -> None:
-    loaded = modules_after("from sightline.cli import main; main(['demo'])")
+def test_the_tour_loads_no_slow_module() -> None:
+    loaded = modules_after("from sightline.cli import main; main(['tour'])")
     assert loaded & {"scipy.stats", "jax", "duckdb", "sqlglot"} == set()
     assert "numpy" in loaded  # the list above is read from the right place

@@ -26,7 +26,7 @@ ROOMS = (
     *("privacy", "releases", "geometry"),
     *("labeled", "multiset", "attacks"),
     *("tables", "audit", "report", "paper"),
-    *("demo", "cli"),
+    *("examples", "demo", "cli"),
 )
 POSITION = {room: position for position, room in enumerate(ROOMS)}
 

@@ -5,6 +5,7 @@ The public names load on first use, so that ``import sightline`` costs nothing.
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 
 # Public name -> the module that defines it, in the order of the path plan -> report.
@@ -127,6 +128,11 @@ _HOME = {
     "simulate": "attacks.monte_carlo",
     "sweep": "attacks.monte_carlo",
     "Simulation": "attacks.simulation",
+    "audit": "audit.run",
+    "explain": "audit.run",
+    "Explanation": "audit.run",
+    "Plan": "audit.plan",
+    "AuditResult": "audit.result",
 }
 
 __all__ = sorted(_HOME)
@@ -141,3 +147,14 @@ def __getattr__(name: str) -> object:
 
 def __dir__() -> list[str]:
     return __all__
+
+
+class _Package(type(sys)):  # the type of modules, without importing its name
+    """``sightline.audit`` is the function: importing the room of that name does not hide it."""
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name not in _HOME or not isinstance(value, type(sys)):
+            super().__setattr__(name, value)
+
+
+sys.modules[__name__].__class__ = _Package

@@ -23,6 +23,11 @@ from sightline.attacks.reconstruction import reconstruct as reconstruct
 from sightline.attacks.simulation import Simulation as Simulation
 from sightline.attacks.target import MissingDirection as MissingDirection
 from sightline.attacks.trivial import Trivial as Trivial
+from sightline.audit.plan import Plan as Plan
+from sightline.audit.result import AuditResult as AuditResult
+from sightline.audit.run import Explanation as Explanation
+from sightline.audit.run import audit as audit
+from sightline.audit.run import explain as explain
 from sightline.errors import SightlineError as SightlineError
 from sightline.geometry.decision import Decision as Decision
 from sightline.geometry.decision import Evidence as Evidence

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import asdict
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -16,6 +17,7 @@ import click
 from sightline.errors import SightlineError
 
 if TYPE_CHECKING:
+    from sightline.audit.result import AuditResult
     from sightline.demo import Tour
 
 
@@ -32,10 +34,103 @@ def commands(context: click.Context) -> None:
         click.echo(context.get_help())
 
 
+_plan = click.argument("plan", type=click.Path())
+_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+
+
+@commands.command(epilog="Example:  sightline audit plan.toml --limit 50%")
+@_plan
+@_json
+@click.option("--limit", metavar="SHARE", help="What everyone must keep, as 50% or 0.5; exits with 2 if not.")
+@click.option("--names", is_flag=True, help="Name the exposed records by their keys.")
+@click.option("--top", default=20, show_default=True, help="How many of the exposed to list.")
+def audit(plan: str, as_json: bool, limit: str | None, names: bool, top: int) -> int:
+    """Who a plan exposes, how sharply, through which releases, and what to change."""
+    from sightline.audit import run
+    from sightline.report.progress import Ticker
+
+    found = run.audit(plan, limit=limit, names=names, top=top, progress=Ticker())
+    _print_result(found, as_json)
+    return 2 if found.verdict.passed is False else 0
+
+
+@commands.command(epilog="Example:  sightline check plan.toml")
+@click.argument("plan", type=click.Path(), required=False)
+@click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file instead.")
+def check(plan: str | None, schema: bool) -> None:
+    """Check a plan: its fields, its table's columns and its SQL. No row is read."""
+    if schema:
+        from sightline.audit.reading import plan_schema
+
+        click.echo(json.dumps(plan_schema(), indent=2, ensure_ascii=False))
+        return
+    if plan is None:
+        raise click.UsageError("expected a plan file, got none; or ask for --schema")
+    from sightline.audit import run
+
+    found = run.check(plan)
+    click.echo(f"{plan}: a good plan, with {len(found.releases)} release(s)")
+
+
+@commands.command(epilog="Example:  sightline explain plan.toml --record A7")
+@_plan
+@_json
+@click.option("--record", required=True, metavar="KEY", help="The key of the record.")
+def explain(plan: str, as_json: bool, record: str) -> None:
+    """Why one record is exposed: the recipe, step by step. For the table's owner only."""
+    from sightline.audit import run
+    from sightline.report.progress import Ticker
+
+    found = run.explain(plan, record=record, progress=Ticker())
+    if as_json:
+        click.echo(json.dumps([one.model_dump(mode="json") for one in found.exposed], indent=2))
+        return
+    from sightline.report import terminal
+
+    terminal.print_explanation(found, terminal.console())
+
+
+@commands.command(epilog="Example:  sightline init homes.parquet --out plan.toml")
+@click.argument("table")
+@click.option("--out", default="plan.toml", show_default=True, type=click.Path(path_type=Path))
+@click.option("--force", is_flag=True, help="Replace the file if it exists.")
+def init(table: str, out: Path, force: bool) -> None:
+    """Write a commented plan for a table, from the names and types of its columns."""
+    from sightline.audit.starter import starter_plan, write_plan
+
+    write_plan(starter_plan(table, folder=out.parent), out, force=force)
+    click.echo(f"Wrote {out}. Change what is wrong in it, then:  sightline audit {out}")
+
+
 @commands.command(epilog="Example:  sightline demo --json")
-@click.option("--json", "as_json", is_flag=True, help="Print the numbers as JSON.")
+@_json
 def demo(as_json: bool) -> None:
-    """A short tour: one record, a mean with it, a mean without it, three accountants."""
+    """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
+    from sightline.audit import run
+    from sightline.examples.shipped import example_plan
+
+    plan = example_plan("microgrid")
+    found = run.audit(plan, names=True)
+    _print_result(found, as_json)
+    if not as_json:
+        click.echo(f"\nThe plan and its data: {plan.parent}")
+        click.echo(f"Why H13:  sightline explain {plan} --record H13")
+        click.echo("Your own table:  sightline init TABLE")
+
+
+def _print_result(found: AuditResult, as_json: bool) -> None:
+    if as_json:
+        click.echo(found.to_json())
+        return
+    from sightline.report import terminal
+
+    terminal.print_result(found, terminal.console())
+
+
+@commands.command("tour", epilog="Example:  sightline tour --json")
+@_json
+def tour_command(as_json: bool) -> None:
+    """The idea in one picture: one record, a mean with it, a mean without it, three accountants."""
     from sightline.demo import tour
 
     found = tour()

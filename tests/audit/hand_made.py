@@ -50,9 +50,8 @@ def membership_of(
         number.append({})
         for group in sorted(sizes):
             number[p][group] = len(cells)
-            cells.append(
-                Cell(partition=p, key=(group,) if group else (), rows=sizes[group], largest_share=contributions)
-            )
+            key = (group,) if group else ()
+            cells.append(Cell(partition=p, key=key, rows=sizes[group], largest_share=contributions))
     table = np.array(
         [[number[p].get(line[row], -1) for p, line in enumerate(groups)] for row in range(rows)],
         dtype=np.int32,

@@ -39,13 +39,12 @@ class Examination:
         plan: Plan,
         membership: Membership,
         *,
-        limit: float | None = None,
         values: Callable[[], RowValues] | None = None,
         progress: Progress | None = None,
     ) -> Examination:
-        """Examine memberships; ``limit`` replaces the plan's own."""
+        """Examine memberships. ``values`` fetches the secrets, for releases that are not linear in them."""
         watch = progress or _silent
-        limit = plan.limits.remaining_uncertainty if limit is None else limit
+        limit = plan.limits.remaining_uncertainty
         pricing = price(plan, membership)
         view = linear_view(plan, membership, pricing)
         findings = (

@@ -39,6 +39,24 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
     return _checked(_parsed(_text(path), path.name), path.name), path.parent
 
 
+def with_limit(plan: Plan, limit: float | str) -> Plan:
+    """The plan with another limit on the remaining uncertainty: 0.5 or "50%"."""
+    number = _as_number(limit) if isinstance(limit, str) else limit
+    try:
+        limits = Limits.model_validate({"remaining_uncertainty": number})
+    except ValidationError as error:
+        found = dict(error.errors(include_url=False)[0])
+        raise InvalidPlan(f"limit: {_one_line(found | {'loc': ()}, {})}") from None
+    return plan.model_copy(update={"limits": limits})
+
+
+def _as_number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
 def plan_schema() -> dict[str, Any]:
     """The JSON Schema of a plan file."""
     schema = Plan.model_json_schema(by_alias=True)

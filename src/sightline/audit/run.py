@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from sightline.audit.examine import Examination
 from sightline.audit.plan import Plan
-from sightline.audit.reading import PlanLike, read_plan
+from sightline.audit.reading import PlanLike, read_plan, with_limit
 from sightline.audit.result import AuditResult, Exposed
 from sightline.audit.session import opened
 from sightline.errors import require
@@ -16,24 +16,25 @@ from sightline.labeled.pattern import Progress
 def audit(
     plan: PlanLike,
     *,
-    limit: float | None = None,
+    limit: float | str | None = None,
     names: bool = False,
     top: int = 20,
     progress: Progress | None = None,
 ) -> AuditResult:
     """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
 
-    ``limit`` is the share of its uncertainty that every record must keep, instead of the plan's own.
+    ``limit`` is the share of its uncertainty that every record must keep (0.5 or "50%"), not the plan's own.
     ``names`` names the exposed records by their keys, ``top`` is how many of them are listed. ``progress`` is
     called with a stage and the share of it that is done.
     """
     require(top >= 1, "top >= 1", got=top)
-    require(limit is None or 0 < limit < 1, "a limit between 0 and 1", got=limit)
     checked, base = read_plan(plan)
+    if limit is not None:
+        checked = with_limit(checked, limit)
     watch = progress or _silent
     with opened(checked, base) as session:
         membership = session.membership(watch)
-        found = Examination.of(checked, membership, limit=limit, values=session.values, progress=watch)
+        found = Examination.of(checked, membership, values=session.values, progress=watch)
         return found.result(top=top, keys=session.keys if names else None)
 
 

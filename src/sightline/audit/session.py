@@ -94,7 +94,8 @@ class Session:
         )
         if not found:
             raise InvalidPlan(
-                f"expected a {data.record} that has a row with a secret, got {record[:60]!r}; check its spelling"
+                f"expected a {data.record} that has a row with a secret, got {record[:60]!r}; "
+                "check its spelling"
             )
         return found
 

@@ -7,6 +7,7 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.audit.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
+from sightline.audit.run import Explanation
 
 _WIDTH = 118  # where nobody's window says how wide it is
 
@@ -114,8 +115,9 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
         f"[bold]Budget[/]{given} at delta = {budget.delta:g}{usual}; {budget.releases} releases count"
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
-    for name in ("accountant", "epsilon of this noise", "noise it would ask for, over sensitivity"):
-        table.add_column(name, justify="left" if name == "accountant" else "right")
+    table.add_column("accountant")
+    table.add_column("epsilon of this noise", justify="right")
+    table.add_column("noise it would ask for, over sensitivity" if budget.would_need else "", justify="right")
     names = {"exact": "gaussian-dp"}
     spent = {names.get(name, name): value for name, value in budget.spent.items()}
     for name in dict.fromkeys([*spent, *budget.would_need]):
@@ -126,11 +128,17 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
         screen.print("  ", budget.note, sep="", markup=False, soft_wrap=True)
 
 
-def print_explanation(exposed: tuple[Exposed, ...], result: AuditResult, screen: Console) -> None:
+def print_explanation(found: Explanation, screen: Console) -> None:
     """Why one record is exposed, step by step."""
-    for one in exposed:
+    secret = found.result.secret
+    screen.print(
+        f"What is seen of {secret} for {found.result.record} {found.record} (owner-only)", markup=False
+    )
+    if not found.exposed:
+        screen.print("Nothing: the attacker knows it already, or nothing published depends on it.")
+    for one in found.exposed:
         group = "its own" if one.size == 1 else f"shared by {one.size} records"
-        about = f" ({result.secret} = {one.category})" if one.category is not None else ""
+        about = f" ({secret} = {one.category})" if one.category is not None else ""
         left = one.remaining_uncertainty
         screen.print(f"[bold]Signature {one.signature}[/]{about}, {group}: {left} of the uncertainty remains")
         if one.recipe is None:
@@ -176,7 +184,7 @@ def _who(number: int, one: Exposed) -> str:
 
 def _how(one: Exposed) -> str:
     if one.recipe is None:
-        return "not identifiable, but little is left to guess"
+        return "not identifiable, but below the limit"
     recipe = one.recipe
     if one.shortest is not None and len(one.shortest.steps) < len(recipe.steps):
         recipe = one.shortest

@@ -1,0 +1,160 @@
+"""The one look of every figure: a restrained print style, files of a chart, and pages that need no network.
+
+A chart is drawn with Altair and turned into a specification by :func:`specification`, which carries the style
+with it: nothing is registered globally. vl-convert makes SVG, PDF and PNG of it without a browser.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cache
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from sightline.errors import InvalidInput, MissingExtra
+
+Specification = dict[str, Any]
+
+INK, FAINT, GRID = "#1b2733", "#6b7885", "#e5e9ee"
+# Okabe and Ito's colours, told apart with any colour vision; yellow is left out, which paper swallows.
+PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#1b2733")
+DASHES = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2), (1, 0), (6, 3), (2, 2))
+FONT = "Helvetica Neue, Arial, Liberation Sans, DejaVu Sans, sans-serif"
+
+
+def altair() -> Any:
+    """Altair, or an error that says how to install it."""
+    try:
+        import altair as module
+    except ImportError:
+        raise MissingExtra(
+            'figures need Altair and vl-convert, which are not installed; pip install "sightline[report]"'
+        ) from None
+    return module
+
+
+def _converter() -> Any:
+    try:
+        import vl_convert as module
+    except ImportError:
+        raise MissingExtra(
+            'figures need vl-convert, which is not installed; pip install "sightline[report]"'
+        ) from None
+    return module
+
+
+def configuration() -> Specification:
+    """The style as a Vega-Lite configuration."""
+    text = {"font": FONT, "color": INK}
+    labels = {"labelFont": FONT, "labelFontSize": 11, "labelColor": INK}
+    titles = {"titleFont": FONT, "titleFontSize": 12, "titleFontWeight": "normal", "titleColor": INK}
+    return {
+        "font": FONT,
+        "background": "white",
+        "view": {"stroke": None, "continuousWidth": 320, "continuousHeight": 220},
+        "title": {
+            **text,
+            "fontSize": 13,
+            "fontWeight": "bold",
+            "anchor": "start",
+            "offset": 8,
+            "subtitleFont": FONT,
+            "subtitleColor": FAINT,
+            "subtitleFontSize": 11,
+        },
+        "axis": {
+            **labels,
+            **titles,
+            "domainColor": FAINT,
+            "tickColor": FAINT,
+            "tickSize": 4,
+            "gridColor": GRID,
+            "gridWidth": 0.8,
+            "titlePadding": 8,
+        },
+        "legend": {
+            **labels,
+            **titles,
+            "titleFontSize": 11,
+            "symbolStrokeWidth": 2,
+            "symbolSize": 60,
+            "orient": "bottom",
+            "direction": "horizontal",
+            "labelLimit": 400,
+        },
+        "header": {**labels, **titles},
+        "line": {"strokeWidth": 1.8},
+        "point": {"size": 36, "strokeWidth": 1.2},
+        "rule": {"strokeWidth": 1.2},
+        "bar": {"color": PALETTE[0]},
+        "text": {**text, "fontSize": 11},
+        "range": {"category": list(PALETTE)},
+    }
+
+
+def specification(chart: Any) -> Specification:
+    """A chart as a Vega-Lite specification that carries the style and its data with it.
+
+    >>> chart = altair().Chart(altair().Data(values=[{"x": 1, "y": 2}])).mark_point().encode(x="x:Q")
+    >>> specification(chart)["config"]["axis"]["gridColor"]
+    '#e5e9ee'
+    """
+    found: Specification = chart.to_dict()
+    return {**found, "config": configuration()}
+
+
+def svg(chart: Specification) -> str:
+    """The chart as SVG; the same bytes for the same specification."""
+    text: str = _converter().vegalite_to_svg(chart)
+    return text if text.endswith("\n") else text + "\n"
+
+
+def png(chart: Specification, *, scale: float = 2.0) -> bytes:
+    """The chart as PNG."""
+    return bytes(_converter().vegalite_to_png(chart, scale=scale))
+
+
+def pdf(chart: Specification) -> bytes:
+    """The chart as PDF."""
+    return bytes(_converter().vegalite_to_pdf(chart))
+
+
+def save(chart: Specification, path: Path) -> None:
+    """Write the chart in the format that the name of the file asks for: ``.svg``, ``.pdf`` or ``.png``."""
+    match path.suffix.lower():
+        case ".svg":
+            path.write_text(svg(chart), encoding="utf-8")
+        case ".png":
+            path.write_bytes(png(chart))
+        case ".pdf":
+            path.write_bytes(pdf(chart))
+        case suffix:
+            raise InvalidInput(f"expected a figure named .svg, .pdf or .png, got {suffix!r}")
+
+
+@cache
+def _bundle() -> str:
+    bundle: str = _converter().javascript_bundle()
+    return bundle
+
+
+def embedded(charts: Mapping[str, Specification]) -> str:
+    """Scripts that make every element with one of these ids a live chart, with Vega inside the page."""
+    # A script element ends at the first "</", wherever it stands.
+    specifications = json.dumps(dict(charts), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
+    return (
+        f"<script>{_bundle()}</script>\n"
+        f"<script>for (const [id, chart] of Object.entries({specifications})) {{\n"
+        '  vegaEmbed(document.getElementById(id), chart, {renderer: "svg", actions: false});\n'
+        "}</script>\n"
+    )
+
+
+def still(chart_svg: str, *, identifier: str, description: str) -> str:
+    """An element that shows the drawing at once and without scripts; :func:`embedded` brings it to life."""
+    from urllib.parse import quote
+
+    source = "data:image/svg+xml," + quote(chart_svg.strip(), safe=" =:/,;()'")
+    return f'<div id="{escape(identifier)}"><img alt="{escape(description)}" src="{source}"></div>'
