@@ -21,7 +21,8 @@ def depressed_roots(a: Column, b: Column) -> list[Column]:
     zero = 0.0 * a
     real = 4.0 * a * a * a + 27.0 * b * b <= 0
     radius = xp.sqrt(xp.where(a < 0, -a, zero) * (4 / 3))
-    cosine = 4.0 * b / xp.where(radius > 0, radius * radius * radius, 1.0 + zero)
+    cube = radius * radius * radius
+    cosine = 4.0 * b / xp.where(cube > 0, cube, 1.0 + zero)
     angle = xp.acos(xp.clip(cosine, -1.0, 1.0)) * (1 / 3)
     three = [radius * xp.cos(angle - 2 * math.pi * k / 3) for k in (2, 1, 0)]
     root = xp.sqrt(xp.where(real, zero, 0.25 * b * b + a * a * a * (1 / 27)))
@@ -43,9 +44,12 @@ def cubic_roots(coefficients: Sequence[Column], leading: float) -> list[Column]:
     roots = []
     for t in depressed_roots(a, b):
         x = t - shift
+        value = ((x + c2) * x + c1) * x + c0
         for _ in range(2):
             slope = (3.0 * x + 2.0 * c2) * x + c1
-            value = ((x + c2) * x + c1) * x + c0
-            x = x - xp.where(slope != 0, value, 0.0 * x) / xp.where(slope != 0, slope, 1.0 + 0.0 * x)
+            near = x - value / xp.where(slope != 0, slope, 1.0 + 0.0 * x)
+            left = ((near + c2) * near + c1) * near + c0
+            better = xp.abs(left) < xp.abs(value)  # at a double root a step may lead away
+            x, value = xp.where(better, near, x), xp.where(better, left, value)
         roots.append(x)
     return roots

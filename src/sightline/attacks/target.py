@@ -15,6 +15,7 @@ from sightline.geometry import exact
 from sightline.geometry.decision import Decision
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
+from sightline.geometry.rank import balance
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
@@ -106,7 +107,8 @@ def _every(geometry: Geometry) -> Reach:
 def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection | None:
     """A change of the records that alters the coordinate and no answer, or ``None`` if there is none.
 
-    In exact fractions where the rows are whole numbers; else the null vector nearest to the coordinate.
+    In exact fractions where the rows are whole numbers; else the least change of the other records that makes
+    up for it.
     """
     columns = int(geometry.jacobian.shape[1])
     labels = geometry.labels or tuple(
@@ -120,15 +122,14 @@ def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection |
             return None
         turn = 1 if proof.direction[coordinate] > 0 else -1
         return MissingDirection(labels=labels, moves=tuple(turn * move for move in proof.direction))
-    if not geometry.rank.decided:
+    rows, factors = balance(dense(geometry.jacobian))
+    column = rows[:, coordinate]
+    others = np.delete(np.arange(columns), coordinate)
+    makes_up, _, _, _ = np.linalg.lstsq(rows[:, others], -column, rcond=1e-10)
+    if np.linalg.norm(column + rows[:, others] @ makes_up) > 1e-8 * np.linalg.norm(column):
         return None
-    rows = dense(geometry.jacobian)
-    rows = rows / np.maximum(np.linalg.norm(rows, axis=1, keepdims=True), 1e-300)
-    _, _, right = np.linalg.svd(rows)
-    blind = right[geometry.rank.rank :]
-    null = blind.T @ blind[:, coordinate]
-    if abs(null[coordinate]) < 1e-9:
-        return None
-    null /= null[coordinate]
-    null[np.abs(null) < 1e-12] = 0.0
-    return MissingDirection(labels=labels, moves=tuple(float(move) for move in null))
+    moves = np.zeros(columns)
+    moves[coordinate] = 1.0
+    moves[others] = makes_up * factors[others] / factors[coordinate]
+    moves[np.abs(moves) < 1e-9] = 0.0
+    return MissingDirection(labels=labels, moves=tuple(float(move) for move in moves))

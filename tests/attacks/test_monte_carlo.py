@@ -1,0 +1,160 @@
+"""Simulations: the same for one seed whatever the workers, and what they report is what happened."""
+
+from __future__ import annotations
+
+import math
+import warnings
+from concurrent.futures import Future, ThreadPoolExecutor
+
+import numpy as np
+import pytest
+from attack_cases import INTERIOR, in_out, moments, triangle
+
+import sightline as sl
+from sightline.attacks.monte_carlo import CHUNK
+
+RECORDS = (0.3, -0.2, 0.6)
+
+
+def same(one: sl.Simulation, other: sl.Simulation) -> bool:
+    scalars = ("trials", "mse", "standard_error", "interval", "crb", "trivial_mse", "statuses", "certified")
+    return all(getattr(one, name) == getattr(other, name) for name in scalars) and np.array_equal(
+        one.bias, other.bias
+    )
+
+
+@pytest.fixture(scope="module")
+def alone() -> sl.Simulation:
+    return sl.simulate(moments(5.0), attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3500, seed=11)
+
+
+class TestWorkers:
+    def test_local_processes(self, alone) -> None:
+        found = sl.simulate(
+            moments(5.0), attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3500, seed=11, workers=2
+        )
+        assert same(found, alone)
+
+    @pytest.mark.parametrize("count", [1, 3])
+    def test_any_executor(self, alone, count) -> None:
+        with ThreadPoolExecutor(count) as executor:
+            found = sl.simulate(
+                moments(5.0), attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3500, seed=11, executor=executor
+            )
+        assert same(found, alone)
+
+    def test_a_dask_cluster(self, alone) -> None:
+        distributed = pytest.importorskip("distributed")
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the machine: ports, memory limits
+            cluster = distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+            )
+            with cluster, distributed.Client(cluster) as client:
+                found = sl.simulate(
+                    moments(5.0),
+                    attack=sl.ConstrainedMLE(),
+                    at=INTERIOR,
+                    trials=3500,
+                    seed=11,
+                    executor=client.get_executor(),
+                )
+        assert same(found, alone)
+
+    def test_an_error_in_one_chunk_cancels_the_rest(self) -> None:
+        class Lazy(ThreadPoolExecutor):
+            def __init__(self) -> None:
+                super().__init__(1)
+                self.futures: list[Future] = []
+
+            def submit(self, *call, **named):
+                future: Future = Future()
+                if not self.futures:
+                    future.set_exception(RuntimeError("worker lost"))
+                self.futures.append(future)
+                return future
+
+        with Lazy() as executor, pytest.raises(RuntimeError, match="worker lost"):
+            sl.simulate(triangle(), attack=sl.Blue(), at=RECORDS, domain=(-1, 1), executor=executor)
+        assert all(future.cancelled() for future in executor.futures[1:])
+
+    def test_progress_counts_chunks(self) -> None:
+        calls: list[tuple[int, int]] = []
+        sl.simulate(
+            triangle(),
+            attack=sl.Blue(),
+            at=RECORDS,
+            domain=(-1, 1),
+            trials=2 * CHUNK + 1,
+            progress=lambda done, total: calls.append((done, total)),
+        )
+        assert calls == [(0, 3), (1, 3), (2, 3), (3, 3)]
+
+
+class TestReport:
+    def test_it_is_what_a_plain_loop_finds(self) -> None:
+        transcript, trials, seed = triangle(), CHUNK + 300, 21
+        found = sl.simulate(
+            transcript, attack=sl.Blue(), at=RECORDS, domain=(-1, 1), trials=trials, seed=seed, confidence=0.9
+        )
+        exposures = [transcript.geometry().profile(target=j) for j in range(3)]
+        losses, errors, covered = [], [], []
+        for chunk, size in enumerate((CHUNK, 300)):
+            generator = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(chunk,)))
+            noise = generator.standard_normal((size, 3)) * [0.2, 0.3, 0.4]
+            for row in transcript.answers(RECORDS) + noise:
+                for exposure, truth in zip(exposures, RECORDS, strict=True):
+                    error = float((exposure.recipe @ row)[0]) - truth
+                    errors.append(error)
+                    covered.append(abs(error) <= 1.959963984540054 * exposure.rmse)
+                losses.append(sum(e * e for e in errors[-3:]))
+        assert found.mse == pytest.approx(np.mean(losses), rel=1e-12)
+        assert found.standard_error == pytest.approx(np.std(losses, ddof=1) / math.sqrt(trials), rel=1e-10)
+        low, high = found.interval
+        assert high - low == pytest.approx(2 * 1.6448536269514722 * found.standard_error, rel=1e-12)
+        assert found.bias == pytest.approx(np.reshape(errors, (-1, 3)).mean(axis=0), rel=1e-9)
+        assert found.coverage == pytest.approx(np.reshape(covered, (-1, 3)).mean(axis=0), rel=1e-12)
+        assert found.crb == pytest.approx(sum(exposure.crb for exposure in exposures), rel=1e-12)
+        assert found.rmse == math.sqrt(found.mse)
+        assert found.ratio_to_crb == found.mse / found.crb
+
+    def test_the_loss_of_a_multiset_is_the_matching_loss(self) -> None:
+        transcript = moments(5.0)
+        found = sl.simulate(transcript, attack=sl.MomentInversion(), at=(0.7, -0.4), trials=400, seed=3)
+        generator = np.random.default_rng(np.random.SeedSequence(3, spawn_key=(0,)))
+        answers = transcript.answers([0.7, -0.4]) + transcript.law.sample(400, generator=generator)
+        estimates = sl.MomentInversion().estimate(transcript, answers)
+        assert found.mse == pytest.approx(np.mean(sl.matching_loss(estimates.values, [0.7, -0.4])), rel=1e-12)
+        assert found.unlabeled
+        complex_roots = found.statuses[sl.AttackStatus.NO_REAL_SOLUTION]
+        assert complex_roots == int(np.sum(answers[:, 1] < answers[:, 0] ** 2))
+        assert f"{complex_roots} trials: no real values" in str(found)
+
+    def test_another_seed_is_another_draw(self, alone) -> None:
+        other = sl.simulate(moments(5.0), attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3500, seed=12)
+        assert other.mse != alone.mse
+
+    def test_strata_have_noise_of_their_own(self) -> None:
+        found = sl.sweep({"a": triangle(), "b": triangle()}, attack=sl.Blue(), at=RECORDS, domain=(-1, 1))
+        assert list(found) == ["a", "b"]
+        assert found["a"].mse != found["b"].mse
+
+    def test_one_stratum_is_a_simulation(self) -> None:
+        settings = {"attack": sl.Blue(), "at": RECORDS, "domain": (-1, 1), "trials": 300}
+        assert same(sl.sweep({"a": triangle()}, **settings)["a"], sl.simulate(triangle(), **settings))
+
+    def test_records_drawn_from_a_prior_see_other_queries_too(self) -> None:
+        jax_numpy = pytest.importorskip("jax.numpy")
+        custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(2), sensitivity=2.0)
+        transcript = sl.Transcript([custom], noise=[1.0])
+        prior = sl.UniformPrior(-1.0, 1.0)
+        found = sl.simulate(transcript, attack=sl.PosteriorMean(prior=prior, points=150), at=prior, trials=20)
+        assert found.targets == (0, 1)
+
+    def test_copies_average(self) -> None:
+        once, often = (
+            sl.simulate(in_out(copies=n), attack=sl.Blue(), at=[0.1, 0.2, 0.3, 0.4], domain=(0, 1))
+            for n in (1, 4)
+        )
+        assert once.crb == pytest.approx(4 * often.crb)
+        assert once.mse / often.mse == pytest.approx(4, rel=0.15)
