@@ -7,21 +7,14 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from sightline.tables.grammar import refuse, shown
 from sightline.tables.engine import Kind
+from sightline.tables.grammar import WHOLE_NUMBERS, refuse, shown
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.secret_test import Secret, SecretTest, constant_of
 
 _STATISTIC: dict[type[exp.Expr], Statistic] = {exp.Avg: Statistic.MEAN, exp.Sum: Statistic.SUM}
 _SPREADS = ("VARIANCE", "VARIANCE_POP", "VAR_POP", "VAR_SAMP", "STDDEV", "STDDEV_POP", "STDDEV_SAMP")
-_INTEGERS = {
-    exp.DType.TINYINT,
-    exp.DType.SMALLINT,
-    exp.DType.INT,
-    exp.DType.BIGINT,
-    exp.DType.DOUBLE,
-    exp.DType.FLOAT,
-}
+_NUMBERS = WHOLE_NUMBERS | {exp.DType.DOUBLE, exp.DType.FLOAT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -154,7 +147,7 @@ def _mean_or_sum(
             got=shown(node),
             fix="move public conditions into FILTER (WHERE …)",
         )
-    if isinstance(bound, exp.Cast) and bound.args["to"].this in _INTEGERS and _is_condition(bound.this):
+    if isinstance(bound, exp.Cast) and bound.args["to"].this in _NUMBERS and _is_condition(bound.this):
         test = secret.test(bound.this)
         return Measure(label=label, statistic=statistic, test=test, filters=tuple(filters))
     if not secret.scope.mentions_secret(bound):

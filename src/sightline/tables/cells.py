@@ -14,7 +14,7 @@ from sightline.tables.membership import CellTable
 _BLOCK = (
     1 << 15
 )  # signatures written at a time, so that a row of the table is filled while it is in the cache
-_WIDEST = 1 << 62
+_WIDEST = 1 << 62  # numbers that fit an integer of 64 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,30 +29,29 @@ class Cut:
 
 
 def cut(atoms: Sequence[Atom], parts: tuple[int, ...], words: Words, counts: NDArray[np.int64]) -> Cut:
-    """The cells that the atoms ``parts`` make together; a row that misses their condition has all codes 0."""
+    """The cells that the atoms ``parts`` make together; a row that misses their condition has code 0."""
     chosen = [atoms[part] for part in parts]
     combined, size = _combined(chosen, words, len(counts))
     rows = np.bincount(combined, weights=counts, minlength=size).astype(np.int64)  # exact below 2^53 rows
     found = np.flatnonzero(rows)
+    example = np.empty(size, dtype=np.intp)
+    example[combined] = np.arange(len(counts))
+    codes = np.stack(
+        [atom.codes(words[:, example[found]]) for atom in chosen] or [np.zeros(found.size, dtype=np.int64)],
+        axis=1,
+    )
     if chosen and chosen[0].condition is not None:
-        found = found[found != 0]
-    representative = np.zeros(size, dtype=np.intp)
-    representative[combined] = np.arange(len(counts))
+        met = codes[:, 0] > 0
+        found, codes = found[met], codes[met]
     numbered = np.full(size, -1, dtype=np.int32)
     numbered[found] = np.arange(found.size, dtype=np.int32)
-    examples = words[:, representative[found]]
-    codes = (
-        np.stack([atom.codes(examples) for atom in chosen], axis=1)
-        if chosen
-        else np.zeros((found.size, 0), np.int64)
-    )
     return Cut(
         atoms=parts,
         codes=codes,
         keys=tuple(
             tuple(
                 atom.texts[code - atom.first]
-                for atom, code in zip(chosen, row, strict=True)
+                for atom, code in zip(chosen, row, strict=False)
                 if atom.key is not None
             )
             for row in codes.tolist()
@@ -64,27 +63,31 @@ def cut(atoms: Sequence[Atom], parts: tuple[int, ...], words: Words, counts: NDA
 
 def signature_table(cuts: Sequence[Cut], cut_of: Sequence[int]) -> CellTable:
     """One column per partition: the cell's position in the list of all cells, partition after partition."""
-    sizes = [len(cuts[index].rows) for index in cut_of]
-    offsets = np.cumsum([0, *sizes[:-1]], dtype=np.int32)[: len(sizes)]
     signatures = len(cuts[0].cell_of) if cuts else 1
     table = np.empty((signatures, len(cut_of)), dtype=np.int32)
-    for start in range(0, signatures if cut_of else 0, _BLOCK):
-        local = np.stack([cuts[index].cell_of[start : start + _BLOCK] for index in cut_of], axis=1)
-        table[start : start + _BLOCK] = np.where(local < 0, -1, local + offsets)
+    offsets = np.cumsum([0, *(len(cuts[index].rows) for index in cut_of)])
+    partial = [position for position, index in enumerate(cut_of) if (cuts[index].cell_of < 0).any()]
+    for start in range(0, signatures, _BLOCK):
+        block = slice(start, start + _BLOCK)
+        for position, index in enumerate(cut_of):
+            np.add(cuts[index].cell_of[block], np.int32(offsets[position]), out=table[block, position])
+        for position in partial:
+            table[block, position][cuts[cut_of[position]].cell_of[block] < 0] = -1
     return table
 
 
 def _combined(chosen: list[Atom], words: Words, signatures: int) -> tuple[NDArray[np.int64], int]:
     """The atoms' codes as one number in the order of the keys, small enough to index an array."""
-    combined, size = np.zeros(signatures, dtype=np.int64), 1
-    for atom in chosen:
-        if size * atom.size >= _WIDEST:
+    if not chosen:
+        return np.zeros(signatures, dtype=np.int64), 1
+    combined, size = chosen[0].codes(words), chosen[0].size
+    for atom in chosen[1:]:
+        if size * atom.size > _WIDEST:
             combined, size = _ranked(combined)
         combined, size = combined * atom.size + atom.codes(words), size * atom.size
-    # Too sparse to index by: number the values that occur. Zero must stay the mark of "no cell".
     return _ranked(combined) if size > 4 * signatures + 65_536 else (combined, size)
 
 
 def _ranked(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:
-    occurring, rank = np.unique(np.append(0, values), return_inverse=True)
-    return rank[1:].astype(np.int64), occurring.size
+    occurring, rank = np.unique(values, return_inverse=True)
+    return rank.astype(np.int64), occurring.size

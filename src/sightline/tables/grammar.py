@@ -17,20 +17,21 @@ from sightline.errors import InvalidPlan
 LARGEST_QUERY = 100_000  # bytes
 DEEPEST_QUERY = 150  # nested expressions; DuckDB's own limit is 1,000
 
+# Only what DuckDB, Postgres and Spark compute alike: ROUND, //, and casts to whole numbers round differently there.
 _SCALARS: tuple[type[exp.Expr], ...] = (
     exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple,
     exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.NullSafeNEQ,
-    exp.Is, exp.In, exp.Between, exp.Like, exp.ILike, exp.Escape,
-    exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least,
-    exp.Cast, exp.DataType, exp.DataTypeParam,
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Round, exp.Sign,
+    exp.Is, exp.In, exp.Between, exp.Like, exp.ILike,
+    exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Cast, exp.DataType,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Sign, exp.Pow,
     exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring, exp.Left, exp.Right, exp.Concat, exp.DPipe,
     exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute, exp.Extract, exp.TimestampTrunc, exp.DateTrunc,
 )  # fmt: skip
-_TIME_UNITS = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc)  # the only places of a bare word such as MONTH
-_CASTS = {
-    exp.DType.BOOLEAN, exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT, exp.DType.FLOAT,
-    exp.DType.DOUBLE, exp.DType.DECIMAL, exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.DATE, exp.DType.TIMESTAMP,
+_UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE"}
+WHOLE_NUMBERS = {exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT}
+_CASTS = WHOLE_NUMBERS | {
+    exp.DType.BOOLEAN, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.DATE,
+    exp.DType.TIMESTAMP,
 }  # fmt: skip
 _CHANGING = {
     "RAND", "RANDOM", "RANDN", "SETSEED", "UUID", "GEN_RANDOM_UUID", "UUIDV4", "UUIDV7", "NOW", "GETDATE", "TODAY",
@@ -41,17 +42,11 @@ _CHANGING = {
 _CLAUSES = {
     "with_": ("no WITH", "write the aggregate over data itself"),
     "distinct": ("no DISTINCT", "group by the columns instead"),
-    "having": (
-        "no HAVING: which groups appear would depend on the data",
-        "publish every group with its noise",
-    ),
-    "limit": ("no LIMIT: which groups appear would depend on the data", "publish every group with its noise"),
-    "offset": (
-        "no OFFSET: which groups appear would depend on the data",
-        "publish every group with its noise",
-    ),
-    "fetch": ("no FETCH: which groups appear would depend on the data", "publish every group with its noise"),
-    "qualify": ("no QUALIFY", "publish every group with its noise"),
+    "having": ("no HAVING: which groups appear would depend on the data", "publish every group, noisy"),
+    "limit": ("no LIMIT: which groups appear would depend on the data", "publish every group, noisy"),
+    "offset": ("no OFFSET: which groups appear would depend on the data", "publish every group, noisy"),
+    "fetch": ("no FETCH: which groups appear would depend on the data", "publish every group, noisy"),
+    "qualify": ("no QUALIFY", "publish every group, noisy"),
     "windows": ("no WINDOW", "use GROUP BY"),
     "sample": ("no sampling: other rows would be published each time", "publish all rows"),
     "laterals": ("no LATERAL", "join declared tables only"),
@@ -107,17 +102,31 @@ def parse_condition(text: str) -> exp.Expr:
 def check_scalar(expression: exp.Expr) -> None:
     """Refuse ``expression`` unless it is a deterministic expression of a row's columns and of constants."""
     for node in expression.walk():
-        kind = type(node)
-        if kind is exp.Var and isinstance(node.parent, _TIME_UNITS):
+        if isinstance(node, exp.Var) and isinstance(
+            node.parent, exp.Extract | exp.TimestampTrunc | exp.DateTrunc
+        ):
+            if node.name.upper() not in _UNITS:
+                refuse(
+                    f"one of {', '.join(sorted(_UNITS))}",
+                    got=shown(node),
+                    fix="engines number other units differently",
+                )
             continue
-        if kind not in _SCALARS:
+        if type(node) not in _SCALARS:
             _refuse_node(node)
-        if kind is exp.Cast and node.args["to"].this not in _CASTS:
-            refuse("a cast to a number, text, boolean, date or timestamp", got=shown(node))
-        if kind is exp.In and node.args.get("query") is not None:
-            _refuse_node(node.args["query"])
-        if kind is exp.In and not node.expressions:
-            refuse("IN with a list of constants", got=shown(node))
+        match node:
+            case exp.Cast() if node.args["to"].this not in _CASTS or node.args["to"].expressions:
+                refuse("a cast to a plain number, text, boolean, date or timestamp", got=shown(node))
+            case exp.In() if not node.expressions:
+                refuse("IN with a list of constants", got=shown(node), fix="join a declared table instead")
+            case exp.Floor() | exp.Ceil() if (
+                node.args.get("decimals") is not None or node.args.get("to") is not None
+            ):
+                refuse("FLOOR or CEIL of one number", got=shown(node), fix="divide first")
+            case exp.Like() | exp.ILike() if "\\" in node.expression.name:
+                refuse("a LIKE pattern without backslash", got=shown(node), fix="engines read it differently")
+            case exp.Literal() if not node.is_string and not abs(float(node.name)) < float("inf"):
+                refuse("a finite number", got=shown(node))
 
 
 def _refuse_node(node: exp.Expr) -> NoReturn:
@@ -162,7 +171,7 @@ def _parsed(sql: str, *, into: type[exp.Expr] | None) -> list[exp.Expr | None]:
             got=f"{size:,}",
             fix="put long lists into a declared table and join it",
         )
-    if "\x00" in sql or not sql.isprintable() and any(0xD800 <= ord(symbol) <= 0xDFFF for symbol in sql):
+    if "\x00" in sql or (not sql.isprintable() and any(0xD800 <= ord(symbol) <= 0xDFFF for symbol in sql)):
         refuse("SQL as text", got="a NUL or a lone surrogate in it")
     try:
         tokens = sqlglot.tokenize(sql, read="duckdb")

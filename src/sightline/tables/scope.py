@@ -9,8 +9,18 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sightline.tables.engine import DATA, Column
-from sightline.tables.grammar import check_scalar, refuse, shown
+from sightline.tables.engine import DATA, Column, Kind
+from sightline.tables.grammar import WHOLE_NUMBERS, check_scalar, refuse, shown
+
+# YEAR(t) and the like have no counterpart on Postgres; EXTRACT(YEAR FROM t) runs everywhere.
+_DATE_PARTS: dict[type[exp.Expr], str] = {
+    exp.Year: "YEAR",
+    exp.Quarter: "QUARTER",
+    exp.Month: "MONTH",
+    exp.Day: "DAY",
+    exp.Hour: "HOUR",
+    exp.Minute: "MINUTE",
+}
 
 
 def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") -> Column:
@@ -66,13 +76,14 @@ class Scope:
     def bind(self, expression: exp.Expr) -> exp.Expr:
         """A copy with every column named in full; refused if it holds anything but columns and plain functions."""
         check_scalar(expression)
-        bound = expression.copy()
-        for column in list(bound.find_all(exp.Column)):
-            resolved = self._resolved(column)
-            if column is bound:
-                return resolved
-            column.replace(resolved)
-        return bound
+        root = exp.Paren(this=expression.copy())  # so that the expression itself can be replaced too
+        for column in list(root.find_all(exp.Column)):
+            column.replace(self._resolved(column))
+        for part in list(root.find_all(*_DATE_PARTS)):
+            part.replace(exp.Extract(this=exp.var(_DATE_PARTS[type(part)]), expression=part.this))
+        for cast in root.find_all(exp.Cast):
+            self._check_cast(cast)
+        return root.this
 
     def is_secret(self, node: exp.Expr | None) -> bool:
         """Whether a bound node is the secret itself."""
@@ -80,6 +91,22 @@ class Scope:
 
     def mentions_secret(self, expression: exp.Expr) -> bool:
         return any(self.is_secret(column) for column in expression.find_all(exp.Column))
+
+    def _check_cast(self, cast: exp.Cast) -> None:
+        inner = cast.this.unnest()
+        truth = isinstance(inner, exp.Predicate | exp.Not | exp.Boolean) or self.is_secret(inner)
+        if cast.args["to"].this in WHOLE_NUMBERS and not truth and not self._holds_truth(inner):
+            refuse(
+                "FLOOR(…) of a number",
+                got=shown(cast),
+                fix="engines round a cast to whole numbers differently",
+            )
+
+    def _holds_truth(self, node: exp.Expr) -> bool:
+        relations = {alias: columns for alias, columns in self.relations.values()}
+        return isinstance(node, exp.Column) and any(
+            column.name == node.name and column.kind is Kind.BOOLEAN for column in relations[node.table]
+        )
 
     def _resolved(self, column: exp.Column) -> exp.Column:
         if column.args.get("db") is not None or not isinstance(column.this, exp.Identifier):

@@ -8,12 +8,11 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sightline.tables.engine import Kind
-from sightline.tables.grammar import refuse, shown
+from sightline.tables.grammar import WHOLE_NUMBERS, refuse, shown
 from sightline.tables.membership import Feature
 from sightline.tables.scope import Scope, conjuncts
 
 _ABOVE: dict[type[exp.Expr], bool] = {exp.GT: True, exp.GTE: True, exp.LT: False, exp.LTE: False}
-_WHOLE = {exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,9 @@ class Secret:
         """Whether a bound expression is the secret, perhaps cast in a way that does not change it."""
         node = node.unnest()
         if isinstance(node, exp.Cast):
-            harmless = {exp.DType.DOUBLE, exp.DType.FLOAT} | (_WHOLE if self.kind is Kind.BOOLEAN else set())
+            harmless = {exp.DType.DOUBLE, exp.DType.FLOAT} | (
+                WHOLE_NUMBERS if self.kind is Kind.BOOLEAN else set()
+            )
             return node.args["to"].this in harmless and self.is_value(node.this)
         return self.scope.is_secret(node)
 

@@ -1,0 +1,81 @@
+"""The three engines, each with the same awkward table; Postgres and Spark are started once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from servers import binaries, running_postgres
+from table_cases import AREAS, COLUMNS, awkward_rows, write_parquet
+
+from sightline.tables.engine import Engine, open_source
+
+
+@pytest.fixture(scope="session")
+def table_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("tables")
+    write_parquet(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def duckdb_engine(table_folder: Path) -> Iterator[Engine]:
+    engine = open_source("homes.parquet", base=table_folder, tables={"areas": "areas.parquet"})
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="session")
+def postgres_url() -> Iterator[str]:
+    programs = binaries()
+    if programs is None:
+        pytest.skip("Postgres' server programs (initdb, pg_ctl) are not installed")
+    import psycopg
+
+    with running_postgres(programs) as url:
+        with psycopg.connect(url) as connection, connection.cursor() as cursor:
+            kinds = {"DOUBLE": "DOUBLE PRECISION", "VARCHAR": "TEXT"}
+            listed = ", ".join(f'"{name.replace(chr(34), chr(34) * 2)}" {kinds.get(kind, kind)}' for name, kind in COLUMNS.items())
+            cursor.execute(f"CREATE TABLE homes ({listed})")
+            cursor.execute("CREATE TABLE areas (region INTEGER, area TEXT)")
+            marks = ", ".join("%s" for _ in COLUMNS)
+            cursor.executemany(f"INSERT INTO homes VALUES ({marks})", [list(row.values()) for row in awkward_rows()])
+            cursor.executemany("INSERT INTO areas VALUES (%s, %s)", [list(row.values()) for row in AREAS])
+        yield url
+
+
+@pytest.fixture(scope="session")
+def postgres_engine(postgres_url: str) -> Iterator[Engine]:
+    engine = open_source(f"{postgres_url}?table=public.homes", base=Path(), tables={"areas": "areas"})
+    yield engine
+    engine.close()
+
+
+@pytest.fixture(scope="session")
+def spark_session(table_folder: Path) -> Iterator[Any]:
+    from pyspark.sql import SparkSession
+
+    builder: Any = SparkSession.builder.master("local[1]").appName("sightline tests")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.sql.shuffle.partitions": "1",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(table_folder / "warehouse"),
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    for name in ("homes", "areas"):
+        session.read.parquet(str(table_folder / f"{name}.parquet")).createOrReplaceTempView(name)
+    yield session
+    session.stop()
+
+
+@pytest.fixture(scope="session")
+def spark_engine(spark_session: Any) -> Iterator[Engine]:
+    engine = open_source(spark_session, base=Path(), table="homes", tables={"areas": "areas"})
+    yield engine
+    engine.close()

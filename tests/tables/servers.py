@@ -1,0 +1,57 @@
+"""A real Postgres server on loopback for the tests, owned by an unprivileged user and gone afterwards."""
+
+from __future__ import annotations
+
+import os
+import pwd
+import shutil
+import socket
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+PLACES = [Path(place) for place in sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)]
+
+
+def binaries() -> Path | None:
+    """Where Postgres' server programs are, if anywhere."""
+    found = shutil.which("initdb")
+    return Path(found).parent if found else next((place for place in PLACES if (place / "initdb").exists()), None)
+
+
+@contextmanager
+def running_postgres(programs: Path) -> Iterator[str]:
+    """The address of an empty database, on a free port of the loopback interface."""
+    with tempfile.TemporaryDirectory(prefix="sightline-postgres-") as name, socket.socket() as probe:
+        folder = Path(name)
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+        probe.close()
+        prefix: list[str] = []
+        if os.geteuid() == 0:  # initdb refuses to run as root
+            owner = next(entry for entry in map(_entry, ("postgres", "nobody")) if entry is not None)
+            os.chown(folder, owner.pw_uid, owner.pw_gid)
+            prefix = ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups"]
+        data = folder / "data"
+        quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/"}
+        # A collation that does not sort by code point, as most databases have.
+        locale = ["--locale=C.UTF-8", "--encoding=UTF8", "--locale-provider=icu", "--icu-locale=en"]
+        subprocess.run(
+            [*prefix, programs / "initdb", "-D", data, "-U", "tester", "--auth=trust", "--no-sync", *locale], **quiet
+        )
+        options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories= -c fsync=off"
+        server = [*prefix, programs / "pg_ctl", "-D", data, "-l", folder / "log"]
+        subprocess.run([*server, "-o", options, "-w", "-t", "60", "start"], **quiet)
+        try:
+            yield f"postgresql://tester@127.0.0.1:{port}/postgres"
+        finally:
+            subprocess.run([*server, "-m", "immediate", "stop"], **quiet)
+
+
+def _entry(name: str) -> pwd.struct_passwd | None:
+    try:
+        return pwd.getpwnam(name)
+    except KeyError:
+        return None

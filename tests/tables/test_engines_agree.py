@@ -1,0 +1,96 @@
+"""DuckDB, Postgres and Spark hand over the same membership, and it is the one that plain Python finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from table_cases import NUMBER_RELEASES, awkward_rows, cells_of, expected_cells, read_all
+
+from sightline.tables.collect import collect
+from sightline.tables.engine import Engine, Kind
+from sightline.tables.membership import Membership
+from sightline.tables.records import members_of, row_values, signature_of
+
+ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
+ABOUT = {"record": "home", "secret": "load", "secret_kind": Kind.NUMBER}
+
+
+@pytest.fixture(scope="module", params=ENGINES)
+def engine(request: pytest.FixtureRequest) -> Engine:
+    found: Engine = request.getfixturevalue(request.param)
+    return found
+
+
+@pytest.fixture(scope="module")
+def membership(engine: Engine) -> Membership:
+    queries = read_all(engine.columns(), engine.columns("areas"))
+    return collect(engine, queries, bounds=(0, 9000), known=["home = 'h3'", "age > 80 AND solar"], **ABOUT)
+
+
+class TestEveryEngine:
+    def test_its_signatures_are_those_of_plain_python(self, membership: Membership) -> None:
+        assert cells_of(membership) == Counter(map(tuple, expected_cells()))
+
+    def test_its_cells_count_their_rows(self, membership: Membership) -> None:
+        expected = Counter((part, key) for row in expected_cells() for part, key in enumerate(row) if key is not None)
+        assert {(cell.partition, cell.key): cell.rows for cell in membership.cells} == expected
+
+    def test_its_largest_shares_are_those_of_plain_python(self, membership: Membership) -> None:
+        homes = [row["home"] for row in awkward_rows() if _has_load(row) and row["home"] is not None]
+        per_home = Counter(
+            (part, key, home)
+            for home, row in zip(homes, expected_cells(), strict=True)
+            for part, key in enumerate(row)
+            if key is not None
+        )
+        largest: Counter[tuple[int, tuple[str, ...]]] = Counter()
+        for (part, key, _), number in per_home.items():
+            largest[part, key] = max(largest[part, key], number)
+        assert {(cell.partition, cell.key): cell.largest_share for cell in membership.cells} == largest
+
+    def test_it_counts_rows_records_and_what_it_left_out(self, membership: Membership) -> None:
+        rows = awkward_rows()
+        kept = [row for row in rows if _has_load(row) and row["home"] is not None]
+        assert membership.rows == len(kept) == membership.counts.sum()
+        assert membership.dropped == len(rows) - len(kept)
+        assert membership.records == len({row["home"] for row in kept})
+        assert membership.contributions == max(Counter(row["home"] for row in kept).values())
+        assert membership.clipped == sum(not 0 <= row["load"] <= 9000 for row in kept)
+        told = [row["home"] == "h3" or (row["age"] > 80 and row["solar"] is True) for row in kept]
+        assert membership.known.sum() == sum(told)
+
+    def test_it_agrees_with_duckdb_in_every_bit_and_in_the_order(
+        self, membership: Membership, duckdb_engine: Engine
+    ) -> None:
+        queries = read_all(duckdb_engine.columns(), duckdb_engine.columns("areas"))
+        own = collect(duckdb_engine, queries, bounds=(0, 9000), known=["home = 'h3'", "age > 80 AND solar"], **ABOUT)
+        assert membership.partitions == own.partitions
+        assert membership.cells == own.cells
+        for name in ("signatures", "counts", "known"):
+            assert np.array_equal(getattr(membership, name), getattr(own, name)), name
+            assert getattr(membership, name).dtype == getattr(own, name).dtype
+
+    def test_rows_and_records_are_found_again(self, engine: Engine, membership: Membership) -> None:
+        queries = read_all(engine.columns(), engine.columns("areas"))
+        values = row_values(engine, queries, bounds=(0, 9000), **ABOUT)
+        assert np.array_equal(np.bincount(values.signature), membership.counts)
+        kept = [row for row in awkward_rows() if _has_load(row) and row["home"] is not None]
+        assert sorted(values.secret.tolist()) == sorted(min(max(row["load"], 0), 9000) for row in kept)
+        everyone = members_of(engine, queries, signature_ids=range(len(membership.counts)), **ABOUT)
+        home = next(row["home"] for row in kept)
+        mine = signature_of(engine, queries, record_key=home, **ABOUT)
+        assert mine == tuple(signature for signature, keys in everyone.items() if home in keys)
+        assert sum(home == row["home"] for row in kept) >= len(mine) > 0
+        assert signature_of(engine, queries, record_key="nobody", **ABOUT) == ()
+
+
+def _has_load(row: dict[str, object]) -> bool:
+    load = row["load"]
+    return isinstance(load, float) and bool(np.isfinite(load))
+
+
+def test_the_catalogue_has_a_partition_for_every_published_one(duckdb_engine: Engine) -> None:
+    queries = read_all(duckdb_engine.columns(), duckdb_engine.columns("areas"))
+    assert [len(query.pieces) for query in queries] == [len(published) for published in NUMBER_RELEASES.values()]
