@@ -29,7 +29,7 @@ def test_both_twins_agree() -> None:
 @pytest.mark.parametrize("seed", range(4))
 def test_no_mistake_on_random_designs(seed: int) -> None:
     generator = np.random.default_rng(seed)
-    exposed = 0
+    exposed, ways = 0, {Evidence.MODULAR: 0, Evidence.FULL_RANK: 0}
     for trial in range(600):
         rows = naive.random_rows(generator)
         given_as = rows if trial % 2 else sparse.csr_array(rows)
@@ -39,9 +39,10 @@ def test_no_mistake_on_random_designs(seed: int) -> None:
         assert np.array_equal(found.identifiable, expected), rows.tolist()
         assert np.array_equal(np.isfinite(found.rmse), expected)
         assert not found.undecided.any()
-        assert found.evidence is Evidence.MODULAR
+        ways[found.evidence] += 1
         exposed += expected.sum()
     assert exposed > 600  # the designs are not all trivial
+    assert min(ways.values()) > 60
 
 
 def test_no_mistake_with_whole_number_weights() -> None:
@@ -132,7 +133,7 @@ class TestRealWeights:
         rows = np.array([[1, 1, 1, 0, 1, 1, 1], [0, 1, 1, 0, 1, 1, 1], [3, 0, 6, 0, -3, 0, 0]])
         means = rows / np.abs(rows).sum(axis=1, keepdims=True)
         found = MembershipDesign(kind(means), noise=np.ones(3), readout="sum").exposures(domain=(0, 1))
-        assert found.evidence is Evidence.MODULAR
+        assert found.evidence in {Evidence.MODULAR, Evidence.FULL_RANK}
         assert np.flatnonzero(found.identifiable).tolist() == [0]
         assert found.recipe(0).round(9).tolist() == [6, -5, 0]
 
@@ -190,8 +191,8 @@ class TestResidues:
 
         exact_prime = exact.prime_of
         monkeypatch.setattr(identify.exact, "prime_of", first_a_bad_one)
-        # Three members: the only product of rows is 3, which is nothing modulo 3.
-        found = MembershipDesign([[1, 1, 1, 0]], noise=[1.0]).exposures(domain=(0, 1))
+        # Three members, twice: all products of rows are 3, which is nothing modulo 3.
+        found = MembershipDesign([[1, 1, 1, 0]] * 2, noise=[1.0, 1.0]).exposures(domain=(0, 1))
         assert draws == [0, 1]
         assert found.rank == 1
         assert not found.identifiable.any()

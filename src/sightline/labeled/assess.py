@@ -13,7 +13,7 @@ from sightline.geometry.decision import Evidence, Rank
 from sightline.labeled.company import Company, excess, whitening
 from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
-from sightline.labeled.identify import Decided, decide_by_leverage, survey
+from sightline.labeled.identify import Decided, decide_by_leverage, sweep
 from sightline.labeled.lens import Form, Lens, Risks, entropic_factor, lens_of_root, risks_over_v
 from sightline.labeled.pattern import BoolArray, Progress
 from sightline.labeled.prior import CosineSquaredPrior
@@ -31,27 +31,38 @@ def assess(
     unknown = unknown_records(design, known)
     pattern = design.pattern
     if pattern.whole:
-        seen = survey(pattern, unknown, progress)
-        products, linear = seen.products, seen.linear
+        swept = sweep(pattern, unknown, progress)
+        products = swept.products
     else:
         products, _ = pattern.gram(unknown, np.zeros((pattern.records, 0)), progress)
-        linear = np.zeros((0, pattern.lines))
     company = Company(design=design, products=products, unknown=unknown)
     factor = _entropic_factor(company, prior)
     risks = risks_over_v(prior, excess=excess(design), entropic_factor=factor)
-    if pattern.whole:
-        rank = Rank(rank=seen.rank, evidence=Evidence.MODULAR)
-        lens = company.lens(risks, rank, linear)
-    else:
+
+    def read(lens: Lens) -> tuple[dict[Form, FloatArray], FloatArray]:
+        found = pattern.forms(lens.forms, unknown, progress)
+        quadratic = len(lens.names)
+        return dict(zip(lens.names, found[:quadratic, unknown], strict=True)), found[quadratic:]
+
+    # Three ways to decide: by gap where weights are real; where a factorisation proves the rows independent,
+    # exactly for the few records that come into question; else exactly for all of them.
+    if not pattern.whole:
         root, rank = company.root_of_rows(None)
-        lens = lens_of_root(root, design.whiten, risks, linear=linear)
-    found = pattern.forms(lens.forms, unknown, progress)
-    numbers = {name: line[unknown] for name, line in zip(lens.names, found, strict=False)}
-    if pattern.whole:
-        decided = seen.decide(found[len(lens.names) :], unknown)
-    else:
+        lens = lens_of_root(root, design.whiten, risks, linear=np.zeros((0, pattern.lines)))
+        numbers, _ = read(lens)
         _, kinds = np.unique(pattern.kinds(unknown)[unknown], return_inverse=True)
         decided = decide_by_leverage(numbers[Form.LEVERAGE], kinds, rank, lines=pattern.lines)
+    elif not pattern.sparse and pattern.counts is None and (proved := company.proved_root()):
+        rank = Rank(rank=pattern.lines, evidence=Evidence.FULL_RANK)
+        lens = lens_of_root(proved, design.whiten, risks, linear=swept.keys())
+        numbers, sums = read(lens)
+        decided = swept.confirm(sums, numbers[Form.LEVERAGE], unknown)
+    else:
+        survey = swept.solve()
+        rank = Rank(rank=survey.rank, evidence=Evidence.MODULAR)
+        lens = company.lens(risks, rank, survey.linear)
+        numbers, sums = read(lens)
+        decided = survey.decide(sums, unknown)
     if isinstance(known, Known):
         return _with_others_known(numbers[Form.INFORMATION], decided, prior, rank, design)
     return _with_unknown_company(company, prior, rank, decided, lens, numbers, risks, factor)

@@ -18,6 +18,9 @@ from sightline.labeled.root import Root, root_of_products, root_of_rows
 # Products of rows lose twice the digits that rows do: beyond this error, factorise the rows themselves, if
 # that many operations are affordable.
 _COARSE, _AFFORDABLE = 1e-10, 1e12
+# A factorisation of products whose smallest singular value is this far above its error proves full rank, and
+# leverages from it are good to that much.
+_PROOF = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,11 +40,15 @@ class Company:
 
     def root(self, rank: Rank) -> Root:
         """Reduced coordinates: from the products if they are accurate enough."""
-        root = root_of_products(self.products, rank.rank)
-        costly = self.design.lines**2 * self.design.size > _AFFORDABLE
-        if root.relative_error <= _COARSE or (costly and root.rank == rank.rank):
-            return root
-        return self.root_of_rows(rank)[0]
+        return self._accurate(root_of_products(self.products, rank.rank), rank)
+
+    def proved_root(self) -> Root | None:
+        """Reduced coordinates, if factorising the products proves that all rows are independent."""
+        lines = self.design.lines
+        root = root_of_products(self.products, lines)
+        if root.rank < lines or lines * root.relative_error > _PROOF:
+            return None
+        return self._accurate(root, Rank(rank=lines, evidence=Evidence.FULL_RANK))
 
     def root_of_rows(self, rank: Rank | None) -> tuple[Root, Rank]:
         """Reduced coordinates from the rows themselves."""
@@ -50,6 +57,12 @@ class Company:
         triangle = self.design.pattern.triangle(self.unknown, scale)
         root, by_gap = root_of_rows(triangle, scale, None if rank is None else rank.rank)
         return root, rank or by_gap
+
+    def _accurate(self, root: Root, rank: Rank) -> Root:
+        costly = self.design.lines**2 * self.design.size > _AFFORDABLE
+        if root.relative_error <= _COARSE or (costly and root.rank == rank.rank):
+            return root
+        return self.root_of_rows(rank)[0]
 
     def around(
         self, targets: IndexArray, *, sizes: IndexArray, removed: BoolArray, rank: int | None

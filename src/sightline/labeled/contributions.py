@@ -16,7 +16,7 @@ from sightline.labeled.company import Company
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.differencing import DifferencingPair, differencing_pairs
 from sightline.labeled.forms import ProjectedForms
-from sightline.labeled.identify import Survey, survey
+from sightline.labeled.identify import Survey, sweep
 from sightline.labeled.pattern import BoolArray, Progress
 from sightline.labeled.residues import Residues
 from sightline.labeled.sharpness import variances
@@ -68,7 +68,7 @@ def contribute(design: MembershipDesign, *, known: Iterable[int], progress: Prog
         error=InvalidRelease,
     )
     unknown = unknown_records(design, known)
-    seen = survey(design.pattern, unknown, progress)
+    seen = sweep(design.pattern, unknown, progress).solve()
     nothing = np.zeros((0, design.lines))
     forms = ProjectedForms(
         projection=nothing, weights=np.zeros((0, 0)), offsets=np.zeros(0), linear=seen.linear

@@ -26,6 +26,7 @@ from sightline.labeled.pattern import BoolArray, Pattern, Progress
 from sightline.labeled.residues import Residues
 
 _CHECKS = 2
+_MERSENNE = (1 << 61) - 1
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -41,7 +42,7 @@ class Decided:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Survey:
-    """A first sweep over integer rows: their products, their rank and the exact test for every record."""
+    """Integer rows: their products, their rank and the exact test for every record."""
 
     products: FloatArray  # M, integers
     rank: int
@@ -86,27 +87,77 @@ class Survey:
         return residues.join(sums.astype(np.float64), bits=20, prime=self.prime)
 
 
-def survey(pattern: Pattern, unknown: BoolArray, progress: Progress) -> Survey:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Sweep:
+    """A first sweep over integer rows: their products, and the images of random vectors."""
+
+    pattern: Pattern
+    products: FloatArray
+    drawn: Residues
+    sums: FloatArray
+
+    @property
+    def bits(self) -> int:
+        """The longest limbs whose sums over a column are exact."""
+        reach = self.pattern.lines * float(self.pattern.peaks.max())
+        return min(40, 52 - math.ceil(math.log2(max(2.0, reach))))
+
+    def solve(self) -> Survey:
+        """The exact test for all records: one elimination in the size of the releases."""
+        limbs = self.sums.T.reshape(-1, _CHECKS, self.pattern.lines)
+        prime, images, rank, solved = _solve(self.products.astype(np.int64), limbs, self.pattern.key_bits)
+        return Survey(
+            products=self.products,
+            rank=rank,
+            prime=prime,
+            drawn=self.drawn,
+            images=images,
+            solved=solved,
+            bits=self.bits,
+            counts=self.pattern.counts,
+        )
+
+    def keys(self) -> FloatArray:
+        """Limbs of random residues as linear forms: equal columns have equal values, others do not."""
+        lines = self.pattern.lines
+        drawn = residues.draw_residues(b"rows" + self.pattern.seed(), count=lines, checks=_CHECKS)
+        return residues.limbs(drawn, bits=self.bits).reshape(-1, lines)
+
+    def confirm(self, sums: FloatArray, leverage: FloatArray, unknown: BoolArray) -> Decided:
+        """Decisions where a factorisation has proved the rows independent.
+
+        A group is identifiable iff its leverages sum to one, exactly. All the leverages sum to the rank, so
+        that few groups come near, and only these are worth an elimination.
+        """
+        limbs = sums.reshape(-1, _CHECKS, sums.shape[1])[:, :, unknown]
+        kinds = kinds_of(residues.join(limbs, bits=self.bits, prime=_MERSENNE))
+        sizes, first = _counted(kinds)
+        identifiable = np.zeros(sizes.size, dtype=np.bool_)
+        near = np.flatnonzero(sizes * leverage[first] > 1 / 2)
+        if near.size:
+            columns = self.pattern.columns(np.flatnonzero(unknown)[first[near]])
+            integers = self.products.astype(np.int64)
+            prime = exact.prime_of(integers)
+            right = np.mod(columns.T.astype(np.int64), prime)
+            _, solved = residues.solve(integers, right, prime=prime)
+            parts = residues.limbs(solved, bits=self.bits) * columns.T
+            exactly = residues.join(parts.sum(axis=-1), bits=self.bits, prime=prime)
+            identifiable[near] = residues.times(exactly, sizes[near].astype(np.int64), prime=prime) == 1
+        return Decided(
+            kinds=kinds,
+            sizes=sizes,
+            first=first,
+            identifiable=identifiable,
+            undecided=np.zeros(sizes.size, dtype=np.bool_),
+        )
+
+
+def sweep(pattern: Pattern, unknown: BoolArray, progress: Progress) -> Sweep:
     """Sweep once over integer rows."""
     drawn = residues.draw_residues(pattern.seed(), count=pattern.records, checks=_CHECKS)
-    key_bits = pattern.key_bits
-    keys = residues.limbs(drawn, bits=key_bits)
+    keys = residues.limbs(drawn, bits=pattern.key_bits)
     products, sums = pattern.gram(unknown, keys.reshape(-1, pattern.records).T, progress)
-    integers = products.astype(np.int64)
-    limbs = sums.T.reshape(-1, _CHECKS, pattern.lines)
-    prime, images, rank, solved = _solve(integers, limbs, key_bits)
-    reach = pattern.lines * float(pattern.peaks.max())
-    bits = min(40, 52 - math.ceil(math.log2(max(2.0, reach))))
-    return Survey(
-        products=products,
-        rank=rank,
-        prime=prime,
-        drawn=drawn,
-        images=images,
-        solved=solved,
-        bits=bits,
-        counts=pattern.counts,
-    )
+    return Sweep(pattern=pattern, products=products, drawn=drawn, sums=sums)
 
 
 def _solve(products: exact.IntegerRows, limbs: FloatArray, bits: int) -> tuple[int, Residues, int, Residues]:

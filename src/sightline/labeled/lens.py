@@ -99,7 +99,7 @@ def lens_of_root(root: Root, whiten: Whiten, risks: Risks, *, linear: FloatArray
     offsets = np.array([0.0, *(risk.unit / risk.precision for risk in risks.values()), 0.0])
     names = (Form.INFORMATION, *risks, Form.LEVERAGE)
     if error <= _MILD:
-        values, vectors = eigh(information, check_finite=False)
+        values, vectors = eigh(information, driver="evd", check_finite=False)
         spectrum = np.maximum(values, 0.0)
         shares = [
             -risk.unit * spectrum / (risk.precision * (risk.precision + spectrum)) for risk in risks.values()
