@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.attacks.estimates import (
     AttackStatus,
     Estimates,
@@ -14,7 +15,8 @@ from sightline.attacks.estimates import (
     host_answers,
     width_factor,
 )
-from sightline.attacks.target import Target, linear_geometry, reach
+from sightline.attacks.target import Reach, Target, linear_geometry, reach
+from sightline.geometry.noise import Noise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
@@ -57,17 +59,22 @@ class Blue:
         """Weighted answers for every trial."""
         checked = host_answers(transcript, answers)
         found = reach(linear_geometry(transcript), self.target)
-        R = found.recipes
-        values = checked @ R.T
-        # Σ itself, not the inverse information: for Laplace noise the two differ by a factor of two.
-        variances = np.einsum("ij,jk,ik->i", R, transcript.law.covariance, R)
-        errors = np.broadcast_to(np.sqrt(variances), values.shape)
-        reach_ = width_factor(transcript.law, self.confidence) * errors
-        return Estimates(
-            values=values,
-            targets=found.coordinates,
-            standard_errors=errors,
-            lower=values - reach_,
-            upper=values + reach_,
-            status=np.full(len(values), AttackStatus.SOLVED),
-        )
+        return weigh(found, checked, noise=transcript.law, confidence=self.confidence)
+
+
+def weigh(found: Reach, answers: FloatArray, *, noise: Noise, confidence: float) -> Estimates:
+    """What recipes make of checked answers."""
+    R = found.recipes
+    values = answers @ R.T
+    # Σ itself, not the inverse information: for Laplace noise the two differ by a factor of two.
+    variances = np.einsum("ij,ij->i", R @ noise.covariance, R)
+    errors = np.broadcast_to(np.sqrt(variances), values.shape)
+    half = width_factor(noise, confidence) * errors
+    return Estimates(
+        values=values,
+        targets=found.coordinates,
+        standard_errors=errors,
+        lower=values - half,
+        upper=values + half,
+        status=np.full(len(values), AttackStatus.SOLVED),
+    )

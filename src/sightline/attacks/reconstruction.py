@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.arrays import FloatArray
-from sightline.attacks.blue import Blue
+from sightline.attacks.blue import weigh
 from sightline.attacks.estimates import AttackStatus, checked_confidence, host_answers
 from sightline.attacks.group import touched
 from sightline.attacks.mle import ConstrainedMLE
@@ -118,8 +118,8 @@ def reconstruct(
 
 def _linear(transcript: Transcript, answers: FloatArray, confidence: float) -> Reconstruction:
     geometry = linear_geometry(transcript)
-    found = Blue(confidence=confidence).estimate(transcript, answers)
-    recipes = reach(geometry, None).recipes
+    seen = reach(geometry, None)
+    found = weigh(seen, answers, noise=transcript.law, confidence=confidence)
     exposed = tuple(
         ReconstructedValue(
             coordinate=coordinate,
@@ -127,7 +127,7 @@ def _linear(transcript: Transcript, answers: FloatArray, confidence: float) -> R
             value=float(found.values[0, i]),
             standard_error=float(found.standard_errors[0, i]),  # type: ignore[index]
             interval=(float(found.lower[0, i]), float(found.upper[0, i])),  # type: ignore[index]
-            recipe=recipes[i],
+            recipe=seen.recipes[i],
         )
         for i, coordinate in enumerate(found.targets)
     )

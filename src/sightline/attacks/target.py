@@ -43,7 +43,9 @@ class MissingDirection:
         for label, move in zip(self.labels, self.moves, strict=True):
             size = abs(move)
             if move:
-                factor = "" if size == 1 else f"{size}·" if isinstance(size, Fraction) else f"{size:.3g}·"
+                written = str(size) if isinstance(size, Fraction) else f"{size:.3g}"
+                short = written if len(written) <= 9 else f"{abs(float(move)):.3g}"
+                factor = "" if size == 1 else f"{short}·"
                 parts.append(f"{'−' if move < 0 else '+'} {factor}{label}")
         shown = " ".join(parts[:6]) + (" …" if len(parts) > 6 else "")
         return shown[2:] if shown.startswith("+") else shown
