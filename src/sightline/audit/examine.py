@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.audit.findings import Findings, Keys
+from sightline.audit.local import LocalFindings, is_local, local_findings
 from sightline.audit.plan import Plan
 from sightline.audit.pricing import Pricing, price
 from sightline.audit.recipes import Cookbook
@@ -32,6 +33,7 @@ class Examination:
     pricing: Pricing
     findings: Findings | None  # none if nothing linear in the secret is published
     contributions: Contributions | None
+    local: LocalFindings | None
 
     @classmethod
     def of(
@@ -50,12 +52,16 @@ class Examination:
         findings = (
             None if view is None else Findings.of(view, domain=plan.data.domain, limit=limit, progress=watch)
         )
+        local = None
+        if values is not None and is_local(membership):
+            local = local_findings(plan, membership, pricing, values(), watch)
         return cls(
             plan=plan,
             membership=membership,
             pricing=pricing,
             findings=findings,
             contributions=None if findings is None else findings.contributions(watch),
+            local=local,
         )
 
     def about(self, signatures: Sequence[int]) -> tuple[Exposed, ...]:
@@ -67,12 +73,22 @@ class Examination:
         columns = np.flatnonzero(wanted & ~found.view.known)
         return found.describe(columns, self._cookbook(found), keys=None)
 
-    def result(self, *, top: int = 20, keys: Keys | None = None) -> AuditResult:
-        """The result, with the ``top`` most exposed; ``keys`` names them, without it nobody is named."""
+    def result(self, *, top: int = 20, names: bool = False, keys: Keys | None = None) -> AuditResult:
+        """The result, with the ``top`` most exposed, named if ``names``.
+
+        ``keys`` asks the engine for records' keys: to name them, and to count those with several rows once.
+        """
         plan, membership, found = self.plan, self.membership, self.findings
         exposed: tuple[Exposed, ...] = ()
         if found is not None:
-            exposed = found.describe(found.worst(top), self._cookbook(found), keys=keys)
+            exposed = found.describe(found.worst(top), self._cookbook(found), keys=keys if names else None)
+        listed = 0 if found is None else found.of_interest
+        local = None if self.local is None else self.local.report()
+        if self.local is not None and local is not None:
+            exposed += self.local.worst(top - len(exposed))
+            listed += local.identifiable
+        several = membership.contributions > 1 and keys is not None
+        identifiable = found.identifiable_records(keys if several else None) if found else 0
         view = None if found is None else found.view
         reports = release_reports(plan, membership, self.pricing, view, self.contributions)
         return AuditResult(
@@ -90,20 +106,21 @@ class Examination:
             cells=len(membership.cells),
             signatures=len(membership.signatures) if membership.rows else 0,
             rank=found.exposures.rank if found else 0,
-            identifiable_records=found.identifiable_records if found else 0,
+            identifiable_records=identifiable,
             identifiable_groups=found.identifiable_groups if found else 0,
             least_remaining_uncertainty=found.least if found else None,
             exposed=exposed,
-            exposed_in_all=found.of_interest if found else 0,
+            exposed_in_all=listed,
             releases=reports,
             budget=spending(plan, self.pricing),
             distribution=Distribution(
                 edges=EDGES, records=found.distribution if found else (0,) * (len(EDGES) - 1)
             ),
-            verdict=verdict(plan, membership, exposed, found),
+            local=local,
+            verdict=verdict(plan, membership, exposed, found, local, identifiable),
             what_to_change=remedies(plan, self.pricing, found, reports, exposed),
             assumptions=assumptions(plan, membership, self.pricing),
-            owner_only=("dropped", "clipped"),
+            owner_only=("dropped", "clipped", *(("local", "exposed: local") if local else ())),
             relative_error=found.exposures.relative_error if found else 0.0,
         )
 

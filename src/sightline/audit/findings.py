@@ -77,10 +77,13 @@ class Findings:
         """How many columns are on that list."""
         return int(np.count_nonzero(self.listed))
 
-    @property
-    def identifiable_records(self) -> int:
-        """How many records are identifiable on their own."""
-        return self._records(self.exposures.identifiable)
+    def identifiable_records(self, keys: Keys | None) -> int:
+        """How many records are identifiable on their own; ``keys`` tells which rows are of one record."""
+        columns = np.flatnonzero(self.exposures.identifiable)
+        if keys is None or columns.size == 0:
+            return self._records(self.exposures.identifiable)
+        wanted = sorted({int(i) for column in columns for i in self.view.signatures_of(int(column))})
+        return len({key for owners in keys(wanted).values() for key in owners})
 
     @property
     def identifiable_groups(self) -> int:

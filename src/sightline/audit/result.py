@@ -73,6 +73,18 @@ class Exposed(_Part):
     shortest: Recipe | None  # a difference of two numbers that does it, if there is one
 
 
+class LocalReport(_Part):
+    """What moments and thresholds show at the true values, with everything else: owner-only."""
+
+    rows: int
+    identifiable: int
+    undecided: int  # rows of which the numbers do not tell
+    sharpest_rmse: float | None
+    fixed_group: bool  # everything is about the same rows: values are seen as a set, not whose they are
+    group_rmse: float | None  # then: of all values together, matched in order
+    below_limit: int  # rows of which a locally unbiased attack alone leaves less than the limit
+
+
 class ReleaseReport(_Part):
     """What one release of the plan does."""
 
@@ -152,7 +164,7 @@ class AuditResult(_Part):
     cells: int
     signatures: int
     rank: int
-    identifiable_records: int
+    identifiable_records: int  # in a table with several rows a record: those with an identifiable row
     identifiable_groups: int  # of several records, by their sum
     least_remaining_uncertainty: Uncertainty | None
     exposed: Annotated[tuple[Exposed, ...], Many]
@@ -160,6 +172,7 @@ class AuditResult(_Part):
     releases: Annotated[tuple[ReleaseReport, ...], Many]
     budget: BudgetReport
     distribution: Distribution
+    local: LocalReport | None  # none if everything is linear in the secret
     verdict: Verdict
     what_to_change: Annotated[tuple[Change, ...], Many]
     assumptions: Annotated[tuple[str, ...], Many]

@@ -35,7 +35,7 @@ def audit(
     with opened(checked, base) as session:
         membership = session.membership(watch)
         found = Examination.of(checked, membership, values=session.values, progress=watch)
-        return found.result(top=top, keys=session.keys if names else None)
+        return found.result(top=top, names=names, keys=session.keys)
 
 
 def check(plan: PlanLike) -> Plan:
@@ -62,7 +62,9 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
         signatures = session.signatures_of(record)
         membership = session.membership(watch)
         found = Examination.of(checked, membership, values=session.values, progress=watch)
-        return Explanation(record=record, exposed=found.about(signatures), result=found.result())
+        return Explanation(
+            record=record, exposed=found.about(signatures), result=found.result(keys=session.keys)
+        )
 
 
 def _silent(stage: str, share: float) -> None:

@@ -2,29 +2,61 @@
 
 from __future__ import annotations
 
+import math
+
 from sightline.audit.findings import Findings
 from sightline.audit.plan import Kind, Plan
 from sightline.audit.pricing import Pricing
-from sightline.audit.result import Exposed, Verdict
+from sightline.audit.result import Exposed, LocalReport, Verdict
 from sightline.audit.view import LINEAR
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Membership
 
 
 def verdict(
-    plan: Plan, membership: Membership, exposed: tuple[Exposed, ...], found: Findings | None
+    plan: Plan,
+    membership: Membership,
+    exposed: tuple[Exposed, ...],
+    found: Findings | None,
+    local: LocalReport | None,
+    count: int,
 ) -> Verdict:
     """Who is exposed and whether the limit holds, in a sentence or two."""
-    if found is None:
-        text = "Nothing that is published depends linearly on the secret."
-        if membership.rows == 0:
-            text = "The table has no row with a secret: nothing can be exposed."
-        return Verdict(passed=None, limit=None, below_limit=0, text=text)
-    count, of = found.identifiable_records, membership.records
+    limit = plan.limits.remaining_uncertainty
+    below = (0 if found is None else found.below_limit) + (0 if local is None else local.below_limit)
     sentences = []
+    if membership.rows == 0:
+        sentences.append("The table has no row with a secret: nothing can be exposed.")
+    elif found is None and local is None:
+        sentences.append("Nothing that is published depends on the secret.")
+    if found is not None:
+        sentences += _linear(plan, membership, exposed, found, count)
+    if local is not None:
+        sentences += _local(plan, local)
+    if limit is not None and membership.rows:
+        unit = "row" if membership.contributions > 1 else "record"
+        sentences.append(
+            f"{_several(below, unit)} may keep less than the limit of {limit:.0%}."
+            if below
+            else f"Everyone keeps at least the limit of {limit:.0%}."
+        )
+    return Verdict(
+        passed=None if limit is None else below == 0,
+        limit=limit,
+        below_limit=below,
+        text=" ".join(sentences),
+    )
+
+
+def _linear(
+    plan: Plan, membership: Membership, exposed: tuple[Exposed, ...], found: Findings, count: int
+) -> list[str]:
+    sentences, of = [], membership.records
     if count:
-        sharpest = next(one for one in exposed if one.identifiable and one.size == 1) if exposed else None
-        sentences.append(f"{_records(count)} of {of:,} can be told apart from everything else.")
+        sharpest = min(
+            (one for one in exposed if one.identifiable and one.size == 1), key=_error, default=None
+        )
+        sentences.append(f"{_several(count, 'record')} of {of:,} can be told apart from everything else.")
         if sharpest is not None and sharpest.rmse is not None:
             sentences.append(
                 f"The sharpest view of one has an error of {sharpest.rmse:,.4g} in {plan.data.secret} "
@@ -40,23 +72,26 @@ def verdict(
         sentences.append(
             f"Of the most exposed record's uncertainty {least} remains, whatever the attacker does."
         )
-    below = found.below_limit
-    if found.limit is not None:
-        sentences.append(
-            f"{_records(below)} may keep less than the limit of {found.limit:.0%}."
-            if below
-            else f"Everyone keeps at least the limit of {found.limit:.0%}."
-        )
-    return Verdict(
-        passed=None if found.limit is None else below == 0,
-        limit=found.limit,
-        below_limit=below,
-        text=" ".join(sentences),
-    )
+    return sentences
 
 
-def _records(count: int) -> str:
-    return f"{count:,} record{'s' if count != 1 else ''}"
+def _local(plan: Plan, local: LocalReport) -> list[str]:
+    """Owner-only sentences."""
+    if not local.identifiable:
+        return ["Near their true values no row is identifiable from the moments or thresholds."]
+    whose = " as one of a set, not whose it is" if local.fixed_group else ""
+    return [
+        f"Near their true values {_several(local.identifiable, 'value')} of {local.rows:,} can be seen"
+        f"{whose}, the sharpest with an error of {local.sharpest_rmse:,.4g} in {plan.data.secret} (owner-only)."
+    ]
+
+
+def _error(one: Exposed) -> float:
+    return math.inf if one.rmse is None else one.rmse
+
+
+def _several(count: int, unit: str) -> str:
+    return f"{count:,} {unit}{'s' if count != 1 else ''}"
 
 
 def assumptions(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[str, ...]:
