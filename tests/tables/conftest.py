@@ -37,11 +37,16 @@ def postgres_url() -> Iterator[str]:
     with running_postgres(programs) as url:
         with psycopg.connect(url) as connection, connection.cursor() as cursor:
             kinds = {"DOUBLE": "DOUBLE PRECISION", "VARCHAR": "TEXT"}
-            listed = ", ".join(f'"{name.replace(chr(34), chr(34) * 2)}" {kinds.get(kind, kind)}' for name, kind in COLUMNS.items())
+            listed = ", ".join(
+                f'"{name.replace(chr(34), chr(34) * 2)}" {kinds.get(kind, kind)}'
+                for name, kind in COLUMNS.items()
+            )
             cursor.execute(f"CREATE TABLE homes ({listed})")
             cursor.execute("CREATE TABLE areas (region INTEGER, area TEXT)")
             marks = ", ".join("%s" for _ in COLUMNS)
-            cursor.executemany(f"INSERT INTO homes VALUES ({marks})", [list(row.values()) for row in awkward_rows()])
+            cursor.executemany(
+                f"INSERT INTO homes VALUES ({marks})", [list(row.values()) for row in awkward_rows()]
+            )
             cursor.executemany("INSERT INTO areas VALUES (%s, %s)", [list(row.values()) for row in AREAS])
         yield url
 
@@ -60,7 +65,12 @@ def spark_session(table_folder: Path) -> Iterator[Any]:
     builder: Any = SparkSession.builder.master("local[1]").appName("sightline tests")
     for name, value in {
         "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
         "spark.sql.shuffle.partitions": "1",
+        # Tiny tables: compiling and re-planning every query would take longer than running it.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.session.timeZone": "UTC",
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",

@@ -18,7 +18,11 @@ PLACES = [Path(place) for place in sorted(map(str, Path("/usr/lib/postgresql").g
 def binaries() -> Path | None:
     """Where Postgres' server programs are, if anywhere."""
     found = shutil.which("initdb")
-    return Path(found).parent if found else next((place for place in PLACES if (place / "initdb").exists()), None)
+    return (
+        Path(found).parent
+        if found
+        else next((place for place in PLACES if (place / "initdb").exists()), None)
+    )
 
 
 @contextmanager
@@ -39,7 +43,8 @@ def running_postgres(programs: Path) -> Iterator[str]:
         # A collation that does not sort by code point, as most databases have.
         locale = ["--locale=C.UTF-8", "--encoding=UTF8", "--locale-provider=icu", "--icu-locale=en"]
         subprocess.run(
-            [*prefix, programs / "initdb", "-D", data, "-U", "tester", "--auth=trust", "--no-sync", *locale], **quiet
+            [*prefix, programs / "initdb", "-D", data, "-U", "tester", "--auth=trust", "--no-sync", *locale],
+            **quiet,
         )
         options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories= -c fsync=off"
         server = [*prefix, programs / "pg_ctl", "-D", data, "-l", folder / "log"]

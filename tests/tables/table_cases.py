@@ -61,10 +61,14 @@ def write_parquet(folder: Path) -> None:
         ("homes", COLUMNS, awkward_rows()),
         ("areas", {"region": "INTEGER", "area": "VARCHAR"}, AREAS),
     ):
-        listed = ", ".join(f'"{column.replace(chr(34), chr(34) * 2)}" {kind}' for column, kind in columns.items())
+        listed = ", ".join(
+            f'"{column.replace(chr(34), chr(34) * 2)}" {kind}' for column, kind in columns.items()
+        )
         connection.execute(f"CREATE TABLE {name} ({listed})")
         marks = ", ".join("?" for _ in columns)
-        connection.executemany(f"INSERT INTO {name} VALUES ({marks})", [[row[one] for one in columns] for row in rows])
+        connection.executemany(
+            f"INSERT INTO {name} VALUES ({marks})", [[row[one] for one in columns] for row in rows]
+        )
         connection.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet)")
     connection.close()
 
@@ -87,7 +91,9 @@ def _by(*names: str) -> Callable[[Row], tuple[Any, ...]]:
 
 NUMBER_RELEASES: dict[str, list[Published]] = {
     "SELECT Straße, AVG(load) FROM data GROUP BY Straße": [Published(_by("Straße"))],
-    'SELECT "a ""quoted"" name" AS q, SUM(load), COUNT(*) FROM data GROUP BY q': [Published(_by('a "quoted" name'))],
+    'SELECT "a ""quoted"" name" AS q, SUM(load), COUNT(*) FROM data GROUP BY q': [
+        Published(_by('a "quoted" name'))
+    ],
     "SELECT AVG(load) FROM data WHERE home <> 'h7'": [Published(where=lambda row: row["home"] != "h7")],
     "SELECT region, solar, AVG(load) FROM data GROUP BY ROLLUP (region, solar)": [
         Published(_by("region", "solar")),
@@ -101,7 +107,9 @@ NUMBER_RELEASES: dict[str, list[Published]] = {
             lambda row: row["solar"] is False,
         )
     ],
-    "SELECT FLOOR(age / 10.0), AVG(load) FROM data GROUP BY ALL": [Published(lambda row: (row["age"] // 10,))],
+    "SELECT FLOOR(age / 10.0), AVG(load) FROM data GROUP BY ALL": [
+        Published(lambda row: (row["age"] // 10,))
+    ],
     "SELECT YEAR(since), QUARTER(since), AVG(load) FROM data GROUP BY 1, 2 ORDER BY 1": [
         Published(lambda row: (row["since"].year, (row["since"].month + 2) // 3))
     ],
@@ -126,10 +134,18 @@ NUMBER_RELEASES: dict[str, list[Published]] = {
 }
 
 
-def read_all(columns: Any, areas: Any, *, secret: str = "load", kind: Kind = Kind.NUMBER) -> list[ReleaseQuery]:
+def read_all(
+    columns: Any, areas: Any, *, secret: str = "load", kind: Kind = Kind.NUMBER
+) -> list[ReleaseQuery]:
     return [
         read_release(
-            sql, name=f"r{position}", columns=columns, record="home", secret=secret, secret_kind=kind, tables={"areas": areas}
+            sql,
+            name=f"r{position}",
+            columns=columns,
+            record="home",
+            secret=secret,
+            secret_kind=kind,
+            tables={"areas": areas},
         )
         for position, sql in enumerate(NUMBER_RELEASES)
     ]

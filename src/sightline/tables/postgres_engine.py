@@ -17,7 +17,9 @@ from sightline.tables.translate import as_column, translated
 try:
     import psycopg
 except ImportError:  # pragma: no cover - the tests have it
-    raise MissingExtra("expected psycopg to read postgresql://, got none; pip install 'sightline[postgres]'") from None
+    raise MissingExtra(
+        "expected psycopg to read postgresql://, got none; pip install 'sightline[postgres]'"
+    ) from None
 
 _KINDS = {
     **dict.fromkeys(("int2", "int4", "int8", "float4", "float8", "numeric"), Kind.NUMBER),

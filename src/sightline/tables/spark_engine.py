@@ -20,7 +20,9 @@ try:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession, types
 except ImportError:  # pragma: no cover - the tests have it
-    raise MissingExtra("expected pyspark to read spark://, got none; pip install 'sightline[spark]'") from None
+    raise MissingExtra(
+        "expected pyspark to read spark://, got none; pip install 'sightline[spark]'"
+    ) from None
 
 
 class SparkEngine:

@@ -30,7 +30,9 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> s
     try:
         return tree.sql(dialect, unsupported_level=sqlglot.ErrorLevel.RAISE)
     except SqlglotError:
-        refuse(f"SQL that {dialect} has too", got="an expression it lacks", fix="compute the column beforehand")
+        refuse(
+            f"SQL that {dialect} has too", got="an expression it lacks", fix="compute the column beforehand"
+        )
 
 
 def as_column(values: Sequence[object]) -> NDArray[np.generic]:
