@@ -100,7 +100,6 @@ class TestModel:
             below, above = (model.local(columns_of(point), z) for point in moved)
             slope = (above.objective - below.objective) / (2 * step)
             assert local.gradient[k] == pytest.approx(slope, rel=1e-5, abs=1e-5)
-            assert model.objective(columns_of(u), z) == pytest.approx(local.objective, rel=1e-12)
             for j in range(k + 1):
                 bend = (above.gradient[j] - below.gradient[j]) / (2 * step)
                 assert local.hessian[k][j] == pytest.approx(bend, rel=1e-5, abs=1e-4)
@@ -123,7 +122,7 @@ class TestModel:
             z = model.whiten([np.array([v]) for v in y])
 
             def objective(u: np.ndarray, z: list = z) -> float:
-                return float(model.objective([np.array([v]) for v in u], z)[0])
+                return float(model.local([np.array([v]) for v in u], z).objective[0])
 
             for start in generator.uniform(-1, 1, (5, 3)):
                 other = minimize(objective, start, method="L-BFGS-B", bounds=[(-1, 1)] * 3)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from sightline.attacks import starts
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
 from sightline.attacks.mle import sort_together
-from sightline.attacks.model import columns_of, model_of, stacked
-from sightline.attacks.namespace import namespace
+from sightline.attacks.model import Model, columns_of, model_of, stacked
+from sightline.attacks.namespace import namespace, to_numpy
 from sightline.errors import require
 
 if TYPE_CHECKING:
@@ -54,6 +54,8 @@ class AdamMLE:
         """The best iterate for every trial."""
         checked = checked_answers(transcript, answers)
         model = model_of(transcript.queries, transcript.law)
+        if not isinstance(model, Model):
+            checked = to_numpy(checked)
         box = box_of(transcript, self.box)
         xp, m, trials = namespace(checked), model.unknowns, int(checked.shape[0])
         columns = columns_of(checked)

@@ -51,6 +51,7 @@ class BoxLeastSquares:
         box = box_of(transcript, self.box)
         targets = reach(linear_geometry(transcript), self.target).coordinates
         model = model_of(transcript.queries, _gaussian(transcript.law))
+        assert isinstance(model, Model)  # linear releases have weights
         reduced, place = collapsed(model)
         middle = np.full(len(checked), 0.5 * (box[0] + box[1]))
         state = minimise(

@@ -18,7 +18,7 @@ from sightline.attacks.estimates import (
     checked_confidence,
     width_factor,
 )
-from sightline.attacks.model import Model, columns_of, model_of, stacked
+from sightline.attacks.model import Fit, Model, columns_of, model_of, stacked
 from sightline.attacks.namespace import Column, namespace, to_device, to_numpy
 from sightline.attacks.newton import minimise, solve_positive
 from sightline.errors import require
@@ -37,12 +37,12 @@ class ConstrainedMLE:
 
     .. math:: \hat u = \arg\min_{u \in [\text{low}, \text{high}]^m} (y - p(u))^\top \Sigma^{-1} (y - p(u))
 
-    for linear releases, moments and smooth thresholds. The objective has several local minima; the search
-    starts from the algebraic inverse where there is one (moments of up to three values), from the best points
-    of ``grid_starts`` regions of a feasible grid and from ``random_starts`` fixed random points, takes
-    Newton steps in the box from each, and keeps the best. Two values under two moments come with a
-    certificate: the global optimum is known there. ``box`` is the domain that the releases state if it is not
-    given.
+    for linear releases, moments, smooth thresholds and, through JAX, any ``DeepSet`` of scalars. The
+    objective has several local minima; the search starts from the algebraic inverse where there is one
+    (moments of up to three values), from the best points of ``grid_starts`` regions of a feasible grid and
+    from ``random_starts`` fixed random points, takes Newton steps in the box from each, and keeps the best.
+    Two values under two moments come with a certificate: the global optimum is known there. ``box`` is the
+    domain that the releases state if it is not given.
 
     Values that only their multiset can be known of are returned in ascending order. Standard errors are those
     of the Fisher information at the estimate, and intervals are cut at the box: both are local statements,
@@ -90,9 +90,11 @@ class ConstrainedMLE:
         model = model_of(transcript.queries, transcript.law)
         return self.fit(model, checked, box=box_of(transcript, self.box))
 
-    def fit(self, model: Model, answers: Any, *, box: tuple[float, float]) -> Estimates:
+    def fit(self, model: Fit, answers: Any, *, box: tuple[float, float]) -> Estimates:
         """The same from a model and checked (trials × outputs) answers, without a transcript."""
-        if self.device is not None:
+        if not isinstance(model, Model):  # JAX compiles it, for answers in NumPy's arrays
+            answers = to_numpy(answers)
+        elif self.device is not None:
             moved = to_device(to_numpy(answers), self.device)
             return self._fit_block(model, moved, box).on_host()
         count = self.grid_starts + self.random_starts + 1
@@ -102,7 +104,7 @@ class ConstrainedMLE:
         blocks = [self._fit_block(model, answers[i : i + size], box) for i in range(0, len(answers), size)]
         return _joined(blocks)
 
-    def begin(self, model: Model, answers: Any, *, box: tuple[float, float]) -> list[list[Column]]:
+    def begin(self, model: Fit, answers: Any, *, box: tuple[float, float]) -> list[list[Column]]:
         """All starts for every trial, as columns."""
         columns = columns_of(answers)
         zero = 0.0 * columns[0]
@@ -114,7 +116,7 @@ class ConstrainedMLE:
         found += [[zero + value for value in point] for point in points.tolist()]
         return [starts.apart(start, box=box) for start in found]
 
-    def _fit_block(self, model: Model, answers: Any, box: tuple[float, float]) -> Estimates:
+    def _fit_block(self, model: Fit, answers: Any, box: tuple[float, float]) -> Estimates:
         xp = namespace(answers)
         trials, m = int(answers.shape[0]), model.unknowns
         begun = self.begin(model, answers, box=box)
@@ -151,14 +153,14 @@ class ConstrainedMLE:
         )
 
 
-def _certified(model: Model, answers: Any, objective: Column, box: tuple[float, float]) -> Column:
+def _certified(model: Fit, answers: Any, objective: Column, box: tuple[float, float]) -> Column:
     """An objective of 0 is the least there is; for two values under two moments the least is known."""
     if not pair.applies(model):
         return objective <= OPTIMAL
     return objective <= pair.exact_optimum(model, columns_of(answers), box=box) + OPTIMAL
 
 
-def _standard_errors(xp: Any, model: Model, u: Sequence[Column], *, limit: float) -> list[Column]:
+def _standard_errors(xp: Any, model: Fit, u: Sequence[Column], *, limit: float) -> list[Column]:
     """Square roots of the inverse information's diagonal; infinite where it is singular."""
     information = model.information(u)
     zero, m = 0.0 * u[0], len(u)

@@ -12,15 +12,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from functools import lru_cache
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.curves import Curve, Power, Powers, Step
 from sightline.attacks.namespace import Column, namespace
-from sightline.errors import InvalidInput, InvalidNoise
+from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.geometry.noise import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
+from sightline.releases.deepset import DeepSet
 from sightline.releases.moment import Moment
 from sightline.releases.query import Query
 from sightline.releases.smooth_threshold import SmoothThreshold
@@ -40,6 +42,43 @@ class Row:
 
     curve: Curve
     weights: tuple[float, ...]
+
+    def answer(self, u: Sequence[Column]) -> Column:
+        """The exact answer at the unknowns."""
+        terms = [a * self.curve.bend(u[k], Powers(u[k]))[0] for k, a in enumerate(self.weights) if a]
+        return _total(terms)
+
+
+class Fit(Protocol):
+    """What a search needs of the releases: their objective on columns of unknowns, with derivatives."""
+
+    @property
+    def records(self) -> tuple[int, ...]:
+        """The coordinate (record · dimension + place in it) of every unknown."""
+
+    @property
+    def unknowns(self) -> int: ...
+
+    @property
+    def exchangeable(self) -> bool:
+        """Whether no answer depends on the order of the unknowns, so that only their multiset can be seen."""
+
+    @property
+    def linear(self) -> bool: ...
+
+    def __hash__(self) -> int: ...
+
+    def whiten(self, columns: Sequence[Column]) -> list[Column]:
+        """Answers divided by their noise."""
+
+    def expected(self, u: Sequence[Column]) -> list[Column]:
+        """The exact answers."""
+
+    def local(self, u: Sequence[Column], whitened: Sequence[Column]) -> Local:
+        """The objective, its gradient and its Hessian."""
+
+    def information(self, u: Sequence[Column]) -> tuple[tuple[Column, ...], ...]:
+        """The Fisher information, lower triangle."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -89,11 +128,6 @@ class Model:
             answers.append(_combine(terms, [a for a in row.weights if a]))
         return answers
 
-    def objective(self, u: Sequence[Column], whitened: Sequence[Column]) -> Column:
-        """f alone."""
-        fitted = self.whiten(self.expected(u))
-        return _total([(z - p) * (z - p) for z, p in zip(whitened, fitted, strict=True)])
-
     def local(self, u: Sequence[Column], whitened: Sequence[Column]) -> Local:
         r"""f, :math:`\nabla f` and :math:`\nabla^2 f` at columns of unknowns, for whitened answers."""
         m, zero = len(u), 0.0 * u[0]
@@ -140,16 +174,38 @@ class Model:
         return tuple(tuple(_dot(J[k], J[j]) for j in range(k + 1)) for k in range(len(u)))
 
 
-def model_of(queries: Sequence[Query], noise: Noise) -> Model:
+def model_of(queries: Sequence[Query], noise: Noise) -> Fit:
     """The model of releases with Gaussian noise, over every coordinate that some release depends on."""
-    dimension = queries[0].dimension
-    coordinates: IndexArray = np.unique(
-        np.concatenate(
-            [(query.members[:, None] * dimension + np.arange(dimension)).ravel() for query in queries]
-        )
-    )
-    rows = [row for query in queries for cell in query.cells for row in _rows_of(cell, coordinates)]
+    cells = tuple(cell for query in queries for cell in query.cells)
+    if any(isinstance(cell, DeepSet) for cell in cells):
+        return _autodiff(cells, noise)  # type: ignore[arg-type]  # laws are hashed by identity
+    coordinates = _coordinates(cells)
+    rows = [row for cell in cells for row in _rows_of(cell, coordinates)]
     return Model(rows=tuple(rows), records=tuple(coordinates.tolist()), whitening=_whitening(noise))
+
+
+def _coordinates(cells: Sequence[Query]) -> IndexArray:
+    p = cells[0].dimension
+    return np.unique(np.concatenate([(q.members[:, None] * p + np.arange(p)).ravel() for q in cells]))
+
+
+@lru_cache(maxsize=8)  # a model holds compiled programs; releases and noise are values that never change
+def _autodiff(cells: tuple[Query, ...], noise: Noise) -> Fit:
+    from sightline.attacks.autodiff import AutodiffModel, Block
+
+    coordinates = _coordinates(cells)
+    require(
+        cells[0].dimension == 1, "scalar records for a search in a box", got=f"dimension {cells[0].dimension}"
+    )
+    parts: list[Row | Block] = []
+    for cell in cells:
+        if isinstance(cell, DeepSet):
+            parts.append(Block(query=cell, places=np.searchsorted(coordinates, cell.members)))
+        else:
+            parts += _rows_of(cell, coordinates)
+    _whitening(noise)  # refuses noise for which least squares is not the likelihood
+    W = np.asarray(noise.whiten(np.eye(noise.outputs)))
+    return AutodiffModel(parts=tuple(parts), records=tuple(coordinates.tolist()), whitening=W)
 
 
 def _rows_of(query: Query, coordinates: IndexArray) -> list[Row]:
@@ -165,8 +221,8 @@ def _rows_of(query: Query, coordinates: IndexArray) -> list[Row]:
             curve = Step(at=query.at, bandwidth=query.bandwidth, kernel=query.kernel)
         case _:
             raise InvalidInput(
-                "expected linear releases, moments and smooth thresholds, got "
-                f"{type(query).__name__}; a batched attack needs its derivatives on arrays of any library"
+                "expected linear releases, moments, smooth thresholds and DeepSets, got "
+                f"{type(query).__name__}; write it as a DeepSet"
             )
     share = np.full(len(places), 1.0 / len(query.members))
     return [Row(curve=curve, weights=_spread(share, places, coordinates))]

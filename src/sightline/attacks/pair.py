@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TypeGuard
 
 import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.attacks.cubic import cubic_roots
 from sightline.attacks.curves import Power
-from sightline.attacks.model import Model
+from sightline.attacks.model import Fit, Model
 from sightline.attacks.namespace import Column, namespace
 
 
-def applies(model: Model) -> bool:
+def applies(model: Fit) -> TypeGuard[Model]:
     """Whether the model is the first two moments of two values."""
+    if not isinstance(model, Model):
+        return False
     orders = sorted(row.curve.order for row in model.rows if isinstance(row.curve, Power))
     return model.unknowns == 2 and model.outputs == 2 and orders == [1, 2] and model.exchangeable
 

@@ -1,0 +1,126 @@
+r"""A batched attack on releases that a user wrote: JAX differentiates what no closed form describes.
+
+The same objective as for moments and thresholds, with gradient and Hessian by automatic differentiation
+through :math:`\rho(\sum_k \phi(u_k))`. Answers are NumPy arrays; batches are filled up to a power of two, so
+that the search compiles a few programs and not one for each number of trials.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.attacks.model import Local, Row
+from sightline.attacks.namespace import Column
+from sightline.errors import MissingExtra
+from sightline.releases.deepset import DeepSet
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Block:
+    """A user's release, and where its members stand among the unknowns."""
+
+    query: DeepSet
+    places: IndexArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AutodiffModel:
+    """Rows and users' releases over scalar unknowns, whitened by a matrix."""
+
+    parts: tuple[Row | Block, ...]
+    records: tuple[int, ...]
+    whitening: FloatArray
+
+    @property
+    def unknowns(self) -> int:
+        return len(self.records)
+
+    @property
+    def exchangeable(self) -> bool:
+        """A release of this form never sees an order: it is enough that all are over the same members."""
+        everyone = [
+            len(part.places) == self.unknowns if isinstance(part, Block) else len(set(part.weights)) == 1
+            for part in self.parts
+        ]
+        return self.unknowns > 1 and all(everyone)
+
+    @property
+    def linear(self) -> bool:
+        """Never taken to be: a function does not say so."""
+        return False
+
+    def whiten(self, columns: Sequence[Column]) -> list[Column]:
+        """Answers divided by their noise."""
+        return list(self.whitening @ np.stack(columns))
+
+    def expected(self, u: Sequence[Column]) -> list[Column]:
+        """The exact answers at the unknowns."""
+        return list(self._batched(self._programs["answers"], u)[0].T)
+
+    def local(self, u: Sequence[Column], whitened: Sequence[Column]) -> Local:
+        """f with its gradient and Hessian."""
+        f, g, H = self._batched(self._programs["local"], u, whitened)
+        m = self.unknowns
+        return Local(f, tuple(g.T), tuple(tuple(H[:, k, j] for j in range(k + 1)) for k in range(m)))
+
+    def information(self, u: Sequence[Column]) -> tuple[tuple[Column, ...], ...]:
+        """The Fisher information, lower triangle."""
+        (J,) = self._batched(self._programs["slopes"], u)
+        W = np.einsum("il,blk->bik", self.whitening, J)
+        G = np.einsum("bik,bij->bkj", W, W)
+        return tuple(tuple(G[:, k, j] for j in range(k + 1)) for k in range(self.unknowns))
+
+    def _answers(self, jax: Any, u: Any) -> Any:
+        answers = []
+        columns = [u[k] for k in range(self.unknowns)]
+        for part in self.parts:
+            if isinstance(part, Block):
+                features = jax.vmap(part.query.feature)(u[part.places])
+                answers.append(part.query.readout(features.sum(axis=0)).reshape(part.query.outputs))
+            else:
+                answers.append(part.answer(columns).reshape(1))
+        return jax.numpy.concatenate(answers)
+
+    @cached_property
+    def _programs(self) -> dict[str, Any]:
+        jax = _jax()
+
+        def answers(u: Any) -> Any:
+            return self._answers(jax, u)
+
+        def objective(u: Any, z: Any) -> Any:
+            residual = z - self.whitening @ answers(u)
+            return residual @ residual
+
+        def local(u: Any, z: Any) -> Any:
+            return objective(u, z), jax.grad(objective)(u, z), jax.hessian(objective)(u, z)
+
+        return {
+            "answers": jax.jit(jax.vmap(lambda u: (answers(u),))),
+            "local": jax.jit(jax.vmap(local)),
+            "slopes": jax.jit(jax.vmap(lambda u: (jax.jacfwd(answers)(u),))),
+        }
+
+    def _batched(self, program: Any, *columns: Sequence[Column]) -> list[FloatArray]:
+        tables = [np.stack(part, axis=1) for part in columns]
+        count = len(tables[0])
+        size = 1 << max(count - 1, 0).bit_length()
+        filled = [np.concatenate([t, np.repeat(t[:1], size - count, axis=0)]) for t in tables]
+        with _jax().enable_x64(True):
+            return [np.asarray(found)[:count] for found in program(*filled)]
+
+
+def _jax() -> Any:
+    try:
+        import jax
+    except ImportError as error:
+        raise MissingExtra(
+            'expected JAX, which differentiates a DeepSet; pip install "sightline[autodiff]"'
+        ) from error
+    return jax

@@ -1,0 +1,129 @@
+"""Attacks on releases that a user wrote, against the same releases in closed form."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+from attack_cases import INTERIOR, noisy
+
+import sightline as sl
+from sightline.attacks.model import columns_of, model_of
+from sightline.errors import InvalidInput, InvalidNoise, MissingExtra
+
+jnp = pytest.importorskip("jax.numpy")
+
+MOMENTS = [sl.Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
+WRITTEN = sl.DeepSet(
+    feature=lambda x: jnp.stack([x, x * x]),
+    readout=lambda s: s / 2,
+    members=range(2),
+    sensitivity=2.0,
+    outputs=2,
+)
+CORRELATED = np.array([[0.09, 0.02], [0.02, 0.04]])
+BOX = (-1.0, 1.0)
+
+
+@pytest.mark.parametrize("noise", [[0.3, 0.2], CORRELATED], ids=["independent", "correlated"])
+class TestWrittenMoments:
+    def test_the_search_finds_the_same(self, noise) -> None:
+        written, closed = (sl.Transcript(queries, noise=noise) for queries in ([WRITTEN], MOMENTS))
+        answers = noisy(closed, INTERIOR, 60)
+        found, expected = (sl.ConstrainedMLE(box=BOX).estimate(t, answers) for t in (written, closed))
+        assert found.unlabeled
+        assert found.values == pytest.approx(expected.values, abs=1e-6)
+        assert found.objective == pytest.approx(expected.objective, abs=1e-9)
+        gap = sl.AdamMLE(box=BOX).estimate(written, answers).objective - expected.objective
+        assert np.min(gap) >= -1e-12
+        assert np.max(gap) < 0.05
+
+    def test_derivatives_are_the_same(self, noise) -> None:
+        written, closed = (
+            model_of(t.queries, t.law)
+            for t in (sl.Transcript([WRITTEN], noise=noise), sl.Transcript(MOMENTS, noise=noise))
+        )
+        u = columns_of(np.random.default_rng(0).uniform(-1, 1, (5, 2)))
+        z = [np.linspace(-1, 1, 5), np.linspace(0, 1, 5)]
+        one, other = written.local(u, z), closed.local(u, z)
+        assert one.objective == pytest.approx(other.objective, rel=1e-12)
+        for k in range(2):
+            assert one.gradient[k] == pytest.approx(other.gradient[k], rel=1e-10, abs=1e-12)
+            for j in range(k + 1):
+                assert one.hessian[k][j] == pytest.approx(other.hessian[k][j], rel=1e-10, abs=1e-12)
+                mine, theirs = written.information(u)[k][j], closed.information(u)[k][j]
+                assert mine == pytest.approx(theirs, rel=1e-10, abs=1e-12)
+        assert np.stack(written.expected(u)) == pytest.approx(np.stack(closed.expected(u)), abs=1e-14)
+        assert not written.linear
+
+
+class TestMixedWithOthers:
+    QUERIES = (
+        WRITTEN,
+        sl.SubsetSum(members=[0], radius=1.0),
+        sl.Moment(order=3, members=[0, 1, 2], bound=1.0),
+    )
+
+    def test_members_are_found_by_name(self) -> None:
+        transcript = sl.Transcript(self.QUERIES, noise=[1e-3] * 4)
+        records = [0.7, -0.4, 0.5]
+        found = sl.ConstrainedMLE().estimate(transcript, transcript.answers(records))
+        assert not found.unlabeled
+        assert found.values[0] == pytest.approx(records, abs=1e-6)
+
+    def test_a_simulation_reports_the_bound(self) -> None:
+        transcript = sl.Transcript(self.QUERIES, noise=[1e-3] * 4)
+        found = sl.simulate(transcript, attack=sl.ConstrainedMLE(), at=[0.7, -0.4, 0.5], trials=400)
+        assert abs(found.mse - found.crb) < 4.5 * found.standard_error
+
+    def test_a_posterior_over_an_unnamed_group_is_sorted(self) -> None:
+        transcript = sl.Transcript([WRITTEN], noise=[0.3, 0.3])
+        attack = sl.PosteriorMean(prior=sl.UniformPrior(-1.0, 1.0))
+        found = attack.estimate(transcript, [0.1, 0.3])
+        closed = attack.estimate(sl.Transcript(MOMENTS, noise=[0.3, 0.3]), [0.1, 0.3])
+        assert found.unlabeled
+        assert found.values == pytest.approx(closed.values, abs=1e-12)
+
+
+class Unheard:
+    """A query of a kind that no attack knows."""
+
+    members = np.array([0, 1])
+    dimension = outputs = 1
+    linear = False
+
+    @property
+    def cells(self):
+        return (self,)
+
+
+class Strange:
+    outputs = 2
+
+
+class TestRefused:
+    def test_an_unknown_kind_of_query(self) -> None:
+        with pytest.raises(InvalidInput, match="got Unheard; write it as a DeepSet"):
+            model_of([Unheard()], sl.GaussianNoise(stddevs=[1.0]))
+
+    def test_an_unknown_law(self) -> None:
+        with pytest.raises(InvalidNoise, match="expected Gaussian noise, got Strange"):
+            model_of(MOMENTS, Strange())
+
+    def test_laplace_noise(self) -> None:
+        with pytest.raises(InvalidNoise, match="use PosteriorMean"):
+            model_of([WRITTEN], sl.LaplaceNoise(scales=[1.0, 1.0]))
+
+    def test_vector_records(self) -> None:
+        norm = sl.DeepSet(
+            feature=lambda x: x @ x, readout=lambda s: s, members=range(2), sensitivity=2.0, dimension=2
+        )
+        with pytest.raises(InvalidInput, match="scalar records for a search in a box"):
+            model_of([norm], sl.GaussianNoise(stddevs=[1.0]))
+
+    def test_without_jax_it_says_what_is_missing(self, monkeypatch) -> None:
+        model = model_of([WRITTEN], sl.GaussianNoise(stddevs=[1.0, 1.0]))
+        monkeypatch.setitem(sys.modules, "jax", None)
+        with pytest.raises(MissingExtra, match="autodiff"):
+            model.expected([np.zeros(1)] * 2)
