@@ -1,0 +1,164 @@
+r"""``tab:accountant_scaling_main``: how :math:`\kappa_L` and the risk :math:`\kappa_L/L` grow, fitted."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sightline.paper.claim import Claim, claim
+from sightline.paper.drawing import panel
+from sightline.paper.figure import Figure, Progress, Table
+from sightline.paper.line import Line
+from sightline.privacy.accountant import Accountant
+from sightline.privacy.basic import BasicComposition
+from sightline.privacy.budget import Budget
+from sightline.privacy.gaussian_dp import GaussianDP
+from sightline.privacy.renyi import Renyi
+from sightline.privacy.zero_concentrated import ZeroConcentrated
+
+LABEL = "tab:accountant_scaling_main"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Parameters:
+    """Release counts over which the growth is fitted."""
+
+    epsilon: float = 1.0
+    delta: float = 1e-5
+    releases: tuple[int, ...] = tuple(2**k for k in range(1, 21))
+    order: float = 64.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Growth:
+    r"""Least squares of :math:`\ln\kappa_L = c + p \ln L + q \ln\ln(1.25 L/\delta)`."""
+
+    accountant: str
+    kappa: Line
+    power: float
+    log_power: float
+    misfit: float  # largest absolute residual of the logarithm
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One fit for each accountant; the last is not in the paper's table."""
+
+    growths: tuple[Growth, ...]
+
+
+def compute(parameters: Parameters, progress: Progress) -> Result:
+    """Fit the growth of every accountant's kappa."""
+    budget = Budget(epsilon=parameters.epsilon, delta=parameters.delta)
+    accountants: dict[str, Accountant] = {
+        "Basic Composition": BasicComposition(budget),
+        "zCDP": ZeroConcentrated(budget),
+        f"RDP, order {parameters.order:g}": Renyi(budget, order=parameters.order),
+        "exact Gaussian": GaussianDP(budget),
+    }
+    growths = []
+    for done, (name, accountant) in enumerate(accountants.items()):
+        progress(done, len(accountants))
+        growths.append(_fit(name, accountant, parameters))
+    progress(len(accountants), len(accountants))
+    return Result(growths=tuple(growths))
+
+
+def _fit(name: str, accountant: Accountant, parameters: Parameters) -> Growth:
+    L = np.array(parameters.releases, dtype=np.float64)
+    kappa = np.array(accountant.kappa(parameters.releases))
+    design = np.stack([np.ones_like(L), np.log(L), np.log(np.log(1.25 * L / parameters.delta))], axis=1)
+    fitted, *_ = np.linalg.lstsq(design, np.log(kappa), rcond=None)
+    residual = np.log(kappa) - design @ fitted
+    return Growth(
+        accountant=name,
+        kappa=Line.of(name, x=L, y=kappa),
+        power=float(fitted[1]),
+        log_power=float(fitted[2]),
+        misfit=float(np.max(np.abs(residual))),
+    )
+
+
+def draw(result: Result) -> dict[str, Any]:
+    """The risk κ_L/L, relative to two releases."""
+    return {
+        "growth": panel(
+            [
+                Line.of(
+                    growth.accountant,
+                    x=growth.kappa.x,
+                    y=[k / L * 2 / growth.kappa.y[0] for L, k in zip(growth.kappa.x, growth.kappa.y, strict=True)],
+                )
+                for growth in result.growths
+            ],
+            title="Risk of the one contrast, κ_L/L",
+            subtitle="relative to two releases",
+            x_title="releases L",
+            y_title="κ_L/L over κ₂/2",
+            x_log=True,
+        )
+    }
+
+
+def tables(result: Result) -> tuple[Table, ...]:
+    """The paper's table with fitted exponents."""
+    effects = {True: "flat", False: "worse"}
+    rows = tuple(
+        (
+            growth.accountant,
+            _powers(growth.power, growth.log_power),
+            _powers(growth.power - 1, growth.log_power),
+            f"{growth.misfit:.1e}",
+            effects[abs(growth.power - 1) < 1e-6],
+        )
+        for growth in result.growths
+    )
+    return (
+        Table(heading=("accountant", "κ_L ∝", "risk κ_L/L ∝", "misfit of ln κ_L", "effect of copies"), rows=rows),
+    )
+
+
+def _powers(power: float, log_power: float) -> str:
+    """Rounded so that a zero has no sign."""
+    return f"L^{round(power, 4) + 0.0:.4f} · ln(1.25L/δ)^{round(log_power, 4) + 0.0:.4f}"
+
+
+def claims(result: Result) -> tuple[Claim, ...]:
+    """The two rows of the table."""
+    by_name = {growth.accountant: growth for growth in result.growths}
+    basic = by_name["Basic Composition"]
+    linear = [growth for name, growth in by_name.items() if name == "zCDP" or name.startswith("RDP")]
+    return (
+        claim(
+            LABEL,
+            "Basic Composition: κ_L = Θ(L² log L), risk Θ(L log L), copies make it worse.",
+            checked="least squares of ln κ_L over ln L and ln ln(1.25L/δ), L = 2 … 2²⁰",
+            value=basic.power,
+            quantity=f"fitted power of L (and {basic.log_power:.6f} of the logarithm)",
+            holds=abs(basic.power - 2) < 1e-6 and abs(basic.log_power - 1) < 1e-6,
+        ),
+        claim(
+            LABEL,
+            "Linear zCDP/RDP: κ_L = Θ(L), risk Θ(1), copies leave it flat.",
+            checked="the same fit",
+            value=max(abs(growth.power - 1) for growth in linear),
+            quantity="largest distance of the fitted power from 1",
+            holds=all(abs(growth.power - 1) < 1e-6 and abs(growth.log_power) < 1e-6 for growth in linear),
+            remark="so does exact Gaussian composition, which the table does not list, with less noise",
+        ),
+    )
+
+
+FIGURE = Figure(
+    title="Accountants in the same one-contrast geometry, with fitted growth",
+    about="κ_L and κ_L/L over L = 2 … 2²⁰, fitted by a power of L times a power of the logarithm.",
+    full=Parameters(),
+    fast=Parameters(releases=tuple(2**k for k in range(1, 13))),
+    result=Result,
+    compute=compute,
+    draw=draw,
+    claims=claims,
+    tables=tables,
+)

@@ -1,0 +1,155 @@
+"""Panels of the paper: lines over a count or a budget, the printed points on top, stars at the minima."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from sightline.paper.line import Line
+from sightline.report.style import DASHES, INK, PALETTE, altair
+
+_STAR = (
+    "M0,-1L0.225,-0.309L0.951,-0.309L0.363,0.118L0.588,0.809L0,0.382L-0.588,0.809L-0.363,0.118"
+    "L-0.951,-0.309L-0.225,-0.309Z"
+)
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def panel(
+    lines: Sequence[Line],
+    *,
+    title: str,
+    x_title: str,
+    y_title: str,
+    subtitle: str = "",
+    scatter: Sequence[Line] = (),
+    published: Sequence[Line] = (),
+    stars: Sequence[tuple[str, float, float]] = (),
+    x_log: bool = False,
+    y_log: bool = True,
+    x_ticks: Sequence[float] = (),
+    width: int = 330,
+    height: int = 230,
+) -> Any:
+    """Lines in colours and dashes of their own.
+
+    ``scatter`` is drawn as dots with their intervals, ``published`` as circles in the colour of the line of
+    the same name, and ``stars`` are (name, x, y).
+    """
+    alt = altair()
+    drawn = [*lines, *scatter, *published]
+    names = list(dict.fromkeys(line.name for line in drawn))
+    # Room for a line of text: about 40 characters fit under a panel.
+    columns = max(1, min(len(names), 44 // (max(map(len, names)) + 7)))
+    colour = alt.Color(
+        "series:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=[PALETTE[i % len(PALETTE)] for i in range(len(names))]),
+        legend=alt.Legend(symbolType="stroke", symbolSize=260, symbolStrokeWidth=2.4, columns=columns),
+    )
+    dash = alt.StrokeDash(
+        "series:N",
+        title=None,
+        scale=alt.Scale(domain=names, range=[list(DASHES[i % len(DASHES)]) for i in range(len(names))]),
+    )
+    ends = [
+        y + sign * width_
+        for line in drawn
+        for y, width_ in zip(line.y, line.half_widths or (0.0,) * len(line.y), strict=True)
+        for sign in (-1, 1)
+        if y + sign * width_ > 0 or not y_log
+    ]
+    x = axis("x", [x for line in drawn for x in line.x], title=x_title, log=x_log, ticks=x_ticks)
+    y = axis("y", ends, title=y_title, log=y_log)
+    tips = [
+        alt.Tooltip("series:N", title="curve"),
+        alt.Tooltip("x:Q", title=x_title, format="~g"),
+        alt.Tooltip("y:Q", title=y_title, format=".6g"),
+    ]
+    layers = []
+    if lines:
+        layers += [
+            alt.Chart(_data(lines)).mark_line(clip=True).encode(x=x, y=y, color=colour, strokeDash=dash),
+            # Unseen, but a pointer finds them.
+            alt.Chart(_data(lines)).mark_point(opacity=0, size=60).encode(x=x, y=y, tooltip=tips),
+        ]
+    uncertain = [line for line in [*lines, *scatter] if line.half_widths]
+    if uncertain:
+        layers.append(
+            alt.Chart(_data(uncertain)).mark_rule(clip=True).encode(x=x, y="low:Q", y2="high:Q", color=colour)
+        )
+    dots = [*scatter, *(line for line in lines if line.half_widths)]
+    if dots:
+        layers.append(
+            alt.Chart(_data(dots))
+            .mark_point(filled=True, opacity=1, size=34)
+            .encode(x=x, y=y, color=colour, tooltip=tips)
+        )
+    if published:
+        layers.append(
+            alt.Chart(_data(published))
+            .mark_point(filled=False, size=42, strokeWidth=1, opacity=0.9)
+            .encode(x=x, y=y, color=colour, tooltip=tips)
+        )
+    if stars:
+        places = [{"series": name, "x": at, "y": height_} for name, at, height_ in stars]
+        layers.append(
+            alt.Chart(alt.Data(values=places))
+            .mark_point(shape=_STAR, filled=True, size=190, opacity=1, stroke=INK, strokeWidth=0.6)
+            .encode(x=x, y=y, color=colour, tooltip=tips)
+        )
+    heading = alt.TitleParams(text=title, subtitle=subtitle) if subtitle else title
+    return alt.layer(*layers).properties(title=heading, width=width, height=height)
+
+
+def stars_of(lines: Sequence[Line]) -> list[tuple[str, float, float]]:
+    """The lowest point of each line, unless it is at the end, where the minimum may lie beyond."""
+    return [(line.name, *line.lowest) for line in lines if line.lowest[0] != line.x[-1]]
+
+
+def axis(
+    field: str, values: Sequence[float], *, title: str, log: bool, ticks: Sequence[float] = ()
+) -> Any:
+    """The x or y channel of ``field``, with a scale that ends a little beyond the values and sparse ticks."""
+    alt = altair()
+    low, high = min(values), max(values)
+    if not log:
+        scale = alt.Scale(zero=False, nice=True)
+        marks = alt.Axis(format="~g", **({"values": list(ticks)} if ticks else {"tickCount": 6}))
+    else:
+        room = max((high / low) ** 0.04, 1.02)
+        scale = alt.Scale(type="log", nice=False, domain=[low / room, high * room])
+        places = list(ticks) or _log_ticks(low / room, high * room)
+        labels = "".join(f"abs(datum.value / {at!r} - 1) < 1e-6 ? '{_label(at)}' : " for at in places)
+        marks = alt.Axis(values=places, labelExpr=labels + "''")
+    channel = alt.X if field.startswith("x") else alt.Y
+    return channel(f"{field}:Q", title=title, scale=scale, axis=marks)
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    decades = math.log10(high / low)
+    powers = range(math.floor(math.log10(low)), math.ceil(math.log10(high)) + 1)
+    factors = (1, 2, 5) if decades < 2.2 else (1,)
+    places = [float(f"{factor}e{power}") for power in powers for factor in factors]
+    inside = [place for place in places if low <= place <= high]
+    return inside[:: max(1, round(len(inside) / 7))]
+
+
+def _label(value: float) -> str:
+    power = round(math.log10(value))
+    if 1e-3 <= value < 1e4 or abs(value / 10.0**power - 1) > 1e-9:
+        return f"{value:g}"
+    return "10" + str(power).translate(_SUPERSCRIPTS)
+
+
+def _data(lines: Sequence[Line]) -> Any:
+    rows = []
+    for line in lines:
+        widths = line.half_widths or (0.0,) * len(line.x)
+        for x, y, width in zip(line.x, line.y, widths, strict=True):
+            # A logarithmic axis has no place for an end at or below zero.
+            rows.append(
+                {"series": line.name, "x": x, "y": y, "low": max(y - width, y / 1000), "high": y + width}
+            )
+    return altair().Data(values=rows)

@@ -1,0 +1,48 @@
+"""A named curve of numbers: what every panel computes, draws and compares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from sightline.errors import require
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """Points of one curve; ``half_widths`` are those of 95 % intervals.
+
+    >>> Line.of("bound", x=[1, 2], y=[3.0, 4.0]).y
+    (3.0, 4.0)
+    """
+
+    name: str
+    x: tuple[float, ...]
+    y: tuple[float, ...]
+    half_widths: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        require(len(self.x) == len(self.y), "as many x as y", got=f"{len(self.x)} and {len(self.y)}")
+        require(
+            len(self.half_widths) in (0, len(self.x)),
+            "a half-width for every point or for none",
+            got=len(self.half_widths),
+        )
+
+    @classmethod
+    def of(
+        cls, name: str, *, x: Iterable[float], y: Iterable[float], half_widths: Iterable[float] = ()
+    ) -> Line:
+        """A line from any numbers, NumPy's included."""
+        return cls(
+            name=name,
+            x=tuple(float(value) for value in x),
+            y=tuple(float(value) for value in y),
+            half_widths=tuple(float(value) for value in half_widths),
+        )
+
+    @property
+    def lowest(self) -> tuple[float, float]:
+        """The point with the smallest y."""
+        at = min(range(len(self.y)), key=self.y.__getitem__)
+        return self.x[at], self.y[at]
