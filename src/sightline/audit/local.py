@@ -1,9 +1,9 @@
 r"""Moments and thresholds of the secret: what they show near the true values. Owner-only.
 
-A power or a smoothed threshold is not linear in the secret, so what it shows of a record depends on its value.
-At the operating point its row is :math:`\varphi'(x_j)` over the members, and the Cramér–Rao bound of the whole
-plan, linear releases included, follows as for any weighted rows. It holds for locally unbiased attacks: there is no
-bracket for all attacks, and nothing here may be published.
+A power or a smoothed threshold is not linear in the secret: what it shows of a record depends on the value.
+At the operating point its row is :math:`\varphi'(x_j)` over the members, and the Cramér–Rao bound of the plan
+as a whole, linear releases included, follows as for any weighted rows. It holds for locally unbiased attacks:
+there is no bracket for all attacks, and nothing here may be published.
 """
 
 from __future__ import annotations

@@ -82,7 +82,8 @@ def _local(plan: Plan, local: LocalReport) -> list[str]:
     whose = " as one of a set, not whose it is" if local.fixed_group else ""
     return [
         f"Near their true values {_several(local.identifiable, 'value')} of {local.rows:,} can be seen"
-        f"{whose}, the sharpest with an error of {local.sharpest_rmse:,.4g} in {plan.data.secret} (owner-only)."
+        f"{whose}, the sharpest with an error of {local.sharpest_rmse:,.4g} in {plan.data.secret}; "
+        "this is for the owner only."
     ]
 
 
