@@ -23,7 +23,8 @@ def verdict(
 ) -> Verdict:
     """Who is exposed and whether the limit holds, in a sentence or two."""
     limit = plan.limits.remaining_uncertainty
-    below = (0 if found is None else found.below_limit) + (0 if local is None else local.below_limit)
+    # The local view sees what the linear releases show, and more: the same records, not others.
+    below = max(0 if found is None else found.below_limit, 0 if local is None else local.below_limit)
     sentences = []
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
