@@ -187,7 +187,8 @@ class TestSearch:
 
 class TestStarts:
     @pytest.mark.parametrize(
-        ("unknowns", "exchangeable"), [(1, True), (2, True), (2, False), (4, True), (9, True), (9, False)]
+        ("unknowns", "exchangeable"),
+        [(1, True), (2, True), (2, False), (4, True), (9, True), (9, False), (12, False)],
     )
     def test_the_grid_covers_the_box(self, unknowns, exchangeable) -> None:
         points = grid_points(unknowns, box=(-2.0, 3.0), exchangeable=exchangeable)
@@ -216,9 +217,16 @@ class TestStarts:
         again = np.array([np.mean(np.array([c[0] for c in found]) ** o) for o in (1, 2, 3)])
         assert again == pytest.approx(transcript.answers(records), abs=1e-9)
 
-    @pytest.mark.parametrize("members", [4])
-    def test_there_is_no_closed_form_for_more(self, members) -> None:
-        transcript = moments(5.0, releases=4, members=members)
+    def test_one_value_is_its_own_mean(self) -> None:
+        transcript = moments(5.0, releases=2, members=1)
+        model = model_of(transcript.queries, transcript.law)
+        assert algebraic(model, [np.array([0.25]), np.array([0.9])])[0].tolist() == [0.25]
+        found = sl.ConstrainedMLE(grid_starts=0).estimate(transcript, [0.25, 0.0625])
+        assert found.values[0] == pytest.approx([0.25])
+        assert not found.unlabeled
+
+    def test_there_is_no_closed_form_for_more(self) -> None:
+        transcript = moments(5.0, releases=4, members=4)
         model = model_of(transcript.queries, transcript.law)
         assert algebraic(model, [np.zeros(1)] * 4) is None
 

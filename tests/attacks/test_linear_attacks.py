@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 import sightline as sl
+from sightline.attacks.target import missing_direction
 
 RECORDS = (0.3, -0.2, 0.6)
 CORRELATED = np.array([[0.04, 0.01, 0.0], [0.01, 0.09, -0.02], [0.0, -0.02, 0.16]])
@@ -118,6 +119,14 @@ class TestBlue:
             moves = np.array(found.missing_direction(j).moves)
             assert moves[j] == pytest.approx(1)
             assert dense_rows(transcript) @ moves == pytest.approx([0, 0], abs=1e-12)
+
+    def test_an_identifiable_coordinate_misses_nothing(self) -> None:
+        weighted = [
+            sl.WeightedSum(members=[0, 1], weights=weights, radius=1.0)
+            for weights in ([0.5, 0.3], [0.1, 0.7])
+        ]
+        for transcript in (triangle(), sl.Transcript(weighted, noise=[1.0, 1.0])):
+            assert missing_direction(transcript.geometry(), 0) is None
 
     def test_vector_records(self) -> None:
         queries = [sl.SubsetMean(members=members, radius=1.0, dimension=2) for members in ([0, 1], [1])]

@@ -24,6 +24,7 @@ WRITTEN = sl.DeepSet(
 )
 CORRELATED = np.array([[0.09, 0.02], [0.02, 0.04]])
 BOX = (-1.0, 1.0)
+FEW = sl.ConstrainedMLE(box=BOX, grid_starts=3, random_starts=1)
 
 
 @pytest.mark.parametrize("noise", [[0.3, 0.2], CORRELATED], ids=["independent", "correlated"])
@@ -31,7 +32,7 @@ class TestWrittenMoments:
     def test_the_search_finds_the_same(self, noise) -> None:
         written, closed = (sl.Transcript(queries, noise=noise) for queries in ([WRITTEN], MOMENTS))
         answers = noisy(closed, INTERIOR, 60)
-        found, expected = (sl.ConstrainedMLE(box=BOX).estimate(t, answers) for t in (written, closed))
+        found, expected = (FEW.estimate(t, answers) for t in (written, closed))
         assert found.unlabeled
         assert found.values == pytest.approx(expected.values, abs=1e-6)
         assert found.objective == pytest.approx(expected.objective, abs=1e-9)
@@ -68,13 +69,13 @@ class TestMixedWithOthers:
     def test_members_are_found_by_name(self) -> None:
         transcript = sl.Transcript(self.QUERIES, noise=[1e-3] * 4)
         records = [0.7, -0.4, 0.5]
-        found = sl.ConstrainedMLE().estimate(transcript, transcript.answers(records))
+        found = FEW.estimate(transcript, transcript.answers(records))
         assert not found.unlabeled
         assert found.values[0] == pytest.approx(records, abs=1e-6)
 
     def test_a_simulation_reports_the_bound(self) -> None:
         transcript = sl.Transcript(self.QUERIES, noise=[1e-3] * 4)
-        found = sl.simulate(transcript, attack=sl.ConstrainedMLE(), at=[0.7, -0.4, 0.5], trials=400)
+        found = sl.simulate(transcript, attack=FEW, at=[0.7, -0.4, 0.5], trials=400)
         assert abs(found.mse - found.crb) < 4.5 * found.standard_error
 
     def test_a_posterior_over_an_unnamed_group_is_sorted(self) -> None:
@@ -84,6 +85,17 @@ class TestMixedWithOthers:
         closed = attack.estimate(sl.Transcript(MOMENTS, noise=[0.3, 0.3]), [0.1, 0.3])
         assert found.unlabeled
         assert found.values == pytest.approx(closed.values, abs=1e-12)
+
+
+def test_vector_records_are_asked_one_by_one() -> None:
+    """No batched form, so the posterior asks the release itself."""
+    norm = sl.DeepSet(
+        feature=lambda x: x @ x, readout=lambda s: s, members=range(1), sensitivity=2.0, dimension=2
+    )
+    transcript = sl.Transcript([norm], noise=[0.5])
+    found = sl.PosteriorMean(prior=sl.UniformPrior(-1.0, 1.0), points=200).estimate(transcript, [0.5])
+    assert found.targets == (0, 1)
+    assert found.values[0] == pytest.approx([0.0, 0.0], abs=1e-12)  # the sign of a coordinate is never seen
 
 
 class Unheard:

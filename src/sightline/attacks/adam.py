@@ -66,8 +66,8 @@ class AdamMLE:
         inverse = starts.algebraic(model, columns)
         if inverse is not None:
             begun.append(inverse)
-        whitened = [xp.concat([z] * len(begun)) for z in model.whiten(columns)]
-        u = [xp.clip(xp.concat([start[k] for start in begun]), *box) for k in range(m)]
+        whitened = [xp.concatenate([z] * len(begun)) for z in model.whiten(columns)]
+        u = [xp.clip(xp.concatenate([start[k] for start in begun]), *box) for k in range(m)]
         first = [0.0 * u[0]] * m
         second = [0.0 * u[0]] * m
         local = model.local(u, whitened)

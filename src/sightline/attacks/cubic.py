@@ -23,7 +23,7 @@ def depressed_roots(a: Column, b: Column) -> list[Column]:
     radius = xp.sqrt(xp.where(a < 0, -a, zero) * (4 / 3))
     cube = radius * radius * radius
     cosine = 4.0 * b / xp.where(cube > 0, cube, 1.0 + zero)
-    angle = xp.acos(xp.clip(cosine, -1.0, 1.0)) * (1 / 3)
+    angle = xp.arccos(xp.clip(cosine, -1.0, 1.0)) * (1 / 3)
     three = [radius * xp.cos(angle - 2 * math.pi * k / 3) for k in (2, 1, 0)]
     root = xp.sqrt(xp.where(real, zero, 0.25 * b * b + a * a * a * (1 / 27)))
     size = (0.5 * xp.abs(b) + root) ** (1 / 3)

@@ -123,8 +123,8 @@ class ConstrainedMLE:
         whitened = model.whiten(columns_of(answers))
         state = minimise(
             model,
-            [xp.concat([z] * len(begun)) for z in whitened],
-            [xp.concat([start[k] for start in begun]) for k in range(m)],
+            [xp.concatenate([z] * len(begun)) for z in whitened],
+            [xp.concatenate([start[k] for start in begun]) for k in range(m)],
             box=box,
             steps=self.steps,
         )

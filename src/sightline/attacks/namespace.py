@@ -1,8 +1,7 @@
 """Whose arrays these are: NumPy, JAX, CuPy or PyTorch. The solvers run where their arrays live.
 
 The solvers work on columns, one array of trials for each number, and keep every constant a Python float.
-What is left of a library is then a dozen elementwise functions, which all four spell as the array API
-standard does, so that none of them needs an adapter.
+What is left of a library is then a dozen functions that all four spell alike, so that none needs an adapter.
 """
 
 from __future__ import annotations
