@@ -146,6 +146,23 @@ class TestSearch:
         apart = [sl.ConstrainedMLE().estimate(transcript, part).values for part in np.split(answers, 7)]
         assert together.values == pytest.approx(np.concatenate(apart), abs=1e-9)
 
+    @pytest.mark.parametrize("bound", [1e-3, 5000.0])
+    def test_another_unit_changes_nothing(self, bound) -> None:
+        orders = (1, 2, 3)
+        answers = noisy(moments(5.0, releases=3, members=3), (-0.5, 0.2, 0.6), 100)
+        stddevs = np.array([0.2, 0.3, 0.4])
+        powers = np.array([bound**order for order in orders])
+        one, other = (
+            sl.Transcript(
+                [sl.Moment(order=order, members=range(3), bound=R) for order in orders], noise=stddevs * scale
+            )
+            for R, scale in ((1.0, np.ones(3)), (bound, powers))
+        )
+        found = sl.ConstrainedMLE().estimate(other, answers * powers)
+        expected = sl.ConstrainedMLE().estimate(one, answers)
+        assert found.objective == pytest.approx(expected.objective, abs=1e-9)
+        assert found.values / bound == pytest.approx(expected.values, abs=1e-5)
+
     def test_a_search_that_runs_out_of_steps_says_so(self) -> None:
         transcript = moments(5.0, releases=6, members=3)
         found = sl.ConstrainedMLE(steps=1).estimate(transcript, noisy(transcript, (-0.7, 0.1, 0.8), 50))

@@ -179,6 +179,26 @@ class TestBoxLeastSquares:
             assert residual @ residual <= 2 * other.cost + 1e-10
             assert values == pytest.approx(other.x, abs=1e-5)
 
+    @pytest.mark.parametrize("records", [12, 13, 25])
+    def test_many_unknowns_are_solved_too(self, records) -> None:
+        """On both sides of the size where the method changes, against SciPy's interior method."""
+        generator = np.random.default_rng(records)
+        rows = [np.flatnonzero(row) for row in generator.random((records + 5, records)) < 0.5]
+        transcript = sl.Transcript(
+            [sl.SubsetSum(members=row, radius=1.0) for row in rows], noise=[2.0] * len(rows)
+        )
+        answers = noisy(transcript, generator.random(records), 8)
+        found = sl.BoxLeastSquares(box=(0, 1)).estimate(transcript, answers)
+        assert set(found.status.tolist()) == {sl.AttackStatus.SOLVED}
+        for y, values, objective in zip(answers, found.values, found.objective, strict=True):
+            other = lsq_linear(dense_rows(transcript) / 2, y / 2, bounds=(0, 1), method="trf", tol=1e-13)
+            assert objective == pytest.approx(2 * other.cost, abs=1e-8)
+            assert objective == pytest.approx(
+                np.sum((y - dense_rows(transcript) @ values) ** 2) / 4, rel=1e-9
+            )
+            assert values.min() >= 0
+            assert values.max() <= 1
+
     def test_inside_the_box_it_is_blue(self) -> None:
         transcript = triangle([1e-3] * 3)
         answers = noisy(transcript, RECORDS, 10)

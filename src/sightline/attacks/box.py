@@ -6,7 +6,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_box, host_answers
 from sightline.attacks.model import Model, Row, columns_of, model_of
 from sightline.attacks.newton import minimise
@@ -18,12 +20,15 @@ if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
 
 
+_TOGETHER = 12  # unknowns up to which a batched factorisation beats one trial at a time
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxLeastSquares:
     r"""Minimise :math:`(y - Ax)^\top\Sigma^{-1}(y - Ax)` over :math:`x \in [\text{low}, \text{high}]^N`.
 
-    A convex problem, solved to the end from one start for all trials together. Records with the same
-    membership signature enter as one unknown, their mean. Only identifiable records are reported: of the
+    A convex problem, solved to the end; all trials together while there are few unknowns. Records with the
+    same membership signature enter as one unknown, their mean. Only identifiable records are reported: of the
     others the minimum leaves a whole range. The estimate is biased towards the inside of the box, and its
     risk may be below the Cramér–Rao bound; where BLUE falls into the box for all records, it is BLUE.
 
@@ -53,21 +58,43 @@ class BoxLeastSquares:
         model = model_of(transcript.queries, _gaussian(transcript.law))
         assert isinstance(model, Model)  # linear releases have weights
         reduced, place = collapsed(model)
-        middle = np.full(len(checked), 0.5 * (box[0] + box[1]))
-        state = minimise(
-            reduced,
-            reduced.whiten(columns_of(checked)),
-            [middle] * reduced.unknowns,
-            box=box,
-            steps=self.steps,
-        )
+        solve = _together if reduced.unknowns <= _TOGETHER else _one_by_one
+        found, objective, solved = solve(reduced, checked, box, self.steps)
         chosen = [place[model.records.index(coordinate)] for coordinate in targets]
         return Estimates(
-            values=np.stack([state.u[k] for k in chosen], axis=1) if chosen else np.zeros((len(checked), 0)),
+            values=found[:, chosen],
             targets=targets,
-            status=np.where(state.done, AttackStatus.SOLVED, AttackStatus.STEP_LIMIT),
-            objective=state.local.objective,
+            status=np.where(solved, AttackStatus.SOLVED, AttackStatus.STEP_LIMIT),
+            objective=objective,
         )
+
+
+Solution = tuple[FloatArray, FloatArray, NDArray[np.bool_]]
+
+
+def _together(model: Model, answers: FloatArray, box: tuple[float, float], steps: int) -> Solution:
+    """Few unknowns: all trials at once, by Newton's method in the box."""
+    middle = np.full(len(answers), 0.5 * (box[0] + box[1]))
+    whitened = model.whiten(columns_of(answers))
+    state = minimise(model, whitened, [middle] * model.unknowns, box=box, steps=steps)
+    return np.stack(state.u, axis=1), state.local.objective, state.done
+
+
+def _one_by_one(model: Model, answers: FloatArray, box: tuple[float, float], steps: int) -> Solution:
+    """Many unknowns: trial by trial on the triangle of one factorisation, by SciPy's active-set method."""
+    from scipy.optimize import lsq_linear
+
+    rows = np.stack(model.whiten([np.array(row.weights) for row in model.rows]))
+    Q, R = np.linalg.qr(rows)
+    whitened = np.stack(model.whiten(columns_of(answers)), axis=1)
+    inside = whitened @ Q
+    outside = np.sum((whitened - inside @ Q.T) ** 2, axis=1)
+    trials = [lsq_linear(R, z, bounds=box, method="bvls", max_iter=steps * len(R)) for z in inside]
+    return (
+        np.clip([trial.x for trial in trials], *box),  # its rounding may leave the box
+        outside + np.array([2 * trial.cost for trial in trials]),
+        np.array([trial.status > 0 for trial in trials]),
+    )
 
 
 def collapsed(model: Model) -> tuple[Model, list[int]]:

@@ -157,7 +157,8 @@ def _certified(model: Fit, answers: Any, objective: Column, box: tuple[float, fl
     """An objective of 0 is the least there is; for two values under two moments the least is known."""
     if not pair.applies(model):
         return objective <= OPTIMAL
-    return objective <= pair.exact_optimum(model, columns_of(answers), box=box) + OPTIMAL
+    exact = pair.exact_optimum(model, columns_of(answers), box=box)
+    return objective <= exact * (1.0 + 1e-12) + OPTIMAL
 
 
 def _standard_errors(xp: Any, model: Fit, u: Sequence[Column], *, limit: float) -> list[Column]:
