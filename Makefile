@@ -11,6 +11,9 @@ COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --gen
 # BLAS threads do not pay on small matrices, and they fight with parallel tests.
 export OPENBLAS_NUM_THREADS ?= 1
 
+# Test files are spread over the cores; a file stays on one, with the servers that it starts.
+PARALLEL := --numprocesses 2 --dist loadfile
+
 .DEFAULT_GOAL := help
 .PHONY: help demo test check format bench docs lock clean
 
@@ -18,17 +21,17 @@ help: ## Show this list
 	@echo "make TARGET, where TARGET is one of:"
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 12
 
-demo: $(VENV)/.demo ## A one-minute tour: what a small transcript exposes
+demo: $(VENV)/.demo ## Audit the shipped example: a dashboard that singles out two homes
 	@$(BIN)/sightline demo
 
 test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 
 check: $(VENV)/.dev ## Everything that must hold before a change lands: format, lint, types, tests, docs
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/pytest
+	$(BIN)/pytest $(PARALLEL)
 	$(MAKE) --no-print-directory docs
 
 format: $(VENV)/.dev ## Format the code and repair what the linter can
