@@ -120,7 +120,7 @@ def _place(place: tuple[int | str, ...], content: dict[str, Any]) -> str:
     """Where in the file, as its reader would say it."""
     if not place:
         return ""
-    section, rest = str(place[0]), list(place[1:])
+    section, rest = _plain(place[0]), list(place[1:])
     words = [f"[{section}]"]
     if section == "release" and rest and isinstance(rest[0], int):
         number = int(rest.pop(0))
@@ -128,12 +128,14 @@ def _place(place: tuple[int | str, ...], content: dict[str, Any]) -> str:
             label = content["release"][number]["name"]
         except (KeyError, IndexError, TypeError):
             label = None
-        words = [f"release {label!r}" if isinstance(label, str) else f"release number {number + 1}"]
-    # A union's branch is of no interest; a position in a list is.
-    words += [
-        str(part) if isinstance(part, str) else f"number {part + 1}" for part in rest if part != "strict"
-    ]
+        words = [f"release {_shown(label)}" if isinstance(label, str) else f"release number {number + 1}"]
+    words += [_plain(part) if isinstance(part, str) else f"number {part + 1}" for part in rest]
     return " ".join(words)
+
+
+def _plain(name: object) -> str:
+    """A field's name for a message: as it is, unless it is longer than a line or hides a line break."""
+    return _shown(str(name))[1:-1]
 
 
 def _unknown_field(place: tuple[int | str, ...]) -> str:

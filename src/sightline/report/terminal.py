@@ -136,6 +136,8 @@ def print_explanation(found: Explanation, screen: Console) -> None:
     )
     if not found.exposed:
         screen.print("Nothing: the attacker knows it already, or nothing published depends on it.")
+    if found.result.known_rows:
+        screen.print("The attacker knows some rows; if this is one of them, there is nothing left to see.")
     for one in found.exposed:
         group = "its own" if one.size == 1 else f"shared by {one.size} records"
         about = f" ({secret} = {one.category})" if one.category is not None else ""
