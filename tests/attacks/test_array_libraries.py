@@ -21,10 +21,8 @@ CASES = {
 FEW = sl.ConstrainedMLE(grid_starts=2, random_starts=1)
 
 
-@pytest.mark.parametrize(
-    ("name", "attack"), [("pair", FEW), ("triple", FEW), ("thresholds", FEW), ("pair", sl.AdamMLE())]
-)
 class TestOtherLibraries:
+    @pytest.mark.parametrize(("name", "attack"), [("pair", FEW), ("thresholds", FEW), ("pair", sl.AdamMLE())])
     def test_jax(self, name, attack) -> None:
         jax = pytest.importorskip("jax")
         transcript, at = CASES[name]
@@ -36,6 +34,8 @@ class TestOtherLibraries:
             assert found.values.dtype == np.float64
         self.check(found.on_host(), reference)
 
+    @pytest.mark.parametrize("name", CASES)
+    @pytest.mark.parametrize("attack", [sl.ConstrainedMLE(), sl.AdamMLE()], ids=["newton", "adam"])
     def test_torch(self, name, attack) -> None:
         torch = pytest.importorskip("torch")
         transcript, at = CASES[name]

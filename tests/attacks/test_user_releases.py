@@ -59,23 +59,21 @@ class TestWrittenMoments:
         assert not written.linear
 
 
-class TestMixedWithOthers:
-    QUERIES = (
-        WRITTEN,
-        sl.SubsetSum(members=[0], radius=1.0),
-        sl.Moment(order=3, members=[0, 1, 2], bound=1.0),
-    )
+MIXED = sl.Transcript(
+    (WRITTEN, sl.SubsetSum(members=[0], radius=1.0), sl.Moment(order=3, members=[0, 1, 2], bound=1.0)),
+    noise=[1e-3] * 4,
+)
 
+
+class TestMixedWithOthers:
     def test_members_are_found_by_name(self) -> None:
-        transcript = sl.Transcript(self.QUERIES, noise=[1e-3] * 4)
         records = [0.7, -0.4, 0.5]
-        found = FEW.estimate(transcript, transcript.answers(records))
+        found = FEW.estimate(MIXED, MIXED.answers(records))
         assert not found.unlabeled
         assert found.values[0] == pytest.approx(records, abs=1e-6)
 
     def test_a_simulation_reports_the_bound(self) -> None:
-        transcript = sl.Transcript(self.QUERIES, noise=[1e-3] * 4)
-        found = sl.simulate(transcript, attack=FEW, at=[0.7, -0.4, 0.5], trials=400)
+        found = sl.simulate(MIXED, attack=FEW, at=[0.7, -0.4, 0.5], trials=250)
         assert abs(found.mse - found.crb) < 4.5 * found.standard_error
 
     def test_a_posterior_over_an_unnamed_group_is_sorted(self) -> None:

@@ -20,6 +20,8 @@ from sightline.attacks.namespace import Column
 from sightline.errors import MissingExtra
 from sightline.releases.deepset import DeepSet
 
+_FILLED = 1024  # the least batch: to compile a smaller one costs more than to run this one
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
@@ -110,7 +112,7 @@ class AutodiffModel:
     def _batched(self, program: Any, *columns: Sequence[Column]) -> list[FloatArray]:
         tables = [np.stack(part, axis=1) for part in columns]
         count = len(tables[0])
-        size = 1 << max(count - 1, 0).bit_length()
+        size = max(_FILLED, 1 << (count - 1).bit_length())
         filled = [np.concatenate([t, np.repeat(t[:1], size - count, axis=0)]) for t in tables]
         with _jax().enable_x64(True):
             return [np.asarray(found)[:count] for found in program(*filled)]
