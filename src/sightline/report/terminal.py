@@ -79,7 +79,7 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
             Text(_who(number, one)),
             "none" if one.rmse is None else f"{one.rmse:,.4g}",
             "" if one.rmse_percent_of_range is None else f"{one.rmse_percent_of_range:,.3g} %",
-            str(one.remaining_uncertainty),
+            "" if one.remaining_uncertainty is None else str(one.remaining_uncertainty),
             Text(_how(one)),
         )
     screen.print(table)
@@ -185,6 +185,8 @@ def _who(number: int, one: Exposed) -> str:
 
 
 def _how(one: Exposed) -> str:
+    if one.local:
+        return "seen near its true value (owner-only)"
     if one.recipe is None:
         return "not identifiable, but below the limit"
     recipe = one.recipe

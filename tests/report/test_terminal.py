@@ -1,0 +1,121 @@
+"""The terminal: the verdict first, every number once, plain text in a pipe, colours in a terminal."""
+
+from __future__ import annotations
+
+import io
+
+import pytest
+from rich.console import Console
+
+import sightline as sl
+from sightline.examples.shipped import example_plan
+from sightline.report import terminal
+
+
+@pytest.fixture(scope="module")
+def result() -> sl.AuditResult:
+    return sl.audit(example_plan("microgrid"), names=True)
+
+
+def printed(result: sl.AuditResult, **options: object) -> str:
+    out = io.StringIO()
+    terminal.print_result(result, Console(file=out, width=118, highlight=False, **options))  # type: ignore[arg-type]
+    return out.getvalue()
+
+
+def test_the_verdict_comes_before_the_details(result: sl.AuditResult) -> None:
+    text = printed(result)
+    places = [
+        text.index(words)
+        for words in (
+            "homes.csv: evening_watts in [0, 2,000], one home a record",
+            "BELOW THE LIMIT",
+            "Most exposed",
+            "Releases, in order of publication",
+            "Budget at delta = 1e-05",
+            "What to change",
+            "What this rests on",
+        )
+    ]
+    assert places == sorted(places)
+
+
+def test_each_exposed_record_has_a_line_with_its_numbers(result: sl.AuditResult) -> None:
+    lines = printed(result).splitlines()
+    for one in result.exposed:
+        (line,) = [line for line in lines if line.startswith(f"{one.record} ")]
+        assert str(one.remaining_uncertainty) in line
+        if one.rmse is not None and one.shortest is not None:
+            assert f"{one.rmse:,.4g}" in line
+            assert one.shortest.text in line
+        else:
+            assert "not identifiable, but below the limit" in line
+
+
+def test_each_release_and_each_change_has_a_line(result: sl.AuditResult) -> None:
+    text = printed(result)
+    for release in result.releases:
+        assert any(line.startswith(f"{release.name} ") for line in text.splitlines())
+    for number, change in enumerate(result.what_to_change, start=1):
+        assert f"  {number}. {change.text}\n" in text
+    assert 'copy of "January"' in text
+
+
+def test_a_pipe_gets_no_colours_and_a_terminal_does(
+    result: sl.AuditResult, capsys: pytest.CaptureFixture[str]
+) -> None:
+    terminal.print_result(result, terminal.console())
+    assert "\x1b" not in capsys.readouterr().out
+    assert "\x1b[" in printed(result, force_terminal=True, color_system="standard")
+
+
+def test_square_brackets_in_names_are_not_markup(result: sl.AuditResult) -> None:
+    odd = result.model_copy(
+        update={
+            "releases": (result.releases[0].model_copy(update={"name": "[bold]mean[/]"}),),
+            "exposed": (result.exposed[0].model_copy(update={"record": "[red]H13[/red]"}),),
+        }
+    )
+    assert "[bold]mean[/]" in printed(odd)
+    assert "[red]H13[/red]" in printed(odd)
+
+
+def test_counts_that_are_cut_say_so(result: sl.AuditResult) -> None:
+    cut = result.model_copy(update={"exposed": result.exposed[:2]})
+    assert "The 2 most exposed of 9" in printed(cut)
+
+
+def test_a_survey_under_a_budget() -> None:
+    text = printed(sl.audit(example_plan("health_survey")))
+    assert "PASSED" in text
+    assert "Budget: epsilon = 10 under zcdp at delta = 1e-06; 12 releases count" in text
+    assert "90 rows without a secret or a key were left out (owner-only)" in text
+    assert "3 values outside the bounds count as clipped (owner-only)" in text
+    assert "no. 1 " in text
+    table = text[text.index("accountant ") :].splitlines()
+    names = {line.split()[0] for line in table[1:8]}
+    assert names == {"gaussian-dp", "zcdp", "renyi", "basic", "advanced", "basic-analytic", "laplace"}
+
+
+def test_the_words_of_what_is_not_linear(tmp_path_factory: pytest.TempPathFactory) -> None:
+    folder = tmp_path_factory.mktemp("local")
+    (folder / "t.csv").write_text("id,x\na,0.1\nb,0.6\nc,0.9\n")
+    plan = {
+        "data": {"source": str(folder / "t.csv"), "record": "id", "secret": "x", "bounds": [0, 1]},
+        "privacy": {"epsilon": 1.0},
+        "release": [
+            {"name": "mean", "sql": "SELECT AVG(x) FROM data", "noise_stddev": 0.1},
+            {"name": "square", "sql": "SELECT AVG(x * x) FROM data", "noise_stddev": 0.1},
+            {"name": "cube", "sql": "SELECT AVG(x * x * x) FROM data", "noise_stddev": 0.1},
+            {"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 0.1},
+        ],
+        "attacker": {"knows": ["id = 'z'"]},
+    }
+    result = sl.audit(plan)
+    text = " ".join(printed(result).split())
+    assert "Near their true values 3 values of 3 can be seen as one of a set" in text
+    assert "seen near its true value (owner-only)" in text
+    assert "None" not in text
+    assert "costs nothing" in text
+    assert "no budget was given: the noise was chosen elsewhere" in text
+    assert "the usual one, as the plan names none" in text
