@@ -1,4 +1,4 @@
-"""One awkward table, the releases asked of it, and what each of them publishes, written again in plain Python."""
+"""One awkward table, the releases asked of it, and what each of them publishes, again in plain Python."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOADS = [100.0, 250.5, math.nan, None, math.inf, -5.0, 9500.0, 0.0, 42.0, 7.25,
 
 
 def awkward_rows() -> list[Row]:
-    """60 rows of 40 homes: NULL, NaN and infinite secrets, NULL keys, text in many scripts, several rows a home."""
+    """60 rows of 40 homes: NULL, NaN and infinite secrets, NULL keys, text in many scripts."""
     return [
         {
             "home": None if i % 23 == 7 else f"h{i % 40}",
@@ -119,10 +119,10 @@ NUMBER_RELEASES: dict[str, list[Published]] = {
     "SELECT area, AVG(load) FROM data JOIN areas USING (region) GROUP BY area": [
         Published(lambda row: (_area(row),), lambda row: row["region"] in (0, 1, 2))
     ],
-    "SELECT a.area, SUM(load) FROM data d LEFT JOIN areas a ON d.region = a.region WHERE d.age >= 18 GROUP BY a.area": [
-        Published(lambda row: (_area(row),), lambda row: row["age"] >= 18)
-    ],
-    "SELECT SUM(load) FILTER (WHERE solar), AVG(load) FILTER (WHERE Straße LIKE 'Z%' OR region IS NULL) FROM data": [
+    "SELECT a.area, SUM(load) FROM data d LEFT JOIN areas a ON d.region = a.region "
+    "WHERE d.age >= 18 GROUP BY a.area": [Published(lambda row: (_area(row),), lambda row: row["age"] >= 18)],
+    "SELECT SUM(load) FILTER (WHERE solar), "
+    "AVG(load) FILTER (WHERE Straße LIKE 'Z%' OR region IS NULL) FROM data": [
         Published(where=lambda row: row["solar"] is True),
         Published(where=lambda row: (row["Straße"] or "").startswith("Z") or row["region"] is None),
     ],

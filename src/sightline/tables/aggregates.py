@@ -1,4 +1,4 @@
-"""Which aggregates the theory covers: means and sums of a feature of the secret over public groups of rows."""
+"""Which aggregates the theory covers: means and sums of a feature of the secret over public groups."""
 
 from __future__ import annotations
 
@@ -40,8 +40,9 @@ def read_aggregate(item: exp.Expr, *, secret: Secret, where: SecretTest | None) 
     """What one aggregate of the SELECT list publishes; ``where`` is the query's own condition on the secret.
 
     A count of the rows that meet a condition on the secret is the sum of that condition's indicator, so
-    ``COUNT(*) … WHERE disease``, ``COUNT(*) FILTER (WHERE disease)``, ``SUM(CASE WHEN disease THEN 1 ELSE 0 END)`` and
-    ``COUNT_IF(disease)`` are one and the same. A condition on the secret around any other aggregate is refused.
+    ``COUNT(*) … WHERE disease``, ``COUNT(*) FILTER (WHERE disease)``, ``COUNT_IF(disease)`` and ``SUM(CASE
+    WHEN disease THEN 1 ELSE 0 END)`` are one and the same. A condition on the secret around any other
+    aggregate is refused.
     """
     node = item.unalias().unnest()
     label = item.alias or shown(node)

@@ -1,4 +1,4 @@
-"""From packed signatures to cells: which cells exist, how many rows each has, and which one a signature is in."""
+"""From packed signatures to cells: which exist, how many rows each has, which one a signature is in."""
 
 from __future__ import annotations
 

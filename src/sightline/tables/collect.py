@@ -40,9 +40,10 @@ def collect(
 ) -> Membership:
     """The signatures of all rows with a secret, their numbers, and the cells that the queries publish.
 
-    ``known`` are conditions on public columns and the record key: rows that meet any of them are counted as known to
-    the attacker. ``categories`` is the domain of a text secret (by default the categories in the data).
-    ``contribution_limit`` is the most rows that one record may have; the data are checked against it.
+    ``known`` are conditions on public columns and the record key: rows that meet any of them are counted as
+    known to the attacker. ``categories`` is the domain of a text secret (by default the categories in the
+    data). ``contribution_limit`` is the most rows that one record may have; the data are checked against
+    it.
     """
     tell = progress or (lambda step: None)
     columns = engine.columns()
@@ -193,8 +194,8 @@ def _signatures(
     coded = f"SELECT {listed}CASE WHEN {told} THEN 1 ELSE 0 END AS told FROM {encoding.coded_source()}"
     by = ", ".join(names)
     answer = engine.fetch(
-        f"SELECT {by + ', ' if by else ''}COUNT(*) AS n, CAST(SUM(told) AS BIGINT) AS told FROM ({coded}) AS coded"
-        + (f" GROUP BY {by} ORDER BY {by}" if by else "")
+        f"SELECT {by + ', ' if by else ''}COUNT(*) AS n, CAST(SUM(told) AS BIGINT) AS told "
+        f"FROM ({coded}) AS coded" + (f" GROUP BY {by} ORDER BY {by}" if by else "")
     )
     counts, known = (_whole(answer[name]) for name in ("n", "told"))
     words = (

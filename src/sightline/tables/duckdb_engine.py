@@ -1,7 +1,7 @@
 """DuckDB, embedded: a file is read in place, by a connection that can reach nothing else.
 
-The connection may read the declared files only (``allowed_paths``); then access to anything outside is switched off and the
-configuration is locked. A DuckDB file is attached read-only.
+The connection may read the declared files only (``allowed_paths``); then access to anything outside is
+switched off and the configuration is locked. A DuckDB file is attached read-only.
 """
 
 from __future__ import annotations
@@ -69,14 +69,10 @@ class DuckDBEngine:
 
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
         try:
-            (statement,) = self._connection.extract_statements(query)
-            require(
-                statement.type == duckdb.StatementType.SELECT,
-                "a SELECT",
-                got=statement.type.name,
-                error=InvalidPlan,
-            )
-            return _columns_of(self._connection.execute(statement))
+            statements = self._connection.extract_statements(query)
+            kinds = [statement.type.name for statement in statements]
+            require(kinds == ["SELECT"], "one SELECT", got=" and ".join(kinds), error=InvalidPlan)
+            return _columns_of(self._connection.execute(statements[0]))
         except duckdb.Error as error:
             _refuse_query(error)
 
@@ -85,38 +81,51 @@ class DuckDBEngine:
 
     def _register(self, name: str, path: Path, table: str) -> None:
         suffix = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
-        view = _identifier(name)
         try:
             match suffix.lower():
                 case ".parquet":
-                    source = f"read_parquet({_quoted(str(path))})"
-                    schema = f"SELECT name FROM parquet_schema({_quoted(str(path))}) OFFSET 1"
-                    _distinct_names((row[0] for row in self._connection.execute(schema).fetchall()), path)
-                    self._connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {source}")
+                    source = f"read_parquet({_pattern(path)})"
+                    fields = self._connection.execute(
+                        f"SELECT name, num_children FROM parquet_schema({_pattern(path)})"
+                    )
+                    _distinct_names(_top_level(fields.fetchall()), path)
+                    self._create("VIEW", name, source)
                 case ".csv" | ".tsv":
                     # Text is parsed once into memory: every later query would parse all of it again.
-                    self._connection.execute(f"CREATE TABLE {view} AS SELECT * FROM {_csv_source(path)}")
+                    self._create("TABLE", name, _csv_source(path))
                 case ".duckdb" | ".db":
                     attached = _identifier(f"file of {name}")
                     self._connection.execute(f"ATTACH {_quoted(str(path))} AS {attached} (READ_ONLY)")
-                    chosen = _identifier(table or self._only_table(attached, path))
-                    self._connection.execute(f"CREATE VIEW {view} AS SELECT * FROM {attached}.{chosen}")
+                    self._create(
+                        "VIEW", name, f"{attached}.{_identifier(table or self._only_table(attached, path))}"
+                    )
                 case other:
                     raise InvalidPlan(
-                        f"expected a .parquet, .csv, .csv.gz or .duckdb file, got {path.name} ({other or 'no ending'}); "
-                        "convert it, or rename it after what it is"
+                        f"expected a .parquet, .csv, .csv.gz or .duckdb file, got {path.name} "
+                        f"({other or 'no ending'}); convert it, or rename it after what it is"
                     )
-        except duckdb.Error as error:
-            # The engine's own text may quote a record's value; only what is known to be harmless is passed on.
+        except (
+            duckdb.Error,
+            UnicodeDecodeError,
+        ) as error:  # DuckDB's message may quote bytes that are no text
+            # The engine's own text may quote a record's value: pass on only what is known to be harmless.
             line = re.search(r"CSV Error on Line: (\d+)", str(error))
             where = f" at line {line.group(1)}" if line else ""
             missing = (
                 f"; its tables do not include {table!r}" if isinstance(error, duckdb.CatalogException) else ""
             )
             raise InvalidPlan(
-                f"expected {path.name} to be readable as {suffix[1:]}, got {type(error).__name__}{where}{missing}; "
-                f"{_FIXES.get(suffix.lower(), 'write the file again')}"
+                f"expected {path.name} to be readable as {suffix[1:]}, "
+                f"got {type(error).__name__}{where}{missing}; {_FIXES[suffix.lower()]}"
             ) from None
+
+    def _create(self, kind: str, name: str, source: str) -> None:
+        """A view or table of ``source``; times with a zone become plain times in UTC."""
+        described = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
+        zoned = [_identifier(row[0]) for row in described if row[1] == "TIMESTAMP WITH TIME ZONE"]
+        plain = ", ".join(f"make_timestamp(epoch_us({column})) AS {column}" for column in zoned)
+        listed = f"* REPLACE ({plain})" if zoned else "*"
+        self._connection.execute(f"CREATE {kind} {_identifier(name)} AS SELECT {listed} FROM {source}")
 
     def _only_table(self, attached: str, path: Path) -> str:
         rows = self._connection.execute(f"SHOW TABLES FROM {attached}").fetchall()
@@ -161,14 +170,13 @@ def _existing(source: str, base: Path) -> Path:
 
 def _csv_source(path: Path) -> str:
     """``read_csv`` with the header's own delimiter: DuckDB's guess drops rows when some are ragged."""
-    opened = (
-        gzip.open(path, "rt", encoding="utf-8-sig")
-        if path.suffix == ".gz"
-        else path.open(encoding="utf-8-sig")
-    )
     try:
-        with opened as file:
-            header = file.readline(1 << 20)
+        if path.suffix == ".gz":
+            with gzip.open(path, "rt", encoding="utf-8-sig") as packed:
+                header = packed.readline(1 << 20)
+        else:
+            with path.open(encoding="utf-8-sig") as plain:
+                header = plain.readline(1 << 20)
     except (OSError, EOFError, UnicodeDecodeError) as error:
         raise InvalidPlan(
             f"expected {path.name} to be readable as csv, got {type(error).__name__}; {_FIXES['.csv']}"
@@ -183,13 +191,13 @@ def _csv_source(path: Path) -> str:
     delimiter = max(",;\t|", key=lambda symbol: (header.count(symbol), symbol == ","))
     _distinct_names(next(csv.reader([header], delimiter=delimiter)), path)
     return (
-        f"read_csv({_quoted(str(path))}, delim={_quoted(delimiter)}, quote='\"', escape='\"', header=true, skip=0, "
-        "sample_size=-1, strict_mode=true, null_padding=false, ignore_errors=false)"
+        f"read_csv({_pattern(path)}, delim={_quoted(delimiter)}, quote='\"', escape='\"', header=true, "
+        "skip=0, sample_size=-1, strict_mode=true, null_padding=false, ignore_errors=false)"
     )
 
 
 def _distinct_names(names: Iterable[str], path: Path) -> None:
-    """DuckDB renames the second of two columns that differ in case only; a plan could then mean the wrong one."""
+    """DuckDB renames one of two columns that differ in case only; a plan could then mean the wrong one."""
     listed = list(names)
     folded = Counter(name.casefold() for name in listed)
     twins = [name for name in listed if folded[name.casefold()] > 1]
@@ -200,6 +208,17 @@ def _distinct_names(names: Iterable[str], path: Path) -> None:
         fix="rename one of them",
         error=InvalidPlan,
     )
+
+
+def _top_level(fields: list[tuple[str, int | None]]) -> list[str]:
+    """The names of a Parquet file's columns: its schema lists the fields of nested ones too, depth first."""
+    names: list[str] = []
+    inside = 0
+    for name, children in fields[1:]:
+        if inside == 0:
+            names.append(name)
+        inside = max(inside - 1, 0) + (children or 0)
+    return names
 
 
 def _refuse_query(error: duckdb.Error) -> NoReturn:
@@ -237,6 +256,11 @@ def _with_none(values: NDArray[np.generic]) -> NDArray[np.generic]:
 def _kind(type_name: str) -> Kind:
     bare = type_name.partition("(")[0]
     return Kind.TIME if bare.startswith(_TIMES) else _KINDS.get(bare, Kind.OTHER)
+
+
+def _pattern(path: Path) -> str:
+    """A path for a function that would take *, ? and [ for wildcards."""
+    return _quoted(re.sub(r"([*?\[])", r"[\1]", str(path)))
 
 
 def _quoted(text: str) -> str:

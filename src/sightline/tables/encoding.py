@@ -1,8 +1,9 @@
 """Signatures as a few integers that the engine computes: which cell of every partition a row falls into.
 
-Every grouping key is numbered in the engine (a dictionary of its distinct values, in their order), every condition is one
-bit, and the numbers are packed side by side into words of 62 bits. The engine then groups by the words; what leaves it
-is one row per signature. Text is ordered by code point, so all engines number alike.
+Every grouping key is numbered in the engine (a dictionary of its distinct values, in their order), every
+condition is one bit, and the numbers are packed side by side into words of 62 bits. The engine then groups
+by the words; what leaves it is one row per signature. Text is ordered by code point, so all engines number
+alike.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ Codes = NDArray[np.int64]
 class Atom:
     """One grouping key under one condition, or a condition by itself, as a small number per row.
 
-    Code 0 says that the row does not meet the condition; where there is none, codes start at the key NULL. Then
-    come NULL and the distinct values in their order.
+    Code 0 says that the row does not meet the condition, where there is one. Then come the key NULL and the
+    distinct values in their order.
     """
 
     condition: str | None
@@ -55,7 +56,8 @@ class Atom:
 
     def codes(self, words: Words) -> Codes:
         """This atom's number in packed words (words × rows)."""
-        return (words[self.word] >> self.shift) & ((1 << self.width) - 1)
+        codes: Codes = (words[self.word] >> self.shift) & ((1 << self.width) - 1)
+        return codes
 
     @property
     def guarded(self) -> str:

@@ -1,7 +1,7 @@
 """What an audit needs of a data engine: the columns of a relation, and the answer to one SELECT.
 
-Queries are written once, in DuckDB's dialect; another engine translates them. Only text that this package made from a
-checked syntax tree ever reaches an engine, and the connection could not write if it tried.
+Queries are written once, in DuckDB's dialect; another engine translates them. Only text that this package
+made from a checked syntax tree ever reaches an engine, and the connection could not write if it tried.
 """
 
 from __future__ import annotations
@@ -70,11 +70,18 @@ def open_source(
 ) -> Engine:
     """The engine that holds ``source``, with the declared public ``tables`` beside it.
 
-    A file is read in place by DuckDB: Parquet, CSV (also ``.gz``), or a table of a DuckDB file (``homes.duckdb::homes``).
-    ``postgresql://…?table=homes`` is a Postgres server; ``spark://…?table=homes`` (or ``sc://…`` for Spark Connect,
-    ``spark://local[2]`` for a session in this process) is Spark, as is a ``SparkSession`` with ``table``.
-    Relative paths count from ``base``, the plan's folder.
+    A file is read in place by DuckDB: Parquet, CSV (also ``.gz``), or a table of a DuckDB file
+    (``homes.duckdb::homes``). ``postgresql://…?table=homes`` is a Postgres server;
+    ``spark://…?table=homes`` is Spark (also ``sc://…`` for Spark Connect, ``spark://local[2]`` in this
+    process), and so is a ``SparkSession`` with ``table``. Relative paths count from ``base``, the plan's
+    folder.
     """
+    folded = [name.casefold() for name in (DATA, *tables)]
+    if len(set(folded)) < len(folded):
+        raise InvalidPlan(
+            f"expected declared tables with names of their own, got {', '.join(tables)}; "
+            "the plan's own table is data, and case does not tell names apart"
+        )
     if not isinstance(source, str | Path):
         from sightline.tables.spark_engine import SparkEngine
 

@@ -16,8 +16,8 @@ Keys = tuple[exp.Expr, ...]
 def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
     """The grouping sets of a query, bound, in the order in which SQL lists them.
 
-    Elements of GROUP BY multiply: ``a, ROLLUP (b, c)`` is ``(a, b, c), (a, b), (a)``. A query without GROUP BY has the
-    one set ``()``, a single cell.
+    Elements of GROUP BY multiply: ``a, ROLLUP (b, c)`` is ``(a, b, c), (a, b), (a)``. A query without GROUP
+    BY has the one set ``()``, a single cell.
     """
     group = select.args.get("group")
     if group is None:
@@ -69,7 +69,7 @@ def _composite(element: exp.Expr, select: exp.Select, scope: Scope) -> Keys:
 
 
 def referred(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """What an ordinal or an alias of the SELECT list stands for; a column of the table comes before an alias."""
+    """What an ordinal or an alias of the SELECT list stands for; a column's name comes before an alias."""
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
         if not 1 <= position <= len(select.expressions):

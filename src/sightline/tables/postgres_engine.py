@@ -34,8 +34,8 @@ _BATCH = 50_000
 class PostgresEngine:
     """A table of a Postgres server: ``postgresql://user@host/database?table=schema.homes``.
 
-    Declared tables are tables of the same database. The password belongs into ``PGPASSWORD`` or a password file, not into
-    a plan; no message repeats the address.
+    Declared tables are tables of the same database. The password belongs into ``PGPASSWORD`` or a password
+    file, not into a plan; no message repeats the address.
     """
 
     dialect = "postgres"
@@ -105,7 +105,8 @@ def _refuse(error: psycopg.Error) -> NoReturn:
     primary = error.diag.message_primary if (error.sqlstate or "").startswith("42") else None
     detail = " ".join(primary.split()) if primary else type(error).__name__
     raise InvalidPlan(
-        f"expected a query that Postgres can run, got {detail}; check the table's name and the types of its columns"
+        f"expected a query that Postgres can run, got {detail}; "
+        "check the table's name and the types of its columns"
     ) from None
 
 

@@ -1,4 +1,4 @@
-"""A release's SQL as what it publishes of the secret: linear queries over public groups of rows, or a refusal."""
+"""A release's SQL as what it publishes of the secret: sums over public groups of rows, or a refusal."""
 
 from __future__ import annotations
 

@@ -1,6 +1,7 @@
 """Back from signatures to rows: owner-only, and only on demand.
 
-A signature's position in a ``Membership`` is its rank among all signatures, so the engine can find its rows again.
+A signature's position in a ``Membership`` is its rank among all signatures: the engine can find its rows
+again.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The rows that an audit is about, as SQL: those with a secret and a record key, and the tables looked up from them."""
+"""The rows that an audit is about, as SQL: those with a secret and a record key, with their lookups."""
 
 from __future__ import annotations
 

@@ -27,32 +27,25 @@ def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") 
     """The column that ``name`` means.
 
     >>> from sightline.tables.engine import Kind
-    >>> columns = [Column("home", Kind.TEXT), Column("kwh", Kind.NUMBER)]
-    >>> find_column(columns, "kWh").name
-    'kwh'
-    >>> find_column(columns, "kwhh")
+    >>> columns = [Column("a", Kind.TEXT), Column("w", Kind.NUMBER)]
+    >>> find_column(columns, "W").name
+    'w'
+    >>> find_column(columns, "ww")
     Traceback (most recent call last):
         ...
-    sightline.errors.InvalidPlan: expected a column of the table, got "kwhh"; columns: home, kwh. Did you mean "kwh"?
+    sightline.errors.InvalidPlan: expected a column of the table, got "ww"; columns: a, w. Did you mean "w"?
     """
     exact = [column for column in columns if column.name == name]
     folded = [column for column in columns if column.name.casefold() == name.casefold()]
-    match exact or folded:
-        case [column]:
-            return column
-        case []:
-            refuse(
-                f"a column of {of}",
-                got=f'"{name}"',
-                fix=_suggestion(name, [column.name for column in columns]),
-            )
-        case several:
-            listed = " or ".join(f'"{column.name}"' for column in several)
-            refuse(
-                "one column per name",
-                got=f'"{name}", which may be {listed}',
-                fix="spell it exactly, in double quotes",
-            )
+    found = exact or folded
+    if not found:
+        known = [column.name for column in columns]
+        refuse(f"a column of {of}", got=f'"{name}"', fix=_suggestion(name, known))
+    if len(found) > 1:
+        listed = " or ".join(f'"{column.name}"' for column in found)
+        got = f'"{name}", which may be {listed}'
+        refuse("one column per name", got=got, fix="spell it exactly, in double quotes")
+    return found[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,13 +61,13 @@ class Join:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The relations that one query reads: by the name it calls them, their columns and the name we call them."""
+    """The relations that one query reads: the name it calls them by, the one we do, and their columns."""
 
     relations: Mapping[str, tuple[str, tuple[Column, ...]]]
     secret: str
 
     def bind(self, expression: exp.Expr) -> exp.Expr:
-        """A copy with every column named in full; refused if it holds anything but columns and plain functions."""
+        """A copy with every column named in full, made of columns and plain functions only."""
         check_scalar(expression)
         root = exp.Paren(this=expression.copy())  # so that the expression itself can be replaced too
         for column in list(root.find_all(exp.Column)):
@@ -83,7 +76,8 @@ class Scope:
             part.replace(exp.Extract(this=exp.var(_DATE_PARTS[type(part)]), expression=part.this))
         for cast in root.find_all(exp.Cast):
             self._check_cast(cast)
-        return root.this
+        bound: exp.Expr = root.this
+        return bound
 
     def is_secret(self, node: exp.Expr | None) -> bool:
         """Whether a bound node is the secret itself."""
@@ -103,7 +97,7 @@ class Scope:
             )
 
     def _holds_truth(self, node: exp.Expr) -> bool:
-        relations = {alias: columns for alias, columns in self.relations.values()}
+        relations = dict(self.relations.values())
         return isinstance(node, exp.Column) and any(
             column.name == node.name and column.kind is Kind.BOOLEAN for column in relations[node.table]
         )
@@ -131,14 +125,11 @@ class Scope:
         return _column(find_column(columns, column.name).name, alias)
 
     def _relation(self, name: str) -> tuple[str, tuple[Column, ...]]:
-        for called, relation in self.relations.items():
-            if called.casefold() == name.casefold():
-                return relation
-        refuse(
-            "a table of this query",
-            got=f'"{name}"',
-            fix=_suggestion(name, list(self.relations), what="tables"),
-        )
+        found = [one for called, one in self.relations.items() if called.casefold() == name.casefold()]
+        if not found:
+            known = list(self.relations)
+            refuse("a table of this query", got=f'"{name}"', fix=_suggestion(name, known, what="tables"))
+        return found[0]
 
 
 def read_scope(
@@ -192,7 +183,7 @@ def _join(
         )
     if called in relations:
         refuse("a name of its own for each table", got=f'"{called}" twice', fix="give one of them an alias")
-    # Two releases that look up the same thing the same way share the lookup: its alias is made of what it does.
+    # Releases that look up the same thing the same way share the lookup: its alias is made of what it does.
     draft = Scope(relations={**relations, called: ("lookup", tuple(tables[table]))}, secret=secret)
     digest = hashlib.sha256(
         "|".join([table, *(_text(part) for part in _equalities(node, draft))]).encode()

@@ -161,7 +161,8 @@ def all_of(parts: Sequence[exp.Expr]) -> str | None:
 
 
 def _other_side(node: exp.Binary, wanted: Callable[[exp.Expr], bool]) -> exp.Expr | None:
-    left, right = node.this.unnest(), node.expression.unnest()
+    left: exp.Expr = node.this.unnest()
+    right: exp.Expr = node.expression.unnest()
     if wanted(left):
         return right
     return left if wanted(right) else None

@@ -28,7 +28,8 @@ except ImportError:  # pragma: no cover - the tests have it
 class SparkEngine:
     """A table that a SparkSession can name: in its catalogue, a temporary view, or a file as parquet.`path`.
 
-    The session stays the caller's: temporary views of our own are dropped by ``close``, and nothing else changes.
+    The session stays the caller's: our own temporary views are dropped by ``close``, and nothing else
+    changes.
     """
 
     dialect = "spark"
@@ -84,7 +85,8 @@ class SparkEngine:
             folded = Counter(column.casefold() for column in frame.columns)
         except PySparkException as error:
             raise InvalidPlan(
-                f'expected a table that Spark can read, got "{text}" ({error.getCondition() or type(error).__name__}); '
+                f'expected a table that Spark can read, got "{text}" '
+                f"({error.getCondition() or type(error).__name__}); "
                 "check its name, or register it as a temporary view"
             ) from None
         twins = [column for column in frame.columns if folded[column.casefold()] > 1]
@@ -114,7 +116,8 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
         session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     except (PySparkException, RuntimeError, OSError) as error:
         raise InvalidPlan(
-            f"expected a Spark master that answers, got {type(error).__name__}; check the address and that Java is installed"
+            f"expected a Spark master that answers, got {type(error).__name__}; "
+            "check the address and that Java is installed"
         ) from None
     return SparkEngine(session, table=chosen, tables=tables, owned=not shared)
 

@@ -53,6 +53,7 @@ def _sort_by_code_point(tree: exp.Expr) -> None:
             (ordered,) = window.args["order"].expressions
             key = ordered.this.sql("postgres")
             texts = "('text', 'character varying', 'character', 'name', '\"char\"')"
-            by_bytes = f'(CASE WHEN CAST(PG_TYPEOF({key}) AS TEXT) IN {texts} THEN CAST({key} AS TEXT) END) COLLATE "C"'
-            first = exp.Ordered(this=sqlglot.parse_one(by_bytes, read="postgres"), nulls_first=False)
+            text = f"CASE WHEN CAST(PG_TYPEOF({key}) AS TEXT) IN {texts} THEN CAST({key} AS TEXT) END"
+            by_bytes = sqlglot.parse_one(f'({text}) COLLATE "C"', read="postgres")
+            first = exp.Ordered(this=by_bytes, nulls_first=False)
             window.args["order"].set("expressions", [first, ordered])

@@ -1,0 +1,357 @@
+"""Laws of what is collected, on tables small enough to check by hand or by a naive twin."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from table_cases import text_of
+
+from sightline.errors import InvalidPlan
+from sightline.tables import collect as collecting
+from sightline.tables.cells import cut
+from sightline.tables.collect import collect
+from sightline.tables.encoding import Atom, encode
+from sightline.tables.engine import Engine, Kind, open_source
+from sightline.tables.membership import Feature, Membership
+from sightline.tables.reader import read_release
+from sightline.tables.records import members_of, row_values, signature_of
+from sightline.tables.rows import audited_rows
+
+Make = Callable[..., Engine]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """An engine over the answer to a query."""
+    opened: list[Engine] = []
+
+    def engine(query: str, **tables: str) -> Engine:
+        for name, text in {"data": query, **tables}.items():
+            duckdb.execute(f"COPY ({text}) TO '{tmp_path / name}.parquet' (FORMAT parquet)")
+        declared = {name: f"{name}.parquet" for name in tables}
+        opened.append(open_source("data.parquet", base=tmp_path, tables=declared))
+        return opened[-1]
+
+    yield engine
+    for one in opened:
+        one.close()
+
+
+def asked(
+    engine: Engine, *sql: str, secret: str = "s", kind: Kind = Kind.NUMBER, **options: object
+) -> Membership:
+    about = {"record": "r", "secret": secret, "secret_kind": kind}
+    tables = options.pop("tables", ())
+    queries = [
+        read_release(
+            text,
+            name=f"q{position}",
+            columns=engine.columns(),
+            bandwidth=1.0,
+            tables={name: engine.columns(name) for name in tables},
+            **about,
+        )
+        for position, text in enumerate(sql)
+    ]
+    return collect(engine, queries, **about, **options)
+
+
+class TestASmallTable:
+    ROWS = (
+        "SELECT * FROM (VALUES ('a', 'x', 1.0), ('b', 'x', 2.0), ('c', 'y', 3.0), ('d', NULL, 4.0)) "
+        "AS t(r, g, s)"
+    )
+
+    def test_groups_of_one_and_the_null_group_are_cells(self, make: Make) -> None:
+        found = asked(make(self.ROWS), "SELECT g, AVG(s) FROM data GROUP BY g")
+        assert [(cell.key, cell.rows, cell.largest_share) for cell in found.cells] == [
+            (("NULL",), 1, 1),
+            (("x",), 2, 1),
+            (("y",), 1, 1),
+        ]
+        assert found.signatures.tolist() == [[0], [1], [2]]
+
+    def test_a_release_that_no_row_meets_has_no_cell(self, make: Make) -> None:
+        found = asked(make(self.ROWS), "SELECT AVG(s) FROM data WHERE g = 'z'", "SELECT SUM(s) FROM data")
+        assert [cell.partition for cell in found.cells] == [1]
+        assert found.signatures.tolist() == [[-1, 0]]
+
+    def test_public_releases_alone_leave_one_signature(self, make: Make) -> None:
+        found = asked(make(self.ROWS), "SELECT COUNT(*) FROM data")
+        assert found.partitions == ()
+        assert found.signatures.shape == (1, 0)
+        assert found.counts.tolist() == [4]
+
+    def test_the_same_release_twice_has_cells_of_its_own(self, make: Make) -> None:
+        found = asked(make(self.ROWS), *["SELECT g, AVG(s) FROM data GROUP BY g"] * 2)
+        assert found.signatures.tolist() == [[0, 3], [1, 4], [2, 5]]
+        assert [partition.name for partition in found.partitions] == ["q0", "q1"]
+
+    def test_two_aggregates_are_two_partitions_with_names_of_their_own(self, make: Make) -> None:
+        found = asked(make(self.ROWS), "SELECT AVG(s), SUM(s) FROM data")
+        assert [partition.name for partition in found.partitions] == ["q0: AVG(s)", "q0: SUM(s)"]
+
+    def test_progress_is_told(self, make: Make) -> None:
+        steps: list[str] = []
+        asked(make(self.ROWS), "SELECT AVG(s) FROM data", progress=steps.append)
+        assert "listing signatures" in steps
+
+
+class TestSecretsOfOtherKinds:
+    ROWS = (
+        "SELECT * FROM (VALUES ('a', TRUE, 'x', 1), ('b', FALSE, 'y', 0), ('c', NULL, NULL, 7), "
+        "('d', TRUE, 'x', NULL)) AS t(r, ill, kind, flag)"
+    )
+
+    def test_a_histogram_has_a_partition_per_category_in_the_data(self, make: Make) -> None:
+        found = asked(
+            make(self.ROWS), "SELECT kind, COUNT(*) FROM data GROUP BY kind", secret="kind", kind=Kind.TEXT
+        )
+        assert [(one.feature, one.parameter, one.name) for one in found.partitions] == [
+            (Feature.INDICATOR, "x", "q0: COUNT(*) = x"),
+            (Feature.INDICATOR, "y", "q0: COUNT(*) = y"),
+        ]
+        assert [cell.rows for cell in found.cells] == [
+            3,
+            3,
+        ]  # every row is in each category's cell, with a 0 or a 1
+
+    def test_or_per_declared_category_and_others_are_counted(self, make: Make) -> None:
+        found = asked(
+            make(self.ROWS),
+            "SELECT kind, COUNT(*) FROM data GROUP BY kind",
+            secret="kind",
+            kind=Kind.TEXT,
+            categories=["y", "o'z"],
+        )
+        assert [one.parameter for one in found.partitions] == ["y", "o'z"]
+        assert found.clipped == 2
+        empty = asked(
+            make(self.ROWS), "SELECT COUNT(*) FROM data", secret="kind", kind=Kind.TEXT, categories=[]
+        )
+        assert empty.clipped == 3
+
+    def test_too_many_categories_are_refused(self, make: Make) -> None:
+        with pytest.raises(InvalidPlan, match="at most 1,000 categories"):
+            asked(
+                make("SELECT i AS r, 'c' || i AS s FROM range(1001) AS t(i)"),
+                "SELECT s, COUNT(*) FROM data GROUP BY s",
+                kind=Kind.TEXT,
+            )
+
+    def test_a_boolean_histogram_is_the_secret_and_its_complement(self, make: Make) -> None:
+        engine = make(self.ROWS)
+        found = asked(engine, "SELECT ill, COUNT(*) FROM data GROUP BY ill", secret="ill", kind=Kind.BOOLEAN)
+        assert [(one.feature, one.above) for one in found.partitions] == [
+            (Feature.VALUE, True),
+            (Feature.VALUE, False),
+        ]
+        assert (found.rows, found.dropped) == (3, 1)
+        query = read_release(
+            "SELECT AVG(ill::INT) FROM data",
+            name="q",
+            columns=engine.columns(),
+            record="r",
+            secret="ill",
+            secret_kind=Kind.BOOLEAN,
+        )
+        values = row_values(engine, [query], record="r", secret="ill", secret_kind=Kind.BOOLEAN)
+        assert values.secret.tolist() == [0.0, 1.0, 1.0]
+
+    def test_a_number_declared_boolean_is_missing_unless_it_is_0_or_1(self, make: Make) -> None:
+        found = asked(make(self.ROWS), "SELECT AVG(flag) FROM data", secret="flag", kind=Kind.BOOLEAN)
+        assert (found.rows, found.dropped) == (2, 2)
+
+    def test_a_text_has_no_row_values(self, make: Make) -> None:
+        with pytest.raises(InvalidPlan, match="no values are needed"):
+            row_values(make(self.ROWS), [], record="r", secret="kind", secret_kind=Kind.TEXT)
+
+
+class TestRefusedData:
+    def test_an_empty_table(self, make: Make) -> None:
+        with pytest.raises(InvalidPlan, match="rows in the table, got an empty table"):
+            asked(make("SELECT 'a' AS r, 1.0 AS s WHERE FALSE"), "SELECT AVG(s) FROM data")
+
+    def test_no_secret_at_all(self, make: Make) -> None:
+        with pytest.raises(InvalidPlan, match="none among 3 rows"):
+            asked(
+                make("SELECT * FROM (VALUES (NULL, 1.0), ('b', NULL), ('c', 'NaN'::DOUBLE)) AS t(r, s)"),
+                "SELECT AVG(s) FROM data",
+            )
+
+    def test_more_rows_per_record_than_declared(self, make: Make) -> None:
+        engine = make("SELECT i % 2 AS r, 1.0 * i AS s FROM range(6) AS t(i)")
+        assert asked(engine, "SELECT AVG(s) FROM data", contribution_limit=3).contributions == 3
+        with pytest.raises(InvalidPlan, match=r"at most 2 rows per record.*got 3 rows"):
+            asked(engine, "SELECT AVG(s) FROM data", contribution_limit=2)
+
+    def test_a_lookup_that_repeats_rows(self, make: Make) -> None:
+        engine = make(
+            "SELECT i AS r, i % 2 AS g, 1.0 AS s FROM range(4) AS t(i)",
+            areas="SELECT * FROM (VALUES (0), (0)) AS t(g)",
+        )
+        with pytest.raises(InvalidPlan, match=r'at most one row of "areas".*got 6 rows where data has 4'):
+            asked(engine, "SELECT AVG(s) FROM data JOIN areas USING (g)", tables=["areas"])
+
+    def test_a_group_for_every_row_of_a_large_table(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("sightline.tables.encoding.MOST_KEYS", 100)
+        with pytest.raises(InvalidPlan, match="at most 100 groups of one key"):
+            asked(
+                make("SELECT i AS r, 1.0 AS s FROM range(101) AS t(i)"),
+                "SELECT r, AVG(s) FROM data GROUP BY r",
+            )
+
+    def test_a_refusal_that_is_no_release_s_fault_is_passed_on(
+        self, make: Make, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def failing(*_: object) -> None:
+            raise InvalidPlan("expected a server, got silence")
+
+        monkeypatch.setattr(collecting, "_signatures", failing)
+        with pytest.raises(InvalidPlan, match=r"^expected a server, got silence$"):
+            asked(make("SELECT 1 AS r, 1.0 AS s"), "SELECT AVG(s) FROM data")
+
+
+class TestFindingRecords:
+    def test_keys_of_numbers_and_times_are_found_as_they_are_shown(self, make: Make) -> None:
+        engine = make("SELECT i AS r, DATE '2016-01-01' + i::INT AS day, 1.0 AS s FROM range(3) AS t(i)")
+        for record, key in (("r", "2"), ("r", "2.0"), ("day", "2016-01-03")):
+            about = {"record": record, "secret": "s", "secret_kind": Kind.NUMBER}
+            sql = "SELECT AVG(s) FROM data WHERE r >= 2"
+            query = read_release(sql, name="q", columns=engine.columns(), **about)
+            assert signature_of(engine, [query], record_key=key, **about) == (1,)
+            assert members_of(engine, [query], signature_ids=[1], **about)[1] == (key.removesuffix(".0"),)
+            assert members_of(engine, [query], signature_ids=[], **about) == {}
+
+    def test_a_key_that_is_no_number_is_refused(self, make: Make) -> None:
+        engine = make("SELECT 1 AS r, 1.0 AS s")
+        for key in ("A7", "nan"):
+            with pytest.raises(InvalidPlan, match="a number as the record's key, got something else"):
+                signature_of(engine, [], record="r", secret="s", secret_kind=Kind.NUMBER, record_key=key)
+
+
+class TestPackedWords:
+    def test_more_cells_than_one_word_holds_take_several(self, make: Make) -> None:
+        names = [f"g{number}" for number in range(12)]
+        listed = ", ".join(f"(i * {7 + number}) % 101 AS {name}" for number, name in enumerate(names))
+        engine = make(f"SELECT i AS r, 1.0 AS s, {listed} FROM range(300) AS t(i)")
+        sql = [f"SELECT {name}, AVG(s) FROM data GROUP BY {name}" for name in names]
+        together = f"SELECT AVG(s) FROM data GROUP BY {', '.join(names)}"
+        found = asked(engine, *sql, together)
+        rows = [tuple((i * (7 + number)) % 101 for number in range(12)) for i in range(300)]
+        assert Counter(
+            {
+                tuple(int(found.cells[cell].key[0]) for cell in row[:12]): count
+                for row, count in zip(found.signatures.tolist(), found.counts.tolist(), strict=True)
+            }
+        ) == Counter(rows)
+        # 101^12 combinations do not fit an integer; the cells are those that occur, sorted by their keys.
+        last = [tuple(map(int, cell.key)) for cell in found.cells if cell.partition == 12]
+        assert last == sorted(set(rows))
+
+    def test_a_signature_s_number_is_its_place_in_the_order_of_the_words(self, make: Make) -> None:
+        engine = make("SELECT i AS r, i % 3 AS g, i % 5 AS h, 1.0 AS s FROM range(30) AS t(i)")
+        queries = [
+            read_release(
+                f"SELECT AVG(s) FROM data GROUP BY {key}",
+                name=key,
+                columns=engine.columns(),
+                record="r",
+                secret="s",
+                secret_kind=Kind.NUMBER,
+            )
+            for key in ("g", "h")
+        ]
+        rows = audited_rows(
+            queries, columns=engine.columns(), record="r", secret="s", secret_kind=Kind.NUMBER
+        )
+        encoding = encode(engine, [piece for query in queries for piece in query.pieces], rows=rows)
+        assert [atom.texts for atom in encoding.atoms] == [
+            ("NULL", "0", "1", "2"),
+            ("NULL", "0", "1", "2", "3", "4"),
+        ]
+        assert [(atom.word, atom.shift, atom.width) for atom in encoding.atoms] == [(0, 0, 2), (0, 2, 3)]
+
+    def test_a_condition_keeps_its_rows_apart_when_codes_are_ranked(self) -> None:
+        texts = tuple(map(str, range(400_000)))
+        atoms = [Atom(condition="c", key=name, texts=texts, word=word) for word, name in enumerate("ab")]
+        words = np.array([[0, 5, 7], [0, 9, 1]])
+        found = cut(atoms, (0, 1), words, np.array([10, 20, 30]))
+        assert found.keys == (("4", "8"), ("6", "0"))
+        assert found.cell_of.tolist() == [-1, 0, 1]
+        assert found.rows.tolist() == [20, 30]
+
+
+columns = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b", "c", None]),
+        st.sampled_from(["x", "Ö", "", None]),
+        st.sampled_from([0, 1, -3, None]),
+        st.sampled_from([1.0, -2.5, None, float("nan")]),
+    ),
+    min_size=1,
+    max_size=12,
+)
+groupings = st.lists(
+    st.tuples(st.sets(st.sampled_from("gh")), st.sampled_from([None, "h > 0", "g <> 'x'"])),
+    min_size=1,
+    max_size=4,
+)
+CONDITIONS = {
+    None: lambda row: True,
+    "h > 0": lambda row: row[2] is not None and row[2] > 0,
+    "g <> 'x'": lambda row: row[1] is not None and row[1] != "x",
+}
+
+
+@settings(max_examples=40, deadline=None)
+@given(columns, groupings)
+def test_any_table_and_any_releases_give_the_signatures_of_a_naive_twin(
+    tmp_path_factory: pytest.TempPathFactory,
+    rows: list[tuple[str | None, str | None, int | None, float | None]],
+    releases: list[tuple[set[str], str | None]],
+) -> None:
+    folder = tmp_path_factory.mktemp("twin")
+    connection = duckdb.connect(str(folder / "t.duckdb"))
+    connection.execute("CREATE TABLE t (r VARCHAR, g VARCHAR, h INTEGER, s DOUBLE)")
+    connection.executemany("INSERT INTO t VALUES (?, ?, ?, ?)", [list(row) for row in rows])
+    connection.close()
+    kept = [row for row in rows if row[0] is not None and row[3] is not None and not np.isnan(row[3])]
+    sql = [
+        f"SELECT AVG(s) FROM data{f' WHERE {where}' if where else ''}"
+        + (f" GROUP BY {', '.join(sorted(keys))}" if keys else "")
+        for keys, where in releases
+    ]
+    engine = open_source("t.duckdb", base=folder)
+    try:
+        if not kept:
+            with pytest.raises(InvalidPlan, match="none among"):
+                asked(engine, *sql)
+            return
+        found = asked(engine, *sql)
+    finally:
+        engine.close()
+    expected = Counter(
+        tuple(
+            tuple(text_of(row["rghs".index(key)]) for key in sorted(keys)) if CONDITIONS[where](row) else None
+            for keys, where in releases
+        )
+        for row in kept
+    )
+    cells = [cell.key for cell in found.cells]
+    assert {
+        tuple(None if cell < 0 else cells[cell] for cell in row): count
+        for row, count in zip(found.signatures.tolist(), found.counts.tolist(), strict=True)
+    } == expected
+    for index, cell in enumerate(found.cells):
+        assert cell.rows == found.counts[found.signatures[:, cell.partition] == index].sum()
+    assert found.records == len({row[0] for row in kept})

@@ -1,0 +1,262 @@
+"""Every way in which a data source can be unusable has a tested outcome: one line, no record's value."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from sightline.errors import InvalidPlan
+from sightline.tables.collect import collect
+from sightline.tables.engine import Column, Engine, Kind, open_source
+from sightline.tables.reader import read_release
+
+HOMES = "home,feeder,watts\nA1,north,400\nA7,south,900\n"
+
+
+def files(folder: Path) -> Path:
+    """One file of every unusable kind, beside a good one."""
+    (folder / "good.csv").write_text(HOMES)
+    (folder / "empty.csv").write_text("")
+    (folder / "header.csv").write_text("home,feeder,watts\n")
+    (folder / "short row.csv").write_text(HOMES + "A9,north\n")
+    (folder / "long row.csv").write_text(HOMES + "A9,north,3,4\n")
+    (folder / "latin.csv").write_bytes(HOMES.encode() + "Ä1,nörth,3\n".encode("latin-1"))
+    (folder / "latin header.csv").write_bytes("Straße,watts\n".encode("latin-1"))
+    (folder / "twins.csv").write_text("home,Home,watts\nA1,A1,3\n")
+    (folder / "cut.csv.gz").write_bytes(gzip.compress(HOMES.encode())[:-12])
+    (folder / "text.parquet").write_text(HOMES)
+    (folder / "notes.txt").write_text(HOMES)
+    (folder / "no ending").write_text(HOMES)
+    (folder / "folder.parquet").mkdir()
+    connection = duckdb.connect(str(folder / "two.duckdb"))
+    connection.execute(
+        "CREATE TABLE homes AS SELECT 'A1' AS home, 3.5 AS watts; CREATE TABLE others AS SELECT 1 AS a"
+    )
+    connection.execute(f"COPY homes TO '{folder / 'whole.parquet'}' (FORMAT parquet)")
+    connection.close()
+    (folder / "cut.parquet").write_bytes((folder / "whole.parquet").read_bytes()[:-20])
+    (folder / "text.duckdb").write_text(HOMES)
+    return folder
+
+
+BAD = {
+    "missing.parquet": "an existing data file, got missing.parquet; looked in",
+    "folder.parquet": "a data file, got the directory folder.parquet",
+    "empty.csv": "a header line, got an empty empty.csv",
+    "short row.csv": "readable as csv, got InvalidInputException",
+    "long row.csv": "readable as csv, got InvalidInputException",
+    "latin.csv": "readable as csv, got UnicodeDecodeError",
+    "latin header.csv": "readable as csv, got UnicodeDecodeError",
+    "twins.csv": '"home", "Home"; rename one of them',
+    "cut.csv.gz": "readable as csv, got",
+    "cut.parquet": "cut off or not Parquet",
+    "text.parquet": "cut off or not Parquet",
+    "notes.txt": "a .parquet, .csv, .csv.gz or .duckdb file, got notes.txt",
+    "no ending": "no ending",
+    "two.duckdb": "the table's name after two.duckdb::, got none, and tables homes, others",
+    "two.duckdb::nobody": "its tables do not include 'nobody'",
+    "text.duckdb::homes": "file.duckdb::table",
+    "mysql://host/x": "postgresql:// or spark://",
+    "postgresql://nobody@127.0.0.1:1/x": "the table's name in the address",
+    "postgresql://nobody:secret@127.0.0.1:1/x?table=homes": "a Postgres server that answers",
+    "postgresql://nobody@127.0.0.1:1/x?table=a.b.c": "name or schema.name",
+    "spark://host:7077": "the table's name in the address",
+}
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return files(tmp_path_factory.mktemp("sources"))
+
+
+@pytest.mark.parametrize("source", BAD)
+def test_an_unusable_source_is_refused_in_one_line(source: str, folder: Path) -> None:
+    with pytest.raises(InvalidPlan) as caught:
+        open_source(source, base=folder)
+    message = str(caught.value)
+    assert BAD[source] in message
+    assert message.startswith("expected ")
+    assert "\n" not in message
+    assert not any(value in message for value in ("A1", "A9", "north", "secret"))
+
+
+@pytest.mark.parametrize("tables", [{"DATA": "good.csv"}, {"a": "good.csv", "A": "good.csv"}])
+def test_declared_tables_have_names_of_their_own(tables: dict[str, str], folder: Path) -> None:
+    with pytest.raises(InvalidPlan, match="names of their own"):
+        open_source("good.csv", base=folder, tables=tables)
+
+
+def test_a_path_is_not_a_pattern(tmp_path: Path) -> None:
+    inner = tmp_path / "a[1] *?"
+    inner.mkdir()
+    (inner / "homes*.csv").write_text(HOMES)
+    (inner / "homes2.csv").write_text(HOMES)
+    engine = open_source("homes*.csv", base=inner)
+    assert engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist() == [2]
+    engine.fetch("SELECT * FROM data")
+    engine.close()
+
+
+def test_fields_of_nested_columns_may_share_names(tmp_path: Path) -> None:
+    nested = "SELECT 'A' AS home, 1 AS w, [1] AS a, [2] AS b, {'home': 1, 'x': {'w': 2}} AS c, 3 AS last"
+    duckdb.execute(f"COPY ({nested}) TO '{tmp_path / 'nested.parquet'}' (FORMAT parquet)")
+    engine = open_source("nested.parquet", base=tmp_path)
+    assert [column.name for column in engine.columns()] == ["home", "w", "a", "b", "c", "last"]
+    engine.close()
+
+
+def test_parquet_columns_that_differ_in_case_only_are_refused(spark_session: Any, tmp_path: Path) -> None:
+    spark_session.conf.set("spark.sql.caseSensitive", "true")
+    spark_session.sql("SELECT 1 AS a, 2 AS b").toDF("home", "HOME").write.parquet(str(tmp_path / "twins"))
+    spark_session.conf.set("spark.sql.caseSensitive", "false")
+    (part,) = (tmp_path / "twins").glob("part-*.parquet")
+    with pytest.raises(InvalidPlan, match='"home", "HOME"; rename'):
+        open_source(part.name, base=part.parent)
+
+
+def test_a_session_needs_its_table() -> None:
+    with pytest.raises(InvalidPlan, match="the table's name with a SparkSession"):
+        open_source(object(), base=Path())
+
+
+@pytest.mark.parametrize("source", ["good.csv", "whole.parquet", "two.duckdb::homes"])
+def test_files_are_found_from_the_plan_s_folder(source: str, folder: Path) -> None:
+    engine = open_source(source, base=folder, tables={"others": "two.duckdb::others"})
+    assert engine.columns()[0] == Column("home", Kind.TEXT)
+    assert engine.columns("others") == (Column("a", Kind.NUMBER),)
+    assert engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].dtype == np.int64
+    engine.close()
+    engine.close()
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+def test_a_csv_s_own_delimiter_is_used(delimiter: str, tmp_path: Path) -> None:
+    with gzip.open(tmp_path / "homes.csv.gz", "wt") as file:
+        file.write(HOMES.replace(",", delimiter))
+    engine = open_source("homes.csv.gz", base=tmp_path)
+    assert [column.kind for column in engine.columns()] == [Kind.TEXT, Kind.TEXT, Kind.NUMBER]
+    engine.close()
+
+
+def test_kinds_of_columns_and_values(tmp_path: Path) -> None:
+    values = {
+        "a": ("1.5::DECIMAL(5, 2)", Kind.NUMBER),
+        "b": ("TIMESTAMP '2016-01-01 01:02:03'", Kind.TIME),
+        "c": ("TIMESTAMPTZ '2016-01-01 01:02:03+00'", Kind.TIME),
+        "d": ("'x'::ENUM('x', 'y')", Kind.TEXT),
+        "e": ("[1, 2]", Kind.OTHER),
+        "f": ("1::HUGEINT", Kind.NUMBER),
+        "g": ("NULL::INTEGER", Kind.NUMBER),
+        "h": ("TRUE", Kind.BOOLEAN),
+        "i": ("DATE '2016-01-01'", Kind.TIME),
+    }
+    connection = duckdb.connect(str(tmp_path / "kinds.duckdb"))
+    connection.execute(
+        f"CREATE TABLE t AS SELECT {', '.join(f'{sql} AS {name}' for name, (sql, _) in values.items())}"
+    )
+    connection.close()
+    engine = open_source("kinds.duckdb", base=tmp_path)  # the only table needs no name
+    assert engine.columns() == tuple(Column(name, kind) for name, (_, kind) in values.items())
+    assert engine.fetch("SELECT g FROM data")["g"].tolist() == [None]
+    assert engine.fetch("SELECT g, h, f FROM data")["f"].tolist() == [1]
+    for name in "abcdfghi":
+        queries = [
+            read_release(
+                f"SELECT {name}, AVG(a) FROM data GROUP BY {name}"
+                if name != "a"
+                else "SELECT AVG(a) FROM data",
+                name="by",
+                columns=engine.columns(),
+                record="b",
+                secret="a",
+                secret_kind=Kind.NUMBER,
+            )
+        ]
+        assert collect(engine, queries, record="b", secret="a", secret_kind=Kind.NUMBER).counts.tolist() == [
+            1
+        ], name
+    engine.close()
+
+
+class TestNothingCanWrite:
+    """Even a query that the reader did not make: the connections themselves refuse."""
+
+    @pytest.mark.parametrize(
+        "query",
+        [
+            "DROP VIEW data",
+            "CREATE TABLE x AS SELECT 1",
+            "COPY data TO 'x.csv'",
+            "SET threads = 1",
+            "SELECT 1; SELECT 2",
+        ],
+    )
+    def test_duckdb_runs_one_select_only(self, query: str, duckdb_engine: Engine) -> None:
+        with pytest.raises((InvalidPlan, ValueError)):
+            duckdb_engine.fetch(query)
+
+    @pytest.mark.parametrize(
+        "function", ["read_text('/etc/hostname')", "read_csv('/etc/passwd')", "glob('/*')"]
+    )
+    def test_duckdb_reads_no_other_file(self, function: str, duckdb_engine: Engine) -> None:
+        with pytest.raises(InvalidPlan, match="PermissionException"):
+            duckdb_engine.fetch(f"SELECT * FROM {function}")
+
+    def test_duckdb_s_configuration_is_locked(self, duckdb_engine: Any) -> None:
+        with pytest.raises(duckdb.Error, match="locked"):
+            duckdb_engine._connection.execute("SET enable_external_access = true")
+
+    def test_postgres_is_in_a_read_only_transaction(self, postgres_engine: Any) -> None:
+        with (
+            pytest.raises(InvalidPlan, match="ReadOnlySqlTransaction"),
+            postgres_engine._connection.cursor() as cursor,
+        ):
+            postgres_engine._execute(cursor, "CREATE TABLE x (a INT)")
+        with postgres_engine._connection.cursor() as cursor:
+            assert cursor.execute("SHOW transaction_read_only").fetchone() == ("on",)
+
+
+class TestTablesOfOtherEngines:
+    def test_a_missing_table_is_named(self, postgres_url: str, spark_session: Any) -> None:
+        with pytest.raises(InvalidPlan, match='relation "nobody" does not exist'):
+            open_source(f"{postgres_url}?table=nobody", base=Path())
+        with pytest.raises(InvalidPlan, match="TABLE_OR_VIEW_NOT_FOUND"):
+            open_source(spark_session, base=Path(), table="nobody")
+
+    def test_spark_refuses_columns_that_differ_in_case_only(self, spark_session: Any) -> None:
+        spark_session.sql("SELECT 1 AS home, 2 AS other").toDF("home", "Home").createOrReplaceTempView(
+            "twins"
+        )
+        with pytest.raises(InvalidPlan, match='"home", "Home"; rename'):
+            open_source(spark_session, base=Path(), table="twins")
+
+    def test_a_running_session_is_found_by_its_address(self, spark_session: Any) -> None:
+        engine = open_source("spark://local[1]?table=areas", base=Path())
+        assert engine.columns()[0] == Column("region", Kind.NUMBER)
+        engine.close()
+        assert spark_session.sql("SELECT 1 AS one").collect()[0].one == 1  # it stays the caller's
+
+    @pytest.mark.parametrize("name", ["duckdb_engine", "postgres_engine", "spark_engine"])
+    def test_a_query_that_fails_while_running_tells_no_value(
+        self, name: str, request: pytest.FixtureRequest
+    ) -> None:
+        engine: Engine = request.getfixturevalue(name)
+        about = {"record": "home", "secret": "load", "secret_kind": Kind.NUMBER}
+        good, bad = (
+            read_release(sql, name=title, columns=engine.columns(), **about)
+            for title, sql in {
+                "fine": "SELECT AVG(load) FROM data",
+                "odd": "SELECT AVG(load) FROM data WHERE CAST(home AS DATE) > DATE '2016-01-01'",
+            }.items()
+        )
+        with pytest.raises(
+            InvalidPlan, match=r'release "odd": expected a query that .* can run, got'
+        ) as caught:
+            collect(engine, [good, bad], **about)
+        assert "h1" not in str(caught.value)
+        assert engine.fetch("SELECT 1 AS one")["one"].tolist() == [1]  # and the engine still answers
