@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -60,6 +62,8 @@ def postgres_engine(postgres_url: str) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def spark_session(table_folder: Path) -> Iterator[Any]:
+    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+        pytest.skip("Java, which Spark runs on, is not installed")
     from pyspark.sql import SparkSession
 
     builder: Any = SparkSession.builder.master("local[1]").appName("sightline tests")

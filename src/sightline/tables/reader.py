@@ -78,8 +78,15 @@ def read_release(
     try:
         select = parse_select(sql)
         scope, joins = read_scope(select, columns=columns, secret=secret_column.name, tables=tables)
-        about = Secret(scope=scope, kind=_usable(secret_column, secret_kind), bandwidth=bandwidth)
+        about = Secret(scope=scope, kind=_usable(secret_column, secret_kind))
         pieces, counts = _pieces(select, about, joins)
+        thresholds = [piece.label for piece in pieces if piece.feature is Feature.THRESHOLD]
+        if thresholds and bandwidth is None:
+            refuse(
+                "a bandwidth in the plan, since a threshold is analysed smoothed",
+                got=f"none for {thresholds[0]}",
+                fix="state bandwidth, the width over which the step rises, in the secret's units",
+            )
         return ReleaseQuery(
             name=name,
             sql=select.sql("duckdb", comments=False),

@@ -30,7 +30,6 @@ class Secret:
 
     scope: Scope
     kind: Kind  # NUMBER, BOOLEAN, or TEXT for a category
-    bandwidth: float | None
 
     def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
         """The public parts of a bound condition, and its one test of the secret if it has one."""
@@ -121,12 +120,6 @@ class Secret:
         level = constant_of(node.this if swapped else node.expression)
         if level is None or not self.is_value(node.expression if swapped else node.this):
             return None
-        if self.bandwidth is None:
-            refuse(
-                "a bandwidth in the plan, since a threshold is analysed smoothed",
-                got=f"none for {shown(node)}",
-                fix="state bandwidth, the width over which the step rises, in the secret's units",
-            )
         return SecretTest(feature=Feature.THRESHOLD, parameter=level, above=above is not swapped)
 
 
