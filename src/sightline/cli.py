@@ -187,6 +187,25 @@ def _print_tour(found: Tour) -> None:
     console.print(_MORAL, soft_wrap=True, end="")
 
 
+@commands.command(epilog="Example:  sightline paper fig:mle --fast --out figures")
+@click.argument("labels", nargs=-1, metavar="[LABEL]...")
+@click.option("--out", default="paper", show_default=True, type=click.Path(path_type=Path))
+@click.option("--fast", is_flag=True, help="Fewer random trials: a look in seconds.")
+@click.option("--seed", default=0, show_default=True, help="The same seed gives the same files.")
+@_json
+def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
+    """Make the paper's figures, tables and claims again, and compare them with its numbers."""
+    from sightline.paper import summary
+    from sightline.paper.regenerate import regenerate
+    from sightline.report.progress import Ticker
+
+    made = regenerate(labels, out=out, fast=fast, seed=seed, progress=Ticker())
+    if as_json:
+        click.echo(json.dumps(summary.document(made), indent=2, ensure_ascii=False))
+    else:
+        click.echo("\n".join(summary.lines(made)))
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     try:

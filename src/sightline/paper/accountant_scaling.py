@@ -89,7 +89,10 @@ def draw(result: Result) -> dict[str, Any]:
                 Line.of(
                     growth.accountant,
                     x=growth.kappa.x,
-                    y=[k / L * 2 / growth.kappa.y[0] for L, k in zip(growth.kappa.x, growth.kappa.y, strict=True)],
+                    y=[
+                        k / L * 2 / growth.kappa.y[0]
+                        for L, k in zip(growth.kappa.x, growth.kappa.y, strict=True)
+                    ],
                 )
                 for growth in result.growths
             ],
@@ -116,7 +119,9 @@ def tables(result: Result) -> tuple[Table, ...]:
         for growth in result.growths
     )
     return (
-        Table(heading=("accountant", "κ_L ∝", "risk κ_L/L ∝", "misfit of ln κ_L", "effect of copies"), rows=rows),
+        Table(
+            heading=("accountant", "κ_L ∝", "risk κ_L/L ∝", "misfit of ln κ_L", "effect of copies"), rows=rows
+        ),
     )
 
 

@@ -68,7 +68,8 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     mean = SubsetMean(members=members, radius=parameters.radius)
     moments = {
         convention: [
-            Moment(order=order, members=members, bound=R, convention=convention) for order in parameters.orders
+            Moment(order=order, members=members, bound=R, convention=convention)
+            for order in parameters.orders
         ]
         for convention in ("uniform", "tight")
     }
@@ -181,7 +182,9 @@ def claims(result: Result) -> tuple[Claim, ...]:
         for family in result.families
         for found, tight in zip(family.found.y, family.tight.y, strict=True)
     )
-    even = [y for x, y in zip(result.families[1].found.x, result.families[1].found.y, strict=True) if x % 2 == 0]
+    even = [
+        y for x, y in zip(result.families[1].found.x, result.families[1].found.y, strict=True) if x % 2 == 0
+    ]
     removing = [
         found / changed
         for family in result.families
@@ -196,16 +199,16 @@ def claims(result: Result) -> tuple[Claim, ...]:
             quantity="largest ratio of what was found to what is stated",
             holds=excess <= 1 + 1e-12,
             remark="upper bounds, as the table says; not attained by even moments "
-            f"(R^ℓ/m, here {max(even):.2f} and not 0.40) nor by thresholds (at most 1/m when a value is replaced; "
-            f"two summands never change). Sightline's tight sensitivities are attained to {missed:.0e}",
+            f"(R^ℓ/m, here {max(even):.2f} and not 0.40) nor by thresholds (at most 1/m when a value is "
+            "replaced; two summands never change). Sightline's tight sensitivities are attained to "
+            f"{missed:.0e}",
         ),
         claim(
             LABEL,
             "(caption) Add/remove adjacency multiplies Δ by a uniform factor.",
             checked="largest change when one of m records is removed, over that when its value changes",
             value=max(removing),
-            quantity="largest ratio (smallest "
-            f"{min(removing):.3f})",
+            quantity=f"largest ratio (smallest {min(removing):.3f})",
             holds=max(removing) - min(removing) < 1e-9,
         ),
     )

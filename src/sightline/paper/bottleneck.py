@@ -73,7 +73,9 @@ def draw(result: Result) -> dict[str, Any]:
     """The weakest direction under two accountants, and the strongest."""
     axes: dict[str, Any] = {"x_title": "releases L", "x_log": True}
     return {
-        "basic": panel(result.basic, title="Weakest direction, basic composition", y_title="λ_min/κ_L", **axes),
+        "basic": panel(
+            result.basic, title="Weakest direction, basic composition", y_title="λ_min/κ_L", **axes
+        ),
         "zCDP": panel(result.zcdp, title="Weakest direction, zCDP", y_title="λ_min/κ_L", **axes),
         "strongest": panel(
             result.largest_basic,
@@ -98,18 +100,20 @@ def claims(result: Result) -> tuple[Claim, ...]:
     return (
         claim(
             LABEL,
-            "One subcritical direction forces the bound up: in the mixed pair the boundary direction outgrows "
-            "κ_L and the other does not.",
-            checked="exponents of λ/κ_L between the last two counts (512 and 1024 in full), basic composition",
+            "One subcritical direction forces the bound up: in the mixed pair the boundary direction "
+            "outgrows κ_L and the other does not.",
+            checked="exponents of λ/κ_L between the last two counts (512 and 1024 in full), basic "
+            "composition",
             value=mixed,
             quantity=f"exponent of the weakest direction (strongest: {strong:+.2f})",
             holds=interior < -2 and mixed < -2 and strong > 0 and boundary > 0,
-            remark=f"the fully boundary pair's weakest direction outgrows κ_L (exponent {boundary:+.2f}); under "
-            "basic composition the margin is L/log L",
+            remark=f"the fully boundary pair's weakest direction outgrows κ_L (exponent {boundary:+.2f}); "
+            "under basic composition the margin is L/log L",
         ),
         claim(
             LABEL,
-            "Thresholds: λ_min grows as L; basic composition outruns it, zCDP keeps pace, so the bound plateaus.",
+            "Thresholds: λ_min grows as L; basic composition outruns it, zCDP keeps pace, so the bound "
+            "plateaus.",
             checked="the same exponents for a triple under logistic thresholds",
             value=flat,
             quantity=f"exponent under zCDP (basic: {thresholds:+.2f})",

@@ -29,8 +29,8 @@ def panel(
     x_log: bool = False,
     y_log: bool = True,
     x_ticks: Sequence[float] = (),
-    width: int = 330,
-    height: int = 230,
+    width: int = 285,
+    height: int = 205,
 ) -> Any:
     """Lines in colours and dashes of their own.
 
@@ -108,14 +108,15 @@ def stars_of(lines: Sequence[Line]) -> list[tuple[str, float, float]]:
     return [(line.name, *line.lowest) for line in lines if line.lowest[0] != line.x[-1]]
 
 
-def axis(
-    field: str, values: Sequence[float], *, title: str, log: bool, ticks: Sequence[float] = ()
-) -> Any:
+def axis(field: str, values: Sequence[float], *, title: str, log: bool, ticks: Sequence[float] = ()) -> Any:
     """The x or y channel of ``field``, with a scale that ends a little beyond the values and sparse ticks."""
     alt = altair()
     low, high = min(values), max(values)
     if not log:
-        scale = alt.Scale(zero=False, nice=True)
+        distinct = sorted(set(values))
+        if not ticks and len(distinct) <= 8 and all(float(value).is_integer() for value in distinct):
+            ticks = distinct  # counts, and nothing between them
+        scale = alt.Scale(zero=False, nice=not ticks)
         marks = alt.Axis(format="~g", **({"values": list(ticks)} if ticks else {"tickCount": 6}))
     else:
         room = max((high / low) ** 0.04, 1.02)

@@ -76,7 +76,8 @@ class Figure(Generic[Parameters, Result]):
         """The parameters of a run; a figure without chance has no seed."""
         chosen: Any = self.fast if fast else self.full
         random = any(field.name == "seed" for field in fields(chosen))
-        return replace(chosen, seed=seed) if random else chosen
+        found: Parameters = replace(chosen, seed=seed) if random else chosen
+        return found
 
 
 def figure(label: str) -> Figure[Any, Any]:

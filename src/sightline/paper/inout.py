@@ -99,7 +99,7 @@ def _transcript(parameters: Parameters, releases: int, accountant: Accountant) -
 
 def draw(result: Result) -> dict[str, Any]:
     """Three panels, as in the paper."""
-    axes = {"x_title": "releases L", "y_title": "MSE of the target"}
+    axes: dict[str, Any] = {"x_title": "releases L", "y_title": "MSE of the target"}
     return {
         "left": panel(result.budgets, title="Basic composition, three budgets", **axes),
         "center": panel(result.accountants, title="Three accountants, ε = 1", **axes),

@@ -1,4 +1,4 @@
-"""Real loads under the paper's protocol. They are other loads than the paper's, whose corpus is not public."""
+"""Real loads under the paper's protocol: other loads than the paper's, whose corpus is not public."""
 
 from __future__ import annotations
 

@@ -125,7 +125,10 @@ def _risks(parameters: Parameters, pair: Pair, calibration: Calibration) -> Risk
 def simulated_line(name: str, x: tuple[float, ...], risks: list[Simulation]) -> Line:
     """Risks with their 95 % intervals."""
     return Line.of(
-        name, x=x, y=[risk.mse for risk in risks], half_widths=[1.959964 * risk.standard_error for risk in risks]
+        name,
+        x=x,
+        y=[risk.mse for risk in risks],
+        half_widths=[1.959964 * risk.standard_error for risk in risks],
     )
 
 
@@ -136,27 +139,26 @@ def draw(result: Result) -> dict[str, Any]:
         "y_title": "squared error of the sorted pair",
         "x_log": True,
     }
-    names = {"interior": ("top", "Interior pair (−0.4, 0.7)"), "boundary": ("bottom", "Boundary pair (−1, 0.5)")}
-    charts = {}
-    for name, (side, title) in names.items():
-        risks, exact = result.classical[name], result.analytic[name]
-        ticks = risks.crb.x
-        charts[side] = panel(
-            (risks.crb, risks.inversion, risks.mle),
-            published=_printed(name),
+    names = {
+        "interior": ("top", "Interior pair (−0.4, 0.7)"),
+        "boundary": ("bottom", "Boundary pair (−1, 0.5)"),
+    }
+    shown = (
+        (result.classical, "", "classical calibration; circles: printed in the paper"),
+        (result.analytic, ", analytic", "analytic calibration: the least noise that is private"),
+    )
+    return {
+        side + suffix: panel(
+            (risks[name].crb, risks[name].inversion, risks[name].mle),
+            published=() if suffix else _printed(name),
             title=title,
-            subtitle="classical calibration; circles: printed in the paper",
-            x_ticks=ticks,
+            subtitle=subtitle,
+            x_ticks=risks[name].crb.x,
             **axes,
         )
-        charts[f"{side}, analytic"] = panel(
-            (exact.crb, exact.inversion, exact.mle),
-            title=title,
-            subtitle="analytic calibration: the least noise that is private",
-            x_ticks=ticks,
-            **axes,
-        )
-    return charts
+        for risks, suffix, subtitle in shown
+        for name, (side, title) in names.items()
+    }
 
 
 def _printed(name: str) -> tuple[Line, Line, Line]:
@@ -229,11 +231,11 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=exact,
             quantity="largest relative difference",
             holds=exact < 1e-9,
-            remark="the classical calibration is proven private for ε ≤ 1 per release; the points at ε = 5, 10 "
-            f"and 20 have 2.5, 5 and 10. At ε = {', '.join(broken) or 'none'} the noise of a release breaks its "
-            f"promise: it delivers {worst:.1f} times its δ, and basic composition proves nothing. (Composed "
-            f"exactly, the two releases keep the total all the same: δ ≤ {whole:.0e}.) The analytic panels show "
-            "what the figure becomes",
+            remark="the classical calibration is proven private for ε ≤ 1 per release; the points at ε = 5, "
+            f"10 and 20 have 2.5, 5 and 10. At ε = {', '.join(broken) or 'none'} the noise of a release "
+            f"breaks its promise: it delivers {worst:.1f} times its δ, and basic composition proves nothing. "
+            f"(Composed exactly, the two releases keep the total all the same: δ ≤ {whole:.0e}.) The "
+            "analytic panels show what the figure becomes",
         ),
         claim(
             LABEL,
@@ -242,8 +244,8 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=test.largest_deviation,
             quantity=f"largest |z| of {test.points} points (limit {test.limit:.2f})",
             holds=test.passes,
-            remark=f"our MLE is the global optimum, proven in {certified:.2%} of trials; the paper's is a local "
-            "search from a grid of starts",
+            remark=f"our MLE is the global optimum, proven in {certified:.2%} of trials; the paper's is a "
+            "local search from a grid of starts",
         ),
         claim(
             LABEL,
@@ -252,8 +254,8 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=near[0],
             quantity="ratio, interior pair",
             holds=all(0.5 < ratio < 1.5 for ratio in near),
-            remark=f"at ε = 20 the ratios are {near[0]:.2f} (interior) and {near[1]:.2f} (boundary): the trend "
-            "is followed, the bound is not reached",
+            remark=f"at ε = 20 the ratios are {near[0]:.2f} (interior) and {near[1]:.2f} (boundary): the "
+            "trend is followed, the bound is not reached",
         ),
         claim(
             LABEL,
@@ -268,8 +270,8 @@ def claims(result: Result) -> tuple[Claim, ...]:
 
 FIGURE = Figure(
     title="Finite-noise reconstruction of a pair at L = 2",
-    about="Squared error of the sorted pair: the local bound, the algebraic inversion of the two moments, and "
-    "the box-constrained maximum likelihood estimate.",
+    about="Squared error of the sorted pair: the local bound, the algebraic inversion of the two moments, "
+    "and the box-constrained maximum likelihood estimate.",
     full=Parameters(),
     fast=Parameters(trials=1_000),
     result=Result,

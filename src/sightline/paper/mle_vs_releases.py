@@ -69,7 +69,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
 def draw(result: Result) -> dict[str, Any]:
     """A panel for each budget."""
     return {
-        f"ε = {epsilon:g}": panel(
+        name: panel(
             (crb, mle),
             title=f"Pair (−0.4, 0.7), ε = {epsilon:g}",
             subtitle="stars: smallest value",
@@ -77,7 +77,9 @@ def draw(result: Result) -> dict[str, Any]:
             y_title="squared error of the sorted pair",
             stars=stars_of((crb, mle)),
         )
-        for epsilon, crb, mle in zip(result.epsilons, result.crb, result.mle, strict=True)
+        for name, epsilon, crb, mle in zip(
+            ("high", "low"), result.epsilons, result.crb, result.mle, strict=True
+        )
     }
 
 
@@ -92,21 +94,22 @@ def claims(result: Result) -> tuple[Claim, ...]:
         claim(
             LABEL,
             "At ε = 20 the constrained MLE and the local CRB select the same stopping point, L = 2.",
-            checked=f"argmin over L = 2 … 12; the MLE's risk at L = 3 is above that at L = 2 by {gap / error:.0f} "
-            "standard errors",
+            checked="argmin over L = 2 … 12; the MLE's risk at L = 3 is above that at L = 2 by "
+            f"{gap / error:.0f} standard errors",
             value=mle_high.lowest[0],
             quantity="best L of the MLE",
             holds=crb_high.lowest[0] == mle_high.lowest[0] == 2 and gap > 3 * error,
         ),
         claim(
             LABEL,
-            "At ε = 1 constraints dominate: the risk is far below the CRB and does not validate a stopping rule.",
+            "At ε = 1 constraints dominate: the risk is far below the CRB and does not validate a stopping "
+            "rule.",
             checked="CRB over MLE risk at every L",
             value=ratio,
             quantity="smallest ratio",
             holds=ratio > 100,
-            remark=f"the MLE's risk varies by {variation:.0%} over L = 2 … 12 around {mle_low.y[0]:.2f}, and is "
-            f"above {result.guessing:.3f}, that of ignoring the answers and guessing (−1/3, 1/3)",
+            remark=f"the MLE's risk varies by {variation:.0%} over L = 2 … 12 around {mle_low.y[0]:.2f}, and "
+            f"is above {result.guessing:.3f}, that of ignoring the answers and guessing (−1/3, 1/3)",
         ),
     )
 

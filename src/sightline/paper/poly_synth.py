@@ -98,7 +98,7 @@ def _misfit(parameters: Parameters, basic: BasicComposition) -> tuple[float, ...
 
 def draw(result: Result) -> dict[str, Any]:
     """Two panels, the printed points as circles."""
-    axes = {"x_title": "releases L", "y_title": "CRB of the sorted pair"}
+    axes: dict[str, Any] = {"x_title": "releases L", "y_title": "CRB of the sorted pair"}
     note = "circles: printed in the paper; stars: smallest bound"
     return {
         side: panel(
@@ -141,7 +141,9 @@ def claims(result: Result) -> tuple[Claim, ...]:
             "CRB(L) ≥ κ_L tr A_∞⁻¹ (values on the boundary dropped)",
             value=interior.lowest[0],
             quantity="best L, interior and mixed",
-            holds=interior.lowest[0] == mixed.lowest[0] == 2 and result.proven[:2] == (True, True) and falling,
+            holds=interior.lowest[0] == mixed.lowest[0] == 2
+            and result.proven[:2] == (True, True)
+            and falling,
         ),
         claim(
             LABEL,
@@ -151,8 +153,8 @@ def claims(result: Result) -> tuple[Claim, ...]:
             quantity="largest relative difference",
             holds=difference < 1e-9,
             remark="the cohort curves follow the parity-tight swap sensitivity (2R^ℓ/m for odd ℓ, R^ℓ/m for "
-            "even ℓ), not the 2R^ℓ/m of tab:adjacency: of all pairs on a grid none comes nearer to them with the "
-            f"table's than {result.table_misfit[0]:.0%} (interior) and {result.table_misfit[1]:.0%} "
+            "even ℓ), not the 2R^ℓ/m of tab:adjacency: of all pairs on a grid none comes nearer to them with "
+            f"the table's than {result.table_misfit[0]:.0%} (interior) and {result.table_misfit[1]:.0%} "
             "(near-boundary). Their own pairs are not printed; they were solved from the curves",
         ),
         claim(

@@ -115,7 +115,9 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     return result
 
 
-def _mu(points: FloatArray, kappa: float, convention: Convention) -> tuple[FloatArray, FloatArray, FloatArray]:
+def _mu(
+    points: FloatArray, kappa: float, convention: Convention
+) -> tuple[FloatArray, FloatArray, FloatArray]:
     """|μ| of each printed point with the ends that rounding to six digits leaves open; NaN if μ² < 0."""
     found = []
     for gamma_turn, crb_turn in ((-1, -1), (0, 0), (1, 1)):
@@ -177,22 +179,24 @@ def draw(result: Result) -> dict[str, Any]:
     note = "other real loads than the paper's: 18 Belgian buildings, 2016"
     shares = {name: float(reference()[LABEL]["right"][name]) for name in BINS}
     return {
-        "left": _scatter(result.published, title="Printed pairs, L = 2", subtitle="dashed: slope −2, as printed"),
+        "left": _scatter(
+            result.published, title="Printed pairs, L = 2", subtitle="dashed: slope −2, as printed"
+        ),
         "left, our loads": _scatter(result.loads, title="Pairs of the shipped loads, L = 2", subtitle=note),
         "right": alt.layer(*_bars(shares)).properties(
             title=alt.TitleParams("Printed magnitudes", subtitle="of 408 records (91 + 123 + 191 + 3)"),
-            width=330,
-            height=230,
+            width=285,
+            height=205,
         ),
         "right, our loads": alt.layer(*_bars(result.load_shares)).properties(
-            title=alt.TitleParams("Magnitudes of the shipped loads", subtitle=note), width=330, height=230
+            title=alt.TitleParams("Magnitudes of the shipped loads", subtitle=note), width=285, height=205
         ),
     }
 
 
 def _scatter(groups: dict[str, tuple[Point, ...]], *, title: str, subtitle: str) -> Any:
     alt = altair()
-    rows = [
+    rows: list[dict[str, Any]] = [
         {"bin": name, "x": point.gamma, "y": point.crb, "magnitude": point.magnitude}
         for name, points in groups.items()
         for point in points
@@ -202,16 +206,21 @@ def _scatter(groups: dict[str, tuple[Point, ...]], *, title: str, subtitle: str)
     x = axis("x", span, title="half the gap, γ", log=True)
     y = axis("y", [row["y"] for row in rows] + [point["y"] for point in line], title="CRB at L = 2", log=True)
     colour = alt.Color(
-        "bin:N", title=None, scale=alt.Scale(domain=list(BINS), range=list(PALETTE[:4])), legend=alt.Legend(columns=4)
+        "bin:N",
+        title=None,
+        scale=alt.Scale(domain=list(BINS), range=list(PALETTE[:4])),
+        legend=alt.Legend(columns=4),
     )
     shape = alt.Shape("bin:N", title=None, scale=alt.Scale(domain=list(BINS)))
     tips = [alt.Tooltip(f"{field}:Q", format=".6g") for field in ("x", "y", "magnitude")]
     return alt.layer(
-        alt.Chart(alt.Data(values=line)).mark_line(strokeDash=[5, 4], color=INK, strokeWidth=1).encode(x=x, y=y),
+        alt.Chart(alt.Data(values=line))
+        .mark_line(strokeDash=[5, 4], color=INK, strokeWidth=1)
+        .encode(x=x, y=y),
         alt.Chart(alt.Data(values=rows))
         .mark_point(filled=True, opacity=0.75, size=42)
         .encode(x=x, y=y, color=colour, shape=shape, tooltip=[alt.Tooltip("bin:N"), *tips]),
-    ).properties(title=alt.TitleParams(title, subtitle=subtitle), width=330, height=230)
+    ).properties(title=alt.TitleParams(title, subtitle=subtitle), width=285, height=205)
 
 
 def _bars(shares: dict[str, float]) -> list[Any]:
@@ -221,9 +230,7 @@ def _bars(shares: dict[str, float]) -> list[Any]:
         x=alt.X("bin:N", sort=list(BINS), title=None, axis=alt.Axis(labelAngle=0)),
         y=alt.Y("share:Q", title="share of records (%)", scale=alt.Scale(domain=[0, 60])),
     )
-    colour = alt.Color(
-        "bin:N", scale=alt.Scale(domain=list(BINS), range=list(PALETTE[:4])), legend=None
-    )
+    colour = alt.Color("bin:N", scale=alt.Scale(domain=list(BINS), range=list(PALETTE[:4])), legend=None)
     return [base.mark_bar(width=44).encode(color=colour), base.mark_text(dy=-7).encode(text="label:N")]
 
 
@@ -246,10 +253,10 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=result.consistent_tight,
             quantity=f"consistent points of {total}",
             holds=result.consistent_tight == total,
-            remark=f"under the parity-tight sensitivities; under those of tab:adjacency (eq:m2_L2 as printed) "
-            f"only {result.consistent_uniform} are possible. Solved so, {result.recurring} of {2 * total} "
-            f"values recur in another pair ({result.recurring_by_chance:.0f} by chance), as draws from one "
-            "small pool do",
+            remark="under the parity-tight sensitivities; under those of tab:adjacency (eq:m2_L2 as "
+            f"printed) only {result.consistent_uniform} are possible. Solved so, {result.recurring} of "
+            f"{2 * total} values recur in another pair ({result.recurring_by_chance:.0f} by chance), as "
+            "draws from one small pool do",
         ),
         claim(
             LABEL,
@@ -258,8 +265,8 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=spans["boundary"][1],
             quantity="largest magnitude among the points called boundary",
             holds=disjoint,
-            remark=f"the ranges overlap: {told}; no point called boundary reaches the boundary, so the printed "
-            "colours are bins of something else. Their limits are not printed",
+            remark=f"the ranges overlap: {told}; no point called boundary reaches the boundary, so the "
+            "printed colours are bins of something else. Their limits are not printed",
         ),
         claim(
             LABEL,
@@ -282,7 +289,8 @@ def claims(result: Result) -> tuple[Claim, ...]:
         claim(
             LABEL,
             "The same protocol on other real loads: the L = 2 bound of a pair and its closed form.",
-            checked=f"{sum(map(len, result.loads.values()))} pairs of shipped loads, engine against closed form",
+            checked=f"{sum(map(len, result.loads.values()))} pairs of shipped loads, engine against closed "
+            "form",
             value=result.loads_formula_error,
             quantity="largest relative difference",
             holds=result.loads_formula_error < 1e-9,

@@ -79,7 +79,11 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
 
 def draw(result: Result) -> dict[str, Any]:
     """Two panels: interior triples on top, near-boundary triples below."""
-    axes = {"x_title": "releases L", "y_title": "CRB of the sorted triple", "subtitle": "stars: smallest bound"}
+    axes: dict[str, Any] = {
+        "x_title": "releases L",
+        "y_title": "CRB of the sorted triple",
+        "subtitle": "stars: smallest bound",
+    }
     return {
         "top": panel(result.interior, title="Interior triples", stars=stars_of(result.interior), **axes),
         "bottom": panel(
@@ -115,8 +119,8 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=order,
             quantity="share of random (near-boundary, interior) pairs of triples with the larger L near it",
             holds=min(edges) > max(inside),
-            remark="a tendency, not a law: among random triples, values in ±0.6 against magnitudes in 0.6 … 1, "
-            f"the median best L is {middle_inside:g} against {middle_edges:g}",
+            remark="a tendency, not a law: among random triples, values in ±0.6 against magnitudes in 0.6 … "
+            f"1, the median best L is {middle_inside:g} against {middle_edges:g}",
         ),
     )
 

@@ -1,0 +1,109 @@
+"""The index page: every figure beside the printed numbers, and the table of claims, in one file."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from importlib.metadata import version
+from importlib.resources import files
+from typing import TYPE_CHECKING, Any
+
+from sightline.errors import MissingExtra
+from sightline.paper.claim import Verdict
+from sightline.paper.comparison import Comparison
+from sightline.paper.store import file_stem
+from sightline.report.style import embedded, still
+
+if TYPE_CHECKING:
+    from sightline.paper.regenerate import Made
+
+
+def page_of(figures: Sequence[Made], *, fast: bool, seed: int) -> str:
+    """The page as HTML that needs nothing but itself."""
+    try:
+        from jinja2 import Environment
+    except ImportError:
+        raise MissingExtra(
+            'the page needs Jinja2, which is not installed; pip install "sightline[report]"'
+        ) from None
+    template = files("sightline.paper").joinpath("page.html").read_text(encoding="utf-8")
+    environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
+    environment.filters["number"] = number
+    claims = [claim for made in figures for claim in made.claims]
+    charts = {
+        _identifier(made.label, panel.name): panel.specification for made in figures for panel in made.panels
+    }
+    counts = Counter(claim.verdict for claim in claims)
+    text: str = environment.from_string(template).render(
+        figures=[_shown(made) for made in figures if made.label != "claims"],
+        claims=claims,
+        counts=[(verdict.value, counts[verdict]) for verdict in Verdict],
+        fast=fast,
+        seed=seed,
+        version=version("sightline"),
+        scripts=embedded(charts),
+    )
+    return text
+
+
+def number(value: float) -> str:
+    """Few digits, and powers of ten as such.
+
+    >>> number(2.0), number(0.12345), number(3.9e-12)
+    ('2', '0.123', '3.9·10⁻¹²')
+    """
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        return (
+            f"{value:.0f}"
+            if float(value).is_integer()
+            else f"{value:.3g}"
+            if abs(value) < 1e3
+            else f"{value:.1f}"
+        )
+    mantissa, power = f"{value:.1e}".split("e")
+    return f"{mantissa}·10{str(int(power)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+
+
+def _shown(made: Made) -> dict[str, Any]:
+    return {
+        "label": made.label,
+        "anchor": file_stem(made.label),
+        "title": made.figure.title,
+        "about": made.figure.about,
+        "panels": [
+            {
+                "file": panel.file.name,
+                "element": still(
+                    panel.file.read_text(encoding="utf-8"),
+                    identifier=_identifier(made.label, panel.name),
+                    description=f"{made.label}, {panel.name}",
+                ),
+            }
+            for panel in made.panels
+        ],
+        "tables": made.figure.tables(made.result),
+        "difference": made.largest_relative_difference,
+        "agreement": made.agreement,
+        "comparisons": [_compared(comparison) for comparison in made.comparisons],
+        "json": f"{file_stem(made.label)}.json",
+        "claims": made.claims,
+    }
+
+
+def _compared(comparison: Comparison) -> dict[str, Any]:
+    ours, printed = comparison.ours, comparison.published
+    spread = printed.half_widths or (None,) * len(printed.y)
+    return {
+        "panel": comparison.panel,
+        "name": ours.name,
+        "difference": comparison.largest_relative_difference,
+        "random": comparison.random,
+        "rows": [
+            (f"{x:g}", f"{a:.10g}", f"{b:.12g}" + (f" ± {w:.3g}" if w else ""), (a - b) / b)
+            for x, a, b, w in zip(ours.x, ours.y, printed.y, spread, strict=True)
+        ],
+    }
+
+
+def _identifier(label: str, panel: str) -> str:
+    return "chart-" + file_stem(f"{label} {panel}")

@@ -1,0 +1,117 @@
+"""Finished figures on disk: found again by their key, and written whole or not at all."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from contextlib import suppress
+from dataclasses import asdict, is_dataclass
+from enum import Enum
+from functools import cache
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+from typing import Any
+
+from sightline.errors import InvalidInput
+
+
+def file_stem(label: str) -> str:
+    """The name of a figure's files.
+
+    >>> file_stem("fig:app_mle_vs_L"), file_stem("fig:mle: top, analytic")
+    ('fig-app_mle_vs_L', 'fig-mle-top-analytic')
+    """
+    words = "".join(
+        letter if letter.isascii() and (letter.isalnum() or letter == "_") else " " for letter in label
+    )
+    return "-".join(words.split())
+
+
+def key(label: str, parameters: object) -> str:
+    """What a result depends on: its label, its parameters and the code that computes it."""
+    text = as_json({"label": label, "parameters": plain(parameters), "code": _code()})
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+def plain(value: Any) -> Any:
+    """A result as dictionaries, lists, text and numbers."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return plain(asdict(value))
+    if isinstance(value, Enum):
+        return value.value
+    if isinstance(value, dict):
+        return {str(name): plain(entry) for name, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(entry) for entry in value]
+    return value
+
+
+def as_json(value: Any) -> str:
+    """JSON that any reader accepts, the same bytes for the same value."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def read_result(path: Path, *, key: str, result: type[Any]) -> Any | None:
+    """The result in a figure's file, or ``None`` if there is none that was computed from the same inputs."""
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    if not isinstance(document, dict) or document.get("key") != key:
+        return None
+    from pydantic import TypeAdapter
+
+    return TypeAdapter(result).validate_python(document["result"])
+
+
+def writable_folder(path: Path) -> Path:
+    """Make the folder; an error in one line if nothing can be written there."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        with NamedTemporaryFile(dir=path, prefix=".sightline-"):
+            pass
+    except OSError as error:
+        raise InvalidInput(
+            f"expected a folder that can be written, got {str(path)!r} ({error.strerror}); give another with "
+            "--out"
+        ) from None
+    return path
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file under another name first, so that whoever finds it finds all of it."""
+    with NamedTemporaryFile(
+        "w", dir=path.parent, prefix=".sightline-", delete=False, encoding="utf-8", newline="\n"
+    ) as file:
+        try:
+            file.write(text)
+            file.flush()
+            os.chmod(file.name, 0o644)  # noqa: PTH101 - a temporary file is born private
+            os.replace(file.name, path)  # noqa: PTH105
+        except BaseException:  # interrupted as well: nothing half-written stays
+            with suppress(OSError):
+                os.unlink(file.name)  # noqa: PTH108
+            raise
+
+
+@cache
+def _code() -> str:
+    """A digest of every module and data file of the package."""
+    digest = hashlib.sha256()
+    for name, content in sorted(_contents(files("sightline"), "")):
+        digest.update(name.encode() + b"\0" + content + b"\0")
+    return digest.hexdigest()
+
+
+def _contents(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
+    found = []
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            if entry.name != "__pycache__":
+                found += _contents(entry, f"{prefix}{entry.name}/")
+        elif entry.name.endswith((".py", ".json", ".csv")):
+            found.append((prefix + entry.name, entry.read_bytes()))
+    return found
