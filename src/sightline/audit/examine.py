@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib.metadata import version
 
 import numpy as np
 
+from sightline.audit.alternatives import alternatives
 from sightline.audit.findings import Findings, Keys
 from sightline.audit.local import LocalFindings, is_local, local_findings
+from sightline.audit.losses import guaranteed_by_noise, losses
 from sightline.audit.plan import Plan
+from sightline.audit.plan_text import plan_text, public_source
 from sightline.audit.pricing import Pricing, price
 from sightline.audit.recipes import Cookbook
+from sightline.audit.release_map import release_map
 from sightline.audit.releases import release_reports
 from sightline.audit.remedies import remedies
 from sightline.audit.result import EDGES, SCHEMA_VERSION, AuditResult, Distribution, Exposed
 from sightline.audit.spending import spending
+from sightline.audit.timeline import timeline
 from sightline.audit.verdict import assumptions, verdict
 from sightline.audit.view import linear_view
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.pattern import Progress
 from sightline.tables.membership import Membership, RowValues
+
+# Rows, and columns × rows, of a design that is assessed again for each release and for each accountant.
+_MOST_ROWS, _MOST_ENTRIES = 400, 3e7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -73,11 +81,19 @@ class Examination:
         columns = np.flatnonzero(wanted & ~found.view.known)
         return found.describe(columns, self._cookbook(found), keys=None)
 
-    def result(self, *, top: int = 20, names: bool = False, keys: Keys | None = None) -> AuditResult:
+    def result(
+        self,
+        *,
+        top: int = 20,
+        names: bool = False,
+        keys: Keys | None = None,
+        progress: Progress | None = None,
+    ) -> AuditResult:
         """The result, with the ``top`` most exposed, named if ``names``.
 
         ``keys`` asks the engine for records' keys: to name them, and to count those with several rows once.
         """
+        watch = progress or _silent
         plan, membership, found = self.plan, self.membership, self.findings
         exposed: tuple[Exposed, ...] = ()
         if found is not None:
@@ -90,6 +106,11 @@ class Examination:
         several = membership.contributions > 1 and keys is not None
         identifiable = found.identifiable_records(keys if several else None) if found else 0
         view = None if found is None else found.view
+        budget = spending(plan, self.pricing)
+        # Every stage of the timeline and every accountant is an assessment of its own.
+        again = view is not None and (
+            view.design.lines <= _MOST_ROWS and view.design.size * view.design.lines <= _MOST_ENTRIES
+        )
         reports = release_reports(plan, membership, self.pricing, view, self.contributions)
         return AuditResult(
             schema_version=SCHEMA_VERSION,
@@ -112,16 +133,30 @@ class Examination:
             exposed=exposed,
             exposed_in_all=listed,
             releases=reports,
-            budget=spending(plan, self.pricing),
+            budget=budget,
             distribution=Distribution(
                 edges=EDGES, records=found.distribution if found else (0,) * (len(EDGES) - 1)
             ),
             local=local,
+            guaranteed_by_noise=guaranteed_by_noise(
+                self.pricing, width=plan.data.domain[1] - plan.data.domain[0]
+            ),
+            timeline=timeline(plan, found, watch) if found and again else (),
+            release_map=release_map(plan, membership, found, self.contributions) if found else (),
+            losses=losses(membership, self.pricing, found, delta=budget.delta) if found else (),
+            alternatives=alternatives(plan, membership, found, sharing=self.pricing.releases, progress=watch)
+            if found and again
+            else (),
             verdict=verdict(plan, membership, exposed, found, local, identifiable),
+            publishable_verdict=None
+            if local is None
+            else verdict(plan, membership, exposed, found, None, identifiable),
             what_to_change=remedies(plan, self.pricing, found, reports, exposed),
             assumptions=assumptions(plan, membership, self.pricing),
             owner_only=("dropped", "clipped", *(("local", "exposed: local") if local else ())),
             relative_error=found.exposures.relative_error if found else 0.0,
+            plan=plan_text(plan),
+            version=version("sightline"),
         )
 
     def _cookbook(self, found: Findings) -> Cookbook:
@@ -132,15 +167,6 @@ class Examination:
             exposures=found.exposures,
             contributions=self.contributions,
         )
-
-
-def public_source(source: str) -> str:
-    """A source without a password or other settings of its connection.
-
-    >>> public_source("postgresql://ann:secret@db/grid?table=homes&sslkey=k")
-    'postgresql://db/grid'
-    """
-    return re.sub(r"^([a-z]+://)(?:[^/@]*@)?([^?]*).*$", r"\1\2", source)
 
 
 def _silent(stage: str, share: float) -> None:

@@ -70,7 +70,7 @@ class Findings:
     @property
     def below_limit(self) -> int:
         """How many records are below the limit."""
-        return self._records(self.below)
+        return self.records(self.below)
 
     @property
     def of_interest(self) -> int:
@@ -81,7 +81,7 @@ class Findings:
         """How many records are identifiable on their own; ``keys`` tells which rows are of one record."""
         columns = np.flatnonzero(self.exposures.identifiable)
         if keys is None or columns.size == 0:
-            return self._records(self.exposures.identifiable)
+            return self.records(self.exposures.identifiable)
         wanted = sorted({int(i) for column in columns for i in self.view.signatures_of(int(column))})
         return len({key for owners in keys(wanted).values() for key in owners})
 
@@ -97,13 +97,13 @@ class Findings:
         if np.all(np.isnan(lower)):
             return None
         worst = int(np.nanargmin(lower))
-        return self._bracket(worst)
+        return self.bracket(worst)
 
     @property
     def distribution(self) -> tuple[int, ...]:
         """How many records keep how much, in the bins of ``EDGES``."""
-        lower = self._per_record(self.exposures.remaining_lower).min(axis=0)
-        counts = self._per_record(self.counts)[0]
+        lower = self.per_record(self.exposures.remaining_lower).min(axis=0)
+        counts = self.per_record(self.counts)[0]
         kept = counts > 0
         found, _ = np.histogram(lower[kept], bins=np.array(EDGES), weights=counts[kept].astype(np.float64))
         return tuple(int(number) for number in found)
@@ -153,7 +153,7 @@ class Findings:
             local=False,
             rmse=rmse if recipe is not None else None,
             rmse_percent_of_range=100 * rmse / (size * self.exposures.width) if recipe is not None else None,
-            remaining_uncertainty=self._bracket(column),
+            remaining_uncertainty=self.bracket(column),
             releases=tuple(dict.fromkeys(step.release for step in recipe.steps))
             if recipe is not None
             else (),
@@ -161,15 +161,17 @@ class Findings:
             shortest=cookbook.shortest(column) if recipe is not None else None,
         )
 
-    def _bracket(self, column: int) -> Uncertainty:
+    def bracket(self, column: int) -> Uncertainty:
+        """The bracket of a column's remaining uncertainty."""
         return Uncertainty(
             lower=float(self.exposures.remaining_lower[column]),
             upper=float(self.exposures.remaining_upper[column]),
         )
 
-    def _records(self, columns: BoolArray) -> int:
+    def records(self, columns: BoolArray) -> int:
         """Records with at least one of some columns: a categorical secret has several for each."""
-        return int(self._per_record(self.counts)[0] @ self._per_record(columns).any(axis=0))
+        return int(self.per_record(self.counts)[0] @ self.per_record(columns).any(axis=0))
 
-    def _per_record(self, values: NDArray[Any]) -> NDArray[Any]:
+    def per_record(self, values: NDArray[Any]) -> NDArray[Any]:
+        """Values of columns with the categories of one record below each other."""
         return values.reshape(max(1, len(self.view.categories)), -1)

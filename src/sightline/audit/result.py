@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from enum import StrEnum
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -20,6 +21,15 @@ Many = Field(strict=False)  # a JSON list is a tuple here
 
 class _Part(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Role(StrEnum):
+    """What a release has to do with a record."""
+
+    ABSENT = "0"  # it does not depend on the record
+    PRESENT = "1"  # the record is in it
+    USED = "2"  # the best unbiased attack on the record, or on its group, uses it
+    NEEDED = "3"  # without it the record would not be identifiable
 
 
 class Uncertainty(_Part):
@@ -125,6 +135,49 @@ class Distribution(_Part):
     records: Annotated[tuple[int, ...], Many]
 
 
+class Stage(_Part):
+    """The exposure once a release and those before it are published, with the plan's noise."""
+
+    release: str  # the last one published
+    published: int  # how many of the plan's releases
+    identifiable_records: int
+    newly_identifiable: int
+    opened: Annotated[tuple[int, ...], Many]  # signatures of those records, the first few
+    least_remaining_uncertainty: Uncertainty | None  # none if nothing linear in the secret is published yet
+    below_limit: int
+
+
+class MapColumn(_Part):
+    """What the releases have to do with one signature."""
+
+    signature: int
+    size: int
+    category: str | None
+    identifiable: bool  # the value, or for a group the sum of its values
+    remaining_uncertainty: Uncertainty
+    roles: str  # a character of ``Role`` for each release of the plan, in its order
+
+
+class LossPoint(_Part):
+    """Records with about the same privacy loss of their own, and about the same exposure."""
+
+    epsilon: float  # that the releases with those records in them cost, at the budget's delta
+    remaining_uncertainty: Uncertainty
+    identifiable: bool
+    records: int
+
+
+class Alternative(_Part):
+    """The plan with the noise that an accountant asks for the plan's budget."""
+
+    accountant: str
+    noise_multiplier: float  # noise over sensitivity
+    proven: bool  # that this noise keeps to the budget
+    sharpest_rmse: float | None  # of the best unbiased attack on one record; none if nobody is identifiable
+    least_remaining_uncertainty: Uncertainty
+    below_limit: int
+
+
 class Verdict(_Part):
     """The answer in a sentence, and whether it is below the limit that was set."""
 
@@ -159,8 +212,8 @@ class AuditResult(_Part):
     rows: int
     records: int
     known_rows: int
-    dropped: int
-    clipped: int
+    dropped: int | None  # none in a publishable result
+    clipped: int | None
     cells: int
     signatures: int
     rank: int
@@ -173,11 +226,33 @@ class AuditResult(_Part):
     budget: BudgetReport
     distribution: Distribution
     local: LocalReport | None  # none if everything is linear in the secret
+    guaranteed_by_noise: float | None  # what everyone keeps, even if all others are known: the budget alone
+    timeline: Annotated[tuple[Stage, ...], Many]  # empty if it would take too long
+    release_map: Annotated[tuple[MapColumn, ...], Many]  # the most exposed signatures, worst first
+    losses: Annotated[tuple[LossPoint, ...], Many]
+    alternatives: Annotated[tuple[Alternative, ...], Many]  # empty without a budget, or if it takes too long
     verdict: Verdict
+    publishable_verdict: Verdict | None  # without what is owner-only, if that says something else
     what_to_change: Annotated[tuple[Change, ...], Many]
     assumptions: Annotated[tuple[str, ...], Many]
     owner_only: Annotated[tuple[str, ...], Many]
     relative_error: float  # of the numbers, first order
+    plan: str  # in TOML, as it was audited; without passwords
+    version: str  # of Sightline
+
+    def publishable(self) -> AuditResult:
+        """The result without what is for the owner only: keys, and whatever depends on the secrets."""
+        exposed = tuple(one.model_copy(update={"record": None}) for one in self.exposed if not one.local)
+        local = 0 if self.local is None else self.local.identifiable
+        changes: dict[str, Any] = {
+            **dict.fromkeys(name for name in self.owner_only if name in type(self).model_fields),
+            "exposed": exposed,
+            "exposed_in_all": self.exposed_in_all - local,
+            "verdict": self.publishable_verdict or self.verdict,
+            "publishable_verdict": None,
+            "owner_only": (),
+        }
+        return self.model_copy(update=changes)
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The JSON form; :meth:`from_json` reads it back."""

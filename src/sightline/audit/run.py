@@ -35,7 +35,7 @@ def audit(
     with opened(checked, base) as session:
         membership = session.membership(watch)
         found = Examination.of(checked, membership, values=session.values, progress=watch)
-        return found.result(top=top, names=names, keys=session.keys)
+        return found.result(top=top, names=names, keys=session.keys, progress=watch)
 
 
 def check(plan: PlanLike) -> Plan:

@@ -54,6 +54,13 @@ class View:
         """The membership's signatures that a column stands for: one, unless releases were left out."""
         return np.flatnonzero(self.signature_of == self.column_signature[column])
 
+    def first_signatures(self, columns: IndexArray) -> IndexArray:
+        """The first of those signatures, for many columns at once."""
+        first = np.zeros(len(self.signatures), dtype=np.intp)
+        first[self.signature_of[::-1]] = np.arange(len(self.signature_of))[::-1]
+        chosen: IndexArray = first[self.column_signature[columns]]
+        return chosen
+
 
 def linear_view(plan: Plan, membership: Membership, pricing: Pricing) -> View | None:
     """The design of the partitions that are linear in the secret; ``None`` if there are none."""

@@ -1,0 +1,109 @@
+r"""Every record's own privacy loss, beside its exposure: the same accounting, very different exposure.
+
+A release that a record is not in costs it nothing. The Gaussian releases with it in them, with noise
+multipliers :math:`m_\ell`, cost it :math:`\mu^2 = \sum 1/m_\ell^2`, which is an :math:`\epsilon` at the
+budget's :math:`\delta`; Laplace releases cost it :math:`\sum 1/m_\ell`. What the others reveal about it is in
+no such sum.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.audit.findings import Findings
+from sightline.audit.pricing import Pricing
+from sightline.audit.result import LossPoint, Uncertainty
+from sightline.labeled.prior import CosineSquaredPrior
+from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.tables.membership import Membership
+
+# What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
+_MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 30, 33
+
+
+def losses(
+    membership: Membership, pricing: Pricing, found: Findings, *, delta: float
+) -> tuple[LossPoint, ...]:
+    """Records by privacy loss and remaining uncertainty, gathered so that they can be drawn."""
+    view = found.view
+    cost = np.zeros(len(view.signatures))
+    np.maximum.at(cost, view.signature_of, signature_costs(membership, pricing))
+    counts = found.per_record(found.counts)[0]
+    lower = found.per_record(found.exposures.remaining_lower)
+    worst = np.argmin(np.where(np.isnan(lower), np.inf, lower), axis=0)
+    here = np.arange(counts.size)
+    table = np.column_stack(
+        [
+            cost[found.per_record(view.column_signature)[0]],
+            lower[worst, here],
+            found.per_record(found.exposures.remaining_upper)[worst, here],
+            found.per_record(found.exposures.identifiable).any(axis=0),
+        ]
+    )[counts > 0]
+    points, records = gathered(table, counts[counts > 0])
+    distinct, back = np.unique(points[:, 0], return_inverse=True)
+    epsilons = [_epsilon(float(value), pricing.law, delta) for value in distinct]
+    return tuple(
+        LossPoint(
+            epsilon=epsilons[place],
+            remaining_uncertainty=Uncertainty(lower=float(low), upper=float(high)),
+            identifiable=bool(seen),
+            records=int(number),
+        )
+        for place, (_, low, high, seen), number in zip(back, points, records, strict=True)
+    )
+
+
+def signature_costs(membership: Membership, pricing: Pricing) -> FloatArray:
+    r"""For every signature :math:`\sum 1/m^2` over the releases with it; :math:`\sum 1/m` for Laplace."""
+    power = 1 if pricing.law is NoiseLaw.LAPLACE else 2
+    ratio = np.append(pricing.sensitivity / pricing.scale, 0.0)  # the last entry is for rows in no cell
+    total = np.zeros(len(membership.signatures))
+    for bundle in pricing.bundles:
+        largest = np.max([ratio[membership.signatures[:, p]] for p in bundle], axis=0)
+        total += pricing.times[bundle[0]] * largest**power
+    return total
+
+
+def guaranteed_by_noise(pricing: Pricing, *, width: float) -> float | None:
+    r"""What everyone keeps even if the attacker knows all other records and all releases are about one.
+
+    With information :math:`\sum 1/m_\ell^2` per squared width of the domain: the budget knows no more.
+    """
+    if pricing.multipliers.size == 0:
+        return None
+    prior = CosineSquaredPrior(width=width)
+    information = np.array([np.sum(pricing.multipliers**-2.0) / width**2])
+    bound = 1 / (prior.variance * (information + prior.fisher_information))
+    if pricing.law is NoiseLaw.GAUSSIAN:
+        bound = np.maximum(bound, prior.company_bound(information))
+    return float(bound[0])
+
+
+def gathered(table: FloatArray, counts: IndexArray) -> tuple[FloatArray, IndexArray]:
+    """Rows (cost, lower, upper, identifiable) that are alike counted together, in a grid if they are many.
+
+    A grid cell is drawn at its largest cost, its least lower and its largest upper end.
+    """
+    distinct, back = np.unique(table, axis=0, return_inverse=True)
+    back = back.ravel()
+    if len(distinct) > _MOST_POINTS:
+        cost, lower = distinct[:, 0], distinct[:, 1]
+        span = cost.max() - cost.min()
+        step = np.floor((cost - cost.min()) / (span or 1.0) * (_LOSS_STEPS - 1))
+        cell = np.column_stack([step, np.floor(lower * _UNCERTAINTY_STEPS), distinct[:, 3]])
+        _, home = np.unique(cell, axis=0, return_inverse=True)
+        home = home.ravel()
+        drawn = np.full((home.max() + 1, 4), np.inf)
+        np.minimum.at(drawn[:, 1], home, lower)
+        drawn[:, [0, 2, 3]] = -np.inf
+        for column in (0, 2, 3):
+            np.maximum.at(drawn[:, column], home, distinct[:, column])
+        distinct, back = drawn, home[back]
+    return distinct, np.bincount(back, counts, len(distinct)).astype(np.intp)
+
+
+def _epsilon(cost: float, law: NoiseLaw, delta: float) -> float:
+    return cost if law is NoiseLaw.LAPLACE or cost == 0 else smallest_epsilon(cost, delta)
