@@ -25,6 +25,7 @@ COLUMNS = {
     "age": "INTEGER",
     "solar": "BOOLEAN",
     "since": "DATE",
+    "ratio": "DOUBLE",
     "load": "DOUBLE",
     "ill": "BOOLEAN",
     "blood": "VARCHAR",
@@ -44,6 +45,7 @@ def awkward_rows() -> list[Row]:
             "age": (i * 7) % 90,
             "solar": None if i % 13 == 1 else i % 2 == 0,
             "since": datetime.date(2016, 1 + i % 12, 1 + i % 28),
+            "ratio": [0.0, -0.0, math.nan, None, math.inf, 0.25, -math.inf, 1e300][i % 8],
             "load": _LOADS[i % 11],
             "ill": None if i % 17 == 2 else i % 5 == 0,
             "blood": None if i % 19 == 4 else ["A", "B", "0", "AB"][i % 4],
@@ -129,6 +131,12 @@ NUMBER_RELEASES: dict[str, list[Published]] = {
     "SELECT AVG(load) FROM data WHERE Straße IN ('o''clock', 'back\\slash', '日本')": [
         Published(where=lambda row: row["Straße"] in ("o'clock", "back\\slash", "日本"))
     ],
+    "SELECT ratio, AVG(load) FROM data GROUP BY ratio": [Published(_by("ratio"))],
+    "SELECT SUM(load) FROM data WHERE ratio > 1": [
+        Published(
+            where=lambda row: row["ratio"] is not None and not row["ratio"] <= 1
+        )  # NaN is above every number
+    ],
     "SELECT AVG(load) FROM data WHERE age > 1000": [Published(where=lambda row: False)],
     "SELECT home, AVG(load) FROM data GROUP BY home": [Published(_by("home"))],
 }
@@ -154,6 +162,8 @@ def read_all(
 def text_of(value: Any) -> str:
     if value is None:
         return "NULL"
+    if isinstance(value, float) and value.is_integer() and abs(value) < 2**53:
+        return str(int(value))  # 0.0 and -0.0 are one group
     return str(value).lower() if isinstance(value, bool) else str(value)
 
 
