@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 from sightline.errors import InvalidRelease
 from sightline.labeled import residues
 from sightline.labeled.cell_pattern import CellPattern, pattern_of_cells
+from sightline.labeled.company import Company
 from sightline.labeled.dense import DensePattern
 from sightline.labeled.design import MembershipDesign
+from sightline.labeled.forms import ProjectedForms
+from sightline.labeled.identify import Decided, sweep
+from sightline.labeled.lens import Form, risks_over_v
+from sightline.labeled.partitioned import decide_by_partitions, lens_of_partitions
+from sightline.labeled.prior import CosineSquaredPrior
 
 
 def quiet(stage: str, share: float) -> None:
@@ -197,3 +203,68 @@ def test_what_is_no_table_of_signatures(
 ) -> None:
     with pytest.raises(InvalidRelease, match=words):
         pattern_of_cells(signatures, cells=cells, counts=counts)
+
+
+# ------------------------------------------------------------------ the shorter way for partitions
+
+
+def shorter_way(
+    table: np.ndarray, widths: np.ndarray, known: list[int]
+) -> tuple[Decided | None, Decided, int]:
+    """Decisions and rank by leverage over independent rows, and by elimination for everyone."""
+    distinct, _, counts = collapsed(table)
+    pattern = CellPattern.of(distinct, widths, counts.astype(np.intp))
+    design = MembershipDesign(pattern, noise=np.ones(int(widths.sum())), readout="sum")
+    unknown = np.ones(len(distinct), dtype=bool)
+    unknown[known] = False
+    swept = sweep(pattern, unknown, quiet)
+    company = Company(design=design, products=swept.products, unknown=unknown)
+    risks = risks_over_v(CosineSquaredPrior(width=1.0), excess=1.0, entropic_factor=0.0)
+    survey = swept.solve()
+    truth = survey.decide(pattern.forms(no_forms(survey.linear), unknown, quiet), unknown)
+    found = lens_of_partitions(company, risks)
+    if found is None:
+        return None, truth, survey.rank
+    lens, rank = found
+    assert rank.rank == survey.rank
+    forms = pattern.forms(lens.forms, unknown, quiet)
+    leverage = forms[lens.names.index(Form.LEVERAGE), unknown]
+    assert leverage @ counts[unknown] == pytest.approx(rank.rank)
+    return decide_by_partitions(swept, leverage, unknown), truth, survey.rank
+
+
+def no_forms(linear: np.ndarray) -> ProjectedForms:
+    lines = linear.shape[1]
+    return ProjectedForms(
+        projection=np.zeros((0, lines)), weights=np.zeros((0, 0)), offsets=np.zeros(0), linear=linear
+    )
+
+
+@given(drawn=tables(), known=st.booleans())
+def test_the_shorter_way_decides_the_same(drawn: tuple[np.ndarray, np.ndarray], known: bool) -> None:
+    table, widths = drawn
+    distinct, _, _ = collapsed(table)
+    found, truth, _ = shorter_way(table, widths, [0] if known and len(distinct) > 1 else [])
+    if found is not None:
+        assert found.identifiable.tolist() == truth.identifiable.tolist()
+        assert found.sizes.tolist() == truth.sizes.tolist()
+
+
+def test_complete_partitions_take_the_shorter_way_and_copies_do_not() -> None:
+    generator = np.random.default_rng(1)
+    complete = generator.integers(0, 4, (200, 3)).astype(np.int32)
+    widths = np.array([4, 4, 4])
+    found, _, rank = shorter_way(complete, widths, [])
+    assert found is not None
+    assert rank == 10, "one sum is common to all three"
+    assert not found.identifiable.any()
+    copied = complete[:, [0, 0]]
+    assert shorter_way(copied, widths[:2], [])[0] is None
+
+
+def test_the_shorter_way_finds_who_stands_alone() -> None:
+    table = np.vstack([np.random.default_rng(2).integers(0, 3, (60, 2)), [[3, 0]]]).astype(np.int32)
+    found, truth, _ = shorter_way(table, np.array([4, 3]), [])
+    assert found is not None
+    assert found.identifiable.tolist() == truth.identifiable.tolist()
+    assert found.identifiable.sum() == 1

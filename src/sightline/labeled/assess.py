@@ -15,6 +15,7 @@ from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.identify import Decided, decide_by_leverage, sweep
 from sightline.labeled.lens import Form, Lens, Risks, entropic_factor, lens_of_root, risks_over_v
+from sightline.labeled.partitioned import decide_by_partitions, lens_of_partitions
 from sightline.labeled.pattern import BoolArray, Progress
 from sightline.labeled.prior import CosineSquaredPrior
 from sightline.labeled.sharpness import best_recipes, variances
@@ -45,7 +46,8 @@ def assess(
         return dict(zip(lens.names, found[:quadratic, unknown], strict=True)), found[quadratic:]
 
     # Three ways to decide: by gap where weights are real; where a factorisation proves the rows independent,
-    # exactly for the few records that come into question; else exactly for all of them.
+    # or those of partitions but for the known dependencies, exactly for the few records that come into
+    # question; else exactly for all of them.
     if not pattern.whole:
         root, rank = company.root_of_rows(None)
         lens = lens_of_root(root, design.whiten, risks, linear=np.zeros((0, pattern.lines)))
@@ -57,6 +59,10 @@ def assess(
         lens = lens_of_root(proved, design.whiten, risks, linear=swept.keys())
         numbers, sums = read(lens)
         decided = swept.confirm(sums, numbers[Form.LEVERAGE], unknown)
+    elif partitions := lens_of_partitions(company, risks):
+        lens, rank = partitions
+        numbers, _ = read(lens)
+        decided = decide_by_partitions(swept, numbers[Form.LEVERAGE], unknown)
     else:
         survey = swept.solve()
         rank = Rank(rank=survey.rank, evidence=Evidence.MODULAR)

@@ -20,7 +20,7 @@ from sightline.labeled.root import Root, root_of_products, root_of_rows
 _COARSE, _AFFORDABLE = 1e-10, 1e12
 # A factorisation of products whose smallest singular value is this far above its error proves full rank, and
 # leverages from it are good to that much.
-_PROOF = 1e-3
+PROOF = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,7 +46,7 @@ class Company:
         """Reduced coordinates, if factorising the products proves that all rows are independent."""
         lines = self.design.lines
         root = root_of_products(self.products, lines)
-        if root.rank < lines or lines * root.relative_error > _PROOF:
+        if root.rank < lines or lines * root.relative_error > PROOF:
             return None
         return self._accurate(root, Rank(rank=lines, evidence=Evidence.FULL_RANK))
 
