@@ -7,6 +7,7 @@ with it: nothing is registered globally. vl-convert makes SVG, PDF and PNG of it
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from functools import cache
 from html import escape
@@ -108,7 +109,11 @@ def specification(chart: Any) -> Specification:
 def svg(chart: Specification) -> str:
     """The chart as SVG; the same bytes for the same specification."""
     text: str = _converter().vegalite_to_svg(chart)
-    return text if text.endswith("\n") else text + "\n"
+    # Vega counts its clip paths through the life of the process; count them from the start of the drawing.
+    found = list(dict.fromkeys(re.findall(r"\bid=\"(clip\d+)\"", text)))
+    places = {name: f"clip{place}" for place, name in enumerate(found)}
+    text = re.sub(r"(\bid=\"|url\(#)(clip\d+)\b", lambda match: match[1] + places[match[2]], text)
+    return text.rstrip("\n") + "\n"
 
 
 def png(chart: Specification, *, scale: float = 2.0) -> bytes:
@@ -135,9 +140,10 @@ def save(chart: Specification, path: Path) -> None:
 
 
 @cache
-def _bundle() -> str:
-    bundle: str = _converter().javascript_bundle()
-    return bundle
+def bundle() -> str:
+    """Vega, Vega-Lite and Vega-Embed as one script that needs no network."""
+    script: str = _converter().javascript_bundle()
+    return script
 
 
 def embedded(charts: Mapping[str, Specification]) -> str:
@@ -145,7 +151,7 @@ def embedded(charts: Mapping[str, Specification]) -> str:
     # A script element ends at the first "</", wherever it stands.
     specifications = json.dumps(dict(charts), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     return (
-        f"<script>{_bundle()}</script>\n"
+        f"<script>{bundle()}</script>\n"
         f"<script>for (const [id, chart] of Object.entries({specifications})) {{\n"
         '  vegaEmbed(document.getElementById(id), chart, {renderer: "svg", actions: false});\n'
         "}</script>\n"

@@ -8,7 +8,9 @@ from itertools import combinations
 
 import numpy as np
 from flint import fmpq, fmpq_mat
+from numpy.typing import NDArray
 
+from sightline.geometry.decision import Decision
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.contrast import exchangeable_information, one_contrast_information, symmetry
 from sightline.labeled.design import MembershipDesign
@@ -89,6 +91,33 @@ def scope(cases: int, seed: int) -> Claim:
         quantity="one-contrast value against the general engine, relative",
         holds=whole.holds and not less.holds and off < 1e-12,
     )
+
+
+def identifiability(cases: int, seed: int) -> Claim:
+    """The rank condition in rational arithmetic against the decision of the membership design."""
+    generator = np.random.default_rng(seed)
+    disagreements = records = 0
+    for _ in range(min(cases, 60)):
+        rows = generator.integers(0, 2, (int(generator.integers(1, 6)), 6))
+        rows[:, 0] |= rows.sum(axis=1) == 0  # a release has at least one member
+        found = MembershipDesign(rows, noise=generator.uniform(0.5, 2.0, len(rows))).exposures(domain=(0, 1))
+        whole = _rank(rows)
+        for record in range(6):
+            records += 1
+            identifiable = whole > _rank(np.delete(rows, record, axis=1))
+            disagreements += identifiable != (found.decision(record) is Decision.YES)
+    return claim(
+        "eq:lever1_ident_cond",
+        "x_j is identifiable iff its column is outside the range of the others: the rank falls without it.",
+        checked=f"{records} records of random designs: ranks in exact rational arithmetic",
+        value=disagreements,
+        quantity="records decided otherwise",
+        holds=disagreements == 0,
+    )
+
+
+def _rank(rows: NDArray[np.int64]) -> int:
+    return int(fmpq_mat([[fmpq(int(entry)) for entry in row] for row in rows]).rank())
 
 
 def inout_bound(cases: int, seed: int) -> Claim:
@@ -236,6 +265,7 @@ def allocation(cases: int, seed: int) -> Claim:
 
 
 CHECKS: tuple[Check, ...] = (
+    identifiability,
     one_contrast,
     scope,
     exchangeable,
