@@ -33,8 +33,9 @@ def make(tmp_path: Path) -> Iterator[Make]:
     opened: list[Engine] = []
 
     def engine(query: str, **tables: str) -> Engine:
-        for name, text in {"data": query, **tables}.items():
-            duckdb.execute(f"COPY ({text}) TO '{tmp_path / name}.parquet' (FORMAT parquet)")
+        with duckdb.connect() as connection:
+            for name, text in {"data": query, **tables}.items():
+                connection.execute(f"COPY ({text}) TO '{tmp_path / name}.parquet' (FORMAT parquet)")
         declared = {name: f"{name}.parquet" for name in tables}
         opened.append(open_source("data.parquet", base=tmp_path, tables=declared))
         return opened[-1]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import duckdb
 import numpy as np
 import pytest
@@ -117,7 +119,7 @@ def read(sql: str, secret: str = "load", bandwidth: float | None = 10.0) -> Rele
 
 
 @pytest.fixture(scope="module", params=SECRETS)
-def database(request: pytest.FixtureRequest) -> tuple[duckdb.DuckDBPyConnection, str]:
+def database(request: pytest.FixtureRequest) -> Iterator[tuple[duckdb.DuckDBPyConnection, str]]:
     """The rows that have a secret and a key, in a database of the test's own."""
     secret = str(request.param)
     connection = duckdb.connect()
@@ -127,7 +129,8 @@ def database(request: pytest.FixtureRequest) -> tuple[duckdb.DuckDBPyConnection,
     kept = [row for row in kept if secret != "load" or np.isfinite(row["load"])]
     marks = ", ".join("?" for _ in COLUMNS)
     connection.executemany(f"INSERT INTO data VALUES ({marks})", [list(row.values()) for row in kept])
-    return connection, secret
+    yield connection, secret
+    connection.close()
 
 
 def numbers(values: list[object]) -> list[float]:

@@ -104,7 +104,8 @@ def test_a_path_is_not_a_pattern(tmp_path: Path) -> None:
 
 def test_fields_of_nested_columns_may_share_names(tmp_path: Path) -> None:
     nested = "SELECT 'A' AS home, 1 AS w, [1] AS a, [2] AS b, {'home': 1, 'x': {'w': 2}} AS c, 3 AS last"
-    duckdb.execute(f"COPY ({nested}) TO '{tmp_path / 'nested.parquet'}' (FORMAT parquet)")
+    with duckdb.connect() as connection:
+        connection.execute(f"COPY ({nested}) TO '{tmp_path / 'nested.parquet'}' (FORMAT parquet)")
     engine = open_source("nested.parquet", base=tmp_path)
     assert [column.name for column in engine.columns()] == ["home", "w", "a", "b", "c", "last"]
     engine.close()
