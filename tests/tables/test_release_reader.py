@@ -313,6 +313,7 @@ REFUSED = {
     "SELECT AVG(load) FROM data WHERE CAST(age / 3 AS INT) = 3": "whole numbers differently",
     "SELECT AVG(load) FROM data WHERE CAST(age AS DECIMAL(3, 1)) = 3": "a cast to a plain",
     "SELECT AVG(load) FROM data WHERE EXTRACT(DOW FROM since) = 3": "one of DAY, HOUR",
+    "SELECT DATE_TRUNC('decade', since), AVG(load) FROM data GROUP BY 1": "one of DAY, HOUR",
     "SELECT AVG(load) FROM data WHERE home LIKE 'a\\%'": "without backslash",
     "SELECT AVG(load) FROM data WHERE FLOOR(age, 1) = 1": "FLOOR or CEIL of one",
     "SELECT AVG(load) FROM data WHERE age < 1e999": "a finite number",

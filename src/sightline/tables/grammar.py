@@ -29,6 +29,7 @@ _SCALARS: tuple[type[exp.Expr], ...] = (
     exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute,
     exp.Extract, exp.TimestampTrunc, exp.DateTrunc,
 )  # fmt: skip
+_WITH_UNIT = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc)
 _UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE"}
 WHOLE_NUMBERS = {exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT}
 _CASTS = WHOLE_NUMBERS | {
@@ -102,19 +103,14 @@ def parse_condition(text: str) -> exp.Expr:
 def check_scalar(expression: exp.Expr) -> None:
     """Refuse ``expression`` unless it is a deterministic expression of a row's columns and of constants."""
     for node in expression.walk():
-        if isinstance(node, exp.Var) and isinstance(
-            node.parent, exp.Extract | exp.TimestampTrunc | exp.DateTrunc
-        ):
-            if node.name.upper() not in _UNITS:
-                refuse(
-                    f"one of {', '.join(sorted(_UNITS))}",
-                    got=shown(node),
-                    fix="engines number other units differently",
-                )
-            continue
+        if isinstance(node, exp.Var) and isinstance(node.parent, _WITH_UNIT):
+            continue  # judged with its parent
         if type(node) not in _SCALARS:
             _refuse_node(node)
         match node:
+            case exp.Extract() | exp.TimestampTrunc() | exp.DateTrunc() if not _has_unit(node):
+                units = ", ".join(sorted(_UNITS))
+                refuse(f"one of {units}", got=shown(node), fix="engines number other units differently")
             case exp.Cast() if node.args["to"].this not in _CASTS or node.args["to"].expressions:
                 refuse("a cast to a plain number, text, boolean, date or timestamp", got=shown(node))
             case exp.In() if not node.expressions:
@@ -127,6 +123,11 @@ def check_scalar(expression: exp.Expr) -> None:
                 refuse("a LIKE pattern without backslash", got=shown(node), fix="engines read it differently")
             case exp.Literal() if not node.is_string and not _is_finite(node.name):
                 refuse("a finite number", got=shown(node))
+
+
+def _has_unit(node: exp.Expr) -> bool:
+    unit = node.this if isinstance(node, exp.Extract) else node.args.get("unit")
+    return isinstance(unit, exp.Var | exp.Literal) and unit.name.upper() in _UNITS
 
 
 def _refuse_node(node: exp.Expr) -> NoReturn:
