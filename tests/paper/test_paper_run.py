@@ -151,14 +151,14 @@ class TestRunningAgain:
         assert of(first, "fig:realdata").result.loads != of(second, "fig:realdata").result.loads
 
     def test_a_lost_drawing_is_drawn_and_a_broken_file_is_computed_again(self, tmp_path: Path) -> None:
-        label = "fig:poly_synth"
+        label = "tab:adjacency"
         regenerate([label], out=tmp_path, fast=True)
         before = contents(tmp_path)
-        (tmp_path / "fig-poly_synth-left.svg").unlink()
+        (tmp_path / "tab-adjacency-moments.svg").unlink()
         assert not regenerate([label], out=tmp_path, fast=True).made[0].computed
         assert contents(tmp_path) == before
-        for damage in ("", "[]", '{"key": "another"}', before["fig-poly_synth.json"].decode()[:-50]):
-            (tmp_path / "fig-poly_synth.json").write_text(damage, encoding="utf-8")
+        for damage in ("", "[]", '{"key": "another"}', before["tab-adjacency.json"].decode()[:-50]):
+            (tmp_path / "tab-adjacency.json").write_text(damage, encoding="utf-8")
             assert regenerate([label], out=tmp_path, fast=True).made[0].computed
             assert contents(tmp_path) == before
 

@@ -139,7 +139,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
         claim(
             LABEL,
             "Basic Composition: κ_L = Θ(L² log L), risk Θ(L log L), copies make it worse.",
-            checked="least squares of ln κ_L over ln L and ln ln(1.25L/δ), L = 2 … 2²⁰",
+            checked=f"least squares of ln κ_L over ln L and ln ln(1.25L/δ), L = 2 … {basic.kappa.x[-1]:g}",
             value=basic.power,
             quantity=f"fitted power of L (and {basic.log_power:.6f} of the logarithm)",
             holds=abs(basic.power - 2) < 1e-6 and abs(basic.log_power - 1) < 1e-6,
@@ -158,7 +158,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
 
 FIGURE = Figure(
     title="Accountants in the same one-contrast geometry, with fitted growth",
-    about="κ_L and κ_L/L over L = 2 … 2²⁰, fitted by a power of L times a power of the logarithm.",
+    about="κ_L and κ_L/L, fitted by a power of L times a power of the logarithm.",
     full=Parameters(),
     fast=Parameters(releases=tuple(2**k for k in range(1, 13))),
     result=Result,

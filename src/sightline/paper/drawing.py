@@ -116,7 +116,7 @@ def axis(field: str, values: Sequence[float], *, title: str, log: bool, ticks: S
         distinct = sorted(set(values))
         if not ticks and len(distinct) <= 8 and all(float(value).is_integer() for value in distinct):
             ticks = distinct  # counts, and nothing between them
-        scale = alt.Scale(zero=False, nice=not ticks)
+        scale = alt.Scale(zero=False, nice=not ticks, padding=6 if ticks or field == "y" else 0)
         marks = alt.Axis(format="~g", **({"values": list(ticks)} if ticks else {"tickCount": 6}))
     else:
         room = max((high / low) ** 0.04, 1.02)

@@ -173,7 +173,7 @@ FIGURE = Figure(
     about="The first L moments of two values in [−1, 1], (ε, δ) = (1, 10⁻⁵): the Cramér–Rao bound on the "
     "sorted pair.",
     full=Parameters(),
-    fast=Parameters(),
+    fast=Parameters(grid=81),
     result=Result,
     compute=compute,
     draw=draw,
