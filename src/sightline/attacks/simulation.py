@@ -8,10 +8,11 @@ from dataclasses import dataclass
 
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus
+from sightline.display import Displayed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Simulation:
+class Simulation(Displayed):
     r"""Mean squared error of an attack over independent trials, summed over its targets.
 
     Of an unlabelled group it is the matching loss, :math:`\min_\pi\|\hat x - \pi(x)\|^2`. ``interval`` is a

@@ -20,7 +20,7 @@ from sightline.privacy.gaussian_curve import smallest_epsilon
 from sightline.tables.membership import Membership
 
 # What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
-_MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 30, 33
+_MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 9, 99
 
 
 def losses(
@@ -90,10 +90,10 @@ def gathered(table: FloatArray, counts: IndexArray) -> tuple[FloatArray, IndexAr
     distinct, back = np.unique(table, axis=0, return_inverse=True)
     back = back.ravel()
     if len(distinct) > _MOST_POINTS:
-        cost, lower = distinct[:, 0], distinct[:, 1]
+        cost, lower, upper = distinct[:, 0], distinct[:, 1], distinct[:, 2]
         span = cost.max() - cost.min()
         step = np.floor((cost - cost.min()) / (span or 1.0) * (_LOSS_STEPS - 1))
-        cell = np.column_stack([step, np.floor(lower * _UNCERTAINTY_STEPS), distinct[:, 3]])
+        cell = np.column_stack([step, np.floor(upper * _UNCERTAINTY_STEPS), distinct[:, 3]])
         _, home = np.unique(cell, axis=0, return_inverse=True)
         home = home.ravel()
         drawn = np.full((home.max() + 1, 4), np.inf)

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 
 SCHEMA_VERSION = 1
@@ -197,7 +198,7 @@ class Change(_Part):
     text: str
 
 
-class AuditResult(_Part):
+class AuditResult(Displayed, _Part):
     """Who is exposed by a plan, how sharply, through what; and what to change.
 
     Everything but what ``owner_only`` lists depends on the queries, the groups and the noise, on no secret.

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 from sightline.multiset.asymptotics import Asymptotics, asymptotics
 from sightline.multiset.chart import Collision, chart_radius, collisions
@@ -30,7 +31,7 @@ from sightline.privacy.accountant import Accountant
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReleaseCurve:
+class ReleaseCurve(Displayed):
     """The bound for one group over release counts. Owner-only: everything in it depends on the values.
 
     ``crb`` is infinite where the values are not identifiable, and NaN where the rows are so ill-conditioned
@@ -159,7 +160,7 @@ class ReleaseCurve:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReleaseCurves:
+class ReleaseCurves(Displayed):
     """The curves of many groups of one size; ``curves[i]`` is the :class:`ReleaseCurve` of group i."""
 
     releases: IndexArray

@@ -1,0 +1,117 @@
+"""The same plan under each accountant: what its noise would leave, or what the given noise costs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sightline.audit.result import AuditResult
+from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, percent, rows, zoom
+from sightline.report.style import INK, altair
+
+
+def draw(result: AuditResult) -> Any:
+    """What the most exposed record keeps, accountant by accountant; without a budget, the epsilon spent."""
+    return _alternatives(result) if result.alternatives else _spent(result)
+
+
+def _alternatives(result: AuditResult) -> Any:
+    alt = altair()
+    own = result.budget.accountant
+    bars = [
+        {
+            "accountant": one.accountant,
+            "lower": one.least_remaining_uncertainty.lower,
+            "upper": one.least_remaining_uncertainty.upper,
+            "noise": one.noise_multiplier,
+            "rmse": one.sharpest_rmse,
+            "below": one.below_limit,
+            "proven": "yes" if one.proven else "no",
+            "own": "this plan" if one.accountant == own else "other",
+            "text": f"noise × {one.noise_multiplier:.3g}" + ("" if one.proven else ", not proven"),
+        }
+        for one in result.alternatives
+    ]
+    order = [bar["accountant"] for bar in sorted(bars, key=lambda bar: (bar["noise"], bar["accountant"]))]
+    base = alt.Chart(rows(bars)).encode(y=alt.Y("accountant:N").title(None).sort(order))
+    colours = {"this plan": ALARM, "other": CALM}
+    keeps = (
+        alt.X("lower:Q")
+        .title("the most exposed record keeps")
+        .axis(format="%")
+        .scale(domain=[0, 1.3], nice=False)
+    )
+    bracket = base.mark_bar(height=9, cornerRadius=4).encode(
+        x=keeps.axis(format="%", values=[0, 0.2, 0.4, 0.6, 0.8, 1]),
+        x2="upper:Q",
+        color=alt.Color("own:N").legend(None).scale(domain=list(colours), range=list(colours.values())),
+        tooltip=[
+            "accountant:N",
+            alt.Tooltip("noise:Q", title="noise over sensitivity", format=".4g"),
+            alt.Tooltip("lower:Q", title="keeps at least", format=".1%"),
+            alt.Tooltip("upper:Q", title="and at most", format=".1%"),
+            alt.Tooltip("rmse:Q", title="sharpest error", format=".4g"),
+            alt.Tooltip("below:Q", title="below the limit", format=",d"),
+            alt.Tooltip("proven:N", title="keeps to the budget, proven"),
+        ],
+    )
+    tick = base.mark_tick(thickness=2, size=14, color=INK).encode(x="lower:Q")
+    text = base.mark_text(align="left", dx=8, color=INK).encode(x="upper:Q", text="text:N")
+    layers = [bracket.properties(name="accountants").add_params(zoom("x")), tick, text]
+    if result.verdict.limit is not None:
+        limit = result.verdict.limit
+        layers += labelled_line(limit, f"limit {percent(limit)}", axis="x", dashed=False, colour=ALARM)
+    return alt.layer(*layers).properties(
+        width=WIDTH, height=34 * len(bars) + 16, description=describe(result)
+    )
+
+
+def _spent(result: AuditResult) -> Any:
+    alt = altair()
+    names = {"exact": "gaussian-dp"}
+    bars = [
+        {"accountant": names.get(name, name), "epsilon": epsilon, "text": f"{epsilon:,.4g}"}
+        for name, epsilon in result.budget.spent.items()
+    ]
+    order = [bar["accountant"] for bar in sorted(bars, key=lambda bar: (bar["epsilon"], bar["accountant"]))]
+    most = max(result.budget.spent.values())
+    base = alt.Chart(rows(bars)).encode(
+        y=alt.Y("accountant:N").title(None).sort(order),
+        x=alt.X("epsilon:Q")
+        .title(f"epsilon of this noise at delta = {result.budget.delta:g}")
+        .scale(domain=[0, 1.15 * most], nice=False),
+    )
+    bar = base.mark_bar(color=CALM, height=14).encode(
+        tooltip=["accountant:N", alt.Tooltip("epsilon:Q", format=".6g")]
+    )
+    text = base.mark_text(align="left", dx=6, color=INK).encode(text="text:N")
+    return alt.layer(bar.properties(name="accountants").add_params(zoom("x")), text).properties(
+        width=WIDTH, height=30 * len(bars) + 10, description=describe(result)
+    )
+
+
+def describe(result: AuditResult) -> str:
+    """The figure in words."""
+    budget = result.budget
+    if not result.alternatives:
+        if not budget.spent:
+            return "Nothing that is published costs anything."
+        low, high = min(budget.spent.values()), max(budget.spent.values())
+        return (
+            f"The noise amounts to epsilon = {low:,.4g} under the exact accountant and to {high:,.4g} under "
+            f"the coarsest, at delta = {budget.delta:g}: the accountant changes the bill, not what is seen."
+        )
+    proven = [one for one in result.alternatives if one.proven] or list(result.alternatives)
+    least = min(proven, key=lambda one: one.noise_multiplier)
+    most = max(proven, key=lambda one: one.noise_multiplier)
+    return (
+        f"For the same budget of epsilon = {budget.epsilon:g}, {least.accountant} asks for noise of "
+        f"{least.noise_multiplier:.3g} times the sensitivity and leaves the most exposed record "
+        f"{least.least_remaining_uncertainty}; {most.accountant} asks for {most.noise_multiplier:.3g} and "
+        f"leaves {most.least_remaining_uncertainty}. Better accounting buys accuracy, "
+        "for the attacker too."
+    )
+
+
+def drawable(result: AuditResult) -> bool:
+    """Whether there is anything to draw."""
+    return bool(result.alternatives or result.budget.spent)

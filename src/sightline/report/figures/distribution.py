@@ -1,0 +1,103 @@
+"""The exposure of all records: how many keep how much of their uncertainty."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sightline.audit.result import AuditResult
+from sightline.report.figures.parts import (
+    ALARM,
+    CALM,
+    HEIGHT,
+    WIDTH,
+    at_least,
+    counted,
+    labelled_line,
+    percent,
+    rows,
+    zoom,
+)
+from sightline.report.style import INK, altair
+
+
+def draw(result: AuditResult) -> Any:
+    """A histogram of remaining uncertainty, with the limit and with what the noise alone guarantees."""
+    alt = altair()
+    edges, counts = result.distribution.edges, result.distribution.records
+    limit = result.verdict.limit
+    bars = [
+        {
+            "low": low,
+            "high": high,
+            "records": count,
+            "place": "may be below the limit" if limit is not None and low < limit else "keeps its limit",
+            "keeps": f"{percent(low)} to {percent(high)}",
+        }
+        for low, high, count in zip(edges, edges[1:], counts, strict=False)
+        if count
+    ]
+    powers = [10**power for power in range(len(str(max(counts))))]
+    # Two exposed records beside a hundred thousand calm ones must be seen: hence the logarithm.
+    height = (
+        alt.Y("records:Q")
+        .title("records")
+        .scale(type="symlog", constant=1, domain=[0, 1.8 * max(counts)], nice=False)
+        .axis(values=[0, *powers], format=",d")
+    )
+    base = alt.Chart(rows(bars)).encode(
+        x=alt.X("low:Q")
+        .title("remaining uncertainty (1 – what the best attack learns)")
+        .axis(format="%", tickCount=10)
+        .scale(domain=[0, 1]),
+    )
+    place = alt.Color("place:N").legend(None)
+    colours = {"may be below the limit": ALARM, "keeps its limit": CALM}
+    shown = base.mark_rect(xOffset=0.5, x2Offset=-0.5).encode(
+        x2="high:Q",
+        y=height,
+        y2=alt.Y2Datum(0),
+        color=place.scale(domain=list(colours), range=list(colours.values())),
+        tooltip=[alt.Tooltip("keeps:N"), alt.Tooltip("records:Q", format=",d")],
+    )
+    middle = base.transform_calculate(middle="(datum.low + datum.high) / 2")
+    numbers = middle.mark_text(dy=-6, color=INK).encode(
+        x="middle:Q", y="records:Q", text=alt.Text("records:Q", format=",d")
+    )
+    layers = [shown.properties(name="distribution").add_params(zoom("x")), numbers]
+    if result.guaranteed_by_noise is not None:
+        layers += labelled_line(result.guaranteed_by_noise, "noise alone", axis="x", dashed=True)
+    if limit is not None:
+        layers += labelled_line(limit, f"limit {percent(limit)}", axis="x", dashed=False, colour=ALARM)
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, description=describe(result))
+
+
+def describe(result: AuditResult) -> str:
+    """The figure in words."""
+    least, verdict = result.least_remaining_uncertainty, result.verdict
+    said = []
+    if least is not None:
+        said.append(f"Of the most exposed record's uncertainty at least {at_least(least.lower)} remains.")
+    if verdict.limit is not None:
+        limit = percent(verdict.limit)
+        below = sum(
+            count
+            for low, count in zip(result.distribution.edges, result.distribution.records, strict=False)
+            if low < verdict.limit
+        )
+        if verdict.below_limit:
+            said.append(f"{counted(verdict.below_limit, 'record')} may keep less than the limit of {limit}.")
+        else:
+            said.append(f"Nobody keeps less than the limit of {limit}.")
+        if below != verdict.below_limit:
+            said.append("The bar that the limit cuts is drawn in the colour of those below it.")
+    if result.guaranteed_by_noise is not None:
+        said.append(
+            "The noise alone, which is what a privacy budget counts, would guarantee "
+            f"{at_least(result.guaranteed_by_noise)} to everyone, even if all other records were known."
+        )
+    return " ".join(said)
+
+
+def drawable(result: AuditResult) -> bool:
+    """Whether there is anything to draw."""
+    return any(result.distribution.records)

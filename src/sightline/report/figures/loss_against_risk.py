@@ -1,0 +1,87 @@
+"""Every record's own privacy loss against its exposure: the same accounting, very different exposure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sightline.audit.result import AuditResult
+from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, percent, rows, zoom
+from sightline.report.style import altair
+
+_FAR = 30.0  # losses this many times apart are drawn on a logarithmic axis
+
+
+def draw(result: AuditResult) -> Any:
+    """Records as points: what their releases cost, and what of their uncertainty remains."""
+    alt = altair()
+    points = [
+        {
+            "epsilon": point.epsilon,
+            "lower": point.remaining_uncertainty.lower,
+            "upper": point.remaining_uncertainty.upper,
+            "records": point.records,
+            "seen": "singled out" if point.identifiable else "not singled out",
+        }
+        for point in result.losses
+    ]
+    epsilons = [point.epsilon for point in result.losses if point.epsilon > 0]
+    log = bool(epsilons) and len(epsilons) == len(points) and max(epsilons) > _FAR * min(epsilons)
+    colours = {"singled out": ALARM, "not singled out": CALM}
+    seen = alt.Color("seen:N").title(None).scale(domain=list(colours), range=list(colours.values()))
+    base = alt.Chart(rows(points)).encode(
+        x=alt.X("epsilon:Q")
+        .title(f"a record's own privacy loss (epsilon at delta = {result.budget.delta:g})")
+        .scale(type="log" if log else "linear", zero=False, padding=24)
+        .axis(labelExpr="format(datum.value, ',.3~r')"),
+        color=seen,
+    )
+    keeps = alt.Y("upper:Q").title("remaining uncertainty").axis(format="%")
+    keeps = keeps.scale(domain=[0, 1.05], nice=False)
+    # A point is what an attack gets, and the line below it is where no attack can get beyond.
+    bracket = base.mark_rule(opacity=0.35, strokeWidth=1.5).encode(y=keeps, y2="lower:Q")
+    chart = (
+        base.properties(name="loss_against_risk")
+        .mark_point(filled=True, opacity=0.75, strokeWidth=0.5)
+        .encode(
+            y=keeps,
+            size=alt.Size("records:Q").legend(None).scale(type="log", range=[80, 700], domain=[1, 100_000]),
+            shape=alt.Shape("seen:N").title(None).scale(domain=list(colours), range=["diamond", "circle"]),
+            tooltip=[
+                alt.Tooltip("records:Q", format=",d"),
+                alt.Tooltip("epsilon:Q", title="own epsilon", format=".4g"),
+                alt.Tooltip("lower:Q", title="keeps at least", format=".1%"),
+                alt.Tooltip("upper:Q", title="and at most", format=".1%"),
+                "seen:N",
+            ],
+        )
+        .add_params(zoom("x", "y"))
+    )
+    layers = [bracket, chart]
+    if result.verdict.limit is not None:
+        limit = result.verdict.limit
+        layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=ALARM)
+    return alt.layer(*layers).properties(width=WIDTH, height=260, description=describe(result))
+
+
+def describe(result: AuditResult) -> str:
+    """The figure in words."""
+    losses = result.losses
+    low = min(losses, key=lambda point: point.remaining_uncertainty.upper)
+    high = max(losses, key=lambda point: point.remaining_uncertainty.upper)
+    least, most = min(p.epsilon for p in losses), max(p.epsilon for p in losses)
+    cost = (
+        f"every record has a privacy loss of epsilon = {most:,.4g}"
+        if most - least <= 1e-9 * most
+        else f"privacy losses range from epsilon = {least:,.4g} to {most:,.4g}"
+    )
+    return (
+        f"By the accounting {cost}; what an attack leaves ranges from "
+        f"{percent(low.remaining_uncertainty.upper)} to {percent(high.remaining_uncertainty.upper)} of a "
+        "record's uncertainty. The difference is in no budget: it lies in which groups the releases put a "
+        "record into. A point is what an attack leaves; no attack leaves less than the end of its line."
+    )
+
+
+def drawable(result: AuditResult) -> bool:
+    """Whether there is anything to draw."""
+    return bool(result.losses)

@@ -1,0 +1,99 @@
+"""The bound on a group's values for every release count."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
+from sightline.report.figures.parts import ALARM, CALM, HEIGHT, WIDTH, rows, zoom
+from sightline.report.style import FAINT, PALETTE, altair
+
+_MOST_LINES = 40  # curves drawn one by one; of more, their quartiles
+
+
+def draw(curve: ReleaseCurve) -> Any:
+    """The bound over the number of releases; the smallest, which an attacker likes best, in orange."""
+    finite = np.isfinite(curve.crb)
+    points = [
+        {"releases": int(count), "crb": float(crb), "place": "smallest" if count == curve.best else "other"}
+        for count, crb in zip(curve.releases[finite], curve.crb[finite], strict=True)
+    ]
+    return _lines(points, description=describe(curve))
+
+
+def draw_many(curves: ReleaseCurves) -> Any:
+    """The bounds of many groups: each of a few, the quartiles of more."""
+    alt = altair()
+    crb = np.where(np.isfinite(curves.crb), curves.crb, np.nan)
+    if len(curves) <= _MOST_LINES:
+        lines = {f"group {i}": line for i, line in enumerate(crb)}
+    else:
+        seen = ~np.all(np.isnan(crb), axis=0)
+        quartiles = np.full((3, crb.shape[1]), np.nan)
+        quartiles[:, seen] = np.nanpercentile(crb[:, seen], [25, 50, 75], axis=0)
+        lines = dict(zip(("lower quartile", "median", "upper quartile"), quartiles, strict=True))
+    points = [
+        {"releases": int(count), "crb": float(value), "group": name}
+        for name, line in lines.items()
+        for count, value in zip(curves.releases, line, strict=True)
+        if np.isfinite(value)
+    ]
+    few = len(lines) <= len(PALETTE)
+    colour = alt.Color("group:N").title(None) if few else alt.value(CALM)
+    chart = alt.Chart(rows(points), name="release_curves").mark_line(
+        opacity=1 if few else 0.4, point=len(curves.releases) == 1
+    )
+    return (
+        chart.encode(
+            x=_across(),
+            y=_up(),
+            color=colour,
+            detail="group:N",
+            tooltip=["group:N", "releases:Q", alt.Tooltip("crb:Q", format=".6g")],
+        )
+        .add_params(zoom("x"))
+        .properties(width=WIDTH, height=HEIGHT, description=f"The bounds of {len(curves):,} groups.")
+    )
+
+
+def describe(curve: ReleaseCurve) -> str:
+    """The curve in words."""
+    if curve.best is None:
+        return "No number of releases in the range makes the values identifiable."
+    lowest = curve.crb[list(curve.releases).index(curve.best)]
+    after = ", at the end of the range: it may still fall" if curve.still_falling else ""
+    return (
+        f"The values are identifiable from {curve.first_identifiable} releases on; the bound is smallest, "
+        f"{lowest:.4g}, at {curve.best}{after}."
+    )
+
+
+def _lines(points: list[dict[str, Any]], *, description: str) -> Any:
+    alt = altair()
+    base = alt.Chart(rows(points)).encode(x=_across(), y=_up())
+    places = {"other": CALM, "smallest": ALARM}
+    dots = base.mark_point(filled=True, opacity=1).encode(
+        color=alt.Color("place:N").legend(None).scale(domain=list(places), range=list(places.values())),
+        size=alt.Size("place:N").legend(None).scale(domain=list(places), range=[22, 90]),
+        tooltip=["releases:Q", alt.Tooltip("crb:Q", format=".6g")],
+    )
+    line = base.mark_line(color=FAINT, strokeWidth=1.2)
+    return alt.layer(line, dots.properties(name="release_curve").add_params(zoom("x"))).properties(
+        width=WIDTH, height=HEIGHT, description=description
+    )
+
+
+def _across() -> Any:
+    return (
+        altair()
+        .X("releases:Q")
+        .title("releases")
+        .axis(tickMinStep=1, format="d")
+        .scale(zero=False, nice=False, padding=8)
+    )
+
+
+def _up() -> Any:
+    return altair().Y("crb:Q").title("Cramér–Rao bound").scale(type="log").axis(format="~g")

@@ -1,0 +1,166 @@
+"""Which release exposes whom: releases down, signatures across, the most exposed first."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import Any
+
+from sightline.audit.result import AuditResult, MapColumn, Role
+from sightline.report.figures.parts import ALARM, CALM, WIDTH, counted, rows, zoom
+from sightline.report.names import isolated, short
+from sightline.report.style import GRID, PALETTE, altair
+
+_NAMED = 40  # columns with a name of their own below them
+_SEPARATE = 300  # columns drawn one by one; beyond, neighbours with one role become one mark
+
+_GAP = 0.04  # between columns that are drawn one by one
+
+_WORDS = {
+    Role.ABSENT: "not in it",
+    Role.PRESENT: "in it",
+    Role.USED: "used by the best attack",
+    Role.NEEDED: "not singled out without it",
+}
+_COLOURS = {Role.ABSENT: GRID, Role.PRESENT: PALETTE[4], Role.USED: CALM, Role.NEEDED: ALARM}
+
+
+def draw(result: AuditResult) -> Any:
+    """A map of roles; hover tells whom and how much remains, zooming tells neighbours apart."""
+    alt = altair()
+    columns, releases = result.release_map, [isolated(one.name, 32) for one in result.releases]
+    names = _names(result)
+    marks = _separate(result, names) if len(columns) <= _SEPARATE else _merged(result)
+    across = alt.Axis(grid=False, tickMinStep=1, format="d")
+    if len(columns) <= _NAMED:
+        across = alt.Axis(
+            values=[at + 0.5 for at in range(len(columns))],
+            labelExpr="column_names[floor(datum.value)]",
+            labelAngle=-60 if len(columns) > 8 else 0,
+            labelLimit=90,
+            grid=False,
+        )
+    down = alt.Axis(labelExpr="release_names[datum.value]", labelLimit=170, grid=False, ticks=False)
+    words = [_WORDS[role] for role in Role]
+    chart = (
+        alt.Chart(rows(marks), name="release_map")
+        .mark_rect(clip=True)
+        .encode(
+            x=alt.X("from:Q")
+            .title(_title(result))
+            .axis(across)
+            .scale(domain=[0, _first_view(result)], nice=False),
+            x2="to:Q",
+            y=alt.Y("release:O").title(None).axis(down).scale(paddingInner=0.12),
+            color=alt.Color("role:N")
+            .title(None)
+            .scale(domain=words, range=[_COLOURS[role] for role in Role])
+            .legend(columns=2, symbolType="square"),
+            tooltip=[
+                alt.Tooltip("who:N"),
+                alt.Tooltip("name:N", title="release"),
+                alt.Tooltip("role:N"),
+                alt.Tooltip("keeps:N"),
+            ],
+        )
+        .add_params(
+            zoom("x"),
+            alt.param(name="release_names", value=releases),
+            alt.param(name="column_names", value=[isolated(name, 14) for name in names[:_NAMED]]),
+        )
+    )
+    height = max(60, min(26 * len(releases), 640))
+    return chart.properties(width=WIDTH, height=height, description=describe(result))
+
+
+def describe(result: AuditResult) -> str:
+    """The figure in words."""
+    names = [one.name for one in result.releases]
+    needed = {
+        name: sum(
+            column.size
+            for column in result.release_map
+            if len(column.roles) > i and column.roles[i] == Role.NEEDED
+        )
+        for i, name in enumerate(names)
+    }
+    worst = sorted((n for n in names if needed[n]), key=lambda n: (-needed[n], n))[:3]
+    shown = counted(len(result.release_map), "signature")
+    if not worst:
+        return f"The {shown} of which the least may remain: no single release is what singles anyone out."
+    listed = "; ".join(f'without "{short(name, 40)}" {counted(needed[name], "record")}' for name in worst)
+    return f"The {shown} of which the least may remain. Not singled out would be: {listed}."
+
+
+def drawable(result: AuditResult) -> bool:
+    """Whether there is anything to draw."""
+    return bool(result.release_map and result.releases)
+
+
+def _first_view(result: AuditResult) -> int:
+    """How many columns are seen before anyone zooms: all, or those of interest if they are few."""
+    columns = result.release_map
+    of_interest = [
+        at for at, column in enumerate(columns, start=1) if set(column.roles) & {Role.USED, Role.NEEDED}
+    ]
+    wanted = max(_NAMED, max(of_interest, default=len(columns)))
+    return min(len(columns), wanted) if wanted <= _SEPARATE else len(columns)
+
+
+def _title(result: AuditResult) -> str:
+    shown, first = len(result.release_map), _first_view(result)
+    if first < shown:
+        return f"the {first:,} most exposed of {result.signatures:,} signatures; zoom out for {shown:,}"
+    if shown == result.signatures:
+        return "signatures (records that nothing tells apart), the most exposed first"
+    return f"the {shown:,} most exposed of {result.signatures:,} signatures"
+
+
+def _names(result: AuditResult) -> list[str]:
+    keys = {one.signature: one.record for one in result.exposed if one.record is not None}
+    return [_name(column, keys.get(column.signature)) for column in result.release_map]
+
+
+def _name(column: MapColumn, key: str | None) -> str:
+    name = f"#{column.signature}" if key is None else key
+    return name if column.category is None else f"{name}, {column.category}"
+
+
+def _separate(result: AuditResult, names: list[str]) -> list[dict[str, Any]]:
+    return [
+        {
+            "from": at + _GAP,
+            "to": at + 1 - _GAP,
+            "release": i,
+            "role": _WORDS[Role(role)],
+            "who": isolated(name) + ("" if column.size == 1 else f" ({counted(column.size, 'record')})"),
+            "name": isolated(result.releases[i].name),
+            "keeps": str(column.remaining_uncertainty),
+        }
+        for at, (column, name) in enumerate(zip(result.release_map, names, strict=True))
+        for i, role in enumerate(column.roles)
+    ]
+
+
+def _merged(result: AuditResult) -> list[dict[str, Any]]:
+    marks = []
+    for i, release in enumerate(result.releases):
+        at = 0
+        for role, run in groupby(column.roles[i] for column in result.release_map):
+            to = at + sum(1 for _ in run)
+            if role != Role.ABSENT:
+                first, last = result.release_map[at], result.release_map[to - 1]
+                marks.append(
+                    {
+                        "from": at,
+                        "to": to,
+                        "release": i,
+                        "role": _WORDS[Role(role)],
+                        "who": f"no. {at + 1:,}" if to == at + 1 else f"no. {at + 1:,} to {to:,}",
+                        "name": isolated(release.name),
+                        "keeps": f"{first.remaining_uncertainty}"
+                        if to == at + 1
+                        else f"{first.remaining_uncertainty} to {last.remaining_uncertainty}",
+                    }
+                )
+            at = to
+    return marks

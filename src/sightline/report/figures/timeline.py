@@ -1,0 +1,108 @@
+"""The exposure after each release, and what it newly opened."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sightline.audit.result import AuditResult
+from sightline.report.figures.parts import (
+    ALARM,
+    CALM,
+    HEIGHT,
+    WIDTH,
+    counted,
+    labelled_line,
+    percent,
+    rows,
+    zoom,
+)
+from sightline.report.names import isolated, short
+from sightline.report.style import INK, altair
+
+
+def draw(result: AuditResult) -> Any:
+    """What the most exposed record keeps once each release is out; newly singled-out records in orange."""
+    alt = altair()
+    stages = [
+        {
+            "at": at,
+            "release": isolated(stage.release),
+            "lower": 1.0 if (least := stage.least_remaining_uncertainty) is None else least.lower,
+            "upper": 1.0 if least is None else least.upper,
+            "new": stage.newly_identifiable,
+            "opened": "opens somebody" if stage.newly_identifiable else "opens nobody",
+            "text": f"+{stage.newly_identifiable:,}" if stage.newly_identifiable else "",
+            "identifiable": stage.identifiable_records,
+            "below": stage.below_limit,
+        }
+        for at, stage in enumerate(result.timeline, start=1)
+    ]
+    names = [isolated(stage.release, 24) for stage in result.timeline]
+    step = max(1, len(names) // 20)
+    axis = alt.Axis(
+        values=list(range(1, len(names) + 1, step)),
+        labelExpr="stage_names[datum.value - 1]",
+        labelAngle=-35 if len(names) > 3 else 0,
+        labelLimit=120,
+        grid=False,
+    )
+    base = alt.Chart(rows(stages)).encode(
+        x=alt.X("at:Q")
+        .title("published so far")
+        .axis(axis)
+        .scale(domain=[0.5, len(names) + 0.5], nice=False),
+    )
+    keeps = (
+        alt.Y("lower:Q")
+        .title("the most exposed record keeps")
+        .axis(format="%")
+        .scale(domain=[0, 1.05], nice=False)
+    )
+    tooltip = [
+        alt.Tooltip("release:N", title="after"),
+        alt.Tooltip("lower:Q", title="keeps at least", format=".1%"),
+        alt.Tooltip("upper:Q", title="and at most", format=".1%"),
+        alt.Tooltip("new:Q", title="newly singled out", format=",d"),
+        alt.Tooltip("identifiable:Q", title="singled out so far", format=",d"),
+        alt.Tooltip("below:Q", title="below the limit", format=",d"),
+    ]
+    line = base.mark_line(interpolate="step-after", color=CALM, strokeWidth=1.5).encode(y=keeps)
+    bracket = base.mark_rule(color=CALM, opacity=0.45, strokeWidth=5).encode(y=keeps, y2="upper:Q")
+    opened = {"opens nobody": CALM, "opens somebody": ALARM}
+    points = base.mark_point(filled=True, opacity=1, size=70).encode(
+        y=keeps,
+        color=alt.Color("opened:N").legend(None).scale(domain=list(opened), range=list(opened.values())),
+        shape=alt.Shape("opened:N").legend(None).scale(domain=list(opened), range=["circle", "diamond"]),
+        tooltip=tooltip,
+    )
+    text = base.mark_text(dy=14, color=INK, fontWeight="bold").encode(y=keeps, text="text:N")
+    stage_names = alt.param(name="stage_names", value=names)
+    layers = [line, bracket, points.properties(name="timeline").add_params(zoom("x"), stage_names), text]
+    if result.verdict.limit is not None:
+        limit = result.verdict.limit
+        layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=ALARM)
+    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, description=describe(result))
+
+
+def describe(result: AuditResult) -> str:
+    """The figure in words."""
+    said: list[str] = []
+    for stage in result.timeline:
+        if stage.newly_identifiable and len(said) < 3:
+            said.append(
+                f'"{short(stage.release)}" newly singles out {counted(stage.newly_identifiable, "record")}.'
+            )
+    opening = sum(stage.newly_identifiable > 0 for stage in result.timeline)
+    if opening > len(said):
+        said.append(f"So do {opening - len(said):,} more.")
+    if not said:
+        said.append("No release singles out anyone.")
+    last = result.timeline[-1].least_remaining_uncertainty
+    if last is not None:
+        said.append(f"After all of them the most exposed record keeps {last}.")
+    return " ".join(said)
+
+
+def drawable(result: AuditResult) -> bool:
+    """Whether there is anything to draw."""
+    return bool(result.timeline)

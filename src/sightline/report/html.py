@@ -1,0 +1,146 @@
+"""The report of an audit: one HTML file that needs no network, for people who decide about a publication.
+
+A policy in the page itself forbids every request and every script but its own, which it names by their
+hashes. Vega draws with an interpreter of expressions instead of evaluating code, so that this can hold.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from sightline.audit.result import AuditResult
+from sightline.errors import MissingExtra
+from sightline.report import style
+from sightline.report.figures.catalogue import FIGURES, Figure
+from sightline.report.figures.parts import at_least, counted, percent
+from sightline.report.files import write_new
+from sightline.report.names import one_line, short, who
+
+_ASSETS = Path(__file__).parent / "assets"
+# A still drawing of more marks than this is smaller as a bitmap.
+_MOST_MARKS = 2_500
+
+
+def report_html(result: AuditResult, *, publishable: bool = False, date: str | None = None) -> str:
+    """The report as the text of one HTML file; the same result gives the same text.
+
+    ``publishable`` leaves out what is for the table's owner only. ``date`` is printed as it is given.
+    """
+    shown = result.publishable() if publishable else result
+    css, script = _asset("report.css"), _asset("report.js")
+    figures = {figure.name: _figure(figure, shown) for figure in FIGURES if figure.drawable(shown)}
+    charts = {name: figure["chart"] for name, figure in figures.items()}
+    page = _environment().get_template("report.html")
+    return str(
+        page.render(
+            result=shown,
+            publishable=publishable,
+            date=date,
+            css=css,
+            figures=figures,
+            data=_data(charts),
+            bundle=style.bundle(),
+            script=script,
+            policy=_policy(scripts=(style.bundle(), script), styles=(css,)),
+            headline=headline(shown),
+        )
+    )
+
+
+def write_report(
+    result: AuditResult,
+    path: str | Path,
+    *,
+    force: bool = False,
+    publishable: bool = False,
+    date: str | None = None,
+) -> None:
+    """Write the report; an existing file is only replaced if forced."""
+    text = report_html(result, publishable=publishable, date=date)
+    write_new(Path(path), text.encode("utf-8", errors="replace"), force=force)
+
+
+def headline(result: AuditResult) -> tuple[str, str]:
+    """The verdict in one number, and in what it is a number of."""
+    least, limit = result.least_remaining_uncertainty, result.verdict.limit
+    of = f"of {counted(result.records, 'record')}"
+    if limit is not None and result.verdict.below_limit:
+        return f"{result.verdict.below_limit:,}", f"{of} may keep less than the limit of {percent(limit)}"
+    if least is None:
+        return "0", f"{of} can be seen through anything linear that is published"
+    if limit is None and result.identifiable_records:
+        return f"{result.identifiable_records:,}", f"{of} can be told apart from everything else"
+    return at_least(least.lower), "of its uncertainty remains at least, even to the most exposed record"
+
+
+def _figure(figure: Figure, result: AuditResult) -> dict[str, Any]:
+    chart = style.specification(figure.draw(result))
+    many = (
+        sum(len(data["values"]) if isinstance(data, dict) else len(data) for data in _datasets(chart))
+        > _MOST_MARKS
+    )
+    if many:
+        still = "data:image/png;base64," + base64.b64encode(style.png(chart, scale=1.5)).decode()
+    else:
+        still = "data:image/svg+xml," + quote(style.svg(chart).strip(), safe=" =:/,;()'")
+    page = {**chart, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    page["usermeta"] = {"renderer": "canvas" if many else "svg"}
+    return {
+        "title": figure.title,
+        "description": figure.describe(result),
+        "still": still,
+        "chart": page,
+    }
+
+
+def _datasets(chart: dict[str, Any]) -> list[Any]:
+    found = list(chart.get("datasets", {}).values())
+    return found + [
+        layer["data"] for layer in (chart, *chart.get("layer", ())) if "values" in layer.get("data", {})
+    ]
+
+
+def _data(charts: dict[str, Any]) -> str:
+    """JSON that cannot end the element it stands in, nor open another."""
+    text = json.dumps(charts, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _policy(*, scripts: tuple[str, ...], styles: tuple[str, ...]) -> str:
+    return (
+        f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; "
+        f"style-src {' '.join(map(_hash, styles))}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _environment() -> Any:
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingExtra(
+            'the report needs Jinja2, which is not installed; pip install "sightline[report]"'
+        ) from None
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_ASSETS),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(short=short, one_line=one_line, percent=percent)
+    environment.globals.update(who=who)
+    return environment

@@ -1,0 +1,56 @@
+"""Names as others chose them, made safe to show: on one line, without control characters, not too long."""
+
+from __future__ import annotations
+
+import unicodedata
+
+from sightline.audit.result import Exposed
+
+_FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
+
+
+def one_line(text: str) -> str:
+    r"""A text without line breaks, control characters and direction overrides.
+
+    >>> one_line("a\tb\n\u202ec")
+    'a b c'
+    """
+    spaced = " ".join(text.split())
+    kept = (" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in spaced if not _turns(c))
+    return "".join(kept)
+
+
+def short(text: str, limit: int = 60) -> str:
+    """A text on one line, cut if it is longer than the limit.
+
+    >>> short("abcdef", 4)
+    'abc…'
+    """
+    line = one_line(text[: 4 * limit + 200])
+    return line if len(line) <= limit and len(text) <= 4 * limit + 200 else line[: limit - 1] + "…"
+
+
+def isolated(text: str, limit: int = 40) -> str:
+    """A short name for a figure, which keeps its writing direction to itself."""
+    name = short(text, limit)
+    return name if name.isascii() else f"{_FIRST_STRONG_ISOLATE}{name}{_POP_ISOLATE}"
+
+
+def who(number: int, one: Exposed) -> str:
+    """What to call an exposed record or group: its key if it is given, else its place in the list."""
+    name = one.record if one.record is not None else f"no. {number}"
+    return name if one.category is None else f"{name}, {one.category}"
+
+
+def _turns(character: str) -> bool:
+    return unicodedata.bidirectional(character) in {
+        "LRE",
+        "RLE",
+        "LRO",
+        "RLO",
+        "PDF",
+        "LRI",
+        "RLI",
+        "FSI",
+        "PDI",
+    }
