@@ -255,7 +255,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             quantity="ratio, interior pair",
             holds=all(0.5 < ratio < 1.5 for ratio in near),
             remark=f"at ε = 20 the ratios are {near[0]:.2f} (interior) and {near[1]:.2f} (boundary): the "
-            "trend is followed, the bound is not reached",
+            "trend is followed, the bound itself is not met",
         ),
         claim(
             LABEL,
