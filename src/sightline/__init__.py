@@ -133,6 +133,9 @@ _HOME = {
     "Explanation": "audit.run",
     "Plan": "audit.plan",
     "AuditResult": "audit.result",
+    "report_html": "report.html",
+    "write_report": "report.html",
+    "export_figures": "report.export",
 }
 
 __all__ = sorted(_HOME)

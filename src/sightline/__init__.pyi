@@ -123,3 +123,6 @@ from sightline.releases.smooth_threshold import SmoothThreshold as SmoothThresho
 from sightline.releases.subset_mean import SubsetMean as SubsetMean
 from sightline.releases.subset_sum import SubsetSum as SubsetSum
 from sightline.releases.weighted_sum import WeightedSum as WeightedSum
+from sightline.report.export import export_figures as export_figures
+from sightline.report.html import report_html as report_html
+from sightline.report.html import write_report as write_report

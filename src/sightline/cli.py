@@ -38,19 +38,70 @@ _plan = click.argument("plan", type=click.Path())
 _json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 
 
-@commands.command(epilog="Example:  sightline audit plan.toml --limit 50%")
+_limit = click.option(
+    "--limit", metavar="SHARE", help="What everyone must keep, as 50% or 0.5; exits with 2 if not."
+)
+_names = click.option("--names", is_flag=True, help="Name the exposed records by their keys.")
+_force = click.option("--force", is_flag=True, help="Replace files that exist.")
+_publishable = click.option(
+    "--publishable", is_flag=True, help="Leave out what is for the table's owner only."
+)
+
+
+@commands.command(epilog="Example:  sightline audit plan.toml --limit 50% --html report.html")
 @_plan
 @_json
-@click.option("--limit", metavar="SHARE", help="What everyone must keep, as 50% or 0.5; exits with 2 if not.")
-@click.option("--names", is_flag=True, help="Name the exposed records by their keys.")
+@_limit
+@_names
 @click.option("--top", default=20, show_default=True, help="How many of the exposed to list.")
-def audit(plan: str, as_json: bool, limit: str | None, names: bool, top: int) -> int:
+@click.option("--html", type=click.Path(path_type=Path), help="Write the report to this file, too.")
+@click.option("--date", metavar="TEXT", help="A date to print on the report, which else has none.")
+@_publishable
+@_force
+def audit(
+    plan: str,
+    as_json: bool,
+    limit: str | None,
+    names: bool,
+    top: int,
+    html: Path | None,
+    date: str | None,
+    publishable: bool,
+    force: bool,
+) -> int:
     """Who a plan exposes, how sharply, through which releases, and what to change."""
     from sightline.audit import run
+    from sightline.report.files import check_new
     from sightline.report.progress import Ticker
 
+    if html is not None:
+        check_new(html, force=force)
     found = run.audit(plan, limit=limit, names=names, top=top, progress=Ticker())
-    _print_result(found, as_json)
+    _print_result(found.publishable() if publishable else found, as_json)
+    if html is not None:
+        from sightline.report.html import write_report
+
+        write_report(found, html, force=force, publishable=publishable, date=date)
+        click.echo(f"Wrote {html}", err=True)
+    return 2 if found.verdict.passed is False else 0
+
+
+@commands.command(epilog="Example:  sightline figures plan.toml --out figures")
+@_plan
+@click.option("--out", type=click.Path(path_type=Path), required=True, help="A folder, made if missing.")
+@_limit
+@_names
+@_publishable
+@_force
+def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
+    """Every figure of a plan's report as SVG and PDF, for print."""
+    from sightline.audit import run
+    from sightline.report.export import export_figures
+    from sightline.report.progress import Ticker
+
+    found = run.audit(plan, limit=limit, names=names, progress=Ticker())
+    for path in export_figures(found.publishable() if publishable else found, out, force=force):
+        click.echo(path)
     return 2 if found.verdict.passed is False else 0
 
 
