@@ -317,6 +317,7 @@ REFUSED = {
     "SELECT AVG(load) FROM data WHERE home LIKE 'a\\%'": "without backslash",
     "SELECT AVG(load) FROM data WHERE FLOOR(age, 1) = 1": "FLOOR or CEIL of one",
     "SELECT AVG(load) FROM data WHERE age < 1e999": "a finite number",
+    "SELECT AVG(load) FROM data WHERE age < 0E": "a finite number",
     "SELECT AVG(load) FROM data WHERE age = ?": "plain expression",
     "SELECT AVG(load) FROM data WHERE age IN areas": "IN with a list",
 }
@@ -367,6 +368,17 @@ def test_so_it_is_for_boolean_and_text_secrets(secret: str, sql: str, reason: st
 def test_a_threshold_needs_its_bandwidth() -> None:
     with pytest.raises(InvalidPlan, match="state bandwidth"):
         read("SELECT COUNT(*) FROM data WHERE load > 3", bandwidth=None)
+
+
+def test_a_stack_that_is_too_short_is_no_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> None:
+        raise RecursionError
+
+    monkeypatch.setattr("sightline.tables.reader._pieces", exhausted)
+    assert "nested at most" in refusal("SELECT AVG(load) FROM data")
+    monkeypatch.setattr("sightline.tables.reader.parse_condition", exhausted)
+    with pytest.raises(InvalidPlan, match="nested at most"):
+        read_condition("age > 3", columns=TABLE, secret="load")
 
 
 def test_a_megabyte_of_sql_is_refused_in_one_line() -> None:

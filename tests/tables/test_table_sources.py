@@ -9,11 +9,13 @@ from typing import Any
 import duckdb
 import numpy as np
 import pytest
+from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
 from sightline.tables.engine import Column, Engine, Kind, open_source
 from sightline.tables.reader import read_release
+from sightline.tables.translate import translated
 
 HOMES = "home,feeder,watts\nA1,north,400\nA7,south,900\n"
 
@@ -235,6 +237,53 @@ class TestTablesOfOtherEngines:
         )
         with pytest.raises(InvalidPlan, match='"home", "Home"; rename'):
             open_source(spark_session, base=Path(), table="twins")
+
+    def test_kinds_of_spark_s_columns(self, spark_session: Any) -> None:
+        spark_session.sql(
+            "SELECT ARRAY(1) AS a, TIMESTAMP '2016-01-01 01:02:03' AS b, 1.5BD AS c, TRUE AS d, 'x' AS e"
+        ).createOrReplaceTempView("kinds")
+        engine = open_source(spark_session, base=Path(), table="kinds")
+        kinds = [column.kind for column in engine.columns()]
+        assert kinds == [Kind.OTHER, Kind.TIME, Kind.NUMBER, Kind.BOOLEAN, Kind.TEXT]
+        (time,) = engine.fetch("SELECT b FROM data")["b"].tolist()
+        assert time.isoformat() == "2016-01-01T01:02:03"  # whatever the zone of this process is
+        engine.close()
+
+    def test_a_session_of_its_own_is_stopped_and_a_master_that_fails_is_named(
+        self, spark_session: Any, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        stopped: list[bool] = []
+
+        class Session:
+            """The tests' session, seen as one that nobody had before."""
+
+            builder = property(lambda self: self)
+            catalog = spark_session.catalog
+            table = staticmethod(spark_session.table)
+            appName = master = config = lambda self, *_: self
+            getActiveSession = staticmethod(lambda: None)
+
+            def getOrCreate(self) -> Any:
+                if stopped:
+                    raise RuntimeError("Java gateway process exited before sending its port number")
+                return self
+
+            def stop(self) -> None:
+                stopped.append(True)
+
+        monkeypatch.setattr("sightline.tables.spark_engine.SparkSession", Session())
+        engine = open_source("spark://local[1]?table=areas", base=Path())
+        engine.close()
+        engine.close()
+        assert stopped == [True]
+        with pytest.raises(InvalidPlan, match="a Spark master that answers, got RuntimeError"):
+            open_source("spark://host:7077?table=areas", base=Path())
+
+    def test_what_an_engine_lacks_is_refused(self) -> None:
+        with pytest.raises(InvalidPlan, match="SQL that spark has too"):
+            translated(
+                "SELECT * EXCLUDE (a) FROM data", dialect="postgres", names={"data": exp.to_table("t")}
+            )
 
     def test_a_running_session_is_found_by_its_address(self, spark_session: Any) -> None:
         engine = open_source("spark://local[1]?table=areas", base=Path())

@@ -243,14 +243,12 @@ def _columns_of(answer: duckdb.DuckDBPyConnection) -> dict[str, NDArray[np.gener
 
 
 def _with_none(values: NDArray[np.generic]) -> NDArray[np.generic]:
-    if isinstance(values, np.ma.MaskedArray):
-        missing = np.ma.getmaskarray(values)
-        if missing.any():
-            objects = values.data.astype(object)
-            objects[missing] = None
-            return objects
-        return np.asarray(values.data)
-    return values
+    missing = np.ma.getmaskarray(values)
+    if not missing.any():
+        return np.ma.getdata(values)
+    objects = np.ma.getdata(values).astype(object)
+    objects[missing] = None
+    return objects
 
 
 def _kind(type_name: str) -> Kind:

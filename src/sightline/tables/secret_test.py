@@ -54,15 +54,8 @@ class Secret:
         if isinstance(node, exp.Not):
             inner = self.test(node.this)
             return replace(inner, above=not inner.above)
-        match self.kind:
-            case Kind.BOOLEAN:
-                found = self._boolean(node)
-            case Kind.TEXT:
-                found = self._category(node)
-            case Kind.NUMBER:
-                found = self._threshold(node)
-            case other:
-                refuse("a numeric, boolean or text secret", got=f"a {other.value} column")
+        readers = {Kind.BOOLEAN: self._boolean, Kind.TEXT: self._category, Kind.NUMBER: self._threshold}
+        found = readers[self.kind](node)
         if found is None:
             refuse(
                 _EXPECTED[self.kind], got=shown(node), fix="other conditions on the secret are not analysed"
