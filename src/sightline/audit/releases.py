@@ -14,6 +14,7 @@ from sightline.tables.membership import Feature, Membership
 
 # A release sharpens a record if its error would be larger by this share without it.
 _SHARPER = 0.01
+_BLOCK = 1 << 12  # signatures that are marked at a time, within a cache
 
 
 def release_reports(
@@ -73,9 +74,10 @@ def copied(plan: Plan, membership: Membership) -> dict[int, str]:
     generator = np.random.default_rng(0)
     drawn = generator.integers(1 << 63, size=len(membership.signatures), dtype=np.uint64)
     marks = np.zeros(len(membership.cells) + 1, dtype=np.uint64)  # the last entry takes rows in no cell
-    for column in membership.signatures.T:
+    for start in range(0, len(drawn), _BLOCK):
+        block = membership.signatures[start : start + _BLOCK]
         # Sums that wrap around: equal rows, equal sums.
-        np.add.at(marks, column, drawn)
+        np.add.at(marks, block, np.broadcast_to(drawn[start : start + _BLOCK, None], block.shape))
     seen: list[tuple[int, set[tuple[int, Feature, float | str | None, bool]]]] = []
     found: dict[int, str] = {}
     for query in range(len(plan.releases)):

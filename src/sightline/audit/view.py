@@ -27,6 +27,7 @@ LINEAR = frozenset({Feature.VALUE, Feature.INDICATOR})
 
 # Products of rows are a dense matrix over the cells.
 _MOST_CELLS = 20_000
+_BLOCK = 1 << 12  # signatures that are turned at a time, within a cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,13 +133,16 @@ def _is_turned(partition: Partition, rest: str | None) -> bool:
 
 
 def _numbered(membership: Membership, order: list[int], spans: list[IndexArray]) -> NDArray[np.int32]:
-    """The signatures over some partitions, cells numbered within each."""
-    table = np.empty((len(membership.signatures), len(order)), dtype=np.int32)
-    for column, (p, span) in enumerate(zip(order, spans, strict=True)):
-        place = np.full(len(membership.cells) + 1, -1, dtype=np.int32)
+    """The signatures over some partitions, cells numbered within each; a partition's numbers lie together."""
+    place = np.full(len(membership.cells) + 1, -1, dtype=np.int32)  # -1 looks up the last entry, which is -1
+    for span in spans:
         place[span] = np.arange(span.size)
-        table[:, column] = place[membership.signatures[:, p]]  # -1 looks up the last entry, which is -1
-    return table
+    signatures = membership.signatures
+    lines = np.empty((len(order), len(signatures)), dtype=np.int32)
+    for start in range(0, len(signatures), _BLOCK):
+        block = signatures[start : start + _BLOCK]
+        lines[:, start : start + _BLOCK] = place[block[:, order]].T
+    return lines.T
 
 
 def _collapsed(
