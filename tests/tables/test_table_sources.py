@@ -282,7 +282,7 @@ class TestTablesOfOtherEngines:
     def test_what_an_engine_lacks_is_refused(self) -> None:
         with pytest.raises(InvalidPlan, match="SQL that spark has too"):
             translated(
-                "SELECT * EXCLUDE (a) FROM data", dialect="postgres", names={"data": exp.to_table("t")}
+                "SELECT ARG_MAX(a, b, 3) FROM data", dialect="spark", names={"data": exp.to_table("t")}
             )
 
     def test_a_running_session_is_found_by_its_address(self, spark_session: Any) -> None:
