@@ -77,8 +77,8 @@ def _spent(result: AuditResult) -> Any:
     base = alt.Chart(rows(bars)).encode(
         y=alt.Y("accountant:N").title(None).sort(order),
         x=alt.X("epsilon:Q")
-        .title(f"epsilon of this noise at delta = {result.budget.delta:g}")
-        .scale(domain=[0, 1.15 * most], nice=False),
+        .title(f"epsilon at delta = {result.budget.delta:g}")
+        .scale(domain=[0, 1.3 * most], nice=False),
     )
     bar = base.mark_bar(color=CALM, height=14).encode(
         tooltip=["accountant:N", alt.Tooltip("epsilon:Q", format=".6g")]

@@ -41,12 +41,12 @@ def draw(result: AuditResult) -> Any:
     height = (
         alt.Y("records:Q")
         .title("records")
-        .scale(type="symlog", constant=1, domain=[0, 1.8 * max(counts)], nice=False)
+        .scale(type="symlog", constant=1, domain=[0, 3 * max(counts)], nice=False)
         .axis(values=[0, *powers], format=",d")
     )
     base = alt.Chart(rows(bars)).encode(
         x=alt.X("low:Q")
-        .title("remaining uncertainty (1 – what the best attack learns)")
+        .title("remaining uncertainty, lower end")
         .axis(format="%", tickCount=10)
         .scale(domain=[0, 1]),
     )

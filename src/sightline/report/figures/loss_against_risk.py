@@ -30,7 +30,7 @@ def draw(result: AuditResult) -> Any:
     seen = alt.Color("seen:N").title(None).scale(domain=list(colours), range=list(colours.values()))
     base = alt.Chart(rows(points)).encode(
         x=alt.X("epsilon:Q")
-        .title(f"a record's own privacy loss (epsilon at delta = {result.budget.delta:g})")
+        .title(f"a record's own epsilon at delta = {result.budget.delta:g}")
         .scale(type="log" if log else "linear", zero=False, padding=24)
         .axis(labelExpr="format(datum.value, ',.3~r')"),
         color=seen,

@@ -18,8 +18,8 @@ _GAP = 0.04  # between columns that are drawn one by one
 _WORDS = {
     Role.ABSENT: "not in it",
     Role.PRESENT: "in it",
-    Role.USED: "used by the best attack",
-    Role.NEEDED: "not singled out without it",
+    Role.USED: "used by the attack",
+    Role.NEEDED: "needed for it",
 }
 _COLOURS = {Role.ABSENT: GRID, Role.PRESENT: PALETTE[4], Role.USED: CALM, Role.NEEDED: ALARM}
 
@@ -29,7 +29,9 @@ def draw(result: AuditResult) -> Any:
     alt = altair()
     columns, releases = result.release_map, [isolated(one.name, 32) for one in result.releases]
     names = _names(result)
-    marks = _separate(result, names) if len(columns) <= _SEPARATE else _merged(result)
+    seen = _first_view(result)
+    first = seen if seen <= _SEPARATE else 0
+    marks = [*_separate(result, names[:first]), *_merged(result, first)]
     across = alt.Axis(grid=False, tickMinStep=1, format="d")
     if len(columns) <= _NAMED:
         across = alt.Axis(
@@ -39,22 +41,19 @@ def draw(result: AuditResult) -> Any:
             labelLimit=90,
             grid=False,
         )
-    down = alt.Axis(labelExpr="release_names[datum.value]", labelLimit=170, grid=False, ticks=False)
+    down = alt.Axis(labelExpr="release_names[datum.value]", labelLimit=130, grid=False, ticks=False)
     words = [_WORDS[role] for role in Role]
     chart = (
         alt.Chart(rows(marks), name="release_map")
         .mark_rect(clip=True)
         .encode(
-            x=alt.X("from:Q")
-            .title(_title(result))
-            .axis(across)
-            .scale(domain=[0, _first_view(result)], nice=False),
+            x=alt.X("from:Q").title(_title(result)).axis(across).scale(domain=[0, seen], nice=False),
             x2="to:Q",
             y=alt.Y("release:O").title(None).axis(down).scale(paddingInner=0.12),
             color=alt.Color("role:N")
             .title(None)
             .scale(domain=words, range=[_COLOURS[role] for role in Role])
-            .legend(columns=2, symbolType="square"),
+            .legend(columns=1, symbolType="square"),
             tooltip=[
                 alt.Tooltip("who:N"),
                 alt.Tooltip("name:N", title="release"),
@@ -87,8 +86,8 @@ def describe(result: AuditResult) -> str:
     shown = counted(len(result.release_map), "signature")
     if not worst:
         return f"The {shown} of which the least may remain: no single release is what singles anyone out."
-    listed = "; ".join(f'without "{short(name, 40)}" {counted(needed[name], "record")}' for name in worst)
-    return f"The {shown} of which the least may remain. Not singled out would be: {listed}."
+    listed = "; ".join(f'{counted(needed[name], "record")} without "{short(name, 40)}"' for name in worst)
+    return f"The {shown} of which the least may remain. Fewer would be singled out: {listed}."
 
 
 def drawable(result: AuditResult) -> bool:
@@ -109,9 +108,9 @@ def _first_view(result: AuditResult) -> int:
 def _title(result: AuditResult) -> str:
     shown, first = len(result.release_map), _first_view(result)
     if first < shown:
-        return f"the {first:,} most exposed of {result.signatures:,} signatures; zoom out for {shown:,}"
+        return f"the first {first:,} of {result.signatures:,}; zoom out for more"
     if shown == result.signatures:
-        return "signatures (records that nothing tells apart), the most exposed first"
+        return "signatures, the most exposed first"
     return f"the {shown:,} most exposed of {result.signatures:,} signatures"
 
 
@@ -136,19 +135,20 @@ def _separate(result: AuditResult, names: list[str]) -> list[dict[str, Any]]:
             "name": isolated(result.releases[i].name),
             "keeps": str(column.remaining_uncertainty),
         }
-        for at, (column, name) in enumerate(zip(result.release_map, names, strict=True))
+        for at, (column, name) in enumerate(zip(result.release_map, names, strict=False))
         for i, role in enumerate(column.roles)
     ]
 
 
-def _merged(result: AuditResult) -> list[dict[str, Any]]:
+def _merged(result: AuditResult, first: int) -> list[dict[str, Any]]:
+    """Neighbours with one role as one mark, from some column on."""
     marks = []
     for i, release in enumerate(result.releases):
-        at = 0
-        for role, run in groupby(column.roles[i] for column in result.release_map):
+        at = first
+        for role, run in groupby(column.roles[i] for column in result.release_map[first:]):
             to = at + sum(1 for _ in run)
             if role != Role.ABSENT:
-                first, last = result.release_map[at], result.release_map[to - 1]
+                head, last = result.release_map[at], result.release_map[to - 1]
                 marks.append(
                     {
                         "from": at,
@@ -157,9 +157,9 @@ def _merged(result: AuditResult) -> list[dict[str, Any]]:
                         "role": _WORDS[Role(role)],
                         "who": f"no. {at + 1:,}" if to == at + 1 else f"no. {at + 1:,} to {to:,}",
                         "name": isolated(release.name),
-                        "keeps": f"{first.remaining_uncertainty}"
+                        "keeps": f"{head.remaining_uncertainty}"
                         if to == at + 1
-                        else f"{first.remaining_uncertainty} to {last.remaining_uncertainty}",
+                        else f"{head.remaining_uncertainty} to {last.remaining_uncertainty}",
                     }
                 )
             at = to

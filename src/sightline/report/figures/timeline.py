@@ -42,7 +42,8 @@ def draw(result: AuditResult) -> Any:
     axis = alt.Axis(
         values=list(range(1, len(names) + 1, step)),
         labelExpr="stage_names[datum.value - 1]",
-        labelAngle=-35 if len(names) > 3 else 0,
+        labelAngle=-40 if len(names) > 3 else 0,
+        labelOverlap=len(names) > 12,
         labelLimit=120,
         grid=False,
     )

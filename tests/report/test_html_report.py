@@ -1,0 +1,286 @@
+"""The report as a text: complete, the same each time, closed to the network, deaf to what names say."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import re
+import tomllib
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+from report_cases import (
+    HOSTILE,
+    SNAPSHOT,
+    budgeted,
+    calm,
+    large,
+    microgrid,
+    normalised,
+    nothing,
+    one_record,
+    one_release,
+    with_names,
+)
+
+import sightline as sl
+from sightline.cli import main
+from sightline.errors import InvalidInput
+from sightline.examples.shipped import EXAMPLES, example_plan
+from sightline.report import files
+from sightline.report.figures.catalogue import FIGURES
+from sightline.report.html import headline, report_html, write_report
+from sightline.report.names import isolated, one_line, short
+
+RESULTS = {
+    "microgrid": microgrid,
+    "calm": calm,
+    "nothing": nothing,
+    "one record": one_record,
+    "one release": one_release,
+    "budgeted": budgeted,
+    "large": large,
+}
+
+
+class Outline(HTMLParser):
+    """Every element with its attributes, the texts of headings, and elements that were left open."""
+
+    def __init__(self, page: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.open: list[str] = []
+        self.texts: dict[str, list[str]] = {}
+        self.feed(page)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+        if tag not in {"meta", "img", "input"}:
+            self.open.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self.open:
+            self.texts.setdefault(self.open[-1], []).append(data)
+
+    def all(self, tag: str) -> list[dict[str, str | None]]:
+        return [attributes for name, attributes in self.elements if name == tag]
+
+
+@pytest.mark.parametrize("name", RESULTS)
+class TestEveryReport:
+    def test_the_same_result_gives_the_same_bytes(self, name: str) -> None:
+        result = RESULTS[name]()
+        again = sl.AuditResult.from_json(result.to_json())
+        assert report_html(result) == report_html(again)
+
+    def test_it_is_well_formed_and_its_headings_go_down_one_by_one(self, name: str) -> None:
+        outline = Outline(report_html(RESULTS[name]()))
+        assert outline.open == []
+        levels = [int(tag[1]) for tag, _ in outline.elements if re.fullmatch(r"h[1-6]", tag)]
+        assert levels.count(1) == 1
+        assert levels[0] == 1
+        assert all(later <= earlier + 1 for earlier, later in zip(levels, levels[1:], strict=False))
+        assert len(outline.all("main")) == 1
+        identifiers = [attributes["id"] for _, attributes in outline.elements if "id" in attributes]
+        assert len(set(identifiers)) == len(identifiers)
+
+    def test_every_drawing_has_words(self, name: str) -> None:
+        outline = Outline(report_html(RESULTS[name]()))
+        drawn = [figure.name for figure in FIGURES if figure.drawable(RESULTS[name]())]
+        assert [a["data-figure"] for a in outline.all("div") if "data-figure" in a] == drawn
+        assert all(len(image["alt"] or "") > 30 for image in outline.all("img"))
+        assert len(outline.texts.get("figcaption", [])) == len(drawn)
+
+    def test_it_is_closed_to_the_network(self, name: str) -> None:
+        page = report_html(RESULTS[name]())
+        outline = Outline(page)
+        (policy,) = [a["content"] for a in outline.all("meta") if "http-equiv" in a]
+        assert policy is not None
+        assert policy.startswith("default-src 'none'; ")
+        assert "unsafe" not in policy
+        scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+        styles = re.findall(r"<style>(.*?)</style>", page, flags=re.DOTALL)
+        for text in scripts + styles:
+            digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+            assert f"'sha256-{digest}'" in policy
+        sources = [a[key] for _, a in outline.elements for key in ("src", "href") if key in a]
+        assert all((source or "").startswith(("data:image/", "#")) for source in sources)
+        assert not any(key.startswith("on") or key == "style" for _, a in outline.elements for key in a)
+
+    def test_it_is_small_enough_to_send(self, name: str) -> None:
+        assert len(report_html(RESULTS[name]()).encode()) < 6_000_000
+
+
+@pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE)
+class TestHostileNames:
+    def test_they_add_no_element_and_no_attribute(self, text: str) -> None:
+        def shape(result: sl.AuditResult) -> list[tuple[str, tuple[str, ...]]]:
+            elements = Outline(report_html(result)).elements
+            return [(tag, tuple(sorted(set(attributes) - {"title"}))) for tag, attributes in elements]
+
+        assert shape(with_names(microgrid(), text)) == shape(with_names(microgrid(), "plain"))
+
+    def test_they_stay_data_in_the_data(self, text: str) -> None:
+        page = report_html(with_names(microgrid(), text))
+        (data,) = re.findall(
+            r'<script type="application/json" id="charts">(.*?)</script>', page, flags=re.DOTALL
+        )
+        assert not set(data) & set("<>&\u2028")
+        names = json.loads(data)["timeline"]["params"]
+        assert isolated(text, 24) in next(p["value"] for p in names if p["name"] == "stage_names")
+
+    def test_the_page_can_be_written(self, text: str, tmp_path: Path) -> None:
+        write_report(with_names(microgrid(), text), tmp_path / "r.html")
+        (tmp_path / "r.html").read_text(encoding="utf-8")
+
+
+def test_names_are_shown_short_and_on_one_line() -> None:
+    assert short("x" * 10_000, 60) == "x" * 59 + "…"
+    assert short(" " * 10_000, 60).endswith("…")
+    assert one_line("a\u202eb\u2066c") == "abc"
+    assert "\n" not in one_line("a\r\nb\x85c\u2029d")
+    assert isolated("ascii") == "ascii"
+    assert isolated("بيت") == "\u2068بيت\u2069"
+
+
+def test_the_snapshot_of_a_result_gives_the_snapshot_of_its_page() -> None:
+    result = sl.AuditResult.from_json((SNAPSHOT / "result.json").read_text(encoding="utf-8"))
+    expected = (SNAPSHOT / "report.html").read_text(encoding="utf-8")
+    assert normalised(report_html(result)) == expected, "python tests/report/report_cases.py writes it again"
+
+
+def test_the_order_of_the_sections() -> None:
+    headings = Outline(report_html(microgrid())).texts["h2"]
+    assert headings == [
+        "Below the limit",
+        "What was audited",
+        "How much uncertainty remains",
+        "The most exposed",
+        "Which release exposes whom",
+        "Exposure after each release",
+        "The same plan under each accountant",
+        "Privacy loss against reconstruction risk",
+        "What to change",
+        "What this rests on",
+    ]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_shipped_example_is_drawn_in_full(name: str, tmp_path: Path) -> None:
+    path = tmp_path / "report.html"
+    status = main(["audit", str(example_plan(name)), "--html", str(path)])
+    assert status in {0, 2}
+    page = path.read_text(encoding="utf-8")
+    assert len(page.encode()) < 6_000_000
+    assert page.count("data-figure=") == len(FIGURES)
+
+
+def test_the_plan_in_the_page_is_the_plan() -> None:
+    from html import unescape
+
+    (text,) = re.findall(r"<pre[^>]*>(.*?)</pre>", report_html(microgrid()), flags=re.DOTALL)
+    content = tomllib.loads(unescape(text))
+    original = tomllib.loads(example_plan("microgrid").read_text(encoding="utf-8"))
+    assert [r["sql"] for r in content["release"]] == [r["sql"] for r in original["release"]]
+
+
+class TestOwnerOnly:
+    def test_it_is_marked(self) -> None:
+        page = report_html(microgrid())
+        assert "for the owner of the table only" in page
+        assert page.count('<span class="badge owner">owner only</span>') == 1 + len(microgrid().exposed)
+
+    def test_a_publishable_report_has_none_of_it(self) -> None:
+        page = report_html(microgrid(), publishable=True)
+        assert "owner only" not in page
+        assert "clipped to the bounds" not in page
+        keys = [one.record for one in microgrid().exposed]
+        assert keys
+        assert not any(re.search(rf"\b{key}\b", normalised(page)) for key in keys)
+
+    def test_the_command_line_keeps_it_from_json_too(self, capsys: pytest.CaptureFixture[str]) -> None:
+        main(["audit", str(example_plan("microgrid")), "--names", "--publishable", "--json"])
+        printed = json.loads(capsys.readouterr().out)
+        assert printed["dropped"] is None
+        assert {one["record"] for one in printed["exposed"]} == {None}
+
+
+def test_no_date_unless_asked() -> None:
+    assert report_html(microgrid(), date="1 May <2026>") != report_html(microgrid())
+    assert "1 May &lt;2026&gt;" in report_html(microgrid(), date="1 May <2026>")
+
+
+class TestHeadline:
+    def test_with_a_limit_that_is_broken_it_counts(self) -> None:
+        assert headline(microgrid()) == ("9", "of 18 records may keep less than the limit of 50 %")
+
+    def test_with_one_that_holds_it_says_what_remains(self) -> None:
+        number, words = headline(calm())
+        least = calm().least_remaining_uncertainty
+        assert least is not None
+        assert float(number.removesuffix(" %")) / 100 <= least.lower
+        assert "remains at least" in words
+
+    def test_without_a_limit_it_counts_who_is_told_apart(self) -> None:
+        assert headline(one_release()) == ("1", "of 12 records can be told apart from everything else")
+
+    def test_of_nothing_it_says_so(self) -> None:
+        assert headline(nothing())[0] == "0"
+
+
+def test_a_calm_page_says_so() -> None:
+    page = report_html(calm())
+    assert "The limit holds" in page
+    assert "Nobody. No record, and no group of a few records, is singled out or below the limit." in page
+
+
+class TestBadInput:
+    def test_an_existing_file_is_kept(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = tmp_path / "report.html"
+        path.write_text("mine")
+        plan = str(example_plan("microgrid"))
+        assert main(["audit", plan, "--html", str(path)]) == 1
+        assert path.read_text() == "mine"
+        captured = capsys.readouterr()
+        assert "which exists; give another name, or --force" in captured.err
+        assert captured.out == "", "refused before the audit"
+        assert main(["audit", plan, "--html", str(path), "--force"]) == 2
+        assert path.read_text().startswith("<!DOCTYPE html>")
+        assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
+
+    def test_a_folder_is_not_a_file(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidInput, match="expected the name of a file, got the directory"):
+            write_report(calm(), tmp_path, force=True)
+
+    def test_a_folder_that_is_missing(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidInput, match="no such directory; make it first"):
+            write_report(calm(), tmp_path / "missing" / "report.html")
+
+    def test_a_place_that_cannot_be_written(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(**_: object) -> None:
+            raise PermissionError(13, "Permission denied")
+
+        monkeypatch.setattr(files.tempfile, "mkstemp", refuse)
+        with pytest.raises(InvalidInput, match="expected a place to write .* got: permission denied"):
+            write_report(calm(), tmp_path / "report.html")
+
+    def test_a_file_that_somebody_else_made_meanwhile(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        path = tmp_path / "report.html"
+        path.write_text("theirs")
+        monkeypatch.setattr(files, "check_new", lambda path, *, force: None)
+        with pytest.raises(InvalidInput, match="file exists"):
+            write_report(calm(), path)
+        assert path.read_text() == "theirs"
+
+    def test_a_result_of_a_newer_version(self) -> None:
+        content = json.loads(calm().to_json())
+        content["schema_version"] += 1
+        with pytest.raises(InvalidInput, match="read it with the Sightline that wrote it, or a newer one"):
+            sl.AuditResult.from_json(json.dumps(content))
