@@ -32,11 +32,18 @@ class Company:
     unknown: BoolArray
 
     def lens(self, risks: Risks, rank: Rank, linear: FloatArray) -> Lens:
-        """The forms of every record: from inverses where records are in few rows, if accurate enough."""
-        lens = None
-        if self.design.pattern.sparse:
+        """The forms of every record, from reduced coordinates or from inverses.
+
+        Inverses are cheaper where records are in few rows; and where the products are too coarse for
+        coordinates, the prior's precision can still make them accurate enough to spare factorising the rows.
+        """
+        root = None if self.design.pattern.sparse else root_of_products(self.products, rank.rank)
+        if root is None or root.relative_error > _COARSE:
             lens = lens_of_pairs(self.products, whitening(self.design), risks, linear=linear)
-        return lens or lens_of_root(self.root(rank), self.design.whiten, risks, linear=linear)
+            if lens is not None:
+                return lens
+        accurate = self.root(rank) if root is None else self._accurate(root, rank)
+        return lens_of_root(accurate, self.design.whiten, risks, linear=linear)
 
     def root(self, rank: Rank) -> Root:
         """Reduced coordinates: from the products if they are accurate enough."""
