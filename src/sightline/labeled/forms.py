@@ -63,8 +63,16 @@ class MatrixForms:
     linear: FloatArray
 
     def of_block(self, block: FloatArray) -> FloatArray:
-        quadratic = [np.einsum("ij,ij->j", block, Y @ block) for Y in np.moveaxis(self.stacked, -1, 0)]
+        quadratic = [_quadratic(Y, block) for Y in np.moveaxis(self.stacked, -1, 0)]
         return np.concatenate([np.stack(quadratic) + self.offsets[:, None], self.linear @ block])
 
     def matrices(self) -> FloatArray:
         return self.stacked
+
+
+def _quadratic(Y: FloatArray, block: FloatArray) -> FloatArray:
+    """The form of every column; without a product of matrices where the rows' noise is independent."""
+    diagonal = np.diagonal(Y)
+    if np.count_nonzero(Y) == np.count_nonzero(diagonal):
+        return np.asarray(diagonal @ block**2)
+    return np.asarray(np.einsum("ij,ij->j", block, Y @ block))
