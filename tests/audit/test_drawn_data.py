@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from hand_made import membership_of, partition, plan_of
 
-from sightline.audit import examine
+from sightline.audit import examine, losses
 from sightline.audit.examine import Examination
 from sightline.audit.losses import gathered, signature_costs
 from sightline.audit.plan import Plan
@@ -215,3 +215,17 @@ class TestPublishable:
 def test_prices_are_the_ones_that_are_drawn() -> None:
     seen = examined()
     assert np.array_equal(price(seen.plan, seen.membership).scale, seen.pricing.scale)
+
+
+def test_a_crowd_goes_to_the_same_grid_with_or_without_looking_for_equal_rows(monkeypatch):
+    generator = np.random.default_rng(6)
+    pool = np.column_stack([generator.uniform(0, 3, (4_000, 1)), generator.uniform(0, 1, (4_000, 2))])
+    rows = generator.integers(4_000, size=60_000)
+    table = np.column_stack([pool[rows], rows % 7 == 0]).astype(float)
+    counts = generator.integers(1, 5, 60_000)
+    at_once = losses.gathered(table, counts)
+    monkeypatch.setattr(losses, "_WORTH_SORTING", 10**9)
+    sorted_first = losses.gathered(table, counts)
+    np.testing.assert_array_equal(at_once[0], sorted_first[0])
+    np.testing.assert_array_equal(at_once[1], sorted_first[1])
+    assert at_once[1].sum() == counts.sum()

@@ -21,6 +21,8 @@ from sightline.tables.membership import Membership
 
 # What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
 _MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 9, 99
+# More rows than this go to the grid without looking for equal ones.
+_WORTH_SORTING = 50_000
 
 
 def losses(
@@ -83,26 +85,30 @@ def guaranteed_by_noise(pricing: Pricing, *, width: float) -> float | None:
 
 
 def gathered(table: FloatArray, counts: IndexArray) -> tuple[FloatArray, IndexArray]:
-    """Rows (cost, lower, upper, identifiable) that are alike counted together, in a grid if they are many.
-
-    A grid cell is drawn at its largest cost, its least lower and its largest upper end.
-    """
+    """Rows (cost, lower, upper, identifiable) that are alike counted together, in a grid if they are many."""
+    if len(table) > _WORTH_SORTING:
+        return _gridded(table, counts)
     distinct, back = np.unique(table, axis=0, return_inverse=True)
-    back = back.ravel()
-    if len(distinct) > _MOST_POINTS:
-        cost, lower, upper = distinct[:, 0], distinct[:, 1], distinct[:, 2]
-        span = cost.max() - cost.min()
-        step = np.floor((cost - cost.min()) / (span or 1.0) * (_LOSS_STEPS - 1))
-        cell = np.column_stack([step, np.floor(upper * _UNCERTAINTY_STEPS), distinct[:, 3]])
-        _, home = np.unique(cell, axis=0, return_inverse=True)
-        home = home.ravel()
-        drawn = np.full((home.max() + 1, 4), np.inf)
-        np.minimum.at(drawn[:, 1], home, lower)
-        drawn[:, [0, 2, 3]] = -np.inf
-        for column in (0, 2, 3):
-            np.maximum.at(drawn[:, column], home, distinct[:, column])
-        distinct, back = drawn, home[back]
-    return distinct, np.bincount(back, counts, len(distinct)).astype(np.intp)
+    together = np.bincount(back.ravel(), counts, len(distinct)).astype(np.intp)
+    return (distinct, together) if len(distinct) <= _MOST_POINTS else _gridded(distinct, together)
+
+
+def _gridded(table: FloatArray, counts: IndexArray) -> tuple[FloatArray, IndexArray]:
+    """A grid cell is drawn at its largest cost, its least lower and its largest upper end."""
+    cost, lower, upper, identifiable = table.T
+    span = float(cost.max() - cost.min()) or 1.0
+    step = np.floor((cost - cost.min()) / span * (_LOSS_STEPS - 1)).astype(np.intp)
+    level = np.floor(np.clip(upper, 0.0, 1.0) * _UNCERTAINTY_STEPS).astype(np.intp)
+    cell = (step * (_UNCERTAINTY_STEPS + 1) + level) * 2 + (identifiable > 0)
+    cells = _LOSS_STEPS * (_UNCERTAINTY_STEPS + 1) * 2
+    drawn = np.full((cells, 4), -np.inf)
+    drawn[:, 1] = np.inf
+    np.minimum.at(drawn[:, 1], cell, lower)
+    for column in (0, 2, 3):
+        np.maximum.at(drawn[:, column], cell, table[:, column])
+    together = np.bincount(cell, counts, cells).astype(np.intp)
+    used = np.flatnonzero(np.bincount(cell, minlength=cells))
+    return drawn[used], together[used]
 
 
 def _epsilon(cost: float, law: NoiseLaw, delta: float) -> float:
