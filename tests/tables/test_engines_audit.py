@@ -1,0 +1,81 @@
+"""A whole audit on DuckDB, Postgres and Spark: the same decisions, the same numbers to 1e-9."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+import sightline as sl
+from sightline.audit import session
+from sightline.tables.engine import Engine
+
+ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
+PLAN = {
+    "data": {
+        "source": "homes",
+        "record": "home",
+        "secret": "load",
+        "bounds": [0, 9000],
+        "max_rows_per_record": 60,
+    },
+    "privacy": {"epsilon": 2.0, "delta": 1e-6, "accountant": "gaussian-dp"},
+    "limits": {"remaining_uncertainty": "60%"},
+    "attacker": {"knows": ["home = 'h3'"]},
+    "release": [
+        {"name": "all", "sql": "SELECT AVG(load) FROM data", "times": 3},
+        {"name": "young", "sql": "SELECT SUM(load) FROM data WHERE age < 40"},
+        {
+            "name": "streets",
+            "sql": 'SELECT "Straße", region, AVG(load) FROM data GROUP BY ROLLUP("Straße", region)',
+        },
+        {"name": "solar", "sql": "SELECT solar, SUM(load) FILTER (WHERE age >= 30) FROM data GROUP BY solar"},
+    ],
+}
+
+
+class Shared:
+    """An engine that other tests go on using."""
+
+    def __init__(self, engine: Engine) -> None:
+        self.dialect, self.columns, self.fetch = engine.dialect, engine.columns, engine.fetch
+
+    def close(self) -> None:
+        pass
+
+
+@pytest.fixture(scope="module", params=ENGINES[1:])
+def results(request: pytest.FixtureRequest) -> list[dict[str, object]]:
+    found = []
+    for name in (ENGINES[0], request.param):
+        engine = request.getfixturevalue(name)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(session, "open_source", lambda *_, engine=engine, **__: Shared(engine))
+            found.append(sl.audit(PLAN, names=True).model_dump())
+    return found
+
+
+def test_it_exposes_the_same_records_by_the_same_recipes_with_the_same_numbers(results):
+    ours, theirs = results
+    assert ours["identifiable_records"] > 0
+    assert differences(ours, theirs) == []
+
+
+def differences(ours: object, theirs: object, where: str = "") -> list[str]:
+    """Where two results differ: numbers by more than 1e-9 of their size, anything else at all."""
+    if isinstance(ours, Mapping) and isinstance(theirs, Mapping):
+        assert ours.keys() == theirs.keys()
+        return [d for key in ours for d in differences(ours[key], theirs[key], f"{where}.{key}")]
+    if isinstance(ours, Sequence) and isinstance(theirs, Sequence) and not isinstance(ours, str):
+        if len(ours) != len(theirs):
+            return [f"{where}: {len(ours)} and {len(theirs)} entries"]
+        return [
+            d
+            for i, pair in enumerate(zip(ours, theirs, strict=True))
+            for d in differences(*pair, f"{where}[{i}]")
+        ]
+    if isinstance(ours, float) and isinstance(theirs, float):
+        same = ours == theirs or math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-15)
+        return [] if same else [f"{where}: {ours!r} and {theirs!r}"]
+    return [] if ours == theirs else [f"{where}: {ours!r} and {theirs!r}"]
