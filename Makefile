@@ -38,7 +38,6 @@ format: $(VENV)/.dev ## Format the code and repair what the linter can
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
-bench: export OPENBLAS_NUM_THREADS = $(shell nproc)
 bench: $(VENV)/.dev ## Run every benchmark; each prints ratios to a rival in the same process
 	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; echo; done
 

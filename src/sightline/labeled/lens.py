@@ -13,13 +13,14 @@ few rows read the last form off an inverse instead.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import cholesky, eigh, eigvalsh, get_lapack_funcs, solve_triangular
+from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh, get_lapack_funcs, solve_triangular
 
 from sightline.arrays import FloatArray
 from sightline.labeled.forms import Forms, MatrixForms, ProjectedForms
@@ -149,6 +150,9 @@ def entropic_factor(products: FloatArray, whitening: FloatArray, prior: CosineSq
     the concave logarithm below errs on the safe side.
     """
     seen = both_sides(whitening, products)
+    estimate = _log_determinant_ratio(seen, prior)
+    if estimate < -math.log(prior.fisher_information * prior.variance) - 0.1:
+        return math.exp(estimate)  # far below van Trees: it will not be used, so that rounding is no matter
     if len(seen) <= _FEW_ROWS:
         spectrum = eigvalsh(seen, check_finite=False)
         spectrum = np.maximum(spectrum, 0.0) + _ROUNDINGS * _UNIT * float(np.max(np.abs(spectrum)))
@@ -156,6 +160,18 @@ def entropic_factor(products: FloatArray, whitening: FloatArray, prior: CosineSq
         spectrum = np.diagonal(seen)
     shrink = np.log1p(prior.entropy_power * spectrum) - np.log1p(prior.variance * spectrum)
     return float(np.exp(np.sum(shrink)))
+
+
+def _log_determinant_ratio(seen: FloatArray, prior: CosineSquaredPrior) -> float:
+    """The logarithm of the entropic factor, quickly and roughly; zero if it cannot be had so."""
+    total = 0.0
+    for sign, size in ((1, prior.entropy_power), (-1, prior.variance)):
+        try:
+            factor = cholesky(np.eye(len(seen)) + size * seen, overwrite_a=True, check_finite=False)
+        except LinAlgError:
+            return 0.0
+        total += sign * 2 * float(np.sum(np.log(np.diagonal(factor))))
+    return total
 
 
 def _gram_error(information: FloatArray, risks: Risks) -> float:
