@@ -31,12 +31,12 @@ def draw(result: AuditResult) -> Any:
     names = _names(result)
     seen = _first_view(result)
     first = seen if seen <= _SEPARATE else 0
-    marks = [*_separate(result, names[:first]), *_merged(result, first)]
+    marks = [*_separate(result, first), *_merged(result, first)]
     across = alt.Axis(grid=False, tickMinStep=1, format="d")
     if len(columns) <= _NAMED:
         across = alt.Axis(
             values=[at + 0.5 for at in range(len(columns))],
-            labelExpr="column_names[floor(datum.value)]",
+            labelExpr="column_labels[floor(datum.value)]",
             labelAngle=-60 if len(columns) > 8 else 0,
             labelLimit=90,
             grid=False,
@@ -45,6 +45,13 @@ def draw(result: AuditResult) -> Any:
     words = [_WORDS[role] for role in Role]
     chart = (
         alt.Chart(rows(marks), name="release_map")
+        .transform_calculate(
+            role="role_names[datum.code]",
+            name="release_names[datum.release]",
+            keeps="column_keeps[floor(datum.from)]",
+            more="ceil(datum.to) - floor(datum.from) - 1",
+            who="column_names[floor(datum.from)] + (datum.more > 0 ? ' and ' + datum.more + ' more' : '')",
+        )
         .mark_rect(clip=True)
         .encode(
             x=alt.X("from:Q").title(_title(result)).axis(across).scale(domain=[0, seen], nice=False),
@@ -64,7 +71,10 @@ def draw(result: AuditResult) -> Any:
         .add_params(
             zoom("x"),
             alt.param(name="release_names", value=releases),
-            alt.param(name="column_names", value=[isolated(name, 14) for name in names[:_NAMED]]),
+            alt.param(name="role_names", value=words),
+            alt.param(name="column_labels", value=[isolated(name, 14) for name in names[:_NAMED]]),
+            alt.param(name="column_names", value=[isolated(name) for name in names]),
+            alt.param(name="column_keeps", value=[str(one.remaining_uncertainty) for one in columns]),
         )
     )
     height = max(60, min(26 * len(releases), 640))
@@ -121,21 +131,16 @@ def _names(result: AuditResult) -> list[str]:
 
 def _name(column: MapColumn, key: str | None) -> str:
     name = f"#{column.signature}" if key is None else key
-    return name if column.category is None else f"{name}, {column.category}"
+    if column.category is not None:
+        name = f"{name}, {column.category}"
+    return name if column.size == 1 else f"{name} ({counted(column.size, 'record')})"
 
 
-def _separate(result: AuditResult, names: list[str]) -> list[dict[str, Any]]:
+def _separate(result: AuditResult, first: int) -> list[dict[str, Any]]:
+    """A mark for each entry of the first columns."""
     return [
-        {
-            "from": at + _GAP,
-            "to": at + 1 - _GAP,
-            "release": i,
-            "role": _WORDS[Role(role)],
-            "who": isolated(name) + ("" if column.size == 1 else f" ({counted(column.size, 'record')})"),
-            "name": isolated(result.releases[i].name),
-            "keeps": str(column.remaining_uncertainty),
-        }
-        for at, (column, name) in enumerate(zip(result.release_map, names, strict=False))
+        {"from": at + _GAP, "to": at + 1 - _GAP, "release": i, "code": int(role)}
+        for at, column in enumerate(result.release_map[:first])
         for i, role in enumerate(column.roles)
     ]
 
@@ -143,24 +148,11 @@ def _separate(result: AuditResult, names: list[str]) -> list[dict[str, Any]]:
 def _merged(result: AuditResult, first: int) -> list[dict[str, Any]]:
     """Neighbours with one role as one mark, from some column on."""
     marks = []
-    for i, release in enumerate(result.releases):
+    for i in range(len(result.releases)):
         at = first
         for role, run in groupby(column.roles[i] for column in result.release_map[first:]):
             to = at + sum(1 for _ in run)
             if role != Role.ABSENT:
-                head, last = result.release_map[at], result.release_map[to - 1]
-                marks.append(
-                    {
-                        "from": at,
-                        "to": to,
-                        "release": i,
-                        "role": _WORDS[Role(role)],
-                        "who": f"no. {at + 1:,}" if to == at + 1 else f"no. {at + 1:,} to {to:,}",
-                        "name": isolated(release.name),
-                        "keeps": f"{head.remaining_uncertainty}"
-                        if to == at + 1
-                        else f"{head.remaining_uncertainty} to {last.remaining_uncertainty}",
-                    }
-                )
+                marks.append({"from": at, "to": to, "release": i, "code": int(role)})
             at = to
     return marks

@@ -1,0 +1,182 @@
+"""Every figure: drawn from a result alone, as SVG and PDF, the same each time, with few marks."""
+
+from __future__ import annotations
+
+import json
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+import numpy as np
+import pytest
+from report_cases import RESULTS, budgeted, large, microgrid, nothing
+
+import sightline as sl
+from sightline.attacks.blue import Blue
+from sightline.cli import main
+from sightline.display import Displayed
+from sightline.errors import InvalidInput, MissingExtra
+from sightline.examples.shipped import example_plan
+from sightline.report import notebook, style
+from sightline.report.figures import distribution, loss_against_risk, release_map
+from sightline.report.figures.catalogue import FIGURES
+from sightline.report.figures.parts import at_least, percent
+
+MOST_MARKS = 30_000  # 2,000 signatures × 12 releases, and axes
+
+
+def data_of(chart: object) -> list[dict]:
+    """The rows of every dataset of a chart."""
+    found = style.specification(chart)
+    parts = [found, *found.get("layer", [])]
+    return [row for part in parts if "data" in part for row in json.loads(part["data"]["values"])]
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
+@pytest.mark.parametrize("name", RESULTS)
+class TestEveryFigure:
+    def test_it_is_the_same_each_time_and_small(self, name: str, figure: object) -> None:
+        result = RESULTS[name]()
+        if not figure.drawable(result):
+            assert name == "nothing"
+            return
+        first, second = (style.specification(figure.draw(result)) for _ in range(2))
+        assert first == second
+        assert len(data_of(figure.draw(result))) <= MOST_MARKS
+        assert first["description"] == figure.describe(result)
+        assert len(figure.describe(result)) > 30
+
+
+@pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
+def test_it_is_drawn_as_svg_and_can_be_zoomed(figure: object) -> None:
+    chart = style.specification(figure.draw(budgeted()))
+    drawing = ElementTree.fromstring(style.svg(chart))
+    assert drawing.tag.endswith("svg")
+    parts = [chart, *chart.get("layer", [])]
+    params = [param for part in parts for param in part.get("params", [])]
+    assert any(param.get("bind") == "scales" for param in params)
+
+
+def test_the_distribution_draws_every_record() -> None:
+    drawn = [row for row in data_of(distribution.draw(microgrid())) if "low" in row]
+    # Bars and their numbers are two layers over the same data.
+    assert {row["low"]: row["records"] for row in drawn} == {
+        low: count
+        for low, count in zip(microgrid().distribution.edges, microgrid().distribution.records, strict=False)
+        if count
+    }
+
+
+def test_the_map_of_many_signatures_says_what_each_entry_is() -> None:
+    result = large()
+    covered = np.zeros((len(result.releases), len(result.release_map)), dtype=int)
+    for mark in data_of(release_map.draw(result)):
+        covered[mark["release"], int(np.floor(mark["from"])) : int(np.ceil(mark["to"]))] = mark["code"]
+    expected = np.array([[int(role) for role in column.roles] for column in result.release_map]).T
+    assert np.array_equal(covered, expected)
+
+
+def test_the_scatter_counts_every_record_once() -> None:
+    points = [row for row in data_of(loss_against_risk.draw(microgrid())) if "epsilon" in row]
+    # The bracket and the points are two layers over the same data.
+    assert sum(row["records"] for row in points) == 2 * microgrid().records
+
+
+def test_a_lower_bound_is_never_rounded_up() -> None:
+    for share in [0.0, 1e-9, 0.00999, 0.0999999, 0.12999, 0.5, 0.999, 1.0]:
+        assert float(at_least(share).removesuffix(" %")) / 100 <= share * (1 + 1e-12)
+    assert percent(0.5) == "50 %"
+
+
+class TestExport:
+    def test_every_figure_as_svg_and_pdf(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        out = tmp_path / "new" / "figures"
+        assert main(["figures", str(example_plan("microgrid")), "--out", str(out)]) == 2
+        names = {f"{figure.name}{suffix}" for figure in FIGURES for suffix in (".svg", ".pdf")}
+        assert {path.name for path in out.iterdir()} == names
+        assert {Path(line).name for line in capsys.readouterr().out.splitlines()} == names
+        assert all(path.read_bytes().startswith(b"%PDF") for path in out.glob("*.pdf"))
+        before = {path.name: path.read_bytes() for path in out.glob("*.svg")}
+        assert main(["figures", str(example_plan("microgrid")), "--out", str(out)]) == 1
+        assert "which exists; give another name, or --force" in capsys.readouterr().err
+        assert main(["figures", str(example_plan("microgrid")), "--out", str(out), "--force"]) == 2
+        assert {path.name: path.read_bytes() for path in out.glob("*.svg")} == before, "the same bytes"
+
+    def test_a_folder_that_cannot_be_made(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        with pytest.raises(InvalidInput, match="expected a folder for figures"):
+            sl.export_figures(microgrid(), tmp_path / "file" / "figures")
+
+    def test_of_nothing_there_is_little_to_draw(self, tmp_path: Path) -> None:
+        assert sl.export_figures(nothing(), tmp_path) == ()
+
+
+def curve() -> sl.ReleaseCurve:
+    basic = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
+    return sl.release_curve([0.7, -0.4], family=sl.Moments(), accountant=basic, releases=range(1, 9))
+
+
+def curves(groups: int = 3) -> sl.ReleaseCurves:
+    basic = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
+    pairs = [[-0.9 + 0.01 * i, 0.5] for i in range(groups)]
+    return sl.release_curves(pairs, family=sl.Moments(), accountant=basic, releases=range(1, 7))
+
+
+def simulation() -> sl.Simulation:
+    releases = [sl.SubsetMean(members=range(4), radius=1.0), sl.SubsetMean(members=[1, 2, 3], radius=1.0)]
+    transcript = sl.Transcript(releases, noise=[0.1, 0.1])
+    return sl.simulate(transcript, attack=Blue(target=0), at=[0.1, 0.2, 0.3, 0.4], domain=(0, 1), trials=50)
+
+
+SHOWN = {"audit": microgrid, "nothing": nothing, "curve": curve, "curves": curves, "simulation": simulation}
+
+
+@pytest.mark.parametrize("name", SHOWN)
+class TestNotebook:
+    def test_it_shows_itself_without_scripts(self, name: str) -> None:
+        found = SHOWN[name]()
+        shown = found._repr_html_()
+        assert shown is not None
+        assert "<script" not in shown
+        assert ("data:image/svg+xml" in shown) == (name != "nothing")
+        assert shown == found._repr_html_()
+
+    def test_it_gives_a_chart(self, name: str) -> None:
+        if name == "nothing":
+            return
+        assert style.svg(style.specification(SHOWN[name]().plot())).startswith("<svg")
+
+    def test_without_the_extra_the_plain_form_remains(
+        self, name: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        def missing() -> None:
+            raise MissingExtra("no")
+
+        monkeypatch.setattr("sightline.display._display", missing)
+        assert SHOWN[name]()._repr_html_() is None
+        with pytest.raises(MissingExtra):
+            SHOWN[name]().plot()
+
+
+def test_of_many_curves_the_quartiles_are_drawn() -> None:
+    drawn = data_of(curves(60).plot())
+    assert {row["group"] for row in drawn} == {"lower quartile", "median", "upper quartile"}
+    medians = {row["releases"]: row["crb"] for row in drawn if row["group"] == "median"}
+    assert medians[3] == pytest.approx(float(np.median(curves(60).crb[:, 2])))
+
+
+def test_a_curve_that_is_never_identifiable_says_so() -> None:
+    basic = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
+    blind = sl.release_curve([0.7, -0.4], family=sl.Moments(), accountant=basic, releases=[1])
+    assert "No number of releases" in blind._repr_html_()
+
+
+def test_a_report_that_is_not_installed_says_how(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.metadata.entry_points", lambda **_: ())
+    with pytest.raises(MissingExtra, match="pip install"):
+        Displayed().plot()
+
+
+@pytest.mark.parametrize("draw", [notebook.plot, notebook.html])
+def test_what_nobody_can_draw_is_refused(draw: object) -> None:
+    with pytest.raises(InvalidInput, match="expected a result that can be"):
+        draw(3)
