@@ -22,7 +22,8 @@ help: ## Show this list
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  \1	\2/p' $(MAKEFILE_LIST) | expand -t 12
 
 demo: $(VENV)/.demo ## Audit the shipped example: a dashboard that singles out two homes
-	@$(BIN)/sightline demo
+	@mkdir -p build
+	@$(BIN)/sightline demo --html build/report.html --force
 
 test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs
 	$(BIN)/pytest $(PARALLEL)

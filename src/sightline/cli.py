@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sightline.errors import SightlineError
+from sightline.errors import MissingExtra, SightlineError
 
 if TYPE_CHECKING:
     from sightline.audit.result import AuditResult
@@ -155,7 +155,9 @@ def init(table: str, out: Path, force: bool) -> None:
 
 @commands.command(epilog="Example:  sightline demo --json")
 @_json
-def demo(as_json: bool) -> None:
+@click.option("--html", type=click.Path(path_type=Path), help="Write the report to this file, too.")
+@_force
+def demo(as_json: bool, html: Path | None, force: bool) -> None:
     """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
     from sightline.audit import run
     from sightline.examples.shipped import example_plan
@@ -163,6 +165,14 @@ def demo(as_json: bool) -> None:
     plan = example_plan("microgrid")
     found = run.audit(plan, names=True)
     _print_result(found, as_json)
+    if html is not None:
+        from sightline.report.html import write_report
+
+        try:
+            write_report(found, html, force=force)
+            click.echo(f"\nThe report, to open in a browser: {html}", err=as_json)
+        except MissingExtra as error:  # a demo without pictures is still a demo
+            click.echo(f"\nNo report was written: {error}", err=True)
     if not as_json:
         click.echo(f"\nThe plan and its data: {plan.parent}")
         click.echo(f"Why H13:  sightline explain {plan} --record H13")

@@ -6,6 +6,7 @@ import base64
 import hashlib
 import json
 import re
+import sys
 import tomllib
 from functools import cache
 from html import unescape
@@ -272,3 +273,23 @@ class TestBadInput:
         content["schema_version"] += 1
         with pytest.raises(InvalidInput, match="read it with the Sightline that wrote it, or a newer one"):
             sl.AuditResult.from_json(json.dumps(content))
+
+
+class TestDemo:
+    def test_it_says_where_the_report_is(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = tmp_path / "demo.html"
+        assert main(["demo", "--html", str(path)]) == 0
+        assert f"The report, to open in a browser: {path}" in capsys.readouterr().out
+        assert "H13" in path.read_text(encoding="utf-8")
+
+    def test_without_the_extra_it_goes_on(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        monkeypatch.setitem(sys.modules, "jinja2", None)
+        assert main(["demo", "--html", str(tmp_path / "demo.html")]) == 0
+        captured = capsys.readouterr()
+        assert (
+            'No report was written: the report needs Jinja2, which is not installed; pip install "sightline[report]"'
+            in captured.err
+        )
+        assert "Your own table:" in captured.out
