@@ -77,7 +77,7 @@ PHONE, DESKTOP = 390, 1280
     ("name", "width", "scheme"),
     [
         *(("microgrid", width, scheme) for width in (PHONE, DESKTOP) for scheme in ("light", "dark")),
-        *((name, PHONE, "light") for name in ("calm", "large", "one record")),
+        *((name, PHONE, "light") for name in ("calm", "one record")),
         *((name, DESKTOP, "dark") for name in ("budgeted", "large")),
     ],
 )
@@ -98,7 +98,9 @@ def test_it_is_drawn_without_the_network_and_without_complaints(
     # Nothing sticks out: a page that scrolls sideways cannot be read on a phone.
     assert seen.page.evaluate("document.documentElement.scrollWidth") <= width
     SCREENSHOTS.mkdir(parents=True, exist_ok=True)
-    seen.page.screenshot(path=SCREENSHOTS / f"report-{name}-{width}-{scheme}.png", full_page=True)
+    seen.page.screenshot(
+        path=SCREENSHOTS / f"report-{name.replace(' ', '-')}-{width}-{scheme}.png", full_page=True
+    )
 
 
 def test_the_table_sorts_by_every_column_and_says_so(visit: Any) -> None:

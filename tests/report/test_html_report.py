@@ -288,8 +288,5 @@ class TestDemo:
         monkeypatch.setitem(sys.modules, "jinja2", None)
         assert main(["demo", "--html", str(tmp_path / "demo.html")]) == 0
         captured = capsys.readouterr()
-        assert (
-            'No report was written: the report needs Jinja2, which is not installed; pip install "sightline[report]"'
-            in captured.err
-        )
+        assert "No report was written: the report needs Jinja2, which is not installed" in captured.err
         assert "Your own table:" in captured.out

@@ -83,20 +83,15 @@ def draw(result: AuditResult) -> Any:
 
 def describe(result: AuditResult) -> str:
     """The figure in words."""
-    names = [one.name for one in result.releases]
-    needed = {
-        name: sum(
-            column.size
-            for column in result.release_map
-            if len(column.roles) > i and column.roles[i] == Role.NEEDED
-        )
-        for i, name in enumerate(names)
-    }
-    worst = sorted((n for n in names if needed[n]), key=lambda n: (-needed[n], n))[:3]
+    needed = [
+        (sum(column.size for column in result.release_map if column.roles[i] == Role.NEEDED), release.name)
+        for i, release in enumerate(result.releases)
+    ]
+    worst = sorted((entry for entry in needed if entry[0]), key=lambda entry: (-entry[0], entry[1]))[:3]
     shown = counted(len(result.release_map), "signature")
     if not worst:
         return f"The {shown} of which the least may remain: no single release is what singles anyone out."
-    listed = "; ".join(f'{counted(needed[name], "record")} without "{short(name, 40)}"' for name in worst)
+    listed = "; ".join(f'{counted(count, "record")} without "{short(name, 40)}"' for count, name in worst)
     return f"The {shown} of which the least may remain. Fewer would be singled out: {listed}."
 
 
