@@ -50,9 +50,10 @@ lock: ## Choose the newest allowed versions again and write requirements/*.txt
 	$(PYTHON) -m venv --clear $(VENV)-lock
 	$(VENV)-lock/bin/python -m pip --disable-pip-version-check --quiet install uv
 	PATH="$(VENV)-lock/bin:$$PATH"; export PATH; \
-	$(COMPILE) --upgrade --group build --output-file requirements/demo.txt && \
-	$(COMPILE) --upgrade --group build --group test --group check --group docs --extra autodiff --extra report --extra spark --extra postgres \
-	  --constraint requirements/demo.txt --output-file requirements/dev.txt
+	$(COMPILE) --upgrade --group build --group test --group check --group docs --all-extras \
+	  --output-file requirements/dev.txt && \
+	$(COMPILE) --upgrade --group build --extra report \
+	  --constraint requirements/dev.txt --output-file requirements/demo.txt
 	rm -rf $(VENV)-lock
 
 clean: ## Remove the environment and everything built
