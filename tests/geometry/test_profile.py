@@ -75,9 +75,9 @@ def test_the_bound_is_the_inverse_and_the_recipe_attains_it(seed):
     generator = np.random.default_rng(seed)
     records = int(generator.integers(1, 6))
     lines = records + int(generator.integers(0, 4))
-    rows = generator.standard_normal((lines, records))
-    root = generator.standard_normal((lines, lines)) + 3 * np.eye(lines)
-    covariance = root @ root.T
+    rows = generator.standard_normal((lines, records)) + 4 * np.eye(lines, records)
+    root = generator.standard_normal((lines, lines))
+    covariance = root @ root.T + np.eye(lines)
     geometry = sl.Geometry(jacobian=rows, noise=sl.CorrelatedNoise(blocks=(covariance,)))
     exposure = geometry.profile(target=range(records))
     full = np.linalg.inv(rows.T @ np.linalg.solve(covariance, rows))

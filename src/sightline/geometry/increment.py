@@ -150,7 +150,8 @@ def _surviving(breaking: FloatArray, *, broken: int) -> FloatArray:
     lines = breaking.shape[0]
     if broken == 0:
         return np.eye(lines)
-    left, _, _ = np.linalg.svd(breaking, full_matrices=True)
+    # All left singular vectors; the right ones are as many as there are records.
+    left, _, _ = np.linalg.svd(breaking, full_matrices=breaking.shape[1] < lines)
     kept: FloatArray = left[:, broken:]
     return kept
 
