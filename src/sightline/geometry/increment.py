@@ -71,6 +71,7 @@ class Extension:
             projection,
             kept.T @ _whiten(self.frame.target(rows), noise),
             kept.T @ _whiten(nuisance[:, self.profile.basis], noise)[:, projection.order],
+            roundoff=self._roundoff,
         )
         opens = self._opens(integers, broken, contrast)
         if opens == 0 and not self.profile.combinations:
@@ -86,8 +87,11 @@ class Extension:
         if basis.size < nuisance.shape[1]:
             T = self._dependence
             unexplained = nuisance - nuisance[:, basis] @ T
-            size = np.abs(nuisance) + np.abs(nuisance[:, basis]) @ np.abs(T)
-            unexplained[np.abs(unexplained) <= 8 * max(8, nuisance.shape[1]) * _UNIT * size] = 0.0
+            lengths = np.linalg.norm(self.frame.nuisance(self.jacobian), axis=0)
+            size = np.abs(nuisance) + np.abs(nuisance[:, basis]) @ (
+                np.abs(T) + _ratios(lengths, lengths[basis])
+            )
+            unexplained[np.abs(unexplained) <= self._roundoff * size] = 0.0
         breaking = np.hstack([disagreement, unexplained])
         if broken is not None:
             return breaking, broken
@@ -119,6 +123,11 @@ class Extension:
         decision, _ = numerical_rank(together)
         return max(decision.rank - len(self.profile.combinations), 0)
 
+    @property
+    def _roundoff(self) -> float:
+        """What rounding leaves of a difference that is zero, relative to its parts."""
+        return 8 * max(8, self.frame.kept.size) * _UNIT / max(self.profile.nuisance.smallest_kept, 1e-8)
+
     @cached_property
     def _dependence(self) -> FloatArray:
         """T: the nuisance columns as combinations of the independent ones."""
@@ -136,6 +145,12 @@ class Extension:
     def _all_rows(self) -> exact.Echelon:
         columns = np.concatenate([self.frame.kept, self.frame.support])
         return exact.echelon(dense(self.integer_rows[:, columns]))
+
+
+def _ratios(of: FloatArray, to: FloatArray) -> FloatArray:
+    """How large coefficients naturally are that express columns by others: the ratios of their lengths."""
+    ratios: FloatArray = of[None, :] / to[:, None]
+    return ratios
 
 
 def _whiten(rows: FloatArray, noise: GaussianNoise) -> FloatArray:
@@ -157,14 +172,17 @@ def _surviving(breaking: FloatArray, *, broken: int) -> FloatArray:
 
 
 def _contrast_and_gain(
-    projection: Projection, target: FloatArray, independent: FloatArray
+    projection: Projection, target: FloatArray, independent: FloatArray, *, roundoff: float
 ) -> tuple[FloatArray, FloatArray]:
     """D and the gain of whitened rows: ``target`` is A, ``independent`` is B in the pivots' order."""
     V = projection.coefficients
     contrast = target - independent @ V
-    # A difference no larger than the rounding of its parts is none.
-    size = np.abs(target) + np.abs(independent) @ np.abs(V)
-    contrast[np.abs(contrast) <= 8 * max(8, independent.shape[1]) * _UNIT * size] = 0.0
+    # A difference no larger than the rounding of its parts is none. Coefficients are rounded relative to the
+    # lengths of the columns: one that should be zero is not.
+    lengths = np.linalg.norm(projection.joint, axis=0)
+    columns = projection.order.size
+    size = np.abs(target) + np.abs(independent) @ (np.abs(V) + _ratios(lengths[columns:], lengths[:columns]))
+    contrast[np.abs(contrast) <= roundoff * size] = 0.0
     width = target.shape[1]
     if not np.any(contrast):
         return contrast, np.zeros((width, width))
