@@ -179,8 +179,7 @@ def _contrast_and_gain(
     contrast = target - independent @ V
     # A difference no larger than the rounding of its parts is none. Coefficients are rounded relative to the
     # lengths of the columns: one that should be zero is not.
-    lengths = np.linalg.norm(projection.joint, axis=0)
-    columns = projection.order.size
+    lengths, columns = projection.lengths, projection.order.size
     size = np.abs(target) + np.abs(independent) @ (np.abs(V) + _ratios(lengths[columns:], lengths[:columns]))
     contrast[np.abs(contrast) <= roundoff * size] = 0.0
     width = target.shape[1]

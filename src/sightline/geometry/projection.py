@@ -63,6 +63,12 @@ class Projection:
         solution: FloatArray = solve_triangular(self.triangle, self.explained, check_finite=False)
         return solution
 
+    @cached_property
+    def lengths(self) -> FloatArray:
+        """Of the nuisance columns, in ``order``, and of the target's."""
+        found: FloatArray = np.linalg.norm(self.joint, axis=0)
+        return found
+
     def keep(self, combinations: FloatArray) -> Projection:
         """The same with E confined to some combinations of the target: all else in it is rounding."""
         along = np.linalg.pinv(combinations) @ combinations if combinations.size else 0.0 * np.eye(self.width)
