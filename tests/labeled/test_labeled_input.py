@@ -72,6 +72,21 @@ def test_designs(kwargs: dict[str, object], error: type[Exception], message: str
         MembershipDesign([[1, 1, 0]], **kwargs)
 
 
+@pytest.mark.parametrize("noise", [np.full(3, 1e-150), np.full(3, 1e-300), np.diag(np.full(3, 1e-300))])
+def test_noise_that_is_none(noise: np.ndarray) -> None:
+    design = MembershipDesign([[1, 1, 0], [0, 1, 1], [1, 1, 1]], noise=noise)
+    with pytest.raises(InvalidNoise, match=r"numbers of at most 1e\+140 times their noise"):
+        design.exposures(domain=(0, 1))
+
+
+@pytest.mark.parametrize("stddev", [1e-130, 1e-100, 1e100, 1e140])
+def test_noise_far_out(stddev: float) -> None:
+    found = MembershipDesign([[1, 1, 0], [0, 1, 1], [1, 1, 1]], noise=[stddev] * 3).exposures(domain=(0, 1))
+    assert found.identifiable.all()
+    assert np.allclose(found.rmse / stddev, np.sqrt([13, 17, 13]))  # 3·b − 2·a, 2·a + 2·b − 3·c, …
+    assert np.all(found.remaining_upper == 1) if stddev > 1 else np.all(found.remaining_upper < 1e-100)
+
+
 def test_rows_of_one_release_are_together_and_in_order() -> None:
     for releases in ([0, 1, 0], [0, 2, 3], [1, 1, 2]):
         with pytest.raises(InvalidRelease, match="rows of one release together"):

@@ -14,7 +14,10 @@ from scipy import sparse
 
 import sightline as sl
 from sightline import Known, MembershipDesign
+from sightline.labeled.company import Company, whitening
+from sightline.labeled.lens import Form, lens_of_pairs, lens_of_root, lens_of_spectrum, risks_over_v
 from sightline.labeled.prior import CosineSquaredPrior
+from sightline.labeled.root import root_of_products
 
 PRIOR = CosineSquaredPrior(width=1.0)
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
@@ -92,6 +95,37 @@ def test_the_general_engine_agrees() -> None:
             if found.identifiable[target]:
                 assert np.sqrt(exposure.crb) == pytest.approx(found.rmse[target], rel=1e-8)
                 assert np.allclose(exposure.recipe, found.recipe(target), rtol=1e-6, atol=1e-8)
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_forms_from_eigenvalues_from_coordinates_and_from_inverses_are_the_same(correlated: bool) -> None:
+    generator = np.random.default_rng(21)
+    rows = generator.integers(0, 2, (12, 40)).astype(np.float64)
+    spread = generator.standard_normal((12, 12)) / 4 + np.eye(12)
+    noise = spread @ spread.T if correlated else generator.uniform(0.1, 0.4, 12)
+    design = MembershipDesign(rows, noise=noise, readout="sum")
+    company = Company(design=design, products=rows @ rows.T, unknown=np.ones(40, dtype=bool))
+    risks = risks_over_v(PRIOR, excess=1.0, entropic_factor=1.0)
+    nothing = np.zeros((0, 12))
+    by_eigenvalues = lens_of_spectrum(company.spectrum, risks, linear=nothing)
+    root = root_of_products(company.products, 12)
+    by_coordinates = lens_of_root(root, design.whiten, risks, linear=nothing)
+    by_inverses = lens_of_pairs(company.products, whitening(design), risks, linear=nothing)
+    assert by_eigenvalues is not None
+    assert by_inverses is not None
+    assert by_eigenvalues.names == by_coordinates.names == (*by_inverses.names, Form.LEVERAGE)
+    found = by_eigenvalues.forms.of_block(rows)
+    assert np.allclose(found, by_coordinates.forms.of_block(rows), rtol=1e-11)
+    assert np.allclose(found[:-1], by_inverses.forms.of_block(rows), rtol=1e-11)
+    assert found[-1].sum() == pytest.approx(12, rel=1e-11)  # leverages sum to the rank
+
+
+def test_eigenvalues_prove_nothing_about_rows_that_depend() -> None:
+    rows = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
+    design = MembershipDesign(rows, noise=np.ones(3), readout="sum")
+    company = Company(design=design, products=(rows @ rows.T).astype(float), unknown=np.ones(4, dtype=bool))
+    risks = risks_over_v(PRIOR, excess=1.0, entropic_factor=1.0)
+    assert company.proved_lens(risks, np.zeros((0, 3))) is None
 
 
 def same(one: sl.Exposures, other: sl.Exposures) -> bool:

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.errors import require
+from sightline.errors import InvalidNoise, require
 from sightline.geometry.decision import Evidence, Rank
-from sightline.labeled.company import Company, excess, whitening
+from sightline.labeled.company import Company, excess
 from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.identify import Decided, decide_by_leverage, sweep
@@ -22,6 +23,8 @@ from sightline.labeled.sharpness import best_recipes, variances
 
 # Below this share of uncertainty, one minus what is learned loses digits: such records are looked at alone.
 _SHARP = 1e-3
+# Signals beyond this would not fit a double when they are squared and summed.
+_MOST = 1e140
 
 
 def assess(
@@ -37,6 +40,13 @@ def assess(
     else:
         products, _ = pattern.gram(unknown, np.zeros((pattern.records, 0)), progress)
     company = Company(design=design, products=products, unknown=unknown)
+    require(
+        company.signal < _MOST,
+        f"numbers of at most {_MOST:g} times their noise",
+        got=f"{company.signal:g}",
+        fix="so little noise is none",
+        error=InvalidNoise,
+    )
     factor = _entropic_factor(company, prior)
     risks = risks_over_v(prior, excess=excess(design), entropic_factor=factor)
 
@@ -54,9 +64,10 @@ def assess(
         numbers, _ = read(lens)
         _, kinds = np.unique(pattern.kinds(unknown)[unknown], return_inverse=True)
         decided = decide_by_leverage(numbers[Form.LEVERAGE], kinds, rank, lines=pattern.lines)
-    elif not pattern.sparse and pattern.counts is None and (proved := company.proved_root()):
-        rank = Rank(rank=pattern.lines, evidence=Evidence.FULL_RANK)
-        lens = lens_of_root(proved, design.whiten, risks, linear=swept.keys())
+    elif (
+        not pattern.sparse and pattern.counts is None and (proved := company.proved_lens(risks, swept.keys()))
+    ):
+        lens, rank = proved, Rank(rank=pattern.lines, evidence=Evidence.FULL_RANK)
         numbers, sums = read(lens)
         decided = swept.confirm(sums, numbers[Form.LEVERAGE], unknown)
     elif partitions := lens_of_partitions(company, risks):
@@ -79,13 +90,13 @@ def _entropic_factor(company: Company, prior: CosineSquaredPrior) -> float:
 
     Zero, which is no bound, unless the noise is Gaussian.
     """
-    design, products = company.design, company.products
-    if excess(design) > 1:
+    if excess(company.design) > 1:
         return 0.0
     if not company.unknown.all():
-        nothing = np.zeros((design.size, 0))
-        products = products + design.pattern.gram(~company.unknown, nothing, lambda stage, share: None)[0]
-    return entropic_factor(products, whitening(design), prior)
+        nothing = np.zeros((company.design.size, 0))
+        told, _ = company.design.pattern.gram(~company.unknown, nothing, lambda stage, share: None)
+        company = replace(company, products=company.products + told, unknown=np.ones_like(company.unknown))
+    return entropic_factor(company.eigenvalues, prior)
 
 
 def unknown_records(design: MembershipDesign, known: Iterable[int] | Known) -> BoolArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -11,25 +12,50 @@ from sightline.geometry import exact
 from sightline.geometry.decision import Evidence, Rank
 from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.lens import Lens, Risks, lens_of_pairs, lens_of_root
+from sightline.labeled.lens import (
+    PROOF,
+    Lens,
+    Risks,
+    Spectrum,
+    both_sides,
+    lens_of_pairs,
+    lens_of_root,
+    lens_of_spectrum,
+)
 from sightline.labeled.pattern import BoolArray
 from sightline.labeled.root import Root, root_of_products, root_of_rows
 
 # Products of rows lose twice the digits that rows do: beyond this error, factorise the rows themselves, if
 # that many operations are affordable.
 _COARSE, _AFFORDABLE = 1e-10, 1e12
-# A factorisation of products whose smallest singular value is this far above its error proves full rank, and
-# leverages from it are good to that much.
-PROOF = 1e-3
+# Up to this many rows, eigenvalues cost next to nothing.
+_FEW_ROWS = 1000
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Company:
     """The unknown records among whom a target hides, as the releases see them."""
 
     design: MembershipDesign
     products: FloatArray
     unknown: BoolArray
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """The whitened products by direction."""
+        return Spectrum.of(self.products, whitening(self.design))
+
+    @property
+    def signal(self) -> float:
+        """The largest length of a row over its noise."""
+        return float(np.max(np.abs(whitening(self.design) * np.sqrt(np.diagonal(self.products)))))
+
+    @property
+    def eigenvalues(self) -> FloatArray:
+        """Of the whitened products; in large designs their diagonal, which the eigenvalues majorise."""
+        if self.design.lines <= _FEW_ROWS:
+            return self.spectrum.values
+        return np.diagonal(both_sides(whitening(self.design), self.products))
 
     def lens(self, risks: Risks, rank: Rank, linear: FloatArray) -> Lens:
         """The forms of every record, from reduced coordinates or from inverses.
@@ -49,13 +75,17 @@ class Company:
         """Reduced coordinates: from the products if they are accurate enough."""
         return self._accurate(root_of_products(self.products, rank.rank), rank)
 
-    def proved_root(self) -> Root | None:
-        """Reduced coordinates, if factorising the products proves that all rows are independent."""
+    def proved_lens(self, risks: Risks, linear: FloatArray) -> Lens | None:
+        """The forms of every record, if factorising the products proves that all rows are independent."""
+        lens = lens_of_spectrum(self.spectrum, risks, linear=linear)
+        if lens is not None:
+            return lens
         lines = self.design.lines
         root = root_of_products(self.products, lines)
         if root.rank < lines or lines * root.relative_error > PROOF:
             return None
-        return self._accurate(root, Rank(rank=lines, evidence=Evidence.FULL_RANK))
+        accurate = self._accurate(root, Rank(rank=lines, evidence=Evidence.FULL_RANK))
+        return lens_of_root(accurate, self.design.whiten, risks, linear=linear)
 
     def root_of_rows(self, rank: Rank | None) -> tuple[Root, Rank]:
         """Reduced coordinates from the rows themselves."""

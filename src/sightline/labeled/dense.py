@@ -60,7 +60,10 @@ class DensePattern:
             ones = row != 0
             sizes[i] = np.count_nonzero(ones)
             packed[i] = np.packbits(ones)
-            peak = float(np.max(np.abs(row))) if row.dtype.kind != "b" else 1.0
+            if row.dtype.kind == "b" or np.count_nonzero(row == 1) == sizes[i]:
+                peaks[i] = 1.0
+                continue
+            peak = float(np.max(np.abs(row)))
             require(
                 math.isfinite(peak),
                 "finite weights",
@@ -69,8 +72,8 @@ class DensePattern:
                 error=InvalidRelease,
             )
             peaks[i] = peak
-            binary = binary and (peak <= 1 and bool(np.count_nonzero(row == 1) == sizes[i]))
-            whole = whole and (binary or bool(np.all(row == np.rint(row))))
+            binary = False
+            whole = whole and bool(np.all(row == np.rint(row)))
         checked_members(sizes)
         largest = float(peaks.max())
         whole = whole and largest**2 * records < EXACT

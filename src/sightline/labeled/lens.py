@@ -7,20 +7,23 @@ noise. For a prior of precision :math:`c` the risk of the best attack on record 
     = \frac1c\bigl(1 - \|\zeta_j\|^2\bigr) + \zeta_j^\top (B^\top B + cI)^{-1} \zeta_j
     = \frac1c\bigl(1 - \tilde a_j^\top (cI + \tilde A \tilde A^\top)^{-1} \tilde a_j\bigr).
 
-After :math:`B^\top B = V\Lambda V^\top` one product with each column gives it for every :math:`c`; records in
-few rows read the last form off an inverse instead.
+After :math:`B^\top B = V\Lambda V^\top`, or :math:`\tilde A \tilde A^\top = V\Lambda V^\top` where the rows
+are independent, one product with each column gives it for every :math:`c`; records in few rows read the last
+form off an inverse instead.
+
+NumPy and SciPy bring a BLAS each, whose idle threads spin for a while. What every design needs is NumPy's
+throughout, so that the threads of one do not hold up the other's.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import LinAlgError, cholesky, eigh, eigvalsh, get_lapack_funcs, solve_triangular
+from scipy.linalg import cholesky, get_lapack_funcs, solve_triangular
 
 from sightline.arrays import FloatArray
 from sightline.labeled.forms import Forms, MatrixForms, ProjectedForms
@@ -31,10 +34,12 @@ from sightline.labeled.sharpness import factorise
 Whiten = Callable[[FloatArray], FloatArray]
 
 _UNIT = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
 # What a Gram matrix costs: some roundings of its largest eigenvalue. Risks over v may be that far off.
 _ROUNDINGS, _MILD = 16, 1e-10
-# Up to this many rows, eigenvalues cost next to nothing.
-_FEW_ROWS = 1000
+# A factorisation whose smallest singular value is this far above its error proves full rank, and leverages
+# from it are good to that much.
+PROOF = 1e-3
 
 
 class Form(Enum):
@@ -91,6 +96,37 @@ def lens_of_pairs(
     return Lens(names=tuple(names), forms=forms, relative_error=error)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Spectrum:
+    r"""Eigenvalues, from the least, and eigenvectors of :math:`\tilde A \tilde A^\top`."""
+
+    values: FloatArray
+    vectors: FloatArray
+    whitening: FloatArray
+
+    @classmethod
+    def of(cls, products: FloatArray, whitening: FloatArray) -> Spectrum:
+        values, vectors = np.linalg.eigh(both_sides(whitening, products))
+        return cls(values=values, vectors=vectors, whitening=whitening)
+
+
+def lens_of_spectrum(spectrum: Spectrum, risks: Risks, *, linear: FloatArray) -> Lens | None:
+    """For all records; ``None`` unless the eigenvalues are accurate, and prove that rows are independent."""
+    values, whitening = spectrum.values, spectrum.whitening
+    largest = float(values[-1])
+    condition = largest / values[0] if values[0] > _TINY else np.inf
+    error = _ROUNDINGS * _UNIT * max(condition, largest / min(risk.precision for risk in risks.values()))
+    if error > _MILD or len(values) * error > PROOF:
+        return None
+    offsets = np.array([0.0, *(risk.unit / risk.precision for risk in risks.values()), 0.0])
+    shares = [-risk.unit / (risk.precision * (risk.precision + values)) for risk in risks.values()]
+    weights = np.stack([np.ones_like(values), *shares, 1 / values])
+    vectors = spectrum.vectors.T
+    projection = vectors * whitening if whitening.ndim == 1 else vectors @ whitening
+    forms = ProjectedForms(projection=projection, weights=weights, offsets=offsets, linear=linear)
+    return Lens(names=(Form.INFORMATION, *risks, Form.LEVERAGE), forms=forms, relative_error=error)
+
+
 def lens_of_root(root: Root, whiten: Whiten, risks: Risks, *, linear: FloatArray) -> Lens:
     """For all records, from reduced coordinates."""
     B = whiten(root.factor)
@@ -100,7 +136,7 @@ def lens_of_root(root: Root, whiten: Whiten, risks: Risks, *, linear: FloatArray
     offsets = np.array([0.0, *(risk.unit / risk.precision for risk in risks.values()), 0.0])
     names = (Form.INFORMATION, *risks, Form.LEVERAGE)
     if error <= _MILD:
-        values, vectors = eigh(information, driver="evd", check_finite=False)
+        values, vectors = np.linalg.eigh(information)
         spectrum = np.maximum(values, 0.0)
         shares = [
             -risk.unit * spectrum / (risk.precision * (risk.precision + spectrum)) for risk in risks.values()
@@ -142,36 +178,17 @@ def risks_over_v(prior: CosineSquaredPrior, *, excess: float, entropic_factor: f
     return risks
 
 
-def entropic_factor(products: FloatArray, whitening: FloatArray, prior: CosineSquaredPrior) -> float:
+def entropic_factor(eigenvalues: FloatArray, prior: CosineSquaredPrior) -> float:
     r"""A lower bound on :math:`\det(I + N\tilde A\tilde A^\top)/\det(I + v\tilde A\tilde A^\top)`.
 
     Times the risk at precision 1/N it bounds the risk of every attack from below. Eigenvalues are moved up
-    by their rounding; in large designs the diagonal stands in for them. They majorise it, so that the sum of
-    the concave logarithm below errs on the safe side.
+    by their rounding. The diagonal may stand in for them: they majorise it, so that the sum of a convex
+    function errs on the safe side.
     """
-    seen = both_sides(whitening, products)
-    estimate = _log_determinant_ratio(seen, prior)
-    if estimate < -math.log(prior.fisher_information * prior.variance) - 0.1:
-        return math.exp(estimate)  # far below van Trees: it will not be used, so that rounding is no matter
-    if len(seen) <= _FEW_ROWS:
-        spectrum = eigvalsh(seen, check_finite=False)
-        spectrum = np.maximum(spectrum, 0.0) + _ROUNDINGS * _UNIT * float(np.max(np.abs(spectrum)))
-    else:
-        spectrum = np.diagonal(seen)
-    shrink = np.log1p(prior.entropy_power * spectrum) - np.log1p(prior.variance * spectrum)
+    rounding = _ROUNDINGS * _UNIT * float(np.max(np.abs(eigenvalues)))
+    raised = np.maximum(eigenvalues, 0.0) + rounding
+    shrink = np.log1p(prior.entropy_power * raised) - np.log1p(prior.variance * raised)
     return float(np.exp(np.sum(shrink)))
-
-
-def _log_determinant_ratio(seen: FloatArray, prior: CosineSquaredPrior) -> float:
-    """The logarithm of the entropic factor, quickly and roughly; zero if it cannot be had so."""
-    total = 0.0
-    for sign, size in ((1, prior.entropy_power), (-1, prior.variance)):
-        try:
-            factor = cholesky(np.eye(len(seen)) + size * seen, overwrite_a=True, check_finite=False)
-        except LinAlgError:
-            return 0.0
-        total += sign * 2 * float(np.sum(np.log(np.diagonal(factor))))
-    return total
 
 
 def _gram_error(information: FloatArray, risks: Risks) -> float:

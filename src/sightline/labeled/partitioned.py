@@ -14,10 +14,10 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.decision import Evidence, Rank
 from sightline.labeled import residues
 from sightline.labeled.cell_pattern import CellPattern
-from sightline.labeled.company import PROOF, Company, whitening
+from sightline.labeled.company import Company, whitening
 from sightline.labeled.forms import MatrixForms
 from sightline.labeled.identify import Decided, Sweep
-from sightline.labeled.lens import Form, Lens, Risks, lens_of_pairs
+from sightline.labeled.lens import PROOF, Form, Lens, Risks, lens_of_pairs
 from sightline.labeled.pattern import BoolArray
 from sightline.labeled.root import root_of_products
 
