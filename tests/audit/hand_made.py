@@ -49,7 +49,7 @@ def membership_of(
         sizes = Counter(group for group in line if group is not None)
         number.append({})
         for group in sorted(sizes):
-            number[p][group] = len(cells)
+            number[p][group] = len(number[p])
             key = (group,) if group else ()
             cells.append(Cell(partition=p, key=key, rows=sizes[group], largest_share=contributions))
     table = np.array(

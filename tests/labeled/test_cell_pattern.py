@@ -92,8 +92,10 @@ class TestEveryFormOfSignatures:
         rows = as_rows(table, widths)
         pattern = FORMS[form](distinct, widths, counts)
         unknown = np.ones(len(distinct), dtype=bool)
-        products, _ = pattern.gram(unknown, np.zeros((len(distinct), 0)), quiet)
+        products = pattern.gram(unknown, quiet)
         assert np.array_equal(products, rows @ rows.T)
+        keys = np.arange(1.0, 1 + 2 * len(distinct)).reshape(2, -1)
+        assert np.array_equal(pattern.images(unknown, keys), keys @ as_rows(distinct, widths).T)
         assert pattern.sizes.tolist() == rows.sum(axis=1).tolist()
         triangle = pattern.triangle(unknown, np.ones(len(rows)))
         np.testing.assert_allclose(triangle.T @ triangle, products, atol=1e-9)
@@ -160,9 +162,7 @@ def test_counts_beyond_single_precision_are_exact() -> None:
     table = np.array([[0, 0], [0, -1], [-1, 0]], dtype=np.int32)
     counts = np.array([1, 10**9 + 7, 2**40 + 1])
     for form in FORMS.values():
-        products, _ = form(table, np.array([1, 1]), counts).gram(
-            np.ones(3, dtype=bool), np.zeros((3, 0)), quiet
-        )
+        products = form(table, np.array([1, 1]), counts).gram(np.ones(3, dtype=bool), quiet)
         assert products.tolist() == [[10**9 + 8, 1], [1, 2**40 + 2]]
         design = MembershipDesign(form(table, np.array([1, 1]), counts), noise=[1.0, 1.0], readout="sum")
         assert not design.exposures(domain=(0, 1)).groups.identifiable.any()
@@ -230,7 +230,7 @@ def shorter_way(
     forms = pattern.forms(lens.forms, unknown, quiet)
     leverage = forms[lens.names.index(Form.LEVERAGE), unknown]
     assert leverage @ counts[unknown] == pytest.approx(rank.rank)
-    return decide_by_partitions(swept, leverage, unknown), truth, survey.rank
+    return decide_by_partitions(swept, leverage), truth, survey.rank
 
 
 def no_forms(linear: np.ndarray) -> ProjectedForms:

@@ -177,11 +177,14 @@ def expected_cells() -> list[list[tuple[str, ...] | None]]:
 
 
 def cells_of(membership: Membership) -> Counter[tuple[tuple[str, ...] | None, ...]]:
-    """The signatures with their cells' keys in place of positions, and how many rows have each."""
-    keys = [cell.key for cell in membership.cells]
+    """The signatures with their cells' keys in place of numbers, and how many rows have each."""
+    keys = [
+        [cell.key for cell in membership.cells if cell.partition == p]
+        for p in range(len(membership.partitions))
+    ]
     return Counter(
         {
-            tuple(None if cell < 0 else keys[cell] for cell in row): count
+            tuple(None if cell < 0 else keys[p][cell] for p, cell in enumerate(row)): count
             for row, count in zip(membership.signatures.tolist(), membership.counts.tolist(), strict=True)
         }
     )

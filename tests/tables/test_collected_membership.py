@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_cases import text_of
+from table_cases import cells_of, text_of
 
 from sightline.errors import InvalidPlan
 from sightline.tables import collect as collecting
@@ -83,6 +83,8 @@ class TestASmallTable:
         found = asked(make(self.ROWS), "SELECT AVG(s) FROM data WHERE g = 'z'", "SELECT SUM(s) FROM data")
         assert [cell.partition for cell in found.cells] == [1]
         assert found.signatures.tolist() == [[-1, 0]]
+        assert found.starts.tolist() == [0, 0, 1]
+        assert [found.positions(p).tolist() for p in (0, 1)] == [[-1], [0]]
 
     def test_public_releases_alone_leave_one_signature(self, make: Make) -> None:
         found = asked(make(self.ROWS), "SELECT COUNT(*) FROM data")
@@ -92,7 +94,8 @@ class TestASmallTable:
 
     def test_the_same_release_twice_has_cells_of_its_own(self, make: Make) -> None:
         found = asked(make(self.ROWS), *["SELECT g, AVG(s) FROM data GROUP BY g"] * 2)
-        assert found.signatures.tolist() == [[0, 3], [1, 4], [2, 5]]
+        assert found.signatures.tolist() == [[0, 0], [1, 1], [2, 2]]
+        assert [found.positions(p).tolist() for p in (0, 1)] == [[0, 1, 2], [3, 4, 5]]
         assert [partition.name for partition in found.partitions] == ["q0", "q1"]
 
     def test_two_aggregates_are_two_partitions_with_names_of_their_own(self, make: Make) -> None:
@@ -205,6 +208,7 @@ class TestRefusedData:
         self, make: Make, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr("sightline.tables.encoding.MOST_KEYS", 100)
+        monkeypatch.setattr("sightline.tables.encoding.NARROW", 100)
         with pytest.raises(InvalidPlan, match="at most 100 groups of one key"):
             asked(
                 make("SELECT i AS r, 1.0 AS s FROM range(101) AS t(i)"),
@@ -249,15 +253,34 @@ class TestPackedWords:
         together = f"SELECT AVG(s) FROM data GROUP BY {', '.join(names)}"
         found = asked(engine, *sql, together)
         rows = [tuple((i * (7 + number)) % 101 for number in range(12)) for i in range(300)]
-        assert Counter(
-            {
-                tuple(int(found.cells[cell].key[0]) for cell in row[:12]): count
-                for row, count in zip(found.signatures.tolist(), found.counts.tolist(), strict=True)
-            }
-        ) == Counter(rows)
+        listed = {
+            tuple(int(key[0]) for key in signature[:12] if key): count
+            for signature, count in cells_of(found).items()
+        }
+        assert Counter(listed) == Counter(rows)
         # 101^12 combinations do not fit an integer; the cells are those that occur, sorted by their keys.
         last = [tuple(map(int, cell.key)) for cell in found.cells if cell.partition == 12]
         assert last == sorted(set(rows))
+
+    @pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "UTINYINT", "HUGEINT", "DOUBLE", "DECIMAL(9, 2)"])
+    def test_whole_numbers_that_number_themselves_are_the_same_cells(
+        self, make: Make, kind: str, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        low = 0 if kind.startswith("U") else -128
+        engine = make(
+            f"SELECT i AS r, 1.0 AS s, CAST(CASE i % 4 WHEN 0 THEN NULL WHEN 1 THEN {low} WHEN 2 THEN 127 "
+            f"ELSE i % 90 END AS {kind}) AS g, i % 3 AS h FROM range(200) AS t(i)"
+        )
+        sql = [
+            "SELECT g, AVG(s) FROM data GROUP BY g",
+            "SELECT g, h, SUM(s) FROM data WHERE g > 5 GROUP BY g, h",
+            "SELECT h, AVG(s) FROM data WHERE h <> 1 GROUP BY h",
+        ]
+        found = asked(engine, *sql)
+        monkeypatch.setattr("sightline.tables.encoding.NARROW", 0)
+        looked_up = asked(engine, *sql)
+        assert found.cells == looked_up.cells
+        assert cells_of(found) == cells_of(looked_up)
 
     def test_a_signature_s_number_is_its_place_in_the_order_of_the_words(self, make: Make) -> None:
         engine = make("SELECT i AS r, i % 3 AS g, i % 5 AS h, 1.0 AS s FROM range(30) AS t(i)")
@@ -348,11 +371,7 @@ def test_any_table_and_any_releases_give_the_signatures_of_a_naive_twin(
         )
         for row in kept
     )
-    cells = [cell.key for cell in found.cells]
-    assert {
-        tuple(None if cell < 0 else cells[cell] for cell in row): count
-        for row, count in zip(found.signatures.tolist(), found.counts.tolist(), strict=True)
-    } == expected
+    assert cells_of(found) == expected
     for index, cell in enumerate(found.cells):
-        assert cell.rows == found.counts[found.signatures[:, cell.partition] == index].sum()
+        assert cell.rows == found.counts[found.positions(cell.partition) == index].sum()
     assert found.records == len({row[0] for row in kept})

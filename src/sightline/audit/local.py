@@ -116,7 +116,7 @@ def local_findings(
     signature = values.signature.astype(np.intp)
     table = np.zeros((len(membership.cells), rows))
     for p, partition in enumerate(membership.partitions):
-        cell = membership.signatures[signature, p]
+        cell = membership.positions(p)[signature]
         inside = np.flatnonzero(cell >= 0)
         table[cell[inside], inside] = slopes(partition, values.secret[inside], plan.data.bandwidth)
     seen = np.flatnonzero(table.any(axis=1))

@@ -61,11 +61,15 @@ def losses(
 def signature_costs(membership: Membership, pricing: Pricing) -> FloatArray:
     r"""For every signature :math:`\sum 1/m^2` over the releases with it; :math:`\sum 1/m` for Laplace."""
     power = 1 if pricing.law is NoiseLaw.LAPLACE else 2
-    ratio = np.append(pricing.sensitivity / pricing.scale, 0.0)  # the last entry is for rows in no cell
+    costs = (pricing.sensitivity / pricing.scale) ** power
+    starts = membership.starts
     total = np.zeros(len(membership.signatures))
     for bundle in pricing.bundles:
-        largest = np.max([ratio[membership.signatures[:, p]] for p in bundle], axis=0)
-        total += pricing.times[bundle[0]] * largest**power
+        looked_up = []
+        for p in bundle:
+            own = np.append(costs[starts[p] : starts[p + 1]], 0.0)  # the last entry is for rows in no cell
+            looked_up.append(own[membership.signatures[:, p]])
+        total += pricing.times[bundle[0]] * np.maximum.reduce(looked_up)
     return total
 
 

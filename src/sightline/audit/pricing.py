@@ -162,14 +162,13 @@ def bundled(membership: Membership) -> tuple[tuple[int, ...], ...]:
     """Partitions that are one release: the categories of a histogram over the same rows."""
     parts = membership.partitions
     filled = {cell.partition for cell in membership.cells}
-    first = _first_cells(membership)
     bundles: list[list[int]] = []
     for p, part in enumerate(parts):
         home = None
         if p not in filled:
             continue  # no row meets its condition: it publishes nothing about anyone
         if part.feature is Feature.INDICATOR:
-            home = next((b for b in bundles if _one_histogram(membership, first, b, p)), None)
+            home = next((b for b in bundles if _one_histogram(membership, b, p)), None)
         if home is None:
             bundles.append([p])
         else:
@@ -177,20 +176,13 @@ def bundled(membership: Membership) -> tuple[tuple[int, ...], ...]:
     return tuple(tuple(bundle) for bundle in bundles)
 
 
-def _one_histogram(membership: Membership, first: IndexArray, bundle: Sequence[int], p: int) -> bool:
+def _one_histogram(membership: Membership, bundle: Sequence[int], p: int) -> bool:
     parts = membership.partitions
     head, part = parts[bundle[0]], parts[p]
     alike = (head.query, head.feature, head.statistic) == (part.query, part.feature, part.statistic)
     if not alike or any(parts[q].parameter == part.parameter for q in bundle):
         return False
-    mine, theirs = membership.signatures[:, p], membership.signatures[:, bundle[0]]
-    same = np.where(mine < 0, -1, mine - first[p]) == np.where(theirs < 0, -1, theirs - first[bundle[0]])
-    return bool(np.all(same))
-
-
-def _first_cells(membership: Membership) -> IndexArray:
-    owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
-    return np.searchsorted(owner, np.arange(len(membership.partitions)))
+    return bool(np.array_equal(membership.signatures[:, p], membership.signatures[:, bundle[0]]))
 
 
 def _number(partition: Partition) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.audit.plan import Plan
@@ -14,7 +15,6 @@ from sightline.tables.membership import Feature, Membership
 
 # A release sharpens a record if its error would be larger by this share without it.
 _SHARPER = 0.01
-_BLOCK = 1 << 12  # signatures that are marked at a time, within a cache
 
 
 def release_reports(
@@ -71,25 +71,29 @@ def release_reports(
 
 def copied(plan: Plan, membership: Membership) -> dict[int, str]:
     """Releases all of whose numbers aggregate the rows of an earlier release's numbers in the same way."""
-    generator = np.random.default_rng(0)
-    drawn = generator.integers(1 << 63, size=len(membership.signatures), dtype=np.uint64)
+    sizes = np.array([cell.rows for cell in membership.cells], dtype=np.uint64)
+    alike = _covered(membership, sizes, set(range(len(plan.releases))))
+    # As many rows; are they the same? Sums of random marks that wrap around: equal rows, equal sums.
+    concerned = {*alike, *(home for homes in alike.values() for home in homes)}
     marks = np.zeros(len(membership.cells) + 1, dtype=np.uint64)  # the last entry takes rows in no cell
-    for start in range(0, len(drawn), _BLOCK):
-        block = membership.signatures[start : start + _BLOCK]
-        # Sums that wrap around: equal rows, equal sums.
-        np.add.at(marks, block, np.broadcast_to(drawn[start : start + _BLOCK, None], block.shape))
-    seen: list[tuple[int, set[tuple[int, Feature, float | str | None, bool]]]] = []
-    found: dict[int, str] = {}
-    for query in range(len(plan.releases)):
-        rows = {
-            (int(mark), part.feature, part.parameter, part.above)
-            for mark, cell in zip(marks, membership.cells, strict=False)
-            if (part := membership.partitions[cell.partition]).query == query
-        }
-        if not rows:
-            continue
-        home = next((earlier for earlier, theirs in seen if rows <= theirs), None)
-        if home is not None:
-            found[query] = plan.releases[home].name
-        seen.append((query, rows))
+    drawn = np.random.default_rng(0).integers(1 << 63, size=len(membership.signatures), dtype=np.uint64)
+    for p, partition in enumerate(membership.partitions):
+        if partition.query in concerned:
+            np.add.at(marks, membership.positions(p), drawn)
+    found = _covered(membership, marks, concerned)
+    return {query: plan.releases[homes[0]].name for query, homes in found.items()}
+
+
+def _covered(membership: Membership, marks: NDArray[np.uint64], queries: set[int]) -> dict[int, list[int]]:
+    """Queries all of whose cells are marked like some of an earlier one's, with all such earlier ones."""
+    rows: dict[int, set[tuple[int, Feature, float | str | None, bool]]] = {}
+    for cell, mark in zip(membership.cells, marks.tolist(), strict=False):
+        part = membership.partitions[cell.partition]
+        if part.query in queries:
+            rows.setdefault(part.query, set()).add((mark, part.feature, part.parameter, part.above))
+    found = {}
+    for query, mine in rows.items():
+        homes = [earlier for earlier, theirs in rows.items() if earlier < query and mine <= theirs]
+        if homes:
+            found[query] = sorted(homes)
     return found

@@ -21,13 +21,12 @@ from sightline.labeled.cell_pattern import pattern_of_cells
 from sightline.labeled.design import MembershipDesign, Readout
 from sightline.labeled.pattern import BoolArray
 from sightline.privacy.accountant import NoiseLaw
-from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
+from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition, Statistic
 
 LINEAR = frozenset({Feature.VALUE, Feature.INDICATOR})
 
 # Products of rows are a dense matrix over the cells.
 _MOST_CELLS = 20_000
-_BLOCK = 1 << 12  # signatures that are turned at a time, within a cache
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +38,7 @@ class View:
     cells: IndexArray  # the membership's cell of every row of the design
     factors: FloatArray  # what a row is of the published number: n for a mean, negative for the rest
     offsets: FloatArray  # and what is added to that
-    signatures: NDArray[np.int32]  # the distinct signatures over the linear partitions
+    signatures: CellTable  # the distinct signatures over the linear partitions
     signature_of: IndexArray  # for every signature of the membership, its place among those
     column_signature: IndexArray  # for every column of the design, its signature
     column_category: IndexArray  # and its category, as a position in ``categories``; 0 if there are none
@@ -73,9 +72,10 @@ def linear_view(plan: Plan, membership: Membership, pricing: Pricing) -> View | 
     ]
     if not order or len(membership.signatures) == 0:
         return None
-    owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
-    spans = [np.flatnonzero(owner == p) for p in order]
-    cells = np.concatenate(spans)
+    starts = membership.starts
+    widths = np.diff(starts)[order]
+    cells = np.concatenate([np.arange(starts[p], starts[p + 1]) for p in order])
+    owner = np.repeat(order, widths)
     require(
         cells.size <= _MOST_CELLS,
         f"at most {_MOST_CELLS:,} cells",
@@ -83,22 +83,21 @@ def linear_view(plan: Plan, membership: Membership, pricing: Pricing) -> View | 
         fix="their products fill a square table; coarsen the groups or audit fewer releases at once",
         error=InvalidPlan,
     )
-    table = _numbered(membership, order, spans)
+    table = membership.signatures
+    if order != list(range(len(membership.partitions))):
+        table = table[:, order]
     table, counts, known, back = _collapsed(table, membership, len(order) < len(filled))
     columns = _split(table, counts, known)
     own, rest = _categories(plan, membership, order)
     laid = _indicators(columns, membership, order, own, rest)
-    widths = [span.size for span in spans]
-    statistic = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner[cells]])
+    statistic = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner])
     rows = np.array([membership.cells[c].rows for c in cells], dtype=np.float64)
     # A number that counts the complement, or the rest, is the size of its cell less a sum.
-    turned = np.array([_is_turned(membership.partitions[p], rest) for p in owner[cells]])
+    turned = np.array([_is_turned(membership.partitions[p], rest) for p in owner])
     factors = np.where(statistic, rows, 1.0) * np.where(turned, -1.0, 1.0)
-    scale = pricing.scale[cells] * np.abs(factors) / np.sqrt(pricing.times[owner[cells]])
+    scale = pricing.scale[cells] * np.abs(factors) / np.sqrt(pricing.times[owner])
     noise = LaplaceNoise(scales=scale) if pricing.law is NoiseLaw.LAPLACE else GaussianNoise(stddevs=scale)
-    queries, release_of = np.unique(
-        [membership.partitions[p].query for p in owner[cells]], return_inverse=True
-    )
+    queries, release_of = np.unique([membership.partitions[p].query for p in owner], return_inverse=True)
     design = MembershipDesign(
         pattern_of_cells(laid.table, cells=widths, counts=laid.counts),
         noise=noise,
@@ -132,22 +131,9 @@ def _is_turned(partition: Partition, rest: str | None) -> bool:
     return (not partition.above) != (rest is not None and partition.parameter == rest)
 
 
-def _numbered(membership: Membership, order: list[int], spans: list[IndexArray]) -> NDArray[np.int32]:
-    """The signatures over some partitions, cells numbered within each; a partition's numbers lie together."""
-    place = np.full(len(membership.cells) + 1, -1, dtype=np.int32)  # -1 looks up the last entry, which is -1
-    for span in spans:
-        place[span] = np.arange(span.size)
-    signatures = membership.signatures
-    lines = np.empty((len(order), len(signatures)), dtype=np.int32)
-    for start in range(0, len(signatures), _BLOCK):
-        block = signatures[start : start + _BLOCK]
-        lines[:, start : start + _BLOCK] = place[block[:, order]].T
-    return lines.T
-
-
 def _collapsed(
-    table: NDArray[np.int32], membership: Membership, fewer: bool
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int64], IndexArray]:
+    table: CellTable, membership: Membership, fewer: bool
+) -> tuple[CellTable, NDArray[np.int64], NDArray[np.int64], IndexArray]:
     """Distinct signatures with their counts: as they came, unless partitions were left out."""
     if not fewer:
         return table, membership.counts, membership.known, np.arange(len(table))
@@ -160,14 +146,14 @@ def _collapsed(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Columns:
-    table: NDArray[np.int32]
+    table: CellTable
     counts: NDArray[np.int64]
     known: BoolArray
     signature: IndexArray
     category: IndexArray
 
 
-def _split(table: NDArray[np.int32], counts: NDArray[np.int64], known: NDArray[np.int64]) -> _Columns:
+def _split(table: CellTable, counts: NDArray[np.int64], known: NDArray[np.int64]) -> _Columns:
     """Rows that the attacker knows and rows that he does not are columns of their own."""
     some, others = np.flatnonzero(known > 0), np.flatnonzero(counts > known)
     signature = np.concatenate([others, some]) if some.size else others
@@ -200,7 +186,7 @@ def _indicators(
     tables = []
     for category in own:
         seen = [membership.partitions[p].parameter in (category, rest) for p in order]
-        tables.append(np.where(seen, columns.table, np.int32(-1)))
+        tables.append(np.where(seen, columns.table, columns.table.dtype.type(-1)))
     times = len(own)
     return _Columns(
         table=np.concatenate(tables),

@@ -38,7 +38,7 @@ def assess(
         swept = sweep(pattern, unknown, progress)
         products = swept.products
     else:
-        products, _ = pattern.gram(unknown, np.zeros((pattern.records, 0)), progress)
+        products = pattern.gram(unknown, progress)
     company = Company(design=design, products=products, unknown=unknown)
     require(
         company.signal < _MOST,
@@ -53,7 +53,8 @@ def assess(
     def read(lens: Lens) -> tuple[dict[Form, FloatArray], FloatArray]:
         found = pattern.forms(lens.forms, unknown, progress)
         quadratic = len(lens.names)
-        return dict(zip(lens.names, found[:quadratic, unknown], strict=True)), found[quadratic:]
+        seen = found[:quadratic] if unknown.all() else found[:quadratic, unknown]
+        return dict(zip(lens.names, seen, strict=True)), found[quadratic:]
 
     # Three ways to decide: by gap where weights are real; where a factorisation proves the rows independent,
     # or those of partitions but for the known dependencies, exactly for the few records that come into
@@ -69,11 +70,11 @@ def assess(
     ):
         lens, rank = proved, Rank(rank=pattern.lines, evidence=Evidence.FULL_RANK)
         numbers, sums = read(lens)
-        decided = swept.confirm(sums, numbers[Form.LEVERAGE], unknown)
+        decided = swept.confirm(sums, numbers[Form.LEVERAGE])
     elif partitions := lens_of_partitions(company, risks):
         lens, rank = partitions
         numbers, _ = read(lens)
-        decided = decide_by_partitions(swept, numbers[Form.LEVERAGE], unknown)
+        decided = decide_by_partitions(swept, numbers[Form.LEVERAGE])
     else:
         survey = swept.solve()
         rank = Rank(rank=survey.rank, evidence=Evidence.MODULAR)
@@ -93,8 +94,7 @@ def _entropic_factor(company: Company, prior: CosineSquaredPrior) -> float:
     if excess(company.design) > 1:
         return 0.0
     if not company.unknown.all():
-        nothing = np.zeros((company.design.size, 0))
-        told, _ = company.design.pattern.gram(~company.unknown, nothing, lambda stage, share: None)
+        told = company.design.pattern.gram(~company.unknown, lambda stage, share: None)
         company = replace(company, products=company.products + told, unknown=np.ones_like(company.unknown))
     return entropic_factor(company.eigenvalues, prior)
 
@@ -256,6 +256,9 @@ def _exposures(
 
 def _spread(values: Any, unknown: BoolArray, otherwise: float) -> Any:
     """Values over the unknown records, laid out over all of them and locked."""
+    if values.size == unknown.size:
+        values.setflags(write=False)
+        return values
     full = np.full(unknown.size, otherwise, dtype=values.dtype)
     full[unknown] = values
     full.setflags(write=False)

@@ -44,8 +44,8 @@ def pattern_of_cells(signatures: ArrayLike, *, cells: ArrayLike, counts: ArrayLi
         got=f"shape {table.shape}, dtype {table.dtype}",
         error=InvalidRelease,
     )
-    inside = bool(np.all((table >= -1) & (table < widths)))
-    require(inside, "cells numbered from 0, -1 for none", got="others", error=InvalidRelease)
+    inside = table.min() >= -1 and np.all(table.max(axis=0) < widths)
+    require(bool(inside), "cells numbered from 0, -1 for none", got="others", error=InvalidRelease)
     number = np.array(counts, dtype=np.intp)
     require(
         number.shape == table.shape[:1] and bool(np.all(number > 0)) and float(number.sum()) < EXACT,
@@ -63,27 +63,27 @@ def pattern_of_cells(signatures: ArrayLike, *, cells: ArrayLike, counts: ArrayLi
 class CellPattern:
     """The cell of each partition for every signature, with the number of records that share it."""
 
-    table: NDArray[np.int32]  # partitions × signatures, numbered within a partition; its width for none
+    table: NDArray[np.signedinteger]  # partitions × signatures; -1 for none
     widths: IndexArray  # cells of each partition
     counts: IndexArray
     sizes: IndexArray
 
     @classmethod
     def of(cls, signatures: NDArray[Any], widths: IndexArray, counts: IndexArray) -> CellPattern:
-        """Turn, copy and lock a checked table."""
-        table = np.empty(signatures.shape[::-1], dtype=np.int32)
-        for line, column, width in zip(table, signatures.T, widths, strict=True):
-            np.copyto(line, column, casting="same_kind")
-            line[line < 0] = width
-        sizes = [
-            np.bincount(line, weights=counts, minlength=width + 1)[:width]
-            for line, width in zip(table, widths, strict=True)
-        ]
-        lengths = np.concatenate(sizes).astype(np.intp)
-        checked_members(lengths)
-        for array in (table, widths, lengths):
+        """Turn and lock a checked table; a copy, unless it is locked with a partition's numbers together."""
+        kind = np.int16 if int(widths.max()) < np.iinfo(np.int16).max else np.int32
+        table = signatures.T
+        if table.flags.writeable or not table.flags.c_contiguous or table.dtype != kind:
+            table = np.array(table, dtype=kind, order="C")
+        pattern = cls(table=table, widths=widths, counts=counts, sizes=np.zeros(widths.sum(), dtype=np.intp))
+        for start, stop, cells in pattern._blocks():
+            for first, width, line in zip(pattern.starts, widths, cells, strict=True):
+                together = np.bincount(line, counts[start:stop], width + 1)[:width]
+                pattern.sizes[first : first + width] += together.astype(np.intp)
+        checked_members(pattern.sizes)
+        for array in (table, widths, pattern.sizes):
             array.setflags(write=False)
-        return cls(table=table, widths=widths, counts=counts, sizes=lengths)
+        return pattern
 
     @property
     def lines(self) -> int:
@@ -124,27 +124,31 @@ class CellPattern:
         digest.update(self.counts.data)
         return digest.digest()
 
-    def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
+    def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
         products = np.zeros((self.lines, self.lines))
-        sums = np.zeros((self.lines, keys.shape[1]))
+        spans = [slice(s, s + w) for s, w in zip(self.starts, self.widths, strict=True)]
         for start, stop, cells in self._blocks():
-            known = ~unknown[start:stop]
-            counts = self.counts[start:stop].astype(np.float64)
-            counts[known] = 0.0
-            for p, (first, width) in enumerate(zip(self.starts, self.widths, strict=True)):
-                for key in range(keys.shape[1]):
-                    weights = np.where(known, 0.0, keys[start:stop, key])
-                    sums[first : first + width, key] += np.bincount(cells[p], weights, width + 1)[:width]
-                for q, (other, length) in enumerate(
-                    zip(self.starts[: p + 1], self.widths[: p + 1], strict=True)
-                ):
-                    pairs = cells[p] * (length + 1) + cells[q]
-                    table = np.bincount(pairs, counts, (width + 1) * (length + 1))
-                    block = table.reshape(width + 1, length + 1)[:width, :length]
-                    products[first : first + width, other : other + length] += block
+            counts = np.where(unknown[start:stop], self.counts[start:stop], 0.0)
+            for p, rows in enumerate(spans):
+                width = self.widths[p]
+                for q, columns in enumerate(spans[:p]):
+                    pairs = cells[q] * (width + 1) + cells[p]
+                    table = np.bincount(pairs, counts, (self.widths[q] + 1) * (width + 1))
+                    products[columns, rows] += table.reshape(-1, width + 1)[:-1, :-1]
+                own = np.bincount(cells[p], counts, width + 1)[:-1]
+                products[rows, rows].flat[:: width + 1] += own
             progress("products of rows", stop / self.records)
-        lower = np.tril(products)
-        return lower + np.tril(products, -1).T, sums
+        products += np.triu(products, 1).T
+        return products
+
+    def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
+        images = np.zeros((len(keys), self.lines))
+        for start, stop, cells in self._blocks():
+            for key, sums in zip(keys[:, start:stop], images, strict=True):
+                weights = np.where(unknown[start:stop], key, 0.0)
+                for first, width, line in zip(self.starts, self.widths, cells, strict=True):
+                    sums[first : first + width] += np.bincount(line, weights, width + 1)[:width]
+        return images
 
     def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
         quadratic = len(forms.offsets)
@@ -169,9 +173,9 @@ class CellPattern:
 
     def columns(self, records: IndexArray) -> FloatArray:
         columns = np.zeros((self.lines, len(records)))
-        for first, width, line in zip(self.starts, self.widths, self.table, strict=True):
+        for first, line in zip(self.starts, self.table, strict=True):
             cells = line[records]
-            inside = np.flatnonzero(cells < width)
+            inside = np.flatnonzero(cells >= 0)
             columns[first + cells[inside], inside] = 1.0
         return columns
 
@@ -190,7 +194,7 @@ class CellPattern:
         keys = np.zeros((2, self.records), dtype=np.uint64)
         for line, width in zip(self.table, self.widths, strict=True):
             drawn = generator.integers(1 << 62, size=(2, width + 1), dtype=np.uint64)
-            drawn[:, width] = 0
+            drawn[:, width] = 0  # which is what -1 looks up, too
             keys += drawn[:, line]
         keys[:, ~unknown] = 0
         return kinds_of(keys)
@@ -207,7 +211,7 @@ class CellPattern:
         for first, width, line in zip(self.starts, self.widths, self.table, strict=True):
             kept = lines[(lines >= first) & (lines < first + width)] - first
             if kept.size:
-                place = np.full(width + 1, kept.size, dtype=np.int32)
+                place = np.full(width + 1, -1, dtype=self.table.dtype)  # -1 looks up the last entry
                 place[kept] = np.arange(kept.size)
                 table.append(place[line])
                 widths.append(kept.size)
@@ -238,24 +242,25 @@ class CellPattern:
     def _blocks(self) -> Iterator[tuple[int, int, IndexArray]]:
         for start in range(0, self.records, _BLOCK):
             stop = min(start + _BLOCK, self.records)
-            yield start, stop, self.table[:, start:stop].astype(np.intp)
+            cells = self.table[:, start:stop].astype(np.intp)
+            for line, width in zip(cells, self.widths, strict=True):
+                line[line < 0] = width
+            yield start, stop, cells
 
     def _tables(self, forms: Forms) -> dict[tuple[int, int], list[tuple[int, FloatArray]]]:
-        """For every two partitions, what a record in two of their cells adds to each form; zeros left out."""
+        """For every two partitions, what a record in two of their cells adds to each form."""
         matrices = forms.matrices()
         tables: dict[tuple[int, int], list[tuple[int, FloatArray]]] = {}
         spans = [slice(s, s + w) for s, w in zip(self.starts, self.widths, strict=True)]
         for p, rows in enumerate(spans):
             for q, columns in enumerate(spans[: p + 1]):
                 found = []
-                for form in range(matrices.shape[2]):
-                    block = matrices[rows, columns, form]
-                    if not block.any():
-                        continue
+                for form, matrix in enumerate(matrices):
                     if p == q:  # a record is in one cell of a partition: only the diagonal counts
-                        found.append((form, _padded(np.diagonal(block)[:, None]).ravel()))
-                    else:
-                        found.append((form, _padded(_padded(2 * block).T).T.ravel()))
+                        diagonal = matrix if matrix.ndim == 1 else np.diagonal(matrix)
+                        found.append((form, _padded(diagonal[rows, None]).ravel()))
+                    elif matrix.ndim == 2:
+                        found.append((form, _padded(_padded(2 * matrix[rows, columns]).T).T.ravel()))
                 if found:
                     tables[p, q] = found
         return tables

@@ -83,7 +83,7 @@ def combination_around(design: MembershipDesign, record: int, *, known: Iterable
 
 def _best_attack(design: MembershipDesign, unknown: np.ndarray, seen: FloatArray) -> tuple[float, FloatArray]:
     """The risk and the recipe for the functional f with ``A f = seen``."""
-    products, _ = design.pattern.gram(unknown, np.zeros((design.size, 0)), lambda stage, share: None)
+    products = design.pattern.gram(unknown, lambda stage, share: None)
     company = Company(design=design, products=products, unknown=unknown)
     rank = exact.rank(products.astype(np.int64))
     root = company.root(Rank(rank=rank, evidence=Evidence.MODULAR))

@@ -101,18 +101,21 @@ class DensePattern:
         counts = b"" if self.counts is None else hashlib.blake2b(self.counts.data).digest()
         return hashlib.blake2b(header + hashlib.blake2b(self.stored).digest() + counts).digest()
 
-    def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
+    def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
         # Single precision is exact for sums over a block of ones, or of counts of some hundreds.
         many = self.counts is not None and int(self.counts.max()) >= _BLOCK
-        precision = np.float32 if self.binary and not many else np.float64
-        narrow = keys.astype(precision)
         products = np.zeros((self.lines, self.lines))
-        sums = np.zeros((self.lines, keys.shape[1]))
-        for start, stop, block in self._blocks(unknown, precision):
+        for start, stop, block in self._blocks(unknown, np.float64 if many else self._precision):
             products += self._counted(block, start, stop) @ block.T
-            sums += block @ narrow[start:stop]
             progress("products of rows", stop / self.records)
-        return products, sums
+        return products
+
+    def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
+        narrow = keys.astype(self._precision)
+        images = np.zeros((len(keys), self.lines))
+        for start, stop, block in self._blocks(unknown, self._precision):
+            images += narrow[:, start:stop] @ block.T
+        return images
 
     def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
         found = np.zeros((len(forms.offsets) + len(forms.linear), self.records))
@@ -171,6 +174,10 @@ class DensePattern:
             peaks=self.peaks[lines],
             counts=self.counts,
         )
+
+    @property
+    def _precision(self) -> type[np.float32] | type[np.float64]:
+        return np.float32 if self.binary else np.float64
 
     def _counted(self, block: Any, start: int, stop: int) -> Any:
         """Columns times the records that they stand for; the block itself if one: BLAS squares it faster."""

@@ -25,8 +25,8 @@ class Forms(Protocol):
     def of_block(self, block: FloatArray) -> FloatArray:
         """All forms of the columns of a dense block, one a row."""
 
-    def matrices(self) -> FloatArray:
-        """The quadratic forms without offset as symmetric matrices, shape (rows, rows, forms)."""
+    def matrices(self) -> tuple[FloatArray, ...]:
+        """The quadratic forms without offset as symmetric matrices; a vector for a diagonal one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -45,34 +45,38 @@ class ProjectedForms:
         quadratic = self.weights @ squares + self.offsets[:, None]
         return np.concatenate([quadratic, images[rank:]])
 
-    def matrices(self) -> FloatArray:
+    def matrices(self) -> tuple[FloatArray, ...]:
         found = []
         for weights in self.weights:
             used = np.flatnonzero(weights)
             P = self.projection[used]
             found.append((P.T * weights[used]) @ P)
-        return np.stack(found, axis=-1)
+        return tuple(found)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MatrixForms:
     r"""For a column :math:`a`: :math:`o_i + a^\top Y_i a`. Cheap where columns have few entries."""
 
-    stacked: FloatArray  # rows × rows × forms
+    symmetric: tuple[FloatArray, ...]  # a vector for a diagonal matrix
     offsets: FloatArray
     linear: FloatArray
 
     def of_block(self, block: FloatArray) -> FloatArray:
-        quadratic = [_quadratic(Y, block) for Y in np.moveaxis(self.stacked, -1, 0)]
+        quadratic = [_quadratic(Y, block) for Y in self.symmetric]
         return np.concatenate([np.stack(quadratic) + self.offsets[:, None], self.linear @ block])
 
-    def matrices(self) -> FloatArray:
-        return self.stacked
+    def matrices(self) -> tuple[FloatArray, ...]:
+        return self.symmetric
+
+
+def square(Y: FloatArray) -> FloatArray:
+    """A form's matrix, also where it is diagonal."""
+    return np.diag(Y) if Y.ndim == 1 else Y
 
 
 def _quadratic(Y: FloatArray, block: FloatArray) -> FloatArray:
     """The form of every column; without a product of matrices where the rows' noise is independent."""
-    diagonal = np.diagonal(Y)
-    if np.count_nonzero(Y) == np.count_nonzero(diagonal):
-        return np.asarray(diagonal @ block**2)
+    if Y.ndim == 1:
+        return np.asarray(Y @ block**2)
     return np.asarray(np.einsum("ij,ij->j", block, Y @ block))

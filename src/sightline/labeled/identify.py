@@ -89,12 +89,11 @@ class Survey:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Sweep:
-    """A first sweep over integer rows: their products, and the images of random vectors."""
+    """A first sweep over integer rows: their products."""
 
     pattern: Pattern
+    unknown: BoolArray
     products: FloatArray
-    drawn: Residues
-    sums: FloatArray
 
     @property
     def bits(self) -> int:
@@ -103,14 +102,17 @@ class Sweep:
         return min(40, 52 - math.ceil(math.log2(max(2.0, reach))))
 
     def solve(self) -> Survey:
-        """The exact test for all records: one elimination in the size of the releases."""
-        limbs = self.sums.T.reshape(-1, _CHECKS, self.pattern.lines)
-        prime, images, rank, solved = _solve(self.products.astype(np.int64), limbs, self.pattern.key_bits)
+        """The exact test for all records: a second sweep, and one elimination in the size of the releases."""
+        pattern, bits = self.pattern, self.pattern.key_bits
+        drawn = residues.draw_residues(pattern.seed(), count=pattern.records, checks=_CHECKS)
+        keys = residues.limbs(drawn, bits=bits).reshape(-1, pattern.records)
+        limbs = pattern.images(self.unknown, keys).reshape(-1, _CHECKS, pattern.lines)
+        prime, images, rank, solved = _solve(self.products.astype(np.int64), limbs, bits)
         return Survey(
             products=self.products,
             rank=rank,
             prime=prime,
-            drawn=self.drawn,
+            drawn=drawn,
             images=images,
             solved=solved,
             bits=self.bits,
@@ -123,19 +125,19 @@ class Sweep:
         drawn = residues.draw_residues(b"rows" + self.pattern.seed(), count=lines, checks=_CHECKS)
         return residues.limbs(drawn, bits=self.bits).reshape(-1, lines)
 
-    def confirm(self, sums: FloatArray, leverage: FloatArray, unknown: BoolArray) -> Decided:
+    def confirm(self, sums: FloatArray, leverage: FloatArray) -> Decided:
         """Decisions where a factorisation has proved the rows independent.
 
         A group is identifiable iff its leverages sum to one, exactly. All the leverages sum to the rank, so
         that few groups come near, and only these are worth an elimination.
         """
-        limbs = sums.reshape(-1, _CHECKS, sums.shape[1])[:, :, unknown]
+        limbs = sums.reshape(-1, _CHECKS, sums.shape[1])[:, :, self.unknown]
         kinds = kinds_of(residues.join(limbs, bits=self.bits, prime=_MERSENNE))
         sizes, first = _counted(kinds)
         identifiable = np.zeros(sizes.size, dtype=np.bool_)
         near = np.flatnonzero(sizes * leverage[first] > 1 / 2)
         if near.size:
-            columns = self.pattern.columns(np.flatnonzero(unknown)[first[near]])
+            columns = self.pattern.columns(np.flatnonzero(self.unknown)[first[near]])
             integers = self.products.astype(np.int64)
             prime = exact.prime_of(integers)
             right = np.mod(columns.T.astype(np.int64), prime)
@@ -154,10 +156,7 @@ class Sweep:
 
 def sweep(pattern: Pattern, unknown: BoolArray, progress: Progress) -> Sweep:
     """Sweep once over integer rows."""
-    drawn = residues.draw_residues(pattern.seed(), count=pattern.records, checks=_CHECKS)
-    keys = residues.limbs(drawn, bits=pattern.key_bits)
-    products, sums = pattern.gram(unknown, keys.reshape(-1, pattern.records).T, progress)
-    return Sweep(pattern=pattern, products=products, drawn=drawn, sums=sums)
+    return Sweep(pattern=pattern, unknown=unknown, products=pattern.gram(unknown, progress))
 
 
 def _solve(products: exact.IntegerRows, limbs: FloatArray, bits: int) -> tuple[int, Residues, int, Residues]:

@@ -23,7 +23,7 @@ from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import cholesky, get_lapack_funcs, solve_triangular
+from scipy.linalg import get_lapack_funcs, solve_triangular
 
 from sightline.arrays import FloatArray
 from sightline.labeled.forms import Forms, MatrixForms, ProjectedForms
@@ -37,6 +37,8 @@ _UNIT = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 # What a Gram matrix costs: some roundings of its largest eigenvalue. Risks over v may be that far off.
 _ROUNDINGS, _MILD = 16, 1e-10
+# Rows that are mirrored at a time: a square of them stays in a cache.
+_MIRRORED = 128
 # A factorisation whose smallest singular value is this far above its error proves full rank, and leverages
 # from it are good to that much.
 PROOF = 1e-3
@@ -83,17 +85,37 @@ def lens_of_pairs(
     error = _gram_error(seen, risks)
     if error > _MILD:
         return None
-    names, matrices, offsets = [Form.INFORMATION], [both_sides(whitening.T, np.eye(len(seen)))], [0.0]
+    alone = np.square(whitening) if whitening.ndim == 1 else both_sides(whitening.T, np.eye(len(seen)))
+    names, matrices, offsets = [Form.INFORMATION], [alone], [0.0]
     for name, risk in risks.items():
         c = risk.precision
-        factor = cholesky(np.eye(len(seen)) + seen / c, lower=True, overwrite_a=True, check_finite=False)
-        inverse, _ = get_lapack_funcs("potri", (factor,))(factor, lower=1)
-        symmetric = np.tril(inverse) + np.tril(inverse, -1).T
+        matrix = seen / c
+        matrix[np.diag_indices_from(matrix)] += 1.0
+        if not inverted(matrix):
+            return None
+        matrix *= -risk.unit / c**2
         names.append(name)
-        matrices.append(both_sides(whitening.T, symmetric) * (-risk.unit / c**2))
+        matrices.append(both_sides(whitening.T, matrix, out=matrix))
         offsets.append(risk.unit / c)
-    forms = MatrixForms(stacked=np.stack(matrices, axis=-1), offsets=np.array(offsets), linear=linear)
+    forms = MatrixForms(symmetric=tuple(matrices), offsets=np.array(offsets), linear=linear)
     return Lens(names=tuple(names), forms=forms, relative_error=error)
+
+
+def inverted(matrix: FloatArray) -> bool:
+    """Replace a positive definite matrix by its inverse; ``False`` if it is not, to rounding."""
+    potrf, potri = get_lapack_funcs(("potrf", "potri"), (matrix,))
+    # The transpose of a C-ordered matrix is Fortran-ordered: LAPACK works in place.
+    factor, failed = potrf(matrix.T, lower=1, overwrite_a=1, clean=0)
+    if failed:
+        return False
+    inverse, _ = potri(factor, lower=1, overwrite_c=1)
+    assert np.shares_memory(inverse, matrix)
+    for start in range(0, len(matrix), _MIRRORED):
+        stop = start + _MIRRORED
+        corner = matrix[start:stop, start:stop]
+        corner[:] = np.triu(corner) + np.triu(corner, 1).T
+        matrix[stop:, start:stop] = matrix[start:stop, stop:].T
+    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -197,9 +219,10 @@ def _gram_error(information: FloatArray, risks: Risks) -> float:
     return _ROUNDINGS * _UNIT * largest / min(risk.precision for risk in risks.values())
 
 
-def both_sides(whitening: FloatArray, matrix: FloatArray) -> FloatArray:
+def both_sides(whitening: FloatArray, matrix: FloatArray, *, out: FloatArray | None = None) -> FloatArray:
     """W M Wᵀ for a whitening matrix W, or its diagonal."""
     if whitening.ndim == 1:
-        return whitening[:, None] * matrix * whitening
-    product: FloatArray = whitening @ matrix @ whitening.T
-    return product
+        product = np.multiply(matrix, whitening[:, None], out=out)
+        product *= whitening
+        return product
+    return np.matmul(whitening @ matrix, whitening.T, out=out)

@@ -17,9 +17,9 @@ from sightline.labeled.cell_pattern import CellPattern
 from sightline.labeled.company import Company, whitening
 from sightline.labeled.forms import MatrixForms
 from sightline.labeled.identify import Decided, Sweep
-from sightline.labeled.lens import PROOF, Form, Lens, Risks, lens_of_pairs
-from sightline.labeled.pattern import BoolArray
-from sightline.labeled.root import root_of_products
+from sightline.labeled.lens import PROOF, Form, Lens, Risks, both_sides, inverted, lens_of_pairs
+
+_UNIT = float(np.finfo(np.float64).eps)
 
 
 def lens_of_partitions(company: Company, risks: Risks) -> tuple[Lens, Rank] | None:
@@ -28,25 +28,38 @@ def lens_of_partitions(company: Company, risks: Risks) -> tuple[Lens, Rank] | No
     if not isinstance(pattern, CellPattern):
         return None
     kept = told_apart(pattern, company.products)
-    root = root_of_products(company.products[np.ix_(kept, kept)], kept.size)
-    if root.rank < kept.size or kept.size * root.relative_error > PROOF:
+    found = _leverage(company.products[np.ix_(kept, kept)])
+    if found is None:
         return None
+    within, error = found
     lens = lens_of_pairs(
         company.products, whitening(company.design), risks, linear=np.zeros((0, pattern.lines))
     )
     if lens is None:
         return None
     leverage = np.zeros((pattern.lines, pattern.lines))
-    places = kept[root.pivots]
-    leverage[np.ix_(places, places)] = root.inverse.T @ root.inverse
+    leverage[np.ix_(kept, kept)] = within
     forms = MatrixForms(
-        stacked=np.concatenate([lens.forms.matrices(), leverage[:, :, None]], axis=2),
+        symmetric=(*lens.forms.matrices(), leverage),
         offsets=np.append(lens.forms.offsets, 0.0),
         linear=lens.forms.linear,
     )
-    error = max(lens.relative_error, root.relative_error)
     rank = Rank(rank=kept.size, evidence=Evidence.FULL_RANK)
+    error = max(lens.relative_error, error)
     return Lens(names=(*lens.names, Form.LEVERAGE), forms=forms, relative_error=error), rank
+
+
+def _leverage(products: FloatArray) -> tuple[FloatArray, float] | None:
+    """The inverse of the products and its error, if that proves that the rows are independent."""
+    scale = 1 / np.sqrt(np.diagonal(products))  # no row that is kept is empty
+    inverse = both_sides(scale, products)
+    size = float(np.max(np.sum(np.abs(inverse), axis=1)))
+    if not inverted(inverse):
+        return None
+    error = size * float(np.max(np.sum(np.abs(inverse), axis=1))) * _UNIT
+    if len(inverse) * error > PROOF:
+        return None
+    return both_sides(scale, inverse, out=inverse), error
 
 
 def told_apart(pattern: CellPattern, products: FloatArray) -> IndexArray:
@@ -63,20 +76,20 @@ def told_apart(pattern: CellPattern, products: FloatArray) -> IndexArray:
     return np.flatnonzero(kept)
 
 
-def decide_by_partitions(swept: Sweep, leverage: FloatArray, unknown: BoolArray) -> Decided:
+def decide_by_partitions(swept: Sweep, leverage: FloatArray) -> Decided:
     """Decisions by leverage over independent rows, exact where it comes near one."""
     assert swept.pattern.counts is not None  # a pattern of cells has them
-    sizes = swept.pattern.counts[unknown]
+    sizes = swept.pattern.counts if swept.unknown.all() else swept.pattern.counts[swept.unknown]
     identifiable = np.zeros(sizes.size, dtype=np.bool_)
     near = np.flatnonzero(sizes * leverage > 1 / 2)
     if near.size:
         survey = swept.solve()
-        columns = np.flatnonzero(unknown)[near]
+        columns = np.flatnonzero(swept.unknown)[near]
         sums = survey.linear @ swept.pattern.columns(columns)
         limbs = sums.reshape(-1, survey.solved.shape[0], near.size)
         tests = residues.join(limbs, bits=survey.bits, prime=survey.prime)
         found = residues.times(tests, sizes[near].astype(np.int64), prime=survey.prime)
-        identifiable[near] = np.all(found == swept.drawn[:, columns], axis=0)
+        identifiable[near] = np.all(found == survey.drawn[:, columns], axis=0)
     return Decided(
         kinds=np.arange(sizes.size),
         sizes=sizes,

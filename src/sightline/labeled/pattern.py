@@ -59,13 +59,16 @@ class Pattern(Protocol):
 
     @property
     def key_bits(self) -> int:
-        """How long a limb may be for :meth:`gram` to sum it exactly."""
+        """How long a key may be for :meth:`images` to be exact."""
 
     def seed(self) -> bytes:
         """Bytes that change whenever the pattern does."""
 
-    def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
-        """``A Aᵀ`` and ``A keys`` over the unknown records; exact for whole weights.
+    def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
+        """``A Aᵀ`` over the unknown records; exact for whole weights."""
+
+    def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
+        """``A keys`` over the unknown records, a key a row; exact for whole weights and short keys.
 
         A key belongs to a column; where that stands for several records, it is the sum of theirs.
         """

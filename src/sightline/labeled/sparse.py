@@ -15,7 +15,7 @@ from scipy.linalg import qr
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.dense import kinds_of, multiples
-from sightline.labeled.forms import Forms
+from sightline.labeled.forms import Forms, square
 from sightline.labeled.pattern import EXACT, BoolArray, Progress, checked_members, checked_shape
 
 _BLOCK = 1 << 16
@@ -104,26 +104,31 @@ class SparsePattern:
             digest.update(self.stored.data)
         return digest.digest()
 
-    def gram(self, unknown: BoolArray, keys: FloatArray, progress: Progress) -> tuple[FloatArray, FloatArray]:
+    def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
         products = np.zeros((self.lines, self.lines))
-        sums = np.zeros((self.lines, keys.shape[1]))
-        for start, stop, block in self._blocks(unknown):
-            rows = block.tocsr()
-            products += (rows @ block.T.tocsr()).toarray()
-            sums += rows @ keys[start:stop]
+        for _, stop, block in self._blocks(unknown):
+            products += (block.tocsr() @ block.T.tocsr()).toarray()
             progress("products of rows", stop / self.records)
-        return products, sums
+        return products
+
+    def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
+        images = np.zeros((len(keys), self.lines))
+        for start, stop, block in self._blocks(unknown):
+            images += (block @ keys[:, start:stop].T).T
+        return images
 
     def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
         quadratic = len(forms.offsets)
         found = np.zeros((quadratic + len(forms.linear), self.records))
         few = self._few
-        matrices = forms.matrices() if quadratic and np.any(few) else np.zeros((self.lines, self.lines, 0))
+        matrices = forms.matrices() if quadratic and np.any(few) else ()
+        table = np.stack([matrix.ravel() for matrix in map(square, matrices)], axis=1) if matrices else None
         for start, stop, block in self._blocks(unknown):
             part = found[:, start:stop]
             part[quadratic:] = (block.T @ forms.linear.T).T
             sparse_here = np.flatnonzero(few[start:stop])
-            _look_up(part[:quadratic], block, sparse_here, matrices, forms.offsets)
+            if table is not None:
+                _look_up(part[:quadratic], block, sparse_here, table, forms.offsets)
             dense_here = np.flatnonzero(~few[start:stop])
             for chunk in np.array_split(dense_here, -(-dense_here.size // 2048) or 1):
                 if chunk.size:
@@ -197,13 +202,15 @@ class SparsePattern:
 
 
 def _look_up(
-    out: FloatArray, block: Any, records: IndexArray, matrices: FloatArray, offsets: FloatArray
+    out: FloatArray, block: Any, records: IndexArray, table: FloatArray, offsets: FloatArray
 ) -> None:
-    """Quadratic forms of records in few rows: a sum over the pairs of a record's own rows."""
+    """Quadratic forms of records in few rows: a sum over the pairs of a record's own rows.
+
+    A row of ``table`` is a pair, a column a form.
+    """
     if records.size == 0:
         return
     lines = block.shape[0]
-    flat = matrices.reshape(lines * lines, -1)
     starts, degrees = block.indptr[:-1][records], np.diff(block.indptr)[records]
     out[:, records] = offsets[:, None]
     for degree in np.unique(degrees[degrees > 0]):
@@ -213,7 +220,7 @@ def _look_up(
         total = np.zeros((len(rows), out.shape[0]))
         for p in range(degree):
             for q in range(p + 1):
-                entries = np.take(flat, rows[:, p] * lines + rows[:, q], axis=0)
+                entries = np.take(table, rows[:, p] * lines + rows[:, q], axis=0)
                 entries *= (weights[:, p] * weights[:, q] * (1.0 if p == q else 2.0))[:, None]
                 total += entries
         out[:, records[chosen]] += total.T

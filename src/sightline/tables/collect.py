@@ -66,7 +66,7 @@ def collect(
     try:
         encoding = encode(engine, pieces, rows=rows)
         tell("listing signatures")
-        words, counts, known_counts = _signatures(engine, encoding, told or "FALSE")
+        words, counts, known_counts = _signatures(engine, encoding, told)
     except InvalidPlan as error:
         raise _blamed(engine, rows, queries, error) from None
 
@@ -81,7 +81,7 @@ def collect(
     return Membership(
         partitions=partitions,
         cells=cells,
-        signatures=signature_table(cuts, encoding.layout_of) if cuts else np.empty((1, 0), np.int32),
+        signatures=signature_table(cuts, encoding.layout_of) if cuts else np.empty((1, 0), np.int16),
         counts=counts,
         known=known_counts,
         rows=present,
@@ -190,17 +190,22 @@ def _signatures(
     engine: Engine, encoding: Encoding, told: str
 ) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
     names = [f"w{position}" for position in range(len(encoding.words))]
-    listed = "".join(f"{text} AS {name}, " for text, name in zip(encoding.words, names, strict=True))
-    coded = f"SELECT {listed}CASE WHEN {told} THEN 1 ELSE 0 END AS told FROM {encoding.coded_source()}"
+    listed = [f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True)]
+    numbers = ["COUNT(*) AS n"]
+    if told:
+        listed.append(f"CASE WHEN {told} THEN 1 ELSE 0 END AS told")
+        numbers.append("CAST(SUM(told) AS BIGINT) AS told")
+    coded = f"SELECT {', '.join(listed) or '1'} FROM {encoding.coded_source()}"
     by = ", ".join(names)
     answer = engine.fetch(
-        f"SELECT {by + ', ' if by else ''}COUNT(*) AS n, CAST(SUM(told) AS BIGINT) AS told "
-        f"FROM ({coded}) AS coded" + (f" GROUP BY {by} ORDER BY {by}" if by else "")
+        f"SELECT {', '.join([*names, *numbers])} FROM ({coded}) AS coded"
+        + (f" GROUP BY {by} ORDER BY {by}" if by else "")
     )
-    counts, known = (_whole(answer[name]) for name in ("n", "told"))
-    words = (
-        np.stack([_whole(answer[name]) for name in names]) if names else np.empty((0, len(counts)), np.int64)
-    )
+    counts = _whole(answer["n"])
+    known = _whole(answer["told"]) if told else np.zeros(len(counts), dtype=np.int64)
+    words = np.empty((len(names), len(counts)), dtype=np.int64)
+    for word, name in zip(words, names, strict=True):
+        word[:] = answer.pop(name)
     return words, counts, known
 
 

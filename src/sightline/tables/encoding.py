@@ -1,9 +1,9 @@
 """Signatures as a few integers that the engine computes: which cell of every partition a row falls into.
 
-Every grouping key is numbered in the engine (a dictionary of its distinct values, in their order), every
-condition is one bit, and the numbers are packed side by side into words of 62 bits. The engine then groups
-by the words; what leaves it is one row per signature. Text is ordered by code point, so all engines number
-alike.
+Every grouping key is numbered in the engine (a dictionary of its distinct values, in their order; whole
+numbers in a narrow range number themselves), every condition is one bit, and the numbers are packed side by
+side into words of 62 bits. The engine then groups by the words; what leaves it is one row per signature. Text
+is ordered by code point, so all engines number alike.
 """
 
 from __future__ import annotations
@@ -11,18 +11,19 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.tables.engine import Engine
+from sightline.tables.engine import DATA, Engine, Kind
 from sightline.tables.grammar import refuse
 from sightline.tables.reader import Piece
-from sightline.tables.rows import Rows
+from sightline.tables.rows import Rows, quoted
 
 WORD_BITS = 62  # signed 64-bit integers on every engine, with room to spare
 MOST_KEYS = 1 << 20  # distinct values of one grouping key: every one becomes a published cell
+NARROW = 1 << 12  # whole numbers in a range of this many need no dictionary
 Words = NDArray[np.int64]
 Codes = NDArray[np.int64]
 
@@ -32,12 +33,13 @@ class Atom:
     """One grouping key under one condition, or a condition by itself, as a small number per row.
 
     Code 0 says that the row does not meet the condition, where there is one. Then come the key NULL and the
-    distinct values in their order.
+    distinct values in their order, or all whole numbers from the least.
     """
 
     condition: str | None
     key: str | None
     texts: tuple[str, ...]  # the cells' names, from the first code that is a cell
+    least: int | None = None  # of keys that number themselves
     word: int = 0
     shift: int = 0
 
@@ -71,12 +73,18 @@ class Atom:
         numbered = "SELECT k, ROW_NUMBER() OVER (ORDER BY k) AS c"
         return f"{numbered} FROM ({distinct}) AS listed WHERE k IS NOT NULL"
 
+    @property
+    def looked_up(self) -> bool:
+        """Whether the engine needs a dictionary for it."""
+        return self.key is not None and self.least is None
+
     def code(self, alias: str) -> str:
-        number = (
-            "1"
-            if self.key is None
-            else f"COALESCE({alias}.c, 0)" + (" + 1" if self.condition is not None else "")
-        )
+        """The number as SQL, where ``alias`` is the dictionary."""
+        if self.key is None:
+            number = "1"
+        else:
+            found = f"{alias}.c" if self.least is None else f"CAST({self.key} AS BIGINT) - ({self.least - 1})"
+            number = f"COALESCE({found}, 0)" + (" + 1" if self.condition is not None else "")
         return number if self.condition is None else f"CASE WHEN {self.condition} THEN {number} ELSE 0 END"
 
 
@@ -108,7 +116,7 @@ class Encoding:
         dictionaries = [
             f" LEFT JOIN ({atom.dictionary(self.rows)}) AS d{position} ON {atom.guarded} = d{position}.k"
             for position, atom in chosen
-            if atom.key is not None
+            if atom.looked_up
         ]
         return self.rows.source(*texts, *needed) + "".join(dictionaries)
 
@@ -122,17 +130,45 @@ def encode(engine: Engine, pieces: Sequence[Piece], *, rows: Rows) -> Encoding:
         keys: tuple[str | None, ...] = piece.keys or ((None,) if piece.condition is not None else ())
         parts = tuple(atoms.setdefault((piece.condition, key), len(atoms)) for key in keys)
         layout_of.append(layouts.setdefault(parts, len(layouts)))
+    named = [Atom(condition=condition, key=key, texts=("",)) for condition, key in atoms]
+    ranges = _ranges(engine, named, rows)
     placed: list[Atom] = []
     word, shift = 0, 0
-    for condition, key in atoms:
-        listed = Atom(condition=condition, key=key, texts=("",))
-        texts = listed.texts if key is None else ("NULL", *_names(engine, listed, rows))
-        atom = Atom(condition=condition, key=key, texts=texts)
+    for position, atom in enumerate(named):
+        if position in ranges:
+            span = ranges[position]
+            atom = replace(atom, texts=("NULL", *map(str, span)), least=span.start)
+        elif atom.key is not None:
+            atom = replace(atom, texts=("NULL", *_names(engine, atom, rows)))
         if shift + atom.width > WORD_BITS:
             word, shift = word + 1, 0
-        placed.append(Atom(condition=condition, key=key, texts=texts, word=word, shift=shift))
+        placed.append(replace(atom, word=word, shift=shift))
         shift += atom.width
     return Encoding(rows=rows, atoms=tuple(placed), layouts=tuple(layouts), layout_of=tuple(layout_of))
+
+
+def _ranges(engine: Engine, atoms: Sequence[Atom], rows: Rows) -> dict[int, range]:
+    """By position, the range of keys that are columns of whole numbers, if it is narrow."""
+    numbers = {
+        f"{quoted(DATA)}.{quoted(column.name)}" for column in engine.columns() if column.kind is Kind.NUMBER
+    }
+    asked = {position: atom for position, atom in enumerate(atoms) if atom.key in numbers}
+    if not asked:
+        return {}
+    ends = ", ".join(
+        f"MIN({atom.guarded}) AS l{position}, MAX({atom.guarded}) AS m{position}"
+        for position, atom in asked.items()
+    )
+    source = rows.source(*(atom.condition for atom in asked.values()))
+    answer = {
+        name: values.tolist()[0] for name, values in engine.fetch(f"SELECT {ends} FROM {source}").items()
+    }
+    found = {}
+    for position in asked:
+        least, most = answer[f"l{position}"], answer[f"m{position}"]
+        if isinstance(least, int) and most - least < NARROW:
+            found[position] = range(least, most + 1)
+    return found
 
 
 def _names(engine: Engine, atom: Atom, rows: Rows) -> list[str]:

@@ -14,9 +14,9 @@ from enum import Enum
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 
-CellTable = NDArray[np.int32]
+CellTable = NDArray[np.signedinteger]  # of 16 bits, or of 32 where there are more cells
 
 
 class Statistic(Enum):
@@ -65,8 +65,8 @@ class Membership:
     """
 
     partitions: tuple[Partition, ...]
-    cells: tuple[Cell, ...]
-    signatures: CellTable  # (K, partitions): position in ``cells``, -1 for none
+    cells: tuple[Cell, ...]  # partition after partition
+    signatures: CellTable  # (K, partitions): the cell's number within its partition, -1 for none
     counts: NDArray[np.int64]  # (K,) rows with that signature
     known: NDArray[np.int64]  # (K,) of those, rows that the attacker knows
     rows: int  # rows of the table that have a secret
@@ -74,6 +74,17 @@ class Membership:
     contributions: int  # the most rows that one record has
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
+
+    @property
+    def starts(self) -> IndexArray:
+        """Where the cells of each partition start in ``cells``, and after the last one where they end."""
+        owner = np.array([cell.partition for cell in self.cells], dtype=np.intp)
+        return np.searchsorted(owner, np.arange(len(self.partitions) + 1))
+
+    def positions(self, partition: int) -> IndexArray:
+        """For every signature, where its cell of a partition is in ``cells``; -1 for none."""
+        number = self.signatures[:, partition].astype(np.intp)
+        return np.where(number < 0, -1, self.starts[partition] + number)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
