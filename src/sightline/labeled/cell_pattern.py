@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import hashlib
 import math
+import os
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +26,8 @@ from sightline.labeled.forms import Forms
 from sightline.labeled.pattern import EXACT, BoolArray, Pattern, Progress, checked_members
 
 # Signatures in a block: indices and sums of a block stay in a cache with the tables that they look up.
-_BLOCK = 1 << 17
+_BLOCK = 1 << 18
+_THREADS = len(os.sched_getaffinity(0))
 # Above this share of partitions in cells, dense blocks and BLAS beat looking up pairs.
 _FEW = 1 / 12
 
@@ -157,7 +160,9 @@ class CellPattern:
             _padded(forms.linear[:, s : s + w].T) for s, w in zip(self.starts, self.widths, strict=True)
         ]
         found = np.zeros((quadratic + len(forms.linear), self.records))
-        for start, stop, cells in self._blocks():
+
+        def fill(block: tuple[int, int, IndexArray]) -> int:
+            start, stop, cells = block
             part = found[:, start:stop]
             part[:quadratic] = forms.offsets[:, None]
             for p, line in enumerate(cells):
@@ -168,7 +173,12 @@ class CellPattern:
                 for form, table in blocks:
                     part[form] += np.take(table, pairs)
             part[:, ~unknown[start:stop]] = 0.0
-            progress("records", stop / self.records)
+            return stop
+
+        # Looking up leaves other threads free to run.
+        with ThreadPoolExecutor(_THREADS) as pool:
+            for stop in pool.map(fill, self._blocks()):
+                progress("records", stop / self.records)
         return found
 
     def columns(self, records: IndexArray) -> FloatArray:

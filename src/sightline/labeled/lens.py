@@ -23,10 +23,11 @@ from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, solve_triangular
+from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray
 from sightline.labeled.forms import Forms, MatrixForms, ProjectedForms
+from sightline.labeled.inverse import positive_inverse
 from sightline.labeled.prior import CosineSquaredPrior
 from sightline.labeled.root import Root
 from sightline.labeled.sharpness import factorise
@@ -37,8 +38,6 @@ _UNIT = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
 # What a Gram matrix costs: some roundings of its largest eigenvalue. Risks over v may be that far off.
 _ROUNDINGS, _MILD = 16, 1e-10
-# Rows that are mirrored at a time: a square of them stays in a cache.
-_MIRRORED = 128
 # A factorisation whose smallest singular value is this far above its error proves full rank, and leverages
 # from it are good to that much.
 PROOF = 1e-3
@@ -87,35 +86,20 @@ def lens_of_pairs(
         return None
     alone = np.square(whitening) if whitening.ndim == 1 else both_sides(whitening.T, np.eye(len(seen)))
     names, matrices, offsets = [Form.INFORMATION], [alone], [0.0]
+    work = np.empty_like(seen)
     for name, risk in risks.items():
         c = risk.precision
-        matrix = seen / c
-        matrix[np.diag_indices_from(matrix)] += 1.0
-        if not inverted(matrix):
+        np.divide(seen, c, out=work)
+        work[np.diag_indices_from(work)] += 1.0
+        inverse = positive_inverse(work)
+        if inverse is None:
             return None
-        matrix *= -risk.unit / c**2
+        inverse *= -risk.unit / c**2
         names.append(name)
-        matrices.append(both_sides(whitening.T, matrix, out=matrix))
+        matrices.append(both_sides(whitening.T, inverse, out=inverse))
         offsets.append(risk.unit / c)
     forms = MatrixForms(symmetric=tuple(matrices), offsets=np.array(offsets), linear=linear)
     return Lens(names=tuple(names), forms=forms, relative_error=error)
-
-
-def inverted(matrix: FloatArray) -> bool:
-    """Replace a positive definite matrix by its inverse; ``False`` if it is not, to rounding."""
-    potrf, potri = get_lapack_funcs(("potrf", "potri"), (matrix,))
-    # The transpose of a C-ordered matrix is Fortran-ordered: LAPACK works in place.
-    factor, failed = potrf(matrix.T, lower=1, overwrite_a=1, clean=0)
-    if failed:
-        return False
-    inverse, _ = potri(factor, lower=1, overwrite_c=1)
-    assert np.shares_memory(inverse, matrix)
-    for start in range(0, len(matrix), _MIRRORED):
-        stop = start + _MIRRORED
-        corner = matrix[start:stop, start:stop]
-        corner[:] = np.triu(corner) + np.triu(corner, 1).T
-        matrix[stop:, start:stop] = matrix[start:stop, stop:].T
-    return True
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -17,7 +17,8 @@ from sightline.labeled.cell_pattern import CellPattern
 from sightline.labeled.company import Company, whitening
 from sightline.labeled.forms import MatrixForms
 from sightline.labeled.identify import Decided, Sweep
-from sightline.labeled.lens import PROOF, Form, Lens, Risks, both_sides, inverted, lens_of_pairs
+from sightline.labeled.inverse import positive_inverse
+from sightline.labeled.lens import PROOF, Form, Lens, Risks, both_sides, lens_of_pairs
 
 _UNIT = float(np.finfo(np.float64).eps)
 
@@ -52,9 +53,10 @@ def lens_of_partitions(company: Company, risks: Risks) -> tuple[Lens, Rank] | No
 def _leverage(products: FloatArray) -> tuple[FloatArray, float] | None:
     """The inverse of the products and its error, if that proves that the rows are independent."""
     scale = 1 / np.sqrt(np.diagonal(products))  # no row that is kept is empty
-    inverse = both_sides(scale, products)
-    size = float(np.max(np.sum(np.abs(inverse), axis=1)))
-    if not inverted(inverse):
+    scaled = both_sides(scale, products)
+    size = float(np.max(np.sum(np.abs(scaled), axis=1)))
+    inverse = positive_inverse(scaled)
+    if inverse is None:
         return None
     error = size * float(np.max(np.sum(np.abs(inverse), axis=1))) * _UNIT
     if len(inverse) * error > PROOF:

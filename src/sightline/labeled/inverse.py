@@ -1,0 +1,50 @@
+r"""The inverse of a positive definite matrix, by matrix products.
+
+A Cholesky factorisation that shares its work among threads waits for the slowest of them at every step: with one
+of two cores busy, OpenBLAS needs 25 times as long for the factor of 2,500 rows, and as long as it does on one
+core for a product. So the factorisation is written as products, with
+
+.. math:: M = \begin{pmatrix} A & C^\top \\ C & D \end{pmatrix}, \quad
+    W = \begin{pmatrix} W_A & 0 \\ -W_S X W_A & W_S \end{pmatrix}, \quad
+    X = C W_A^\top, \quad S = D - X X^\top,
+
+where :math:`W M W^\top = I` and :math:`M^{-1} = W^\top W`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+
+_LEAF = 128  # rows that one thread factorises at once
+
+
+def positive_inverse(matrix: FloatArray) -> FloatArray | None:
+    """The inverse; ``None`` if the matrix is not positive definite, to rounding. Overwrites the matrix.
+
+    >>> positive_inverse(np.array([[4.0, 2.0], [2.0, 2.0]])).round(12).tolist()
+    [[0.5, -0.5], [-0.5, 1.0]]
+    >>> positive_inverse(np.array([[1.0, 2.0], [2.0, 1.0]]))
+    """
+    try:
+        _whiten(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    return np.asarray(matrix.T @ matrix)
+
+
+def _whiten(matrix: FloatArray) -> None:
+    """Replace M by W."""
+    size = len(matrix)
+    if size <= _LEAF:
+        matrix[:] = np.linalg.inv(np.linalg.cholesky(matrix))
+        return
+    half = size // 2
+    A, C, D = matrix[:half, :half], matrix[half:, :half], matrix[half:, half:]
+    _whiten(A)
+    X = C @ A.T
+    D -= X @ X.T
+    _whiten(D)
+    np.negative(D @ (X @ A), out=C)
+    matrix[:half, half:] = 0.0
