@@ -8,7 +8,11 @@ no such sum.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.audit.findings import Findings
@@ -33,18 +37,20 @@ def losses(
     cost = np.zeros(len(view.signatures))
     np.maximum.at(cost, view.signature_of, signature_costs(membership, pricing))
     counts = found.per_record(found.counts)[0]
-    lower = found.per_record(found.exposures.remaining_lower)
-    worst = np.argmin(np.where(np.isnan(lower), np.inf, lower), axis=0)
-    here = np.arange(counts.size)
-    table = np.column_stack(
-        [
-            cost[found.per_record(view.column_signature)[0]],
-            lower[worst, here],
-            found.per_record(found.exposures.remaining_upper)[worst, here],
-            found.per_record(found.exposures.identifiable).any(axis=0),
-        ]
-    )[counts > 0]
-    points, records = gathered(table, counts[counts > 0])
+    exposures = found.exposures
+    lower, upper = found.per_record(exposures.remaining_lower), found.per_record(exposures.remaining_upper)
+    if len(lower) > 1:  # of a record's categories, the one that is seen best
+        worst = np.argmin(np.where(np.isnan(lower), np.inf, lower), axis=0)[None]
+        lower, upper = np.take_along_axis(lower, worst, 0), np.take_along_axis(upper, worst, 0)
+    columns: list[NDArray[Any]] = [
+        cost[found.per_record(view.column_signature)[0]],
+        lower[0],
+        upper[0],
+        np.any(found.per_record(exposures.identifiable), axis=0),
+    ]
+    if not counts.all():
+        columns = [column[counts > 0] for column in columns]
+    points, records = gathered(columns, counts[counts > 0])
     distinct, back = np.unique(points[:, 0], return_inverse=True)
     epsilons = [_epsilon(float(value), pricing.law, delta) for value in distinct]
     return tuple(
@@ -88,18 +94,18 @@ def guaranteed_by_noise(pricing: Pricing, *, width: float) -> float | None:
     return float(bound[0])
 
 
-def gathered(table: FloatArray, counts: IndexArray) -> tuple[FloatArray, IndexArray]:
-    """Rows (cost, lower, upper, identifiable) that are alike counted together, in a grid if they are many."""
-    if len(table) > _WORTH_SORTING:
-        return _gridded(table, counts)
-    distinct, back = np.unique(table, axis=0, return_inverse=True)
+def gathered(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:
+    """Records (cost, lower, upper, identifiable) that are alike counted together, in a grid if many."""
+    if len(counts) > _WORTH_SORTING:
+        return _gridded(columns, counts)
+    distinct, back = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
     together = np.bincount(back.ravel(), counts, len(distinct)).astype(np.intp)
-    return (distinct, together) if len(distinct) <= _MOST_POINTS else _gridded(distinct, together)
+    return (distinct, together) if len(distinct) <= _MOST_POINTS else _gridded(list(distinct.T), together)
 
 
-def _gridded(table: FloatArray, counts: IndexArray) -> tuple[FloatArray, IndexArray]:
+def _gridded(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:
     """A grid cell is drawn at its largest cost, its least lower and its largest upper end."""
-    cost, lower, upper, identifiable = table.T
+    cost, lower, upper, identifiable = columns
     span = float(cost.max() - cost.min()) or 1.0
     step = np.floor((cost - cost.min()) / span * (_LOSS_STEPS - 1)).astype(np.intp)
     level = np.floor(np.clip(upper, 0.0, 1.0) * _UNCERTAINTY_STEPS).astype(np.intp)
@@ -109,7 +115,7 @@ def _gridded(table: FloatArray, counts: IndexArray) -> tuple[FloatArray, IndexAr
     drawn[:, 1] = np.inf
     np.minimum.at(drawn[:, 1], cell, lower)
     for column in (0, 2, 3):
-        np.maximum.at(drawn[:, column], cell, table[:, column])
+        np.maximum.at(drawn[:, column], cell, columns[column])
     together = np.bincount(cell, counts, cells).astype(np.intp)
     used = np.flatnonzero(np.bincount(cell, minlength=cells))
     return drawn[used], together[used]
