@@ -75,19 +75,36 @@ def twelve_breakdowns(folder: Path, rows: int, group: str) -> None:
     print(f"  peak memory so far                       {peak_gigabytes():8.1f} GB (wanted: at most 6)")
 
 
-def many_queries(folder: Path, rows: int = 100_000, queries: int = 1_000) -> None:
+def boxes(generator: np.random.Generator, queries: int) -> list[str]:
+    """Unions of two boxes in columns of 16 values."""
+    found = []
+    for _ in range(queries):
+        a, b, c, d = generator.choice(8, size=4, replace=False)
+        w, x, y, z = generator.integers(4, 12, size=4)
+        found.append(f"(c{a} < {w} AND c{b} >= {x}) OR (c{c} < {y} AND c{d} >= {z})")
+    return found
+
+
+def ladders(generator: np.random.Generator, queries: int) -> list[str]:
+    """Nested thresholds on three columns of 1,000 values: every two neighbours differ in few rows."""
+    return [f"c{i % 3} < {3 * (i // 3) + 1}" for i in range(queries)]
+
+
+def many_queries(
+    folder: Path,
+    name: str,
+    values: int,
+    workload: Callable[[np.random.Generator, int], list[str]],
+    rows: int = 100_000,
+    queries: int = 1_000,
+) -> None:
     source = folder / "tall.parquet"
-    columns = ", ".join(f"CAST(hash(8 * i + {c}) % 16 AS TINYINT) AS c{c}" for c in range(8))
+    columns = ", ".join(f"CAST(hash(8 * i + {c}) % {values} AS SMALLINT) AS c{c}" for c in range(8))
     duckdb.execute(
         f"COPY (SELECT i AS home, {columns}, random() * 9000 AS watts FROM range({rows}) r(i)) "
         f"TO '{source}' (FORMAT parquet)"
     )
-    generator = np.random.default_rng(0)
-    conditions = []
-    for _ in range(queries):
-        a, b, c, d = generator.choice(8, size=4, replace=False)
-        w, x, y, z = generator.integers(4, 12, size=4)
-        conditions.append(f"(c{a} < {w} AND c{b} >= {x}) OR (c{c} < {y} AND c{d} >= {z})")
+    conditions = workload(np.random.default_rng(0), queries)
     releases: list[dict[str, object]] = [
         {"name": f"query {i}", "sql": f"SELECT SUM(watts) FROM data WHERE {condition}"}
         for i, condition in enumerate(conditions)
@@ -101,10 +118,12 @@ def many_queries(folder: Path, rows: int = 100_000, queries: int = 1_000) -> Non
     scanned, members = timed(scan)
     assert isinstance(members, np.ndarray)
     blas, _ = timed(lambda: members @ members.T)
+    del members
     ours, result = timed(lambda: sl.audit(plan(source, releases)))
     assert isinstance(result, sl.AuditResult)
     print(
-        f"{queries:,} WHERE queries over {rows:,} rows: {result.signatures:,} signatures, rank {result.rank}"
+        f"{queries:,} WHERE queries ({name}) over {rows:,} rows: {result.signatures:,} signatures, "
+        f"rank {result.rank}"
     )
     print(f"  the scan, {scanned:.1f} s, and the products of rows, {blas:.1f} s")
     print(f"  the whole audit                          {ours:8.1f} s")
@@ -120,4 +139,5 @@ if __name__ == "__main__":
         for group in ("'group ' || x", "CAST(x AS SMALLINT)"):
             twelve_breakdowns(Path(name), rows, group)
             print()
-        many_queries(Path(name))
+        many_queries(Path(name), "two boxes each", 16, boxes)
+        many_queries(Path(name), "nested thresholds", 1_000, ladders)

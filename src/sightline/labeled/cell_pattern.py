@@ -25,8 +25,8 @@ from sightline.labeled.dense import DensePattern, kinds_of
 from sightline.labeled.forms import Forms
 from sightline.labeled.pattern import EXACT, BoolArray, Pattern, Progress, checked_members
 
-# Signatures in a block: indices and sums of a block stay in a cache with the tables that they look up.
-_BLOCK = 1 << 18
+# Cells of signatures in a block: as many as do not make looking tables up slower than reading them in.
+_BLOCK = 1 << 22
 _THREADS = len(os.sched_getaffinity(0))
 # Above this share of partitions in cells, dense blocks and BLAS beat looking up pairs.
 _FEW = 1 / 12
@@ -161,9 +161,9 @@ class CellPattern:
         ]
         found = np.zeros((quadratic + len(forms.linear), self.records))
 
-        def fill(block: tuple[int, int, IndexArray]) -> int:
-            start, stop, cells = block
-            part = found[:, start:stop]
+        def fill(span: tuple[int, int]) -> int:
+            start, stop = span
+            cells, part = self._block(start, stop), found[:, start:stop]
             part[:quadratic] = forms.offsets[:, None]
             for p, line in enumerate(cells):
                 for row, values in zip(part[quadratic:], linear[p].T, strict=True):
@@ -177,7 +177,7 @@ class CellPattern:
 
         # Looking up leaves other threads free to run.
         with ThreadPoolExecutor(_THREADS) as pool:
-            for stop in pool.map(fill, self._blocks()):
+            for stop in pool.map(fill, self._spans()):
                 progress("records", stop / self.records)
         return found
 
@@ -250,12 +250,20 @@ class CellPattern:
         )
 
     def _blocks(self) -> Iterator[tuple[int, int, IndexArray]]:
-        for start in range(0, self.records, _BLOCK):
-            stop = min(start + _BLOCK, self.records)
-            cells = self.table[:, start:stop].astype(np.intp)
-            for line, width in zip(cells, self.widths, strict=True):
-                line[line < 0] = width
-            yield start, stop, cells
+        for start, stop in self._spans():
+            yield start, stop, self._block(start, stop)
+
+    def _spans(self) -> Iterator[tuple[int, int]]:
+        step = max(1, _BLOCK // len(self.widths))
+        for start in range(0, self.records, step):
+            yield start, min(start + step, self.records)
+
+    def _block(self, start: int, stop: int) -> IndexArray:
+        """Cells as indices, one past the last cell for none."""
+        cells = self.table[:, start:stop].astype(np.intp)
+        for line, width in zip(cells, self.widths, strict=True):
+            line[line < 0] = width
+        return cells
 
     def _tables(self, forms: Forms) -> dict[tuple[int, int], list[tuple[int, FloatArray]]]:
         """For every two partitions, what a record in two of their cells adds to each form."""

@@ -14,6 +14,7 @@ from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.lens import (
     PROOF,
+    Form,
     Lens,
     Risks,
     Spectrum,
@@ -58,18 +59,15 @@ class Company:
         return np.diagonal(both_sides(whitening(self.design), self.products))
 
     def lens(self, risks: Risks, rank: Rank, linear: FloatArray) -> Lens:
-        """The forms of every record, from reduced coordinates or from inverses.
+        """The forms of every record: from inverses where records are in few rows, else from eigenvalues.
 
-        Inverses are cheaper where records are in few rows; and where the products are too coarse for
-        coordinates, the prior's precision can still make them accurate enough to spare factorising the rows.
+        Where neither is accurate enough, from reduced coordinates.
         """
-        root = None if self.design.pattern.sparse else root_of_products(self.products, rank.rank)
-        if root is None or root.relative_error > _COARSE:
+        if self.design.pattern.sparse:
             lens = lens_of_pairs(self.products, whitening(self.design), risks, linear=linear)
-            if lens is not None:
-                return lens
-        accurate = self.root(rank) if root is None else self._accurate(root, rank)
-        return lens_of_root(accurate, self.design.whiten, risks, linear=linear)
+        else:
+            lens = lens_of_spectrum(self.spectrum, risks, linear=linear)
+        return lens or lens_of_root(self.root(rank), self.design.whiten, risks, linear=linear)
 
     def root(self, rank: Rank) -> Root:
         """Reduced coordinates: from the products if they are accurate enough."""
@@ -78,7 +76,7 @@ class Company:
     def proved_lens(self, risks: Risks, linear: FloatArray) -> Lens | None:
         """The forms of every record, if factorising the products proves that all rows are independent."""
         lens = lens_of_spectrum(self.spectrum, risks, linear=linear)
-        if lens is not None:
+        if lens is not None and Form.LEVERAGE in lens.names:
             return lens
         lines = self.design.lines
         root = root_of_products(self.products, lines)

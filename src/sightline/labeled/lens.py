@@ -117,20 +117,33 @@ class Spectrum:
 
 
 def lens_of_spectrum(spectrum: Spectrum, risks: Risks, *, linear: FloatArray) -> Lens | None:
-    """For all records; ``None`` unless the eigenvalues are accurate, and prove that rows are independent."""
+    """For all records; ``None`` if eigenvalues are not accurate enough.
+
+    With leverages if the eigenvalues prove that the rows are independent.
+    """
     values, whitening = spectrum.values, spectrum.whitening
-    largest = float(values[-1])
-    condition = largest / values[0] if values[0] > _TINY else np.inf
-    error = _ROUNDINGS * _UNIT * max(condition, largest / min(risk.precision for risk in risks.values()))
-    if error > _MILD or len(values) * error > PROOF:
+    relative = _ROUNDINGS * _UNIT * max(float(values[-1]), 0.0)
+    error = relative / min(risk.precision for risk in risks.values())
+    if error > _MILD:
         return None
-    offsets = np.array([0.0, *(risk.unit / risk.precision for risk in risks.values()), 0.0])
-    shares = [-risk.unit / (risk.precision * (risk.precision + values)) for risk in risks.values()]
-    weights = np.stack([np.ones_like(values), *shares, 1 / values])
+    names = [Form.INFORMATION, *risks]
+    offsets = [0.0, *(risk.unit / risk.precision for risk in risks.values())]
+    levels = np.maximum(values, 0.0)
+    weights = [np.ones_like(values)]
+    weights += [-risk.unit / (risk.precision * (risk.precision + levels)) for risk in risks.values()]
+    if values[0] > _TINY and len(values) * relative / values[0] <= PROOF:
+        names.append(Form.LEVERAGE)
+        offsets.append(0.0)
+        weights.append(1 / values)
+        error = max(error, relative / float(values[0]))
     vectors = spectrum.vectors.T
-    projection = vectors * whitening if whitening.ndim == 1 else vectors @ whitening
-    forms = ProjectedForms(projection=projection, weights=weights, offsets=offsets, linear=linear)
-    return Lens(names=(Form.INFORMATION, *risks, Form.LEVERAGE), forms=forms, relative_error=error)
+    forms = ProjectedForms(
+        projection=vectors * whitening if whitening.ndim == 1 else vectors @ whitening,
+        weights=np.stack(weights),
+        offsets=np.array(offsets),
+        linear=linear,
+    )
+    return Lens(names=tuple(names), forms=forms, relative_error=error)
 
 
 def lens_of_root(root: Root, whiten: Whiten, risks: Risks, *, linear: FloatArray) -> Lens:
