@@ -118,7 +118,6 @@ def many_queries(
     scanned, members = timed(scan)
     assert isinstance(members, np.ndarray)
     blas, _ = timed(lambda: members @ members.T)
-    del members
     ours, result = timed(lambda: sl.audit(plan(source, releases)))
     assert isinstance(result, sl.AuditResult)
     print(
