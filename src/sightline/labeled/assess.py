@@ -11,14 +11,16 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidNoise, require
 from sightline.geometry.decision import Evidence, Rank
-from sightline.labeled.company import Company, excess
+from sightline.labeled.coin import CoinPrior
+from sightline.labeled.company import Company, excess, whitening
 from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
+from sightline.labeled.forms import ProjectedForms
 from sightline.labeled.identify import Decided, decide_by_leverage, sweep
 from sightline.labeled.lens import Form, Lens, Risks, entropic_factor, lens_of_root, risks_over_v
 from sightline.labeled.partitioned import decide_by_partitions, lens_of_partitions
 from sightline.labeled.pattern import BoolArray, Progress
-from sightline.labeled.prior import CosineSquaredPrior
+from sightline.labeled.prior import RecordPrior
 from sightline.labeled.sharpness import best_recipes, variances
 
 # Below this share of uncertainty, one minus what is learned loses digits: such records are looked at alone.
@@ -28,10 +30,9 @@ _MOST = 1e140
 
 
 def assess(
-    design: MembershipDesign, *, domain: tuple[float, float], known: Iterable[int] | Known, progress: Progress
+    design: MembershipDesign, *, prior: RecordPrior, known: Iterable[int] | Known, progress: Progress
 ) -> Exposures:
     """The exposures of all records of a design."""
-    prior = CosineSquaredPrior(width=float(domain[1]) - float(domain[0]))
     unknown = unknown_records(design, known)
     pattern = design.pattern
     if pattern.whole:
@@ -86,12 +87,12 @@ def assess(
     return _with_unknown_company(company, prior, rank, decided, lens, numbers, risks, factor)
 
 
-def _entropic_factor(company: Company, prior: CosineSquaredPrior) -> float:
+def _entropic_factor(company: Company, prior: RecordPrior) -> float:
     """The factor with no record known. With some it could only rise, and the bound would not be monotone.
 
-    Zero, which is no bound, unless the noise is Gaussian.
+    Zero, which is no bound, unless the noise is Gaussian and the prior has a density.
     """
-    if excess(company.design) > 1:
+    if excess(company.design) > 1 or prior.entropy_power == 0:
         return 0.0
     if not company.unknown.all():
         told = company.design.pattern.gram(~company.unknown, lambda stage, share: None)
@@ -124,7 +125,7 @@ def unknown_records(design: MembershipDesign, known: Iterable[int] | Known) -> B
 
 def _with_unknown_company(
     company: Company,
-    prior: CosineSquaredPrior,
+    prior: RecordPrior,
     rank: Rank,
     decided: Decided,
     lens: Lens,
@@ -161,10 +162,9 @@ def _with_unknown_company(
         for form, risk in risks.items():
             numbers[form][sharp] = risk.unit * variances(columns, risk.precision, targets=sharp.size)
         error = max(error, around)
-    lower = numbers[Form.VAN_TREES]
-    if excess(design) == 1:
-        alone = prior.company_bound(numbers[Form.INFORMATION], sizes.astype(np.float64))
-        lower = np.maximum(lower, alone)
+    lower = _bound_alone(design, prior, numbers[Form.INFORMATION], unknown, sizes.astype(np.float64))
+    if Form.VAN_TREES in numbers:
+        lower = np.maximum(lower, numbers[Form.VAN_TREES])
     if Form.ENTROPIC in numbers:
         lower = np.maximum(lower, factor * numbers[Form.ENTROPIC])
     return _exposures(
@@ -185,17 +185,19 @@ def _with_unknown_company(
 
 
 def _with_others_known(
-    information: FloatArray, decided: Decided, prior: CosineSquaredPrior, rank: Rank, design: MembershipDesign
+    information: FloatArray, decided: Decided, prior: RecordPrior, rank: Rank, design: MembershipDesign
 ) -> Exposures:
     """The closed forms for one unknown record in known company."""
     touched, v = information > 0, prior.variance
     with np.errstate(divide="ignore"):
         rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
-    lower = 1 / (v * (information + prior.fisher_information))
-    if excess(design) == 1:
-        lower = np.maximum(lower, prior.company_bound(information))
+    unknown = np.ones(information.size, dtype=np.bool_)
+    lower = np.maximum(
+        1 / (v * (information + prior.fisher_information)),
+        _bound_alone(design, prior, information, unknown, np.ones(information.size)),
+    )
     return _exposures(
-        np.ones(information.size, dtype=np.bool_),
+        unknown,
         decided,
         identifiable=touched,
         rmse=rmse,
@@ -209,6 +211,33 @@ def _with_others_known(
         recipes=np.zeros((0, design.lines)),
         names=design.names,
     )
+
+
+def _bound_alone(
+    design: MembershipDesign,
+    prior: RecordPrior,
+    information: FloatArray,
+    unknown: BoolArray,
+    company: FloatArray,
+) -> FloatArray:
+    """What remains even if all records with other signatures are known."""
+    if excess(design) == 1:
+        return prior.company_bound(information, company)
+    if isinstance(prior, CoinPrior):
+        return prior.bound_by_loss(_losses(design, information, unknown), company)
+    return np.zeros_like(information)
+
+
+def _losses(design: MembershipDesign, information: FloatArray, unknown: BoolArray) -> FloatArray:
+    """The pure privacy loss of every unknown record under Laplace noise; for other weights than 0/1, more."""
+    if not design.pattern.binary:
+        return np.sqrt(design.lines * information)
+    linear = np.abs(whitening(design))[None]
+    forms = ProjectedForms(
+        projection=np.zeros((0, design.lines)), weights=np.zeros((0, 0)), offsets=np.zeros(0), linear=linear
+    )
+    losses: FloatArray = design.pattern.forms(forms, unknown, lambda stage, share: None)[0, unknown]
+    return losses
 
 
 def _exposures(

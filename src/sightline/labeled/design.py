@@ -15,7 +15,9 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.geometry.noise import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise, as_noise
 from sightline.geometry.transcript import Transcript
+from sightline.labeled.coin import CoinPrior
 from sightline.labeled.pattern import Pattern, Progress, RowsLike, as_pattern
+from sightline.labeled.prior import CosineSquaredPrior, RecordPrior
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.releases.domain import positive_number
 
@@ -171,19 +173,23 @@ class MembershipDesign:
     def exposures(
         self,
         *,
-        domain: tuple[float, float],
+        domain: tuple[float, float] | CoinPrior,
         known: Iterable[int] | Known = (),
         progress: Progress | None = None,
     ) -> Exposures:
         """What the releases expose of every record that the attacker does not know.
 
-        ``domain`` is the smallest and the largest value that a record can have. ``known`` are records whose
-        values the attacker has; ``Known.ALL_OTHERS`` gives for each record all the others. ``progress`` is
-        called with a stage and the share of it that is done.
+        ``domain`` is the smallest and the largest value that a record can have; or a coin, for values that
+        are yes or no. ``known`` are records whose values the attacker has; ``Known.ALL_OTHERS`` gives for
+        each record all the others. ``progress`` is called with a stage and the share of it that is done.
         """
         from sightline.labeled.assess import assess
 
-        return assess(self, domain=domain, known=known, progress=progress or _silent)
+        if isinstance(domain, CoinPrior):
+            prior: RecordPrior = domain
+        else:
+            prior = CosineSquaredPrior(width=float(domain[1]) - float(domain[0]))
+        return assess(self, prior=prior, known=known, progress=progress or _silent)
 
     def combination(self, record: int, *, known: Iterable[int] = ()) -> Combination:
         """A smallest identifiable combination of records that a record is part of: whom it hides among.

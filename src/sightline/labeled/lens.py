@@ -17,6 +17,7 @@ throughout, so that the threads of one do not hold up the other's.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
@@ -28,7 +29,7 @@ from scipy.linalg import solve_triangular
 from sightline.arrays import FloatArray
 from sightline.labeled.forms import Forms, MatrixForms, ProjectedForms
 from sightline.labeled.inverse import positive_inverse
-from sightline.labeled.prior import CosineSquaredPrior
+from sightline.labeled.prior import RecordPrior
 from sightline.labeled.root import Root
 from sightline.labeled.sharpness import factorise
 
@@ -181,23 +182,22 @@ def lens_of_root(root: Root, whiten: Whiten, risks: Risks, *, linear: FloatArray
     return Lens(names=names, forms=forms, relative_error=max(error, root.relative_error))
 
 
-def risks_over_v(prior: CosineSquaredPrior, *, excess: float, entropic_factor: float) -> Risks:
+def risks_over_v(prior: RecordPrior, *, excess: float, entropic_factor: float) -> Risks:
     """The risks that can be part of the answer, over the prior variance.
 
     ``excess`` is the noise's variance times its information: one for Gaussian noise. Where the entropic
     factor is below :math:`1/(Jv)`, van Trees is the better bound for every record.
     """
     v, J = prior.variance, prior.fisher_information
-    risks = {
-        Form.VAN_TREES: Risk(precision=J, unit=1 / v),
-        Form.LINEAR: Risk(precision=excess / v, unit=excess / v),
-    }
+    risks = {Form.LINEAR: Risk(precision=excess / v, unit=excess / v)}
+    if math.isfinite(J):
+        risks[Form.VAN_TREES] = Risk(precision=J, unit=1 / v)
     if entropic_factor > 1 / (J * v):
         risks[Form.ENTROPIC] = Risk(precision=1 / prior.entropy_power, unit=1 / v)
     return risks
 
 
-def entropic_factor(eigenvalues: FloatArray, prior: CosineSquaredPrior) -> float:
+def entropic_factor(eigenvalues: FloatArray, prior: RecordPrior) -> float:
     r"""A lower bound on :math:`\det(I + N\tilde A\tilde A^\top)/\det(I + v\tilde A\tilde A^\top)`.
 
     Times the risk at precision 1/N it bounds the risk of every attack from below. Eigenvalues are moved up

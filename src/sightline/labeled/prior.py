@@ -9,11 +9,34 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
+
+
+class RecordPrior(Protocol):
+    """What an attacker knows of a record before any release."""
+
+    @property
+    def width(self) -> float: ...
+
+    @property
+    def variance(self) -> float:
+        """v: the risk of an attacker who saw nothing."""
+
+    @property
+    def fisher_information(self) -> float:
+        """J; infinite if there is no smooth density."""
+
+    @property
+    def entropy_power(self) -> float:
+        """N; zero if there is no density."""
+
+    def company_bound(self, information: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
+        """Lower bound on the risk over v of a record in a group with one signature, under Gaussian noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

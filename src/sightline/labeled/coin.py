@@ -1,0 +1,127 @@
+r"""What an attacker knows of a yes or no: it is a coin toss. These bounds hold for one who rounds, too.
+
+A record's value :math:`x \in \{0, 1\}` is one with probability :math:`p`, and its releases say as much as
+:math:`y = x + n` does with noise of variance :math:`1/G`, if all other records are known. The best guess is
+the posterior probability, and its risk
+
+.. math:: f(G) = \mathbb E\,[\pi(1 - \pi)]
+    = p\,\mathbb E\,\sigma\bigl(-\lambda - \sqrt G\,t - \tfrac{G}{2}\bigr), \qquad
+    \lambda = \ln\tfrac{p}{1-p},\ t \sim N(0, 1)
+
+with the logistic function :math:`\sigma`. Nobody who knows less does better. No sharper bound holds without
+more assumptions: sums of zeros and ones can be told apart by far fewer releases than there are records.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.errors import require
+
+# The logarithm of the risk is a concave function of that of the information: chords lie below it, so that
+# a table is a lower bound, too. Beyond its ends nothing, or all, is known.
+_LEAST, _MOST, _NODES = 1e-9, 5e3, 6_000
+_REACH, _FINEST = 40.0, 0.25  # of the integral in standard deviations, and steps of it
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CoinPrior:
+    """A value that is one with probability ``share``, else zero.
+
+    >>> prior = CoinPrior()
+    >>> prior.variance, prior.company_bound(np.array([0.0, 4.0, 100.0])).round(4).tolist()
+    (0.25, [1.0, 0.4496, 0.0])
+    """
+
+    share: float = 0.5
+
+    def __post_init__(self) -> None:
+        require(0 < self.share < 1, "a share between 0 and 1", got=self.share)
+
+    @property
+    def width(self) -> float:
+        """From no to yes."""
+        return 1.0
+
+    @property
+    def variance(self) -> float:
+        """v: the risk of an attacker who saw nothing."""
+        return self.share * (1 - self.share)
+
+    @property
+    def fisher_information(self) -> float:
+        """J: a coin has no density, and van Trees' bound says nothing about it."""
+        return math.inf
+
+    @property
+    def entropy_power(self) -> float:
+        """N: nor has it an entropy power."""
+        return 0.0
+
+    def company_bound(self, information: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
+        r"""Lower bound on the risk over v of a record in a group of ``company`` with one signature.
+
+        .. math:: 1 - \frac1n + \frac{1}{n v} f(n G_{jj}),
+
+        because the best guess is the same for all of the group, and the noise on their sum may be shared out
+        among them. He may know the others of the group, too: the bound is never below its value at
+        :math:`n = 1`, which is the risk in known company, exactly.
+        """
+        together = 1 - 1 / company + self._risk(company * information) / company
+        return np.maximum(self._risk(information), together)
+
+    def bound_by_loss(self, loss: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
+        r"""Lower bound on the risk over v after a privacy loss of ``loss`` (pure :math:`\epsilon`).
+
+        The odds stay within :math:`e^{\pm\epsilon}` of what they were. Of all posteriors with that range and
+        the right mean, the one at its ends has the least risk.
+        """
+        p = self.share
+        shrink = np.exp(-np.asarray(loss, dtype=np.float64))
+        low, high = p * shrink / (p * shrink + 1 - p), p / (p + (1 - p) * shrink)
+        # For two ends l < p < h: E π(1−π) = p(1 − l − h) + l h.
+        alone = (p * (1 - low - high) + low * high) / self.variance
+        return np.maximum(alone, 1 - 1 / np.asarray(company, dtype=np.float64))
+
+    def _risk(self, information: FloatArray) -> FloatArray:
+        """f over v."""
+        nodes, logarithms = _table(self.share)
+        place = np.log(np.clip(information, _LEAST, _MOST))
+        risk = np.exp(np.interp(place, nodes, logarithms))
+        # Below the first node a chord from zero information; beyond the last one nothing is sure to remain.
+        first = -np.expm1(logarithms[0])
+        risk = np.where(information < _LEAST, 1 - first * (np.asarray(information) / _LEAST), risk)
+        return np.where(information > _MOST, 0.0, risk)
+
+
+@lru_cache(maxsize=64)
+def _table(share: float) -> tuple[FloatArray, FloatArray]:
+    nodes = np.linspace(math.log(_LEAST), math.log(_MOST), _NODES)
+    logarithms = np.array([math.log(coin_risk(math.exp(node), share=share)) for node in nodes])
+    for array in (nodes, logarithms):
+        array.setflags(write=False)
+    return nodes, logarithms
+
+
+def coin_risk(information: float, *, share: float = 0.5) -> float:
+    r"""The least risk of a guess at a coin seen in Gaussian noise, over its variance.
+
+    By the trapezoidal rule, which converges faster than any power: the nearest poles are
+    :math:`\pi/\sqrt G` from the line. The integrand is written around its peak at :math:`-\sqrt G/2`.
+
+    >>> round(coin_risk(0.0), 12), round(coin_risk(1.0), 12)
+    (1.0, 0.795945734366)
+    """
+    g = math.sqrt(information)
+    step = _FINEST / max(1.0, g / 2)
+    u = np.arange(-_REACH / 2, _REACH / 2 + step, step)
+    tilt = math.log(share / (1 - share))
+    # p φ(t) σ(−λ − g t − g²/2) with t = u − g/2: symmetric up to λ, and never the product of 0 and ∞.
+    half = (tilt + g * u) / 2
+    weights = np.exp(-(u**2) / 2 - g**2 / 8 + tilt / 2 - np.logaddexp(half, -half))
+    return float((1 - share) * step * np.sum(weights) / math.sqrt(2 * math.pi) / (share * (1 - share)))

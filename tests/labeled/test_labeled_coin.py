@@ -1,0 +1,143 @@
+"""Yes or no: the bracket against the exact Bayes risk over all 2^N worlds, and the risk of one coin."""
+
+from __future__ import annotations
+
+import itertools
+
+import mpmath
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sightline as sl
+from sightline.errors import InvalidInput
+from sightline.labeled.coin import CoinPrior, coin_risk
+from sightline.labeled.design import Known, MembershipDesign
+
+SHARES = [0.5, 0.25, 0.9, 0.01]
+
+
+@pytest.mark.parametrize("share", SHARES)
+@pytest.mark.parametrize("information", [1e-9, 0.01, 1.0, 7.0, 60.0, 300.0])
+def test_the_risk_of_one_coin_against_thirty_digits(information: float, share: float) -> None:
+    with mpmath.workdps(30):
+        G, p = mpmath.mpf(information), mpmath.mpf(share)
+        tilt, g = mpmath.log(p / (1 - p)), mpmath.sqrt(G)
+
+        def product(t: mpmath.mpf) -> mpmath.mpf:
+            """π(1 − π), given a no and given a yes."""
+            total = mpmath.mpf(0)
+            for mean, weight in ((-G / 2, 1 - p), (G / 2, p)):
+                odds = mpmath.e ** (tilt + g * t + mean)
+                total += weight * odds / (1 + odds) ** 2
+            return total * mpmath.npdf(t)
+
+        edges = [-40, -20, *range(-12, 13, 2), 20, 40]
+        expected = mpmath.quad(product, edges) / (p * (1 - p))
+        assert abs(coin_risk(information, share=share) / expected - 1) < 1e-10
+
+
+@pytest.mark.parametrize("share", SHARES)
+def test_the_table_is_a_bound_and_close(share: float) -> None:
+    information = np.exp(np.random.default_rng(0).uniform(np.log(1e-11), np.log(200), 500))
+    exact = np.array([coin_risk(one, share=share) for one in information])
+    found = CoinPrior(share=share).company_bound(information)
+    assert np.all(found <= exact * (1 + 1e-12))
+    assert np.all(found >= exact - 2e-6)
+    assert CoinPrior(share=share).company_bound(np.array([0.0, 1e4])).tolist() == [1.0, 0.0]
+
+
+def worlds_of(records: int, share: float) -> tuple[np.ndarray, np.ndarray]:
+    worlds = np.array(list(itertools.product((0.0, 1.0), repeat=records)))
+    ones = worlds.sum(axis=1)
+    return worlds, share**ones * (1 - share) ** (records - ones)
+
+
+def exact_risks(
+    rows: np.ndarray, scale: np.ndarray, share: float, *, laplace: bool
+) -> tuple[np.ndarray, ...]:
+    """The Bayes risk over v of every record by simulating answers and weighing all worlds; its errors."""
+    generator = np.random.default_rng(1)
+    worlds, weights = worlds_of(rows.shape[1], share)
+    trials = 40_000
+    truth = generator.choice(len(worlds), p=weights, size=trials)
+    draw = generator.laplace if laplace else generator.normal
+    answers = worlds[truth] @ rows.T + draw(size=(trials, len(rows))) * scale
+    offsets = (answers[:, None] - (worlds @ rows.T)[None]) / scale
+    logs = np.log(weights) - (np.abs(offsets) if laplace else offsets**2 / 2).sum(axis=2)
+    posterior = np.exp(logs - logs.max(axis=1, keepdims=True))
+    mean = (posterior / posterior.sum(axis=1, keepdims=True)) @ worlds
+    risks = mean * (1 - mean) / (share * (1 - share))
+    return risks.mean(axis=0), risks.std(axis=0) / np.sqrt(trials)
+
+
+@pytest.mark.parametrize("laplace", [False, True])
+@pytest.mark.parametrize("share", [0.5, 0.2])
+@pytest.mark.parametrize("seed", range(3))
+def test_the_best_possible_attack_lies_in_the_bracket(seed: int, share: float, laplace: bool) -> None:
+    generator = np.random.default_rng(seed)
+    rows = generator.integers(0, 2, (4, 5)).astype(float)
+    rows[:, 4] = rows[:, 3]  # two that nothing tells apart
+    rows[rows.sum(axis=1) == 0, 0] = 1
+    scale = 10 ** generator.uniform(-0.7, 0.7, 4)
+    noise = sl.LaplaceNoise(scales=scale) if laplace else scale
+    found = MembershipDesign(rows, noise=noise, readout="sum").exposures(domain=CoinPrior(share=share))
+    risks, errors = exact_risks(rows, scale, share, laplace=laplace)
+    assert np.all(found.remaining_lower <= risks + 5 * errors)
+    assert np.all(risks - 5 * errors <= found.remaining_upper)
+
+
+def test_little_noise_lets_one_who_rounds_see_what_no_linear_attack_sees() -> None:
+    # x + 2y tells x and y apart exactly, though neither is identifiable: the lower end must allow for it.
+    found = MembershipDesign([[1, 2]], noise=[0.05], readout="sum").exposures(domain=CoinPrior())
+    assert not found.identifiable.any()
+    assert np.all(found.remaining_lower < 1e-3)
+    risks, _ = exact_risks(np.array([[1.0, 2.0]]), np.array([0.05]), 0.5, laplace=False)
+    assert np.all(risks < 1e-3)
+    assert np.all(found.remaining_upper > 0.1)
+
+
+def test_known_company_leaves_the_risk_of_one_coin() -> None:
+    design = MembershipDesign([[1, 1, 0], [0, 1, 1]], noise=[0.5, 1.0], readout="sum")
+    found = design.exposures(domain=CoinPrior(), known=Known.ALL_OTHERS)
+    expected = [coin_risk(G) for G in (4.0, 5.0, 1.0)]
+    assert np.allclose(found.remaining_lower, expected, rtol=1e-5)
+    assert np.allclose(found.remaining_upper, [1 / 2, 1 / (1 + 5 / 4), 1 / (1 + 1 / 4)])
+
+
+@given(
+    loss=st.floats(0, 30),
+    share=st.floats(0.01, 0.99),
+    split=st.floats(0, 1),
+    inner=st.floats(0, 1),
+)
+@settings(deadline=None)
+def test_no_posterior_within_the_odds_has_less_risk(
+    loss: float, share: float, split: float, inner: float
+) -> None:
+    """Posteriors of two, anywhere in the range that the loss allows, with the right mean."""
+    low = share * np.exp(-loss) / (share * np.exp(-loss) + 1 - share)
+    high = share / (share + (1 - share) * np.exp(-loss))
+    first, second = share - split * (share - low), share + inner * (high - share)
+    if second > first:
+        weight = (second - share) / (second - first)
+        risk = weight * first * (1 - first) + (1 - weight) * second * (1 - second)
+        bound = CoinPrior(share=share).bound_by_loss(np.array([loss]))[0]
+        assert bound <= risk / (share * (1 - share)) * (1 + 1e-9) + 1e-12
+
+
+@pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
+def test_a_coin_has_two_sides(share: float) -> None:
+    with pytest.raises(InvalidInput, match="a share between 0 and 1"):
+        CoinPrior(share=share)
+
+
+def test_weights_of_either_sign_under_laplace_noise() -> None:
+    rows = np.array([[1.0, -2.0, 0.0], [0.0, 1.0, 3.0]])
+    noise = sl.LaplaceNoise(scales=[1.0, 2.0])
+    found = MembershipDesign(rows, noise=noise, readout="sum").exposures(domain=CoinPrior())
+    risks, errors = exact_risks(rows, np.array([1.0, 2.0]), 0.5, laplace=True)
+    assert np.all(found.remaining_lower <= risks + 5 * errors)
+    assert np.all(risks - 5 * errors <= found.remaining_upper)
+    assert np.all(found.remaining_lower > 0)
