@@ -55,6 +55,7 @@ _HOME = {
     "RecordExposure": "labeled.exposures",
     "Contributions": "labeled.contributions",
     "CosineSquaredPrior": "labeled.prior",
+    "CoinPrior": "labeled.coin",
     "InOut": "labeled.inout",
     "one_contrast_information": "labeled.contrast",
     "exchangeable_information": "labeled.contrast",
@@ -158,6 +159,10 @@ class _Package(type(sys)):  # the type of modules, without importing its name
     def __setattr__(self, name: str, value: object) -> None:
         if name not in _HOME or not isinstance(value, type(sys)):
             super().__setattr__(name, value)
+
+    def __reduce__(self) -> tuple[object, tuple[str]]:
+        """By name: code of the user's that mentions the package travels to other processes."""
+        return __import__, (__name__,)
 
 
 sys.modules[__name__].__class__ = _Package

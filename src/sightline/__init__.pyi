@@ -44,6 +44,7 @@ from sightline.geometry.noise import GaussianNoise as GaussianNoise
 from sightline.geometry.noise import LaplaceNoise as LaplaceNoise
 from sightline.geometry.transcript import Transcript as Transcript
 from sightline.geometry.transcript import noise_multipliers as noise_multipliers
+from sightline.labeled.coin import CoinPrior as CoinPrior
 from sightline.labeled.contrast import exchangeable_information as exchangeable_information
 from sightline.labeled.contrast import one_contrast_information as one_contrast_information
 from sightline.labeled.contrast import symmetry as symmetry

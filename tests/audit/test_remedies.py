@@ -12,12 +12,15 @@ from hypothesis import strategies as st
 
 from sightline.audit import remedies
 from sightline.audit.examine import Examination
+from sightline.audit.plan import Kind
 from sightline.audit.pricing import accountants, price
 from sightline.audit.remedies import epsilon_for, least_factor, lowest, noise_factor
 from sightline.audit.result import Change
+from sightline.audit.secret import Secret
 from sightline.privacy.budget import Budget
 
 GROUPS = [["a", "a", "a", "b", "b"], [None, "", "", "", ""]]
+TEN = Secret(kind=Kind.NUMBER, bounds=(0.0, 10.0))
 PARTS = [partition(0, "by group"), partition(1, "but one")]
 
 
@@ -43,8 +46,8 @@ def test_the_noise_that_is_recommended_is_enough_and_not_much_more(accountant: s
     assert change.noise_factor is not None
     assert change.epsilon is not None
     assert found.findings is not None
-    assert lowest(found.findings.view, (0.0, 10.0), change.noise_factor) >= 0.6
-    assert lowest(found.findings.view, (0.0, 10.0), change.noise_factor / 1.02) < 0.6
+    assert lowest(found.findings.view, TEN, change.noise_factor) >= 0.6
+    assert lowest(found.findings.view, TEN, change.noise_factor / 1.02) < 0.6
     # And so is the budget: the same plan with that epsilon passes, with a little more it does not.
     assert examination(0.6, accountant, change.epsilon).result().verdict.passed
     assert not examination(0.6, accountant, change.epsilon * 1.05).result().verdict.passed
@@ -65,10 +68,10 @@ def test_enough_noise_is_enough_for_every_limit(limit: float, epsilon: float) ->
     found = examination(limit, epsilon=epsilon)
     assert found.findings is not None
     view, exposures = found.findings.view, found.findings.exposures
-    factor = noise_factor(view, exposures, (0.0, 10.0), limit)
+    factor = noise_factor(view, exposures, TEN, limit)
     assert factor is not None
     assert factor >= 1
-    assert lowest(view, (0.0, 10.0), factor) >= limit
+    assert lowest(view, TEN, factor) >= limit
 
 
 @given(target=st.floats(1.0, 1e6))
@@ -128,9 +131,9 @@ def test_a_large_table_gets_the_closed_form(monkeypatch: pytest.MonkeyPatch) -> 
     found = examination(0.6)
     assert found.findings is not None
     view, exposures = found.findings.view, found.findings.exposures
-    searched = noise_factor(view, exposures, (0.0, 10.0), 0.6)
+    searched = noise_factor(view, exposures, TEN, 0.6)
     monkeypatch.setattr(remedies, "_SEARCHABLE", 0)
-    closed = noise_factor(view, exposures, (0.0, 10.0), 0.6)
+    closed = noise_factor(view, exposures, TEN, 0.6)
     assert searched is not None
     assert closed is not None
     assert closed >= searched

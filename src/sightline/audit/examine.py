@@ -20,6 +20,7 @@ from sightline.audit.release_map import release_map
 from sightline.audit.releases import release_reports
 from sightline.audit.remedies import remedies
 from sightline.audit.result import EDGES, SCHEMA_VERSION, AuditResult, Distribution, Exposed
+from sightline.audit.secret import Secret
 from sightline.audit.spending import spending
 from sightline.audit.timeline import timeline
 from sightline.audit.verdict import assumptions, verdict
@@ -58,7 +59,7 @@ class Examination:
         pricing = price(plan, membership)
         view = linear_view(plan, membership, pricing)
         findings = (
-            None if view is None else Findings.of(view, domain=plan.data.domain, limit=limit, progress=watch)
+            None if view is None else Findings.of(view, secret=Secret.of(plan), limit=limit, progress=watch)
         )
         local = None
         if values is not None and is_local(membership):
@@ -138,9 +139,7 @@ class Examination:
                 edges=EDGES, records=found.distribution if found else (0,) * (len(EDGES) - 1)
             ),
             local=local,
-            guaranteed_by_noise=guaranteed_by_noise(
-                self.pricing, width=plan.data.domain[1] - plan.data.domain[0]
-            ),
+            guaranteed_by_noise=guaranteed_by_noise(self.pricing, Secret.of(plan)),
             timeline=timeline(plan, found, watch) if found and again else (),
             release_map=release_map(plan, membership, found, self.contributions) if found else (),
             losses=losses(membership, self.pricing, found, delta=budget.delta) if found else (),

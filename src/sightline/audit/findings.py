@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.audit.recipes import Cookbook
 from sightline.audit.result import EDGES, Exposed, Uncertainty
+from sightline.audit.secret import Secret
 from sightline.audit.view import View
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
@@ -36,11 +37,9 @@ class Findings:
     limit: float | None
 
     @classmethod
-    def of(
-        cls, view: View, *, domain: tuple[float, float], limit: float | None, progress: Progress
-    ) -> Findings:
+    def of(cls, view: View, *, secret: Secret, limit: float | None, progress: Progress) -> Findings:
         """Assess all columns of a view."""
-        exposures = view.design.exposures(domain=domain, known=view.known_columns, progress=progress)
+        exposures = view.exposures(view.design, secret, progress)
         counts = view.design.pattern.counts
         assert counts is not None  # a pattern of cells has them
         return cls(view=view, exposures=exposures, counts=np.where(view.known, 0, counts), limit=limit)

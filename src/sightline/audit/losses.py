@@ -18,7 +18,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.audit.findings import Findings
 from sightline.audit.pricing import Pricing
 from sightline.audit.result import LossPoint, Uncertainty
-from sightline.labeled.prior import CosineSquaredPrior
+from sightline.audit.secret import Secret
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_curve import smallest_epsilon
 from sightline.tables.membership import Membership
@@ -79,19 +79,19 @@ def signature_costs(membership: Membership, pricing: Pricing) -> FloatArray:
     return total
 
 
-def guaranteed_by_noise(pricing: Pricing, *, width: float) -> float | None:
+def guaranteed_by_noise(pricing: Pricing, secret: Secret) -> float | None:
     r"""What everyone keeps even if the attacker knows all other records and all releases are about one.
 
     With information :math:`\sum 1/m_\ell^2` per squared width of the domain: the budget knows no more.
     """
     if pricing.multipliers.size == 0:
         return None
-    prior = CosineSquaredPrior(width=width)
-    information = np.array([np.sum(pricing.multipliers**-2.0) / width**2])
-    bound = 1 / (prior.variance * (information + prior.fisher_information))
-    if pricing.law is NoiseLaw.GAUSSIAN:
-        bound = np.maximum(bound, prior.company_bound(information))
-    return float(bound[0])
+    low, high = secret.bounds
+    return secret.kept(
+        information=float(np.sum(pricing.multipliers**-2.0)) / (high - low) ** 2,
+        loss=float(np.sum(1 / pricing.multipliers)),
+        law=pricing.law,
+    )
 
 
 def gathered(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:

@@ -11,17 +11,18 @@ from sightline.audit.findings import Findings
 from sightline.audit.plan import Plan
 from sightline.audit.pricing import Pricing, accountants
 from sightline.audit.result import Change, Exposed, ReleaseReport
+from sightline.audit.secret import Secret, spread
 from sightline.audit.view import View
 from sightline.geometry.noise import GaussianNoise, LaplaceNoise
-from sightline.labeled.company import excess
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
-from sightline.labeled.prior import CosineSquaredPrior
+from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 
 # Up to this much work for one assessment (numbers³ + numbers × columns) a search over a dozen takes seconds.
 _SEARCHABLE = 2e9
 _CLOSE = 1.01  # the factor is found up to 1 %, from above
+_MOST = 1e12  # a factor beyond which more noise changes nothing
 
 
 def remedies(
@@ -78,7 +79,7 @@ def _drop(report: ReleaseReport) -> Change:
 
 
 def _more_noise(plan: Plan, pricing: Pricing, found: Findings, limit: float) -> Change:
-    factor = noise_factor(found.view, found.exposures, plan.data.domain, limit)
+    factor = noise_factor(found.view, found.exposures, Secret.of(plan), limit)
     share = f"{limit:.0%}"
     if factor is None:
         text = f"no amount of this noise is proven to keep {share}: lower the limit or use Gaussian noise"
@@ -89,33 +90,33 @@ def _more_noise(plan: Plan, pricing: Pricing, found: Findings, limit: float) -> 
     return Change(kind="noise", release=None, noise_factor=factor, epsilon=epsilon, text=text)
 
 
-def noise_factor(view: View, exposures: Exposures, domain: tuple[float, float], limit: float) -> float | None:
+def noise_factor(view: View, exposures: Exposures, secret: Secret, limit: float) -> float | None:
     """A factor on all noise with which no record is below the limit; the least up to 1 % if affordable.
 
     An attacker who knows all other records bounds everyone from below, in closed form: enough noise for him
     is enough. From there a bisection goes down, and ends on the safe side.
     """
-    enough = _enough(view, exposures, domain, limit)
+    enough = _enough(view, exposures, secret, limit)
     numbers = view.design.lines
     if enough is None or numbers**3 + numbers * view.design.size > _SEARCHABLE:
         return enough
-    return least_factor(lambda factor: lowest(view, domain, factor) >= limit, enough)
+    return least_factor(lambda factor: lowest(view, secret, factor) >= limit, enough)
 
 
-def least_factor(safe: Callable[[float], bool], enough: float) -> float:
-    """The least safe factor between 1 and one that is enough, up to 1 % and from above.
+def least_factor(safe: Callable[[float], bool], enough: float, *, close: float = _CLOSE) -> float:
+    """The least safe factor between 1 and one that is enough, from above.
 
     >>> 2.0 <= least_factor(lambda factor: factor >= 2.0, 1000.0) <= 2.02
     True
     """
     low, high = 1.0, enough
-    while high > _CLOSE * low:
+    while high > close * low:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if safe(middle) else (middle, high)
     return high
 
 
-def lowest(view: View, domain: tuple[float, float], factor: float) -> float:
+def lowest(view: View, secret: Secret, factor: float) -> float:
     """The least remaining uncertainty, its lower end, with all noise multiplied."""
     law = view.design.law
     noise = (
@@ -130,18 +131,24 @@ def lowest(view: View, domain: tuple[float, float], factor: float) -> float:
         releases=view.design.releases,
         names=view.design.names,
     )
-    return float(np.nanmin(design.exposures(domain=domain, known=view.known_columns).remaining_lower))
+    return float(np.nanmin(view.exposures(design, secret, _silent).remaining_lower))
 
 
-def _enough(view: View, exposures: Exposures, domain: tuple[float, float], limit: float) -> float | None:
-    prior = CosineSquaredPrior(width=domain[1] - domain[0])
-    v, N, J = prior.variance, prior.entropy_power, prior.fisher_information
-    information = float(np.nanmax(exposures.information))
-    room = (N / v / limit - 1) / v if excess(view.design) == 1 else 1 / (v * limit) - J
-    if room <= 0:
+def _silent(stage: str, share: float) -> None:
+    pass
+
+
+def _enough(view: View, exposures: Exposures, secret: Secret, limit: float) -> float | None:
+    information, loss = spread(secret, view.design, exposures)
+    law = NoiseLaw.LAPLACE if isinstance(view.design.law, LaplaceNoise) else NoiseLaw.GAUSSIAN
+
+    def safe(factor: float) -> bool:
+        return secret.kept(information=information / factor**2, loss=loss / factor, law=law) >= limit
+
+    if not safe(_MOST):
         return None
     # Room for the roundings of the bound itself.
-    return max(1.0, math.sqrt(information / room)) * (1 + 1e-9)
+    return least_factor(safe, _MOST, close=1 + 1e-9) * (1 + 1e-9)
 
 
 def epsilon_for(plan: Plan, pricing: Pricing, factor: float) -> float | None:

@@ -8,6 +8,7 @@ from sightline.arrays import IndexArray
 from sightline.audit.findings import Findings
 from sightline.audit.plan import Plan
 from sightline.audit.result import Stage
+from sightline.audit.secret import Secret
 from sightline.labeled.pattern import Progress
 
 # Every stage is an assessment of its own; more of them than fit a page are thinned evenly.
@@ -26,9 +27,7 @@ def timeline(plan: Plan, found: Findings, progress: Progress) -> tuple[Stage, ..
         lines = np.flatnonzero(query_of_line <= end)
         seen = None
         if lines.size:
-            exposures = design.take(lines).exposures(
-                domain=plan.data.domain, known=found.view.known_columns, progress=_silent
-            )
+            exposures = found.view.exposures(design.take(lines), Secret.of(plan), _silent)
             seen = Findings(view=found.view, exposures=exposures, counts=found.counts, limit=found.limit)
         now = before if seen is None else seen.exposures.identifiable
         stages.append(

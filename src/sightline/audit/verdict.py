@@ -96,12 +96,22 @@ def _several(count: int, unit: str) -> str:
     return f"{count:,} {unit}{'s' if count != 1 else ''}"
 
 
+def _prior(plan: Plan) -> str:
+    match plan.data.secret_kind:
+        case Kind.NUMBER:
+            return "a cos² prior over the bounds"
+        case Kind.BOOLEAN:
+            return "an even chance of yes and no"
+        case Kind.CATEGORY:
+            return "an even chance of every category"
+
+
 def assumptions(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     said = [
         "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
         "rmse is that of the best unbiased attack. Remaining uncertainty holds for every attack, also biased "
-        "and constrained ones, on records that are independent with a cos² prior over the bounds.",
+        f"and constrained ones, on records that are independent with {_prior(plan)}.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
@@ -109,21 +119,14 @@ def assumptions(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[s
             f"A record has up to {plan.data.max_rows_per_record} rows; values are told apart row by row, "
             "and a record is as exposed as its most exposed row."
         )
-    match plan.data.secret_kind:
-        case Kind.BOOLEAN:
-            said.append(
-                "A yes or no is treated as a number between 0 and 1: an attacker who rounds can do better "
-                "than the lower end."
-            )
-        case Kind.CATEGORY:
-            said.append(
-                "A category is one indicator for each value but one, each treated as a number between 0 and "
-                "1; an attacker who rounds can do better than the lower end."
-            )
-        case Kind.NUMBER:
-            pass
+    if plan.data.secret_kind is not Kind.NUMBER:
+        said.append(
+            "An attacker who knows that there are few values can round, and tell records apart that no sum "
+            "tells apart: the lower end allows for one who knows all other records."
+        )
     if pricing.law is NoiseLaw.LAPLACE:
-        said.append("Laplace noise: the lower end is van Trees' bound, the upper end a linear attack's risk.")
+        bound = "van Trees' bound" if plan.data.secret_kind is Kind.NUMBER else "what the privacy loss leaves"
+        said.append(f"Laplace noise: the lower end is {bound}, the upper end a linear attack's risk.")
     if any(release.times > 1 for release in plan.releases):
         said.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     if any(part.feature is Feature.THRESHOLD for part in membership.partitions):

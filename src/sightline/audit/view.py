@@ -15,11 +15,13 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.audit.plan import Kind, Plan
 from sightline.audit.pricing import Pricing
+from sightline.audit.secret import Secret
 from sightline.errors import InvalidPlan, require
 from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.labeled.cell_pattern import pattern_of_cells
 from sightline.labeled.design import MembershipDesign, Readout
-from sightline.labeled.pattern import BoolArray
+from sightline.labeled.exposures import Exposures
+from sightline.labeled.pattern import BoolArray, Progress
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition, Statistic
 
@@ -49,6 +51,11 @@ class View:
     def known_columns(self) -> IndexArray:
         """The columns that the attacker knows."""
         return np.flatnonzero(self.known)
+
+    def exposures(self, design: MembershipDesign, secret: Secret, progress: Progress) -> Exposures:
+        """What a design over these columns exposes: this one, or one with other rows or other noise."""
+        indicators = max(1, len(self.categories))
+        return secret.exposures(design, indicators=indicators, known=self.known_columns, progress=progress)
 
     def signatures_of(self, column: int) -> IndexArray:
         """The membership's signatures that a column stands for: one, unless releases were left out."""

@@ -12,10 +12,9 @@ from sightline.arrays import FloatArray
 from sightline.errors import InvalidNoise, require
 from sightline.geometry.decision import Evidence, Rank
 from sightline.labeled.coin import CoinPrior
-from sightline.labeled.company import Company, excess, whitening
+from sightline.labeled.company import Company, excess, pure_losses
 from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
-from sightline.labeled.forms import ProjectedForms
 from sightline.labeled.identify import Decided, decide_by_leverage, sweep
 from sightline.labeled.lens import Form, Lens, Risks, entropic_factor, lens_of_root, risks_over_v
 from sightline.labeled.partitioned import decide_by_partitions, lens_of_partitions
@@ -224,20 +223,8 @@ def _bound_alone(
     if excess(design) == 1:
         return prior.company_bound(information, company)
     if isinstance(prior, CoinPrior):
-        return prior.bound_by_loss(_losses(design, information, unknown), company)
+        return prior.bound_by_loss(pure_losses(design)[unknown], company)
     return np.zeros_like(information)
-
-
-def _losses(design: MembershipDesign, information: FloatArray, unknown: BoolArray) -> FloatArray:
-    """The pure privacy loss of every unknown record under Laplace noise; for other weights than 0/1, more."""
-    if not design.pattern.binary:
-        return np.sqrt(design.lines * information)
-    linear = np.abs(whitening(design))[None]
-    forms = ProjectedForms(
-        projection=np.zeros((0, design.lines)), weights=np.zeros((0, 0)), offsets=np.zeros(0), linear=linear
-    )
-    losses: FloatArray = design.pattern.forms(forms, unknown, lambda stage, share: None)[0, unknown]
-    return losses
 
 
 def _exposures(

@@ -12,6 +12,7 @@ from sightline.geometry import exact
 from sightline.geometry.decision import Evidence, Rank
 from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.labeled.design import MembershipDesign
+from sightline.labeled.forms import ProjectedForms
 from sightline.labeled.lens import (
     PROOF,
     Form,
@@ -31,6 +32,7 @@ from sightline.labeled.root import Root, root_of_products, root_of_rows
 _COARSE, _AFFORDABLE = 1e-10, 1e12
 # Up to this many rows, eigenvalues cost next to nothing.
 _FEW_ROWS = 1000
+_BLOCK = 4096  # records whose columns are laid out at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -135,3 +137,18 @@ def whitening(design: MembershipDesign) -> FloatArray:
 def excess(design: MembershipDesign) -> float:
     """Variance times information of the noise on an answer: what a linear attack loses against the bound."""
     return 2.0 if isinstance(design.law, LaplaceNoise) else 1.0
+
+
+def pure_losses(design: MembershipDesign) -> FloatArray:
+    r"""Every record's own privacy loss under Laplace noise: :math:`\sum_\ell |a_{\ell j}| / b_\ell`."""
+    weights, pattern = np.abs(whitening(design)), design.pattern
+    if pattern.binary:
+        nothing = np.zeros((0, design.lines))
+        forms = ProjectedForms(
+            projection=nothing, weights=np.zeros((0, 0)), offsets=np.zeros(0), linear=weights[None]
+        )
+        everyone = np.ones(design.size, dtype=np.bool_)
+        losses: FloatArray = pattern.forms(forms, everyone, lambda stage, share: None)[0]
+        return losses
+    blocks = [np.arange(start, min(start + _BLOCK, design.size)) for start in range(0, design.size, _BLOCK)]
+    return np.concatenate([weights @ np.abs(pattern.columns(block)) for block in blocks])

@@ -1,0 +1,113 @@
+r"""What the secret is, and what remains of it: a number between bounds, a yes or no, or one of k categories.
+
+A number has the cos² prior of its bounds, a yes or no is a fair coin. A category is uniform over its k values
+and enters as indicators, each with probability :math:`p = 1/k`. Those of one record depend on each other:
+
+- *Lower end.* Tell the attacker, besides all other records, which category :math:`b` it is if it is not
+  :math:`a`; drawn at random if it is. That says nothing about whether it is :math:`a`, and leaves a coin with
+  probability :math:`p` whose sides are :math:`\|\tilde a_a - \tilde a_b\|^2 \le G_{aa} + G_{bb}` apart. So
+  the risk is at least the mean over :math:`b \ne a` of the risk of this coin.
+- *Upper end.* Indicators have the covariance :math:`\frac1k I - \frac{1}{k^2} 11^\top \preceq \frac1k I`, so
+  that a linear attack made for independent ones of variance :math:`v = p(1-p)` is worse by
+  :math:`k/(k-1)` at most; and none need be worse than guessing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.audit.plan import Kind, Plan
+from sightline.labeled.coin import CoinPrior
+from sightline.labeled.company import excess, pure_losses
+from sightline.labeled.design import MembershipDesign
+from sightline.labeled.exposures import Exposures
+from sightline.labeled.pattern import Progress
+from sightline.labeled.prior import CosineSquaredPrior
+from sightline.privacy.accountant import NoiseLaw
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """What an attacker knows of every record's secret before any release.
+
+    >>> Secret(kind=Kind.BOOLEAN).kept(information=4.0, loss=0.0, law=NoiseLaw.GAUSSIAN)
+    0.4495...
+    """
+
+    kind: Kind
+    bounds: tuple[float, float] = (0.0, 1.0)
+    categories: int = 2
+
+    @classmethod
+    def of(cls, plan: Plan) -> Secret:
+        """The secret of a plan."""
+        count = len(plan.data.categories) if plan.data.categories is not None else 2
+        return cls(kind=plan.data.secret_kind, bounds=plan.data.domain, categories=count)
+
+    @property
+    def domain(self) -> tuple[float, float] | CoinPrior:
+        """What an assessment needs to know."""
+        return self.bounds if self.kind is Kind.NUMBER else self._coin
+
+    def exposures(
+        self, design: MembershipDesign, *, indicators: int, known: Iterable[int], progress: Progress
+    ) -> Exposures:
+        """What a design exposes, whose columns are ``indicators`` of every record below each other."""
+        found = design.exposures(domain=self.domain, known=known, progress=progress)
+        if self.kind is not Kind.CATEGORY or self.categories == 2:
+            return found
+        return replace(
+            found,
+            remaining_lower=self._categories_kept(design, found, indicators),
+            remaining_upper=np.minimum(1.0, found.remaining_upper * (self.categories / (self.categories - 1)))
+            if indicators > 1
+            else found.remaining_upper,
+        )
+
+    def kept(self, *, information: float, loss: float, law: NoiseLaw) -> float:
+        """What remains of a record even if all others are known: the least, whatever its secret.
+
+        ``information`` is that on its secret, or the squared distance between two of its values; ``loss`` is
+        its pure privacy loss, which counts where Laplace noise hides one of few values.
+        """
+        G = np.array([information])
+        if self.kind is not Kind.NUMBER:
+            if law is NoiseLaw.LAPLACE:
+                return float(self._coin.bound_by_loss(np.array([loss]))[0])
+            return float(self._coin.company_bound(G)[0])
+        prior = CosineSquaredPrior(width=self.bounds[1] - self.bounds[0])
+        bound = 1 / (prior.variance * (G + prior.fisher_information))
+        if law is NoiseLaw.GAUSSIAN:
+            bound = np.maximum(bound, prior.company_bound(G))
+        return float(bound[0])
+
+    @property
+    def _coin(self) -> CoinPrior:
+        return CoinPrior(share=1 / self.categories)
+
+    def _categories_kept(self, design: MembershipDesign, found: Exposures, indicators: int) -> FloatArray:
+        """The lower end for every indicator: the mean over what else the record may be."""
+        company = np.append(found.groups.sizes, 1)[found.group].reshape(indicators, -1).astype(np.float64)
+        gaussian = excess(design) == 1
+        bound = self._coin.company_bound if gaussian else self._coin.bound_by_loss
+        own = (found.information if gaussian else pure_losses(design)).reshape(indicators, -1)
+        others = self.categories - indicators  # those that no column stands for: nothing is said about them
+        total = others * bound(own, company)
+        for other in range(indicators):
+            apart = bound(own + own[other], company)
+            apart[other] = 0.0
+            total += apart
+        lower: FloatArray = (total / (self.categories - 1)).ravel()
+        lower[found.known] = np.nan
+        return lower
+
+
+def spread(secret: Secret, design: MembershipDesign, exposures: Exposures) -> tuple[float, float]:
+    """The most information on a record, and the largest privacy loss, as :meth:`Secret.kept` takes them."""
+    sides = 2 if secret.kind is Kind.CATEGORY and secret.categories > 2 else 1
+    loss = float(np.max(pure_losses(design))) if excess(design) > 1 else 0.0
+    return sides * float(np.nanmax(exposures.information)), sides * loss
