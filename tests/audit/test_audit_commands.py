@@ -194,7 +194,7 @@ MISTAKES = {
         {"sql": "SELECT AVG(watts) FROM data WHERE " + "home = 'A' OR " * 80_000 + "home = 'B'"},
         "",
     ),
-    "an empty table": ({"table": "home,watts\n"}, ""),
+    "an empty table": ({"table": "home,watts\n"}, "got an empty table"),
     "too many rows": ({"table": TABLE + "A,n,true,7\n"}, "at most 1 rows per record"),
     "no bandwidth": ({"sql": "SELECT COUNT(*) FROM data WHERE watts > 3"}, "bandwidth"),
 }

@@ -190,7 +190,8 @@ class TestPublishable:
             rows=6, identifiable=2, undecided=0, sharpest_rmse=0.1, fixed_group=False, group_rmse=None,
             below_limit=1,
         )  # fmt: skip
-        found = result_of()
+        data = {"source": "people/t.csv", "record": "id", "secret": "x", "bounds": [0, 10]}
+        found = result_of(data=data, attacker={"knows": ["id = 'Bob'"]})
         named = tuple(one.model_copy(update={"record": "Ann"}) for one in found.exposed)
         near = named[0].model_copy(update={"local": True})
         owner = found.model_copy(
@@ -208,6 +209,11 @@ class TestPublishable:
         assert len(published.exposed) == len(named)
         assert published.exposed_in_all == found.exposed_in_all
         assert published.verdict == public
+        assert (owner.source, published.source) == ("people/t.csv", "t.csv")
+        assert "people" in owner.plan
+        assert "people" not in published.plan
+        assert "knows" in owner.plan
+        assert "knows" not in published.plan
         assert AuditResult.from_json(published.to_json()) == published
         assert published.publishable() == published
 

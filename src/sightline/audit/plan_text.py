@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
+from collections.abc import Callable
 from typing import Any
 
 from sightline.audit.plan import Plan
@@ -39,10 +41,44 @@ def plan_text(plan: Plan) -> str:
     <BLANKLINE>
     """
     content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    _change_sources(content, public_source)
+    return _toml(content)
+
+
+def publishable_plan(text: str) -> str:
+    """A plan's text without the folders that its files are in, and without what the attacker knows.
+
+    Nothing is left of a text that is no plan.
+
+    >>> publishable_plan("[data]")
+    ''
+    """
+    try:
+        plan = Plan.model_validate(tomllib.loads(text))
+    except ValueError:
+        return ""
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker"})
+    _change_sources(content, file_name)
+    return _toml(content)
+
+
+def file_name(source: str) -> str:
+    """The last part of a path; addresses of other engines stay as they are.
+
+    >>> file_name("data/grid.duckdb::homes"), file_name("postgresql://db/grid")
+    ('grid.duckdb::homes', 'postgresql://db/grid')
+    """
+    return source if "://" in source else re.split(r"[/\\]", source)[-1]
+
+
+def _change_sources(content: dict[str, Any], change: Callable[[str], str]) -> None:
     data = content["data"]
-    data["source"] = public_source(data["source"])
+    data["source"] = change(data["source"])
     if "tables" in data:
-        data["tables"] = {name: public_source(source) for name, source in data["tables"].items()}
+        data["tables"] = {name: change(source) for name, source in data["tables"].items()}
+
+
+def _toml(content: dict[str, Any]) -> str:
     sections = []
     for name, section in content.items():
         parts = section if isinstance(section, list) else [section]

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from sightline.audit.plan_text import file_name, publishable_plan
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 
@@ -241,8 +242,13 @@ class AuditResult(Displayed, _Part):
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
 
+    @property
+    def unit(self) -> str:
+        """What is counted against the limit: a record, or a row where records have several."""
+        return "row" if self.rows > self.records else "record"
+
     def publishable(self) -> AuditResult:
-        """The result without what is for the owner only: keys, and whatever depends on the secrets."""
+        """The result without what is for the owner only: keys, folders, and what depends on the secrets."""
         exposed = tuple(one.model_copy(update={"record": None}) for one in self.exposed if not one.local)
         local = 0 if self.local is None else self.local.identifiable
         changes: dict[str, Any] = {
@@ -252,6 +258,8 @@ class AuditResult(Displayed, _Part):
             "verdict": self.publishable_verdict or self.verdict,
             "publishable_verdict": None,
             "owner_only": (),
+            "source": file_name(self.source),
+            "plan": publishable_plan(self.plan),
         }
         return self.model_copy(update=changes)
 

@@ -71,7 +71,8 @@ def headline(result: AuditResult) -> tuple[str, str]:
     least, limit = result.least_remaining_uncertainty, result.verdict.limit
     of = f"of {counted(result.records, 'record')}"
     if limit is not None and result.verdict.below_limit:
-        return f"{result.verdict.below_limit:,}", f"{of} may keep less than the limit of {percent(limit)}"
+        rows = f"of {counted(result.rows if result.unit == 'row' else result.records, result.unit)}"
+        return f"{result.verdict.below_limit:,}", f"{rows} may keep less than the limit of {percent(limit)}"
     if least is None:
         return "0", f"{of} can be seen through anything linear that is published"
     if limit is None and result.identifiable_records:

@@ -93,6 +93,15 @@ class DuckDBEngine:
                 case ".csv" | ".tsv":
                     # Text is parsed once into memory: every later query would parse all of it again.
                     self._create("TABLE", name, _csv_source(path))
+                    # Without a row nobody can tell what its columns hold.
+                    (some,) = self._connection.execute(f"SELECT COUNT(*) FROM {_identifier(name)}").fetchall()
+                    require(
+                        name != DATA or some[0] > 0,
+                        f"rows in {path.name}",
+                        got="an empty table",
+                        fix="check the data source",
+                        error=InvalidPlan,
+                    )
                 case ".duckdb" | ".db":
                     attached = _identifier(f"file of {name}")
                     self._connection.execute(f"ATTACH {_quoted(str(path))} AS {attached} (READ_ONLY)")

@@ -40,7 +40,7 @@ def draw(result: AuditResult) -> Any:
     # Two exposed records beside a hundred thousand calm ones must be seen: hence the logarithm.
     height = (
         alt.Y("records:Q")
-        .title("records")
+        .title(f"{result.unit}s")
         .scale(type="symlog", constant=1, domain=[0, 3 * max(counts)], nice=False)
         .axis(values=[0, *powers], format=",d")
     )
@@ -85,7 +85,9 @@ def describe(result: AuditResult) -> str:
             if low < verdict.limit
         )
         if verdict.below_limit:
-            said.append(f"{counted(verdict.below_limit, 'record')} may keep less than the limit of {limit}.")
+            said.append(
+                f"{counted(verdict.below_limit, result.unit)} may keep less than the limit of {limit}."
+            )
         else:
             said.append(f"Nobody keeps less than the limit of {limit}.")
         if below != verdict.below_limit:
