@@ -1,10 +1,8 @@
-"""Simulations: the same for one seed whatever the workers, and what they report is what happened."""
+"""Simulations: what they report is what happened."""
 
 from __future__ import annotations
 
 import math
-import warnings
-from concurrent.futures import Future, ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -26,69 +24,6 @@ def same(one: sl.Simulation, other: sl.Simulation) -> bool:
 @pytest.fixture(scope="module")
 def alone() -> sl.Simulation:
     return sl.simulate(moments(5.0), attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3500, seed=11)
-
-
-class TestWorkers:
-    def test_local_processes(self, alone) -> None:
-        found = sl.simulate(
-            moments(5.0), attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3500, seed=11, workers=2
-        )
-        assert same(found, alone)
-
-    @pytest.mark.parametrize("count", [1, 3])
-    def test_any_executor(self, alone, count) -> None:
-        with ThreadPoolExecutor(count) as executor:
-            found = sl.simulate(
-                moments(5.0), attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3500, seed=11, executor=executor
-            )
-        assert same(found, alone)
-
-    def test_a_dask_cluster(self, alone) -> None:
-        distributed = pytest.importorskip("distributed")
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the machine: ports, memory limits
-            cluster = distributed.LocalCluster(
-                n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
-            )
-            with cluster, distributed.Client(cluster) as client:
-                found = sl.simulate(
-                    moments(5.0),
-                    attack=sl.ConstrainedMLE(),
-                    at=INTERIOR,
-                    trials=3500,
-                    seed=11,
-                    executor=client.get_executor(),
-                )
-        assert same(found, alone)
-
-    def test_an_error_in_one_chunk_cancels_the_rest(self) -> None:
-        class Lazy(ThreadPoolExecutor):
-            def __init__(self) -> None:
-                super().__init__(1)
-                self.futures: list[Future] = []
-
-            def submit(self, *call, **named):
-                future: Future = Future()
-                if not self.futures:
-                    future.set_exception(RuntimeError("worker lost"))
-                self.futures.append(future)
-                return future
-
-        with Lazy() as executor, pytest.raises(RuntimeError, match="worker lost"):
-            sl.simulate(triangle(), attack=sl.Blue(), at=RECORDS, domain=(-1, 1), executor=executor)
-        assert all(future.cancelled() for future in executor.futures[1:])
-
-    def test_progress_counts_chunks(self) -> None:
-        calls: list[tuple[int, int]] = []
-        sl.simulate(
-            triangle(),
-            attack=sl.Blue(),
-            at=RECORDS,
-            domain=(-1, 1),
-            trials=2 * CHUNK + 1,
-            progress=lambda done, total: calls.append((done, total)),
-        )
-        assert calls == [(0, 3), (1, 3), (2, 3), (3, 3)]
 
 
 class TestReport:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
-from dataclasses import dataclass
-from multiprocessing import get_context
+from collections.abc import Hashable, Mapping
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from functools import lru_cache
 from numbers import Integral
 from statistics import NormalDist
 from typing import NamedTuple, TypeVar
+from uuid import UUID, uuid4
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -33,11 +34,12 @@ from sightline.attacks.linear_bayes import bayes_bracket
 from sightline.attacks.prior import Prior, UniformPrior
 from sightline.attacks.simulation import Simulation
 from sightline.attacks.trivial import trivial_guess
+from sightline.attacks.workers import Progress, run_all
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
+from sightline.releases.deepset import DeepSet
 
 CHUNK = 1000  # trials that share a stream; part of what a seed means
-Progress = Callable[[int, int], None]
 Stratum = TypeVar("Stratum", bound=Hashable)
 
 
@@ -58,9 +60,14 @@ def simulate(
 
     ``at`` is the records, for the risk at this point; or a prior, from which every trial draws its own, for
     the mean risk that the Bayes bracket bounds. ``domain`` is what the trivial attack knows (default: the
-    prior's, or the bound that the releases state). Chunks of trials run one after the other, or on
-    ``workers`` local processes, or on any ``executor``, such as a Dask client's ``get_executor()``: the
-    result is the same. ``progress`` is called with chunks done and chunks in all.
+    prior's, or the bound that the releases state). ``progress`` is called with chunks done and chunks in all.
+
+    Chunks of 1,000 trials run on local processes, one for each core, once what is left would take the calling
+    process more than about a second at the pace of its last chunk: before that, starting them costs more.
+    ``workers`` is another number of processes, from the start, where 1 is the calling process alone.
+    ``executor`` is any other place, such as a Dask client's ``get_executor()``. The result is the same to the
+    last digit. The calling process also runs all if it is a worker itself, if the work cannot be pickled, and
+    if JAX releases or an attack's ``device`` already spread each chunk over cores or a GPU.
 
     >>> from sightline.attacks.blue import Blue
     >>> from sightline.releases.subset_mean import SubsetMean
@@ -101,7 +108,8 @@ def sweep(
 ) -> dict[Stratum, Simulation]:
     """:func:`simulate` for several transcripts, by budget or by release count, with noise of their own.
 
-    All chunks of all strata are handed to the workers together, so a sweep keeps a cluster busy to its end.
+    All chunks of all strata are handed to the workers together, so a sweep keeps its processes, or a cluster,
+    busy to its end.
 
     >>> from sightline.attacks.mle import ConstrainedMLE
     >>> from sightline.releases.moment import Moment
@@ -118,6 +126,8 @@ def sweep(
     require(
         executor is None or workers is None, "an executor or a number of workers", got="both", fix="give one"
     )
+    if workers is not None:
+        _whole(workers, at_least=1, name="workers")
     checked_confidence(confidence)
     places = list(strata)
     jobs = [
@@ -126,7 +136,9 @@ def sweep(
     ]
     sizes = [min(CHUNK, trials - start) for start in range(0, trials, CHUNK)]
     calls = [(job, i, size) for job in jobs for i, size in enumerate(sizes)]
-    chunks = _run_all(calls, executor=executor, workers=workers, progress=progress)
+    if executor is None and workers is None and any(_spread(job) for job in jobs):
+        workers = 1
+    chunks = run_all(run_chunk, calls, executor=executor, workers=workers, progress=progress)
     count = len(sizes)
     return {
         place: _summary(job, chunks[i * count : (i + 1) * count], confidence=confidence)
@@ -144,6 +156,14 @@ class Job:
     baseline: Prior
     seed: int
     key: tuple[int, ...]
+    name: UUID = field(default_factory=uuid4)
+
+    def __eq__(self, other: object) -> bool:
+        """By name, so that a worker knows a job again that comes with every chunk."""
+        return isinstance(other, Job) and self.name == other.name
+
+    def __hash__(self) -> int:
+        return hash(self.name)
 
 
 class Chunk(NamedTuple):
@@ -161,6 +181,7 @@ class Chunk(NamedTuple):
 
 def run_chunk(job: Job, index: int, trials: int) -> Chunk:
     """Simulate one chunk: at top level, so that it travels to other processes."""
+    job = _first(job)
     stream = np.random.SeedSequence(job.seed, spawn_key=(*job.key, index))
     generator = np.random.default_rng(stream)
     transcript = job.transcript
@@ -184,6 +205,12 @@ def run_chunk(job: Job, index: int, trials: int) -> Chunk:
     if found.unlabeled:
         truth = np.sort(truth, axis=1)
     return _chunk(found, truth, guess)
+
+
+@lru_cache(maxsize=2)  # chunks come in the order of their jobs
+def _first(job: Job) -> Job:
+    """The copy of a job that came with its first chunk: programs were compiled for its releases."""
+    return job
 
 
 def _chunk(found: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
@@ -232,46 +259,11 @@ def _job(
     )
 
 
-def _run_all(
-    calls: list[tuple[Job, int, int]],
-    *,
-    executor: Executor | None,
-    workers: int | None,
-    progress: Progress | None,
-) -> list[Chunk]:
-    tell = progress or _silent
-    if executor is not None:
-        return _submit(calls, executor, tell)
-    if workers is not None:
-        _whole(workers, at_least=1, name="workers")
-        # A fresh interpreter for each: a fork of a process with threads may hang.
-        with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-            return _submit(calls, pool, tell)
-    chunks = []
-    for done, call in enumerate(calls):
-        tell(done, len(calls))
-        chunks.append(run_chunk(*call))
-    tell(len(calls), len(calls))
-    return chunks
-
-
-def _submit(calls: list[tuple[Job, int, int]], executor: Executor, tell: Progress) -> list[Chunk]:
-    tell(0, len(calls))
-    futures = [executor.submit(run_chunk, *call) for call in calls]
-    try:
-        chunks = []
-        for future in futures:
-            chunks.append(future.result())
-            tell(len(chunks), len(calls))
-        return chunks
-    except BaseException:  # also when interrupted: nothing that has not begun shall still run
-        for future in futures:
-            future.cancel()
-        raise
-
-
-def _silent(done: int, total: int) -> None:
-    pass
+def _spread(job: Job) -> bool:
+    """Whether a library spreads every chunk over the cores, or over a GPU, by a program of its own: more
+    processes would compile it again, and share what it uses already."""
+    compiled = any(isinstance(cell, DeepSet) for query in job.transcript.queries for cell in query.cells)
+    return compiled or getattr(job.attack, "device", None) is not None
 
 
 def _whole(value: object, *, at_least: int, name: str, fix: str = "") -> None:

@@ -1,0 +1,181 @@
+"""Where chunks of work run: in the calling process, on local processes, or on any executor.
+
+Results come back in the order of the calls, and every call has one thread for its linear algebra, so neither
+where nor how fast it ran can change a digit.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import signal
+import sys
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from contextlib import AbstractContextManager
+from functools import lru_cache
+from pickle import PicklingError
+from time import perf_counter
+from typing import Any, TypeVar
+
+from sightline.errors import InvalidInput, SightlineError, require
+
+Progress = Callable[[int, int], None]
+Call = tuple[Any, ...]
+Result = TypeVar("Result")
+
+WORTH = 1.0  # seconds of work that pay for processes: each takes half a second to load the library
+IDLE = (
+    60.0  # seconds without work after which a process ends, should the one that started it have been killed
+)
+
+
+class Unloadable(InvalidInput):
+    """Work that cannot be sent to other processes."""
+
+
+def run_all(
+    function: Callable[..., Result],
+    calls: Sequence[Call],
+    *,
+    executor: Executor | None,
+    workers: int | None,
+    progress: Progress | None,
+) -> list[Result]:
+    """The results of ``function`` for every tuple of arguments, in their order.
+
+    They run on ``executor``; or on as many local processes as ``workers`` says, where one is the calling
+    process itself; or, if neither is given, in the calling process for as long as the rest would take it
+    about a second at the pace of the last, and else on a process for each core. A worker starts no workers,
+    and what cannot be sent to another process stays in this one.
+    """
+    tell = progress or _silent
+    results: list[Result] = []
+
+    def keep(result: Result) -> None:
+        results.append(result)
+        tell(len(results), len(calls))
+
+    tell(0, len(calls))
+    with _one_thread():  # also for executors that are threads of this process: some libraries count for all
+        if executor is not None:
+            _on_executor(executor, function, calls, keep)
+        elif workers is not None and min(workers, len(calls)) > 1:
+            _on_processes(min(workers, len(calls)), function, calls, keep)
+        undecided = workers is None and _may_start_processes()
+        while len(results) < len(calls):
+            began = perf_counter()
+            result = function(*calls[len(results)])
+            seconds = perf_counter() - began
+            keep(result)
+            left = calls[len(results) :]
+            if undecided and seconds * len(left) > WORTH and (count := min(_cores(), len(left))) > 1:
+                try:
+                    _on_processes(count, function, left, keep)
+                except Unloadable:
+                    undecided = False
+    return results
+
+
+def _on_executor(
+    executor: Executor,
+    function: Callable[..., Result],
+    calls: Sequence[Call],
+    keep: Callable[[Result], None],
+) -> None:
+    futures = [executor.submit(_on_one_thread, function, *call) for call in calls]
+    try:
+        for future in futures:
+            keep(future.result())
+    except BaseException:  # also when interrupted: nothing that has not begun shall still run
+        for future in futures:
+            future.cancel()
+        raise
+
+
+def _on_processes(
+    count: int,
+    function: Callable[..., Result],
+    calls: Sequence[Call],
+    keep: Callable[[Result], None],
+) -> None:
+    """On fresh processes, none of which outlives the call.
+
+    They are loky's and not the standard library's, which either fork a process that may have threads or
+    import the user's script once more: here a script needs no ``if __name__ == "__main__"``, and an attack
+    may be defined in it, or in a notebook.
+    """
+    require(
+        not multiprocessing.current_process().daemon,
+        "a process that may start workers",
+        got="a daemonic one",
+        fix="leave out workers, and the work runs in this process",
+    )
+    from loky.process_executor import BrokenProcessPool, ProcessPoolExecutor, TerminatedWorkerError
+
+    pool = ProcessPoolExecutor(
+        count,
+        timeout=IDLE,
+        initializer=_ignore_interrupts,
+        env={"LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"},  # later strata may be larger: that is no leak to warn of
+    )
+    try:
+        for future in [pool.submit(_on_one_thread, function, *call) for call in calls]:
+            keep(future.result())
+    except BaseException as reason:
+        pool.shutdown(kill_workers=True)
+        if isinstance(reason, TerminatedWorkerError):
+            raise SightlineError(
+                "expected every worker process to finish its work, got one that died; it may have run out of "
+                "memory: give fewer workers"
+            ) from reason
+        if isinstance(reason, (PicklingError, BrokenProcessPool)):
+            raise Unloadable(
+                "expected work that can be sent to other processes and back, got an attack, a release or an "
+                "error that cannot be pickled; workers=1 runs it in this process"
+            ) from reason
+        raise
+    pool.shutdown()
+
+
+def _ignore_interrupts() -> None:
+    """In a worker: the calling process hears an interrupt too, and ends its workers."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
+def _may_start_processes() -> bool:
+    """Whether this is no worker itself, of any kind, and its executable is Python."""
+    return multiprocessing.parent_process() is None and bool(sys.executable) and not hasattr(sys, "frozen")
+
+
+def _cores() -> int:
+    """How many this process may use."""
+    from loky import cpu_count
+
+    return int(cpu_count())
+
+
+def _on_one_thread(function: Callable[..., Result], *call: Any) -> Result:
+    with _one_thread():
+        return function(*call)
+
+
+def _one_thread() -> AbstractContextManager[Any]:
+    """One thread for linear algebra, wherever this runs and until it is left.
+
+    The last digits of a large product depend on how many threads share it. And processes that each have as
+    many threads as there are cores wait for one another: two of them have taken ten times as long as one.
+    """
+    limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
+    return limit
+
+
+@lru_cache(maxsize=1)
+def _libraries() -> Any:
+    """NumPy's and SciPy's, which are loaded by now; to look for them takes longer than a small chunk."""
+    from threadpoolctl import ThreadpoolController
+
+    return ThreadpoolController()
+
+
+def _silent(done: int, total: int) -> None:
+    pass
