@@ -11,8 +11,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, require
-from sightline.releases.domain import member_values, one_of, positive_number, whole_number
-from sightline.releases.query import Adjacency, Convention
+from sightline.releases.domain import one_of, positive_number, whole_number
+from sightline.releases.feature_mean import FeatureMean
+from sightline.releases.query import Convention
 
 
 def moment_feature(values: ArrayLike, order: ArrayLike) -> FloatArray:
@@ -62,7 +63,7 @@ def moment_sensitivity(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Moment:
+class Moment(FeatureMean):
     r"""Moment of a whole ``order`` of the member records' values, eq. ``poly_query_new``.
 
     .. math:: q(z) = \frac{1}{m} \sum_{k \in C} z_k^\ell, \qquad |z_k| \le R
@@ -106,21 +107,6 @@ class Moment:
         )
 
     @property
-    def dimension(self) -> int:
-        """Records are scalars."""
-        return 1
-
-    @property
-    def outputs(self) -> int:
-        """One number."""
-        return 1
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record's value changes anywhere in ``[-bound, bound]``."""
-        return Adjacency.VALUE
-
-    @property
     def sensitivity(self) -> FloatArray:
         """See :func:`moment_sensitivity`."""
         delta = moment_sensitivity(
@@ -129,34 +115,24 @@ class Moment:
         return frozen_floats(delta, name="sensitivity")
 
     @property
-    def sensitivity_l1(self) -> FloatArray:
-        """The same: there is one output."""
-        return self.sensitivity
-
-    @property
-    def cells(self) -> tuple[Moment]:
-        """Itself."""
-        return (self,)
-
-    @property
     def linear(self) -> bool:
         """Only the first moment is."""
         return self.order == 1
 
-    def value(self, records: FloatArray) -> FloatArray:
-        """The mean power."""
-        mean: FloatArray = moment_feature(self._values(records), self.order).mean(axis=0)
-        return mean
+    def feature(self, values: FloatArray) -> FloatArray:
+        """The power."""
+        return moment_feature(values, self.order)
+
+    def slope(self, values: FloatArray) -> FloatArray:
+        r""":math:`\ell z^{\ell-1}`."""
+        return moment_slope(values, self.order)
 
     def jacobian(self, records: FloatArray | None) -> FloatArray:
-        r""":math:`\ell z_k^{\ell-1} / m` for member k."""
+        r""":math:`\ell z_k^{\ell-1} / m` for member k; that of the first moment needs no records."""
         if self.linear and records is None:
             return np.full((1, len(self.members), 1), 1.0 / len(self.members))
-        return moment_slope(self._values(records), self.order)[np.newaxis] / len(self.members)
+        return FeatureMean.jacobian(self, records)  # a class with slots is made twice: super() has the first
 
     def integer_rows(self) -> NDArray[np.int64] | None:
         """Ones for the first moment; none for the others, whose rows depend on the records."""
         return np.ones((1, len(self.members), 1), dtype=np.int64) if self.linear else None
-
-    def _values(self, records: FloatArray | None) -> FloatArray:
-        return member_values(records, members=self.members, dimension=1, bound=self.bound)

@@ -18,8 +18,9 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, require
-from sightline.releases.domain import member_values, one_of, positive_number, real_number
-from sightline.releases.query import Adjacency, Convention
+from sightline.releases.domain import one_of, positive_number, real_number
+from sightline.releases.feature_mean import FeatureMean
+from sightline.releases.query import Convention
 
 Kernel = Literal["logistic", "compact"]
 
@@ -121,7 +122,7 @@ def threshold_sensitivity(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SmoothThreshold:
+class SmoothThreshold(FeatureMean):
     r"""Share of the member records' values above a threshold, softened, eq. ``threshold_query``.
 
     .. math:: q(z) = \frac{1}{m} \sum_{k \in C} h_\tau(z_k - t), \qquad |z_k| \le R
@@ -175,21 +176,6 @@ class SmoothThreshold:
         positive_number(self.sensitivity.item(), name="sensitivity", fix="use a smaller bandwidth")
 
     @property
-    def dimension(self) -> int:
-        """Records are scalars."""
-        return 1
-
-    @property
-    def outputs(self) -> int:
-        """One number."""
-        return 1
-
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record's value changes anywhere in ``[-bound, bound]``."""
-        return Adjacency.VALUE
-
-    @property
     def sensitivity(self) -> FloatArray:
         """See :func:`threshold_sensitivity`."""
         delta = threshold_sensitivity(
@@ -202,34 +188,10 @@ class SmoothThreshold:
         )
         return frozen_floats(delta, name="sensitivity")
 
-    @property
-    def sensitivity_l1(self) -> FloatArray:
-        """The same: there is one output."""
-        return self.sensitivity
+    def feature(self, values: FloatArray) -> FloatArray:
+        """The step at the threshold."""
+        return smooth_step(values - self.at, bandwidth=self.bandwidth, kernel=self.kernel)
 
-    @property
-    def cells(self) -> tuple[SmoothThreshold]:
-        """Itself."""
-        return (self,)
-
-    @property
-    def linear(self) -> bool:
-        """Never: the step bends."""
-        return False
-
-    def value(self, records: FloatArray) -> FloatArray:
-        """The mean step."""
-        steps = smooth_step(self._offsets(records), bandwidth=self.bandwidth, kernel=self.kernel)
-        mean: FloatArray = steps.mean(axis=0)
-        return mean
-
-    def jacobian(self, records: FloatArray | None) -> FloatArray:
-        r""":math:`h_\tau'(z_k - t) / m` for member k."""
-        slopes = smooth_step_slope(self._offsets(records), bandwidth=self.bandwidth, kernel=self.kernel)
-        return slopes[np.newaxis] / len(self.members)
-
-    def integer_rows(self) -> None:
-        """None: the rows depend on the records."""
-
-    def _offsets(self, records: FloatArray | None) -> FloatArray:
-        return member_values(records, members=self.members, dimension=1, bound=self.bound) - self.at
+    def slope(self, values: FloatArray) -> FloatArray:
+        r""":math:`h_\tau'(z - t)`."""
+        return smooth_step_slope(values - self.at, bandwidth=self.bandwidth, kernel=self.kernel)

@@ -1,0 +1,84 @@
+"""What moments and thresholds have in common: the mean of a feature of the members' values."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.releases.domain import member_values
+from sightline.releases.query import Adjacency
+
+
+class FeatureMean(ABC):
+    r"""A release :math:`q(z) = \frac{1}{m} \sum_{k \in C} \phi(z_k)` of scalar records within ``bound``.
+
+    A member of the family is a frozen dataclass with these fields, and gives its feature.
+    """
+
+    __slots__ = ()
+
+    members: IndexArray
+    bound: float
+
+    @abstractmethod
+    def feature(self, values: FloatArray) -> FloatArray:
+        r""":math:`\phi(z)`."""
+
+    @abstractmethod
+    def slope(self, values: FloatArray) -> FloatArray:
+        r""":math:`\phi'(z)`."""
+
+    @property
+    @abstractmethod
+    def sensitivity(self) -> FloatArray:
+        """The largest change of the mean when one record's value changes."""
+
+    @property
+    def dimension(self) -> int:
+        """Records are scalars."""
+        return 1
+
+    @property
+    def outputs(self) -> int:
+        """One number."""
+        return 1
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One record's value changes anywhere in ``[-bound, bound]``."""
+        return Adjacency.VALUE
+
+    @property
+    def sensitivity_l1(self) -> FloatArray:
+        """The same: there is one output."""
+        return self.sensitivity
+
+    @property
+    def cells(self) -> tuple[Self]:
+        """Itself."""
+        return (self,)
+
+    @property
+    def linear(self) -> bool:
+        """Not in general: a feature bends."""
+        return False
+
+    def value(self, records: FloatArray) -> FloatArray:
+        """The mean of the feature."""
+        mean: FloatArray = self.feature(self._values(records)).mean(axis=0)
+        return mean
+
+    def jacobian(self, records: FloatArray | None) -> FloatArray:
+        r""":math:`\phi'(z_k) / m` for member k."""
+        return self.slope(self._values(records))[np.newaxis] / len(self.members)
+
+    def integer_rows(self) -> NDArray[np.int64] | None:
+        """None: the rows depend on the records."""
+        return None
+
+    def _values(self, records: FloatArray | None) -> FloatArray:
+        return member_values(records, members=self.members, dimension=1, bound=self.bound)
