@@ -8,7 +8,7 @@ BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet
 
-# BLAS threads do not pay on small matrices, and they fight with parallel tests.
+# BLAS threads do not pay on the tests' small matrices, and they fight with tests in parallel.
 export OPENBLAS_NUM_THREADS ?= 1
 
 # Test files are spread over the cores; a file stays on one, with the servers that it starts.
@@ -39,6 +39,8 @@ format: $(VENV)/.dev ## Format the code and repair what the linter can
 	$(BIN)/ruff format
 	$(BIN)/ruff check --fix
 
+# A rival that is BLAS has all cores, and so has the library.
+bench: OPENBLAS_NUM_THREADS = $(shell $(PYTHON) -c 'import os; print(os.cpu_count())')
 bench: $(VENV)/.dev ## Run every benchmark; each prints ratios to a rival in the same process
 	@set -e; for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script; echo; done
 
