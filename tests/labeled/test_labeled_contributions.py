@@ -134,3 +134,58 @@ def test_real_weights_are_refused() -> None:
     design = MembershipDesign([[0.5, 0.3], [0.1, 0.7]], noise=[1.0, 1.0], readout="sum")
     with pytest.raises(InvalidRelease, match="whole-number weights"):
         design.contributions()
+
+
+def random_partitions(generator: np.random.Generator) -> MembershipDesign:
+    """Partitions of the same records, some of them published twice: rows that depend on each other."""
+    records, count = int(generator.integers(4, 9)), int(generator.integers(2, 5))
+    labels = [generator.integers(0, generator.integers(1, 4), records) for _ in range(count)]
+    labels += [labels[0]] * int(generator.integers(0, 2))
+    rows, releases = [], []
+    for release, line in enumerate(labels):
+        for cell in np.unique(line):
+            rows.append(line == cell)
+            releases.append(release)
+    noise = generator.uniform(0.5, 2.0, len(rows))
+    return MembershipDesign(np.array(rows), noise=noise, readout="sum", releases=releases)
+
+
+def test_releases_that_depend_on_each_other_against_designs_without_them() -> None:
+    generator = np.random.default_rng(23)
+    stayed = lost = 0
+    for _ in range(60):
+        design = random_partitions(generator)
+        table = design.contributions()
+        for release in range(design.release_count):
+            for found, lines in (
+                (table.rmse_in_order[release], np.flatnonzero(design.release_of <= release)),
+                (table.rmse_without[release], np.flatnonzero(design.release_of != release)),
+            ):
+                alone = design.take(lines).exposures(domain=(0, 1)).rmse[table.records]
+                assert np.allclose(found, alone, rtol=1e-9)
+            stayed += np.isfinite(table.rmse_without[release]).sum()
+            lost += np.isinf(table.rmse_without[release]).sum()
+    assert stayed > 100
+    assert lost > 20
+
+
+def test_by_projections_and_by_factorising_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    generator = np.random.default_rng(29)
+    designs = [random_partitions(generator) for _ in range(20)]
+    projected = [design.contributions() for design in designs]
+    monkeypatch.setattr("sightline.labeled.fit._ALIKE", 0.0)
+    for design, one in zip(designs, projected, strict=True):
+        other = design.contributions()
+        assert np.allclose(one.rmse_in_order, other.rmse_in_order, rtol=1e-9)
+        assert np.allclose(one.rmse_without, other.rmse_without, rtol=1e-9)
+
+
+def test_correlated_noise_is_factorised_anew() -> None:
+    rows = [[0, 1, 2], [1, 2], [0, 1, 2], [2]]
+    spread = np.random.default_rng(3).standard_normal((4, 4)) / 3 + np.eye(4)
+    design = MembershipDesign(rows, records=3, noise=spread @ spread.T, readout="sum")
+    table = design.contributions()
+    for release in range(4):
+        others = [line for line in range(4) if line != release]
+        expected = design.take(others).exposures(domain=(0, 1)).rmse[table.records]
+        assert np.allclose(table.rmse_without[release], expected, rtol=1e-9)

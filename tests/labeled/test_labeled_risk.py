@@ -335,6 +335,29 @@ class TestIllConditioned:
         exact = np.hypot([k, k - 1], [k + 1, k])
         assert np.all(np.abs(found.rmse / exact - 1) <= found.relative_error)
 
+    def test_the_error_is_never_understated(self) -> None:
+        generator = np.random.default_rng(31)
+        checked, largest = 0, 0.0
+        for _ in range(300):
+            lines, records = int(generator.integers(2, 8)), int(10 ** generator.uniform(1, 4))
+            rows = np.ones((lines, records), dtype=np.int64)
+            for row in rows:
+                row[generator.integers(0, min(records, 12), 3)] = 0
+            found = MembershipDesign(rows, noise=np.ones(lines), readout="sum").exposures(domain=(0, 1))
+            if found.rank < lines:
+                continue
+            for target in np.flatnonzero(found.identifiable)[:1]:
+                with mpmath.workdps(naive.DIGITS):  # independent rows: there is one recipe
+                    products = mpmath.matrix((rows @ rows.T).tolist())
+                    recipe = mpmath.lu_solve(products, mpmath.matrix(rows[:, target].tolist()))
+                    exact = mpmath.norm(recipe)
+                error = abs(float(found.rmse[target] / exact - 1))
+                assert error <= found.relative_error + 1e-15
+                largest = max(largest, found.relative_error)
+                checked += 1
+        assert checked > 30
+        assert largest > 1e-10  # some of them were hard
+
     def test_where_factorising_the_rows_costs_too_much_their_products_must_do(
         self, monkeypatch: pytest.MonkeyPatch
     ) -> None:

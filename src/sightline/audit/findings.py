@@ -23,8 +23,8 @@ Keys = Callable[[Sequence[int]], dict[int, tuple[str, ...]]]
 
 # Sums over larger groups are what publishing is for; smaller ones are listed with the exposed records.
 _SMALL_GROUP = 5
-# Taking releases away one by one costs releases × cells³ exact operations.
-_AFFORDABLE = 2e11
+# Taking releases away costs one elimination of the cells; with very uneven noise, a factorisation for each.
+_AFFORDABLE = 2e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -82,7 +82,7 @@ class Company:
             return lens
         lines = self.design.lines
         root = root_of_products(self.products, lines)
-        if root.rank < lines or lines * root.relative_error > PROOF:
+        if root.rank < lines or lines * root.certain_error > PROOF:
             return None
         accurate = self._accurate(root, Rank(rank=lines, evidence=Evidence.FULL_RANK))
         return lens_of_root(accurate, self.design.whiten, risks, linear=linear)

@@ -10,15 +10,15 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.geometry.decision import Evidence, Rank
-from sightline.labeled import residues
 from sightline.labeled.assess import unknown_records
 from sightline.labeled.company import Company
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.differencing import DifferencingPair, differencing_pairs
+from sightline.labeled.fit import Fit
 from sightline.labeled.forms import ProjectedForms
-from sightline.labeled.identify import Survey, sweep
+from sightline.labeled.identify import sweep
 from sightline.labeled.pattern import BoolArray, Progress
-from sightline.labeled.residues import Residues
+from sightline.labeled.removal import Recipes
 from sightline.labeled.sharpness import variances
 
 
@@ -77,28 +77,23 @@ def contribute(design: MembershipDesign, *, known: Iterable[int], progress: Prog
     totals = seen.totals(decided.kinds, unknown)
     positions = np.flatnonzero(unknown)
     exposed = np.flatnonzero(decided.identifiable)
-    singles = exposed[decided.sizes[exposed] == 1]
-    place = np.full(design.size, -1, dtype=np.intp)
-    among = np.full(decided.sizes.size, -1, dtype=np.intp)
-    among[exposed] = np.arange(exposed.size)
-    place[positions] = among[decided.kinds]
-    targets = Targets(
-        design=design,
-        survey=seen,
-        columns=design.pattern.columns(positions[decided.first[exposed]]),
-        sizes=decided.sizes[exposed],
-        totals=totals[:, exposed],
-        unknown=unknown,
-        place=place,
-    )
-    chosen = np.searchsorted(exposed, singles)
-    count = design.release_count
-    in_order = np.full((count, singles.size), np.inf)
-    without = np.full((count, singles.size), np.inf)
-    for release in range(count if singles.size else 0):
-        in_order[release] = targets.rmse(np.flatnonzero(design.release_of <= release))[chosen]
-        without[release] = targets.rmse(np.flatnonzero(design.release_of != release))[chosen]
-        progress("releases", (release + 1) / count)
+    singles = np.flatnonzero(decided.sizes[exposed] == 1)
+    in_order = without = np.zeros((design.release_count, exposed.size))
+    if singles.size:
+        place = np.full(design.size, -1, dtype=np.intp)
+        among = np.full(decided.sizes.size, -1, dtype=np.intp)
+        among[exposed] = np.arange(exposed.size)
+        place[positions] = among[decided.kinds]
+        targets = Targets(
+            design=design,
+            products=seen.products,
+            prime=seen.prime,
+            columns=design.pattern.columns(positions[decided.first[exposed]]),
+            sizes=decided.sizes[exposed],
+            unknown=unknown,
+            place=place,
+        )
+        in_order, without = targets.rmse(progress)
     pairs = differencing_pairs(
         design.names,
         images=seen.images,
@@ -108,10 +103,10 @@ def contribute(design: MembershipDesign, *, known: Iterable[int], progress: Prog
         sizes=decided.sizes,
     )
     return Contributions(
-        records=positions[decided.first[singles]],
-        rmse=in_order[-1],
-        rmse_in_order=in_order,
-        rmse_without=without,
+        records=positions[decided.first[exposed[singles]]],
+        rmse=in_order[-1, singles],
+        rmse_in_order=in_order[:, singles],
+        rmse_without=without[:, singles],
         pairs=pairs,
     )
 
@@ -121,38 +116,49 @@ class Targets:
     """The groups that a design identifies, ready to be asked of some of its rows only."""
 
     design: MembershipDesign
-    survey: Survey
+    products: FloatArray
+    prime: int
     columns: FloatArray
     sizes: IndexArray
-    totals: Residues
     unknown: BoolArray
     place: IndexArray  # over all records: the group among these, or -1
 
-    def rmse(self, lines: IndexArray) -> FloatArray:
-        """The RMSE of each group's sum from some of the rows."""
-        found = np.full(self.sizes.size, np.inf)
-        if lines.size == 0:
-            return found
-        prime = self.survey.prime
-        products = self.survey.products[np.ix_(lines, lines)]
-        images = self.survey.images[:, lines]
-        rank, solved = residues.solve(products.astype(np.int64), images, prime=prime)
-        columns = self.columns[lines]
-        limbs = residues.limbs(solved, bits=self.survey.bits)
-        tests = residues.join(limbs @ columns, bits=self.survey.bits, prime=prime)
-        seen = residues.times(tests, self.sizes.astype(np.int64), prime=prime)
-        exposed = np.flatnonzero(np.all(seen == self.totals, axis=0))
-        if exposed.size == 0:
-            return found
-        kept = columns[:, exposed]
-        chosen = np.zeros(self.sizes.size + 1, dtype=np.bool_)
-        chosen[exposed] = True
+    def rmse(self, progress: Progress) -> tuple[FloatArray, FloatArray]:
+        """The RMSE of each group's sum, releases × groups: with those up to a release, and without it."""
+        release_of, count = self.design.release_of, self.design.release_count
+        exact = Recipes.of(self.products, self.columns, self.sizes, prime=self.prime)
+        fit = Fit.of(self.design, exact, self.products, self.columns, self.sizes)
+        opened = release_of[exact.last]
+        in_order, without = np.full((2, count, self.sizes.size), np.inf)
+        for release in range(count):
+            seen = opened <= release
+            if fit is not None:
+                in_order[release, seen] = fit.in_order[release, seen]
+            else:
+                rank = int(np.count_nonzero(release_of[exact.pivots] <= release))
+                in_order[release, seen] = self._from(np.flatnonzero(release_of <= release), rank, seen)
+            own = np.flatnonzero(release_of == release)
+            stays, lost = exact.without(own)
+            numbers = None if fit is None else fit.without(own, own.size - lost)
+            if numbers is not None:
+                without[release, stays] = numbers[stays]
+            else:
+                rank = exact.pivots.size - lost
+                without[release, stays] = self._from(np.flatnonzero(release_of != release), rank, stays)
+            progress("releases", (release + 1) / count)
+        return in_order, without
+
+    def _from(self, lines: IndexArray, rank: int, seen: BoolArray) -> FloatArray:
+        """The RMSE of the groups that some rows of a known rank identify, by factorising these."""
+        if not seen.any():
+            return np.zeros(0)
+        kept, sizes = self.columns[np.ix_(lines, np.flatnonzero(seen))], self.sizes[seen]
+        chosen = np.append(seen, False)
         others = Company(
             design=self.design.take(lines),
-            products=products - (kept * self.sizes[exposed]) @ kept.T,
+            products=self.products[np.ix_(lines, lines)] - (kept * sizes) @ kept.T,
             unknown=self.unknown & ~chosen[self.place],
         )
-        rest = others.root(Rank(rank=rank - exposed.size, evidence=Evidence.MODULAR))
+        rest = others.root(Rank(rank=rank - sizes.size, evidence=Evidence.MODULAR))
         whitened = others.design.whiten(np.hstack([kept, rest.factor]))
-        found[exposed] = np.sqrt(variances(whitened, 0.0, targets=exposed.size))
-        return found
+        return np.sqrt(variances(whitened, 0.0, targets=sizes.size))

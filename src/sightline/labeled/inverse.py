@@ -17,6 +17,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 
+_UNIT = float(np.finfo(np.float64).eps)
 _LEAF = 128  # rows that one thread factorises at once
 
 
@@ -32,6 +33,20 @@ def positive_inverse(matrix: FloatArray) -> FloatArray | None:
     except np.linalg.LinAlgError:
         return None
     return np.asarray(matrix.T @ matrix)
+
+
+def inverse_of_products(products: FloatArray) -> tuple[FloatArray, float] | None:
+    """The inverse of products of rows, none of them empty, and its relative error; ``None`` if singular."""
+    scale = 1 / np.sqrt(np.diagonal(products))
+    scaled = products * np.outer(scale, scale)
+    size = float(np.max(np.sum(np.abs(scaled), axis=1), initial=0.0))
+    inverse = positive_inverse(scaled)
+    if inverse is None:
+        return None
+    error = size * float(np.max(np.sum(np.abs(inverse), axis=1), initial=0.0)) * _UNIT
+    inverse *= scale[:, None]
+    inverse *= scale
+    return inverse, error
 
 
 def _whiten(matrix: FloatArray) -> None:

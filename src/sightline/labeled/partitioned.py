@@ -17,10 +17,8 @@ from sightline.labeled.cell_pattern import CellPattern
 from sightline.labeled.company import Company, whitening
 from sightline.labeled.forms import MatrixForms
 from sightline.labeled.identify import Decided, Sweep
-from sightline.labeled.inverse import positive_inverse
-from sightline.labeled.lens import PROOF, Form, Lens, Risks, both_sides, lens_of_pairs
-
-_UNIT = float(np.finfo(np.float64).eps)
+from sightline.labeled.inverse import inverse_of_products
+from sightline.labeled.lens import PROOF, Form, Lens, Risks, lens_of_pairs
 
 
 def lens_of_partitions(company: Company, risks: Risks) -> tuple[Lens, Rank] | None:
@@ -29,8 +27,8 @@ def lens_of_partitions(company: Company, risks: Risks) -> tuple[Lens, Rank] | No
     if not isinstance(pattern, CellPattern):
         return None
     kept = told_apart(pattern, company.products)
-    found = _leverage(company.products[np.ix_(kept, kept)])
-    if found is None:
+    found = inverse_of_products(company.products[np.ix_(kept, kept)])
+    if found is None or kept.size * found[1] > PROOF:
         return None
     within, error = found
     lens = lens_of_pairs(
@@ -48,20 +46,6 @@ def lens_of_partitions(company: Company, risks: Risks) -> tuple[Lens, Rank] | No
     rank = Rank(rank=kept.size, evidence=Evidence.FULL_RANK)
     error = max(lens.relative_error, error)
     return Lens(names=(*lens.names, Form.LEVERAGE), forms=forms, relative_error=error), rank
-
-
-def _leverage(products: FloatArray) -> tuple[FloatArray, float] | None:
-    """The inverse of the products and its error, if that proves that the rows are independent."""
-    scale = 1 / np.sqrt(np.diagonal(products))  # no row that is kept is empty
-    scaled = both_sides(scale, products)
-    size = float(np.max(np.sum(np.abs(scaled), axis=1)))
-    inverse = positive_inverse(scaled)
-    if inverse is None:
-        return None
-    error = size * float(np.max(np.sum(np.abs(inverse), axis=1))) * _UNIT
-    if len(inverse) * error > PROOF:
-        return None
-    return both_sides(scale, inverse, out=inverse), error
 
 
 def told_apart(pattern: CellPattern, products: FloatArray) -> IndexArray:

@@ -7,12 +7,14 @@ BLAS. So residues are cut into limbs, multiplied limb by limb at full speed, and
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass
+from typing import Any
 
 import flint
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import SightlineError
 
 Residues = NDArray[np.int64]
@@ -82,15 +84,43 @@ class BadPrime(SightlineError, ArithmeticError):
     """The prime divides a minor that decides a rank: less likely than a fault of the machine."""
 
 
-def solve(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> tuple[int, Residues]:
-    """Rank of a square integer matrix modulo ``prime``, and a solution for each right side (one a row).
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Echelon:
+    """A square matrix with right sides, reduced modulo a prime."""
 
-    The right sides are in range over the rationals; :class:`BadPrime` if they are not modulo the prime.
+    reduced: Any  # flint.nmod_mat
+    prime: int
+    pivots: IndexArray
+    solved: Residues  # a solution for each right side (one a row), supported on the pivots
+
+    @property
+    def free(self) -> IndexArray:
+        """The columns that are no pivots."""
+        return np.setdiff1d(np.arange(self.solved.shape[1]), self.pivots)
+
+    def null_space(self) -> Residues:
+        """A basis of it, one a row: a vector for every free column, supported on it and on earlier pivots."""
+        free = self.free
+        basis = np.zeros((free.size, self.solved.shape[1]), dtype=np.int64)
+        for vector, column in zip(basis, free.tolist(), strict=True):
+            vector[column] = 1
+            for line, pivot in enumerate(self.pivots.tolist()):
+                if pivot > column:
+                    break
+                vector[pivot] = -int(self.reduced[line, column]) % self.prime
+        return basis
+
+
+def echelon(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> Echelon:
+    """Reduce a square integer matrix, with right sides (one a row) that are in its range over the rationals.
+
+    :class:`BadPrime` if they are not modulo the prime.
     """
     size, sides = matrix.shape[0], right.shape[0]
     table = np.hstack([np.mod(matrix, np.int64(prime)), right.T])
     reduced, found = flint.nmod_mat(size, size + sides, table.ravel().tolist(), prime).rref()
     solution = np.zeros((sides, size), dtype=np.int64)
+    pivots = []
     column = -1
     for line in range(int(found)):
         column += 1
@@ -99,4 +129,11 @@ def solve(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> tuple[in
         if column >= size:
             raise BadPrime(f"expected a prime that keeps the rank, got {prime}; draw another")
         solution[:, column] = [int(reduced[line, size + side]) for side in range(sides)]
-    return int(found), solution
+        pivots.append(column)
+    return Echelon(reduced=reduced, prime=prime, pivots=np.array(pivots, dtype=np.intp), solved=solution)
+
+
+def solve(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> tuple[int, Residues]:
+    """Rank of a square integer matrix modulo ``prime``, and a solution for each right side (one a row)."""
+    found = echelon(matrix, right, prime=prime)
+    return int(found.pivots.size), found.solved

@@ -17,6 +17,7 @@ from sightline.geometry.decision import Evidence, Rank
 from sightline.geometry.rank import missing, present, smallest_singular
 
 _UNIT = float(np.finfo(np.float64).eps)
+_ROUNDINGS, _STEPS = 8, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,7 +27,8 @@ class Root:
     factor: FloatArray  # F: lines × rank
     pivots: IndexArray  # rows of F that are independent
     inverse: FloatArray  # of those rows
-    relative_error: float  # of the coordinates, first order
+    relative_error: float  # of the coordinates, first order: an estimate
+    certain_error: float  # never below it
 
     @property
     def rank(self) -> int:
@@ -47,8 +49,8 @@ def root_of_products(products: FloatArray, rank: int) -> Root:
     factored, order, found, _ = pstrf(products * np.outer(scale, scale), tol=0.0, lower=1)
     order = order.astype(np.intp) - 1
     if found < rank:  # the last directions are below rounding
-        return _root(np.tril(factored)[:, :found], order, scale, error=np.inf)
-    return _root(np.tril(factored)[:, :rank], order, scale, error=None)
+        return _root(np.tril(factored)[:, :found], order, scale, errors=(np.inf, np.inf))
+    return _root(np.tril(factored)[:, :rank], order, scale, errors=None)
 
 
 def root_of_rows(triangle: FloatArray, scale: FloatArray, rank: int | None) -> tuple[Root, Rank]:
@@ -63,10 +65,13 @@ def root_of_rows(triangle: FloatArray, scale: FloatArray, rank: int | None) -> t
     evidence = Evidence.GAP if kept > present(lines) else Evidence.NONE
     decision = Rank(rank=count, evidence=evidence, smallest_kept=kept, largest_dropped=float(tails[count]))
     error = lines * _UNIT / kept if kept > 0 else np.inf
-    return _root(np.ascontiguousarray(R[:count].T), order.astype(np.intp), scale, error=error), decision
+    root = _root(np.ascontiguousarray(R[:count].T), order.astype(np.intp), scale, errors=(error, error))
+    return root, decision
 
 
-def _root(lower: FloatArray, order: IndexArray, scale: FloatArray, *, error: float | None) -> Root:
+def _root(
+    lower: FloatArray, order: IndexArray, scale: FloatArray, *, errors: tuple[float, float] | None
+) -> Root:
     rank = lower.shape[1]
     pivots = order[:rank]
     corner = lower[:rank]
@@ -75,12 +80,23 @@ def _root(lower: FloatArray, order: IndexArray, scale: FloatArray, *, error: flo
     factor[order] = lower
     with np.errstate(divide="ignore"):
         factor = np.where(scale[:, None] > 0, factor / np.where(scale > 0, scale, 1.0)[:, None], 0.0)
-    if error is None:
-        error = _condition(corner, inverse) ** 2 * _UNIT if rank else 0.0
-    return Root(factor=factor, pivots=pivots, inverse=inverse * scale[pivots][None, :], relative_error=error)
+    if errors is None:
+        # Products square the condition number. The 2-norm is below the mean of the 1- and the ∞-norm.
+        near = _ROUNDINGS * (_norm(corner) * _norm(inverse)) ** 2
+        far = np.prod([np.linalg.norm(entry, kind) for entry in (corner, inverse) for kind in (1, np.inf)])
+        errors = (near * _UNIT, float(far) * _UNIT) if rank else (0.0, 0.0)
+    return Root(
+        factor=factor,
+        pivots=pivots,
+        inverse=inverse * scale[pivots][None, :],
+        relative_error=errors[0],
+        certain_error=errors[1],
+    )
 
 
-def _condition(matrix: FloatArray, inverse: FloatArray) -> float:
-    """Bound on the condition number: the 2-norm is below the geometric mean of the 1- and the ∞-norm."""
-    norms = [np.linalg.norm(entry, order) for entry in (matrix, inverse) for order in (1, np.inf)]
-    return float(np.sqrt(np.prod(norms)))
+def _norm(matrix: FloatArray) -> float:
+    """The 2-norm, by power iteration: from below, and close."""
+    vector: FloatArray = np.asarray(np.random.default_rng(0).standard_normal(matrix.shape[1]))
+    for _ in range(_STEPS):
+        vector = matrix.T @ (matrix @ (vector / np.linalg.norm(vector)))
+    return float(np.sqrt(np.linalg.norm(vector)))
