@@ -23,10 +23,10 @@ Progress = Callable[[int, int], None]
 Call = tuple[Any, ...]
 Result = TypeVar("Result")
 
-WORTH = 1.0  # seconds of work that pay for processes: each takes half a second to load the library
-IDLE = (
-    60.0  # seconds without work after which a process ends, should the one that started it have been killed
-)
+# Seconds of work that pay for processes: each takes half a second to load the library.
+WORTH = 1.0
+# Seconds without work after which a process ends, should the one that started it have been killed.
+IDLE = 60.0
 
 
 class Unloadable(InvalidInput):
