@@ -15,7 +15,14 @@ from scipy import sparse
 import sightline as sl
 from sightline import Known, MembershipDesign
 from sightline.labeled.company import Company, whitening
-from sightline.labeled.lens import Form, lens_of_pairs, lens_of_root, lens_of_spectrum, risks_over_v
+from sightline.labeled.lens import (
+    Form,
+    entropic_factor,
+    lens_of_pairs,
+    lens_of_root,
+    lens_of_spectrum,
+    risks_over_v,
+)
 from sightline.labeled.prior import CosineSquaredPrior
 from sightline.labeled.root import root_of_products
 
@@ -126,6 +133,24 @@ def test_eigenvalues_prove_nothing_about_rows_that_depend() -> None:
     company = Company(design=design, products=(rows @ rows.T).astype(float), unknown=np.ones(4, dtype=bool))
     risks = risks_over_v(PRIOR, excess=1.0, entropic_factor=1.0)
     assert company.proved_lens(risks, np.zeros((0, 3))) is None
+
+
+@pytest.mark.parametrize("correlated", [False, True])
+def test_the_diagonal_stands_in_for_eigenvalues_on_the_safe_side(
+    correlated: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    generator = np.random.default_rng(41)
+    rows = generator.integers(0, 2, (9, 30)).astype(np.float64)
+    spread = generator.standard_normal((9, 9)) / 3 + np.eye(9)
+    noise = spread @ spread.T if correlated else generator.uniform(0.5, 4.0, 9)
+    design = MembershipDesign(rows, noise=noise, readout="sum")
+    company = Company(design=design, products=rows @ rows.T, unknown=np.ones(30, dtype=bool))
+    whitened = design.whiten(rows)
+    assert np.allclose(company.eigenvalues, np.linalg.eigvalsh(whitened @ whitened.T), rtol=1e-10)
+    sharp = entropic_factor(company.eigenvalues, PRIOR)
+    monkeypatch.setattr("sightline.labeled.company._FEW_ROWS", 0)
+    assert np.allclose(company.eigenvalues, np.sum(whitened**2, axis=1), rtol=1e-12)
+    assert entropic_factor(company.eigenvalues, PRIOR) <= sharp
 
 
 def same(one: sl.Exposures, other: sl.Exposures) -> bool:

@@ -19,7 +19,6 @@ from sightline.labeled.lens import (
     Lens,
     Risks,
     Spectrum,
-    both_sides,
     lens_of_pairs,
     lens_of_root,
     lens_of_spectrum,
@@ -58,7 +57,10 @@ class Company:
         """Of the whitened products; in large designs their diagonal, which the eigenvalues majorise."""
         if self.design.lines <= _FEW_ROWS:
             return self.spectrum.values
-        return np.diagonal(both_sides(whitening(self.design), self.products))
+        weights = whitening(self.design)
+        if weights.ndim == 1:
+            return np.asarray(np.square(weights) * np.diagonal(self.products))
+        return np.asarray(np.einsum("ij,ij->i", weights @ self.products, weights))
 
     def lens(self, risks: Risks, rank: Rank, linear: FloatArray) -> Lens:
         """The forms of every record: from inverses where records are in few rows, else from eigenvalues.
