@@ -189,3 +189,16 @@ def test_correlated_noise_is_factorised_anew() -> None:
         others = [line for line in range(4) if line != release]
         expected = design.take(others).exposures(domain=(0, 1)).rmse[table.records]
         assert np.allclose(table.rmse_without[release], expected, rtol=1e-9)
+
+
+def test_exposures_that_are_at_hand_are_not_decided_again() -> None:
+    generator = np.random.default_rng(37)
+    for _ in range(10):
+        design = random_partitions(generator)
+        known = [0]
+        own = design.contributions(known=iter(known))
+        given = design.contributions(known=known, exposures=design.exposures(domain=(0, 1), known=known))
+        assert np.array_equal(own.records, given.records)
+        assert np.array_equal(own.rmse_in_order, given.rmse_in_order)
+        assert np.array_equal(own.rmse_without, given.rmse_without)
+        assert own.pairs == given.pairs

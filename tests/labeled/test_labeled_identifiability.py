@@ -11,7 +11,7 @@ from scipy import sparse
 
 from sightline import Decision, Evidence, MembershipDesign
 from sightline.geometry import exact
-from sightline.labeled import identify, residues
+from sightline.labeled import residues
 
 
 def noise_levels(generator: np.random.Generator, lines: int) -> np.ndarray:
@@ -180,7 +180,7 @@ class TestResidues:
     def test_a_prime_that_divides_a_minor_is_noticed(self) -> None:
         matrix, right = np.array([[5]]), np.array([[3]])
         with pytest.raises(residues.BadPrime, match="draw another"):
-            residues.solve(matrix, right, prime=5)
+            residues.echelon(matrix, right, prime=5)
 
     def test_and_drawn_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         draws = []
@@ -190,7 +190,7 @@ class TestResidues:
             return 3 if draw == 0 else exact_prime(rows, draw=draw)
 
         exact_prime = exact.prime_of
-        monkeypatch.setattr(identify.exact, "prime_of", first_a_bad_one)
+        monkeypatch.setattr(residues.exact, "prime_of", first_a_bad_one)
         # Three members, twice: all products of rows are 3, which is nothing modulo 3.
         found = MembershipDesign([[1, 1, 1, 0]] * 2, noise=[1.0, 1.0]).exposures(domain=(0, 1))
         assert draws == [0, 1]

@@ -113,7 +113,9 @@ class Findings:
         costly = design.release_count * float(design.lines) ** 3 > _AFFORDABLE
         if costly or not np.any(self.visible):
             return None
-        return design.contributions(known=self.view.known_columns, progress=progress)
+        return design.contributions(
+            known=self.view.known_columns, exposures=self.exposures, progress=progress
+        )
 
     def worst(self, count: int) -> IndexArray:
         """The listed columns, the most exposed first; ties go by position."""

@@ -9,13 +9,14 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
+from sightline.geometry import exact
 from sightline.geometry.decision import Evidence, Rank
 from sightline.labeled.assess import unknown_records
 from sightline.labeled.company import Company
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.differencing import DifferencingPair, differencing_pairs
+from sightline.labeled.exposures import Exposures
 from sightline.labeled.fit import Fit
-from sightline.labeled.forms import ProjectedForms
 from sightline.labeled.identify import sweep
 from sightline.labeled.pattern import BoolArray, Progress
 from sightline.labeled.removal import Recipes
@@ -58,7 +59,9 @@ class Contributions:
         return np.asarray(self.rmse_without / self.rmse)
 
 
-def contribute(design: MembershipDesign, *, known: Iterable[int], progress: Progress) -> Contributions:
+def contribute(
+    design: MembershipDesign, *, known: Iterable[int], exposures: Exposures | None, progress: Progress
+) -> Contributions:
     """Take every release away, and publish them one by one."""
     require(
         design.pattern.whole,
@@ -67,43 +70,38 @@ def contribute(design: MembershipDesign, *, known: Iterable[int], progress: Prog
         fix="compare design.take(rows).exposures(...) with and without a release",
         error=InvalidRelease,
     )
+    known = list(known)
     unknown = unknown_records(design, known)
-    seen = sweep(design.pattern, unknown, progress).solve()
-    nothing = np.zeros((0, design.lines))
-    forms = ProjectedForms(
-        projection=nothing, weights=np.zeros((0, 0)), offsets=np.zeros(0), linear=seen.linear
-    )
-    decided = seen.decide(design.pattern.forms(forms, unknown, progress), unknown)
-    totals = seen.totals(decided.kinds, unknown)
-    positions = np.flatnonzero(unknown)
-    exposed = np.flatnonzero(decided.identifiable)
-    singles = np.flatnonzero(decided.sizes[exposed] == 1)
+    if exposures is None:
+        exposures = design.exposures(domain=(0.0, 1.0), known=known, progress=progress)
+    swept = sweep(design.pattern, unknown, progress)
+    groups = exposures.groups
+    exposed = np.flatnonzero(groups.identifiable)
+    singles = np.flatnonzero(groups.sizes[exposed] == 1)
     in_order = without = np.zeros((design.release_count, exposed.size))
     if singles.size:
-        place = np.full(design.size, -1, dtype=np.intp)
-        among = np.full(decided.sizes.size, -1, dtype=np.intp)
+        among = np.full(len(groups) + 1, -1, dtype=np.intp)  # the last entry is for known records
         among[exposed] = np.arange(exposed.size)
-        place[positions] = among[decided.kinds]
         targets = Targets(
             design=design,
-            products=seen.products,
-            prime=seen.prime,
-            columns=design.pattern.columns(positions[decided.first[exposed]]),
-            sizes=decided.sizes[exposed],
+            products=swept.products,
+            columns=design.pattern.columns(groups.first[exposed]),
+            sizes=groups.sizes[exposed],
             unknown=unknown,
-            place=place,
+            place=among[exposures.group],
         )
         in_order, without = targets.rmse(progress)
+    marks, prime = swept.marks(), exact.prime_of(swept.products.astype(np.int64))
     pairs = differencing_pairs(
         design.names,
-        images=seen.images,
-        totals=totals,
-        prime=seen.prime,
-        first=positions[decided.first],
-        sizes=decided.sizes,
+        images=marks.images(prime),
+        totals=marks.totals(exposures.group[unknown], unknown, prime),
+        prime=prime,
+        first=groups.first,
+        sizes=groups.sizes,
     )
     return Contributions(
-        records=positions[decided.first[exposed[singles]]],
+        records=groups.first[exposed[singles]],
         rmse=in_order[-1, singles],
         rmse_in_order=in_order[:, singles],
         rmse_without=without[:, singles],
@@ -117,7 +115,6 @@ class Targets:
 
     design: MembershipDesign
     products: FloatArray
-    prime: int
     columns: FloatArray
     sizes: IndexArray
     unknown: BoolArray
@@ -126,24 +123,24 @@ class Targets:
     def rmse(self, progress: Progress) -> tuple[FloatArray, FloatArray]:
         """The RMSE of each group's sum, releases × groups: with those up to a release, and without it."""
         release_of, count = self.design.release_of, self.design.release_count
-        exact = Recipes.of(self.products, self.columns, self.sizes, prime=self.prime)
-        fit = Fit.of(self.design, exact, self.products, self.columns, self.sizes)
-        opened = release_of[exact.last]
+        recipes = Recipes.of(self.products, self.columns, self.sizes)
+        fit = Fit.of(self.design, recipes, self.products, self.columns, self.sizes)
+        opened = release_of[recipes.last]
         in_order, without = np.full((2, count, self.sizes.size), np.inf)
         for release in range(count):
             seen = opened <= release
             if fit is not None:
                 in_order[release, seen] = fit.in_order[release, seen]
             else:
-                rank = int(np.count_nonzero(release_of[exact.pivots] <= release))
+                rank = int(np.count_nonzero(release_of[recipes.pivots] <= release))
                 in_order[release, seen] = self._from(np.flatnonzero(release_of <= release), rank, seen)
             own = np.flatnonzero(release_of == release)
-            stays, lost = exact.without(own)
+            stays, lost = recipes.without(own)
             numbers = None if fit is None else fit.without(own, own.size - lost)
             if numbers is not None:
                 without[release, stays] = numbers[stays]
             else:
-                rank = exact.pivots.size - lost
+                rank = recipes.pivots.size - lost
                 without[release, stays] = self._from(np.flatnonzero(release_of != release), rank, stays)
             progress("releases", (release + 1) / count)
         return in_order, without

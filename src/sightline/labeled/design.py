@@ -203,11 +203,21 @@ class MembershipDesign:
 
         return combination_around(self, record, known=known)
 
-    def contributions(self, *, known: Iterable[int] = (), progress: Progress | None = None) -> Contributions:
-        """What each release adds to the exposure of the identifiable records."""
+    def contributions(
+        self,
+        *,
+        known: Iterable[int] = (),
+        exposures: Exposures | None = None,
+        progress: Progress | None = None,
+    ) -> Contributions:
+        """What each release adds to the exposure of the identifiable records.
+
+        ``exposures`` are this design's for the same ``known``, if they are at hand: who is identifiable is
+        then not decided again.
+        """
         from sightline.labeled.contributions import contribute
 
-        return contribute(self, known=known, progress=progress or _silent)
+        return contribute(self, known=known, exposures=exposures, progress=progress or _silent)
 
     def take(self, rows: Iterable[int]) -> MembershipDesign:
         """The design with some of its rows only, the noise on them as it is."""

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.geometry import exact
 from sightline.geometry.decision import Rank
 from sightline.geometry.rank import missing, present
 from sightline.labeled import residues
@@ -41,17 +40,36 @@ class Decided:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Survey:
-    """Integer rows: their products, their rank and the exact test for every record."""
+class Marks:
+    """Random residues u, one for each record, and their sums over rows and groups."""
 
-    products: FloatArray  # M, integers
+    drawn: Residues  # u
+    limbs: FloatArray  # of A u
+    bits: int  # their length
+    counts: IndexArray | None  # records of each column, whose u is then the sum of theirs
+
+    def images(self, prime: int) -> Residues:
+        """A u, shape (checks, rows)."""
+        return residues.join(self.limbs, bits=self.bits, prime=prime)
+
+    def totals(self, kinds: IndexArray, unknown: BoolArray, prime: int) -> Residues:
+        """The sum of u over each group, shape (checks, groups)."""
+        if self.counts is not None:
+            return self.drawn[:, unknown]
+        drawn = residues.limbs(self.drawn[:, unknown], bits=20)
+        sums = np.array([[np.bincount(kinds, weights=line) for line in limb] for limb in drawn])
+        return residues.join(sums.astype(np.float64), bits=20, prime=prime)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Survey:
+    """Integer rows: their rank and the exact test for every record."""
+
     rank: int
     prime: int
-    drawn: Residues  # u
-    images: Residues  # A u
+    marks: Marks
     solved: Residues  # h
     bits: int  # length of the limbs of h
-    counts: IndexArray | None  # records of each column, whose u is then the sum of theirs
 
     @property
     def linear(self) -> FloatArray:
@@ -62,13 +80,13 @@ class Survey:
         """The decisions, from the values of the linear forms at every record."""
         limbs = sums.reshape(-1, _CHECKS, sums.shape[1])[:, :, unknown]
         tests = residues.join(limbs, bits=self.bits, prime=self.prime)
-        if self.counts is None:
+        if self.marks.counts is None:
             kinds = kinds_of(tests)
             sizes, first = _counted(kinds)
         else:
-            sizes = self.counts[unknown]
+            sizes = self.marks.counts[unknown]
             kinds = first = np.arange(sizes.size)
-        expected = self.totals(kinds, unknown)
+        expected = self.marks.totals(kinds, unknown, self.prime)
         found = residues.times(tests[:, first], sizes.astype(np.int64), prime=self.prime)
         return Decided(
             kinds=kinds,
@@ -77,14 +95,6 @@ class Survey:
             identifiable=np.all(found == expected, axis=0),
             undecided=np.zeros(sizes.size, dtype=np.bool_),
         )
-
-    def totals(self, kinds: IndexArray, unknown: BoolArray) -> Residues:
-        """The sum of u over each group, shape (checks, groups)."""
-        if self.counts is not None:
-            return self.drawn[:, unknown]
-        drawn = residues.limbs(self.drawn[:, unknown], bits=20)
-        sums = np.array([[np.bincount(kinds, weights=line) for line in limb] for limb in drawn])
-        return residues.join(sums.astype(np.float64), bits=20, prime=self.prime)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -103,21 +113,23 @@ class Sweep:
 
     def solve(self) -> Survey:
         """The exact test for all records: a second sweep, and one elimination in the size of the releases."""
+        marks = self.marks()
+        reduced = residues.reduced(self.products.astype(np.int64), marks.images)
+        return Survey(
+            rank=int(reduced.pivots.size),
+            prime=reduced.prime,
+            marks=marks,
+            solved=reduced.solved,
+            bits=self.bits,
+        )
+
+    def marks(self) -> Marks:
+        """Mark every record: a second sweep."""
         pattern, bits = self.pattern, self.pattern.key_bits
         drawn = residues.draw_residues(pattern.seed(), count=pattern.records, checks=_CHECKS)
         keys = residues.limbs(drawn, bits=bits).reshape(-1, pattern.records)
         limbs = pattern.images(self.unknown, keys).reshape(-1, _CHECKS, pattern.lines)
-        prime, images, rank, solved = _solve(self.products.astype(np.int64), limbs, bits)
-        return Survey(
-            products=self.products,
-            rank=rank,
-            prime=prime,
-            drawn=drawn,
-            images=images,
-            solved=solved,
-            bits=self.bits,
-            counts=self.pattern.counts,
-        )
+        return Marks(drawn=drawn, limbs=limbs, bits=bits, counts=pattern.counts)
 
     def keys(self) -> FloatArray:
         """Limbs of random residues as linear forms: equal columns have equal values, others do not."""
@@ -138,13 +150,12 @@ class Sweep:
         near = np.flatnonzero(sizes * leverage[first] > 1 / 2)
         if near.size:
             columns = self.pattern.columns(np.flatnonzero(self.unknown)[first[near]])
-            integers = self.products.astype(np.int64)
-            prime = exact.prime_of(integers)
-            right = np.mod(columns.T.astype(np.int64), prime)
-            _, solved = residues.solve(integers, right, prime=prime)
-            parts = residues.limbs(solved, bits=self.bits) * columns.T
-            exactly = residues.join(parts.sum(axis=-1), bits=self.bits, prime=prime)
-            identifiable[near] = residues.times(exactly, sizes[near].astype(np.int64), prime=prime) == 1
+            whole = columns.T.astype(np.int64)
+            found = residues.reduced(self.products.astype(np.int64), lambda prime: np.mod(whole, prime))
+            parts = residues.limbs(found.solved, bits=self.bits) * columns.T
+            exactly = residues.join(parts.sum(axis=-1), bits=self.bits, prime=found.prime)
+            sums_to = residues.times(exactly, sizes[near].astype(np.int64), prime=found.prime)
+            identifiable[near] = sums_to == 1
         return Decided(
             kinds=kinds,
             sizes=sizes,
@@ -157,19 +168,6 @@ class Sweep:
 def sweep(pattern: Pattern, unknown: BoolArray, progress: Progress) -> Sweep:
     """Sweep once over integer rows."""
     return Sweep(pattern=pattern, unknown=unknown, products=pattern.gram(unknown, progress))
-
-
-def _solve(products: exact.IntegerRows, limbs: FloatArray, bits: int) -> tuple[int, Residues, int, Residues]:
-    draw = 0
-    while True:  # a prime that divides a minor is drawn again
-        prime = exact.prime_of(products, draw=draw)
-        images = residues.join(limbs, bits=bits, prime=prime)
-        try:
-            rank, solved = residues.solve(products, images, prime=prime)
-        except residues.BadPrime:
-            draw += 1
-        else:
-            return prime, images, rank, solved
 
 
 def decide_by_leverage(leverage: FloatArray, kinds: IndexArray, rank: Rank, *, lines: int) -> Decided:

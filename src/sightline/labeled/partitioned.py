@@ -75,7 +75,7 @@ def decide_by_partitions(swept: Sweep, leverage: FloatArray) -> Decided:
         limbs = sums.reshape(-1, survey.solved.shape[0], near.size)
         tests = residues.join(limbs, bits=survey.bits, prime=survey.prime)
         found = residues.times(tests, sizes[near].astype(np.int64), prime=survey.prime)
-        identifiable[near] = np.all(found == survey.drawn[:, columns], axis=0)
+        identifiable[near] = np.all(found == survey.marks.drawn[:, columns], axis=0)
     return Decided(
         kinds=np.arange(sizes.size),
         sizes=sizes,

@@ -32,12 +32,12 @@ class Recipes:
     null: Residues  # free rows × rows: changes that no record sees
 
     @classmethod
-    def of(cls, products: FloatArray, columns: FloatArray, sizes: IndexArray, *, prime: int) -> Recipes:
+    def of(cls, products: FloatArray, columns: FloatArray, sizes: IndexArray) -> Recipes:
         """From the products of rows, and the columns (rows × groups) and sizes of the groups."""
-        right = np.mod((columns * sizes).T.astype(np.int64), np.int64(prime))
-        echelon = residues.echelon(products.astype(np.int64), right, prime=prime)
+        sums = (columns * sizes).T.astype(np.int64)
+        echelon = residues.reduced(products.astype(np.int64), lambda prime: np.mod(sums, np.int64(prime)))
         return cls(
-            prime=prime,
+            prime=echelon.prime,
             pivots=echelon.pivots,
             free=echelon.free,
             solved=echelon.solved,

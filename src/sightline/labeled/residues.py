@@ -7,6 +7,7 @@ BLAS. So residues are cut into limbs, multiplied limb by limb at full speed, and
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import SightlineError
+from sightline.geometry import exact
 
 Residues = NDArray[np.int64]
 
@@ -133,7 +135,12 @@ def echelon(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> Echelo
     return Echelon(reduced=reduced, prime=prime, pivots=np.array(pivots, dtype=np.intp), solved=solution)
 
 
-def solve(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> tuple[int, Residues]:
-    """Rank of a square integer matrix modulo ``prime``, and a solution for each right side (one a row)."""
-    found = echelon(matrix, right, prime=prime)
-    return int(found.pivots.size), found.solved
+def reduced(matrix: NDArray[np.int64], right: Callable[[int], Residues]) -> Echelon:
+    """The echelon form modulo a prime that keeps the rank, with right sides that are a function of it."""
+    draw = 0
+    while True:  # a prime that divides a minor is drawn again
+        prime = exact.prime_of(matrix, draw=draw)
+        try:
+            return echelon(matrix, right(prime), prime=prime)
+        except BadPrime:
+            draw += 1
