@@ -19,7 +19,15 @@ from sightline.audit.recipes import Cookbook
 from sightline.audit.release_map import release_map
 from sightline.audit.releases import release_reports
 from sightline.audit.remedies import remedies
-from sightline.audit.result import EDGES, SCHEMA_VERSION, AuditResult, Distribution, Exposed
+from sightline.audit.result import (
+    EDGES,
+    SCHEMA_VERSION,
+    AuditResult,
+    Distribution,
+    Exposed,
+    LocalReport,
+    Verdict,
+)
 from sightline.audit.secret import Secret
 from sightline.audit.spending import spending
 from sightline.audit.timeline import timeline
@@ -113,6 +121,12 @@ class Examination:
             view.design.lines <= _MOST_ROWS and view.design.size * view.design.lines <= _MOST_ENTRIES
         )
         reports = release_reports(plan, membership, self.pricing, view, self.contributions)
+        bent = is_local(membership)
+        guaranteed = guaranteed_by_noise(self.pricing, Secret.of(plan), linear=not bent)
+
+        def judged(seen: LocalReport | None, clipped: int) -> Verdict:
+            return verdict(plan, membership, exposed, found, seen, identifiable, guaranteed, clipped)
+
         return AuditResult(
             schema_version=SCHEMA_VERSION,
             source=public_source(plan.data.source),
@@ -139,17 +153,15 @@ class Examination:
                 edges=EDGES, records=found.distribution if found else (0,) * (len(EDGES) - 1)
             ),
             local=local,
-            guaranteed_by_noise=guaranteed_by_noise(self.pricing, Secret.of(plan)),
+            guaranteed_by_noise=guaranteed,
             timeline=timeline(plan, found, watch) if found and again else (),
             release_map=release_map(plan, membership, found, self.contributions) if found else (),
             losses=losses(membership, self.pricing, found, delta=budget.delta) if found else (),
             alternatives=alternatives(plan, membership, found, sharing=self.pricing.releases, progress=watch)
             if found and again
             else (),
-            verdict=verdict(plan, membership, exposed, found, local, identifiable),
-            publishable_verdict=None
-            if local is None
-            else verdict(plan, membership, exposed, found, None, identifiable),
+            verdict=judged(local, membership.clipped),
+            publishable_verdict=judged(None, 0) if bent or membership.clipped else None,
             what_to_change=remedies(plan, self.pricing, found, reports, exposed),
             assumptions=assumptions(plan, membership, self.pricing),
             owner_only=("dropped", "clipped", *(("local", "exposed: local") if local else ())),

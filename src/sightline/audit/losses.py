@@ -79,13 +79,16 @@ def signature_costs(membership: Membership, pricing: Pricing) -> FloatArray:
     return total
 
 
-def guaranteed_by_noise(pricing: Pricing, secret: Secret) -> float | None:
+def guaranteed_by_noise(pricing: Pricing, secret: Secret, *, linear: bool) -> float | None:
     r"""What everyone keeps even if the attacker knows all other records and all releases are about one.
 
-    With information :math:`\sum 1/m_\ell^2` per squared width of the domain: the budget knows no more.
+    With information :math:`\sum 1/m_\ell^2` per squared width of the domain if they are linear: the budget
+    knows no more.
     """
     if pricing.multipliers.size == 0:
         return None
+    if not linear:
+        return secret.kept_whatever_is_published(pricing.multipliers, pricing.law)
     low, high = secret.bounds
     return secret.kept(
         information=float(np.sum(pricing.multipliers**-2.0)) / (high - low) ** 2,

@@ -11,6 +11,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.audit.plan import Plan
 from sightline.audit.result import Recipe, Step
 from sightline.audit.view import View, cell_name
+from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
 from sightline.tables.membership import Membership
@@ -35,27 +36,38 @@ class Cookbook:
         group = int(self.exposures.group[column])
         if not self.exposures.groups.identifiable[group]:
             return None
-        return self.written(self.exposures.group_recipe(group), float(self.exposures.groups.rmse[group]))
+        return self.written(self.exposures.group_recipe(group))
 
     def shortest(self, column: int) -> Recipe | None:
-        """One number that is the value, or a difference of two: the first one found."""
+        """One number that is the value, or a difference of two: the sharpest of them."""
         alone = self._cells_of_its_own(column)
+        errors = self._variances
         weights = np.zeros(self.view.design.lines)
         if alone.size:
-            weights[alone[0]] = 1.0
+            weights[min(alone.tolist(), key=lambda line: (errors[line], line))] = 1.0
         else:
             pairs = self.contributions.pairs if self.contributions is not None else ()
-            errors = np.diagonal(self.view.design.law.covariance) if pairs else np.zeros(0)
             mine = [pair for pair in pairs if pair.record == column]
             if not mine:
                 return None
             pair = min(mine, key=lambda pair: (errors[pair.larger] + errors[pair.smaller], pair.larger))
             weights[pair.larger], weights[pair.smaller] = 1.0, -1.0
-        variance = weights**2 @ np.diagonal(self.view.design.law.covariance)
-        return self.written(weights, math.sqrt(float(variance)))
+        return self.written(weights)
 
-    def written(self, weights: FloatArray, rmse: float) -> Recipe:
+    @property
+    def _variances(self) -> FloatArray:
+        """Of the noise on the view's rows, all of it independent."""
+        match self.view.design.law:
+            case GaussianNoise(stddevs=stddevs):
+                return stddevs**2
+            case LaplaceNoise(scales=scales):
+                return 2 * scales**2
+            case other:
+                return np.diagonal(other.covariance)
+
+    def written(self, weights: FloatArray) -> Recipe:
         """Weights on the view's rows on published numbers: those to add, then those to subtract."""
+        rmse = math.sqrt(float(weights**2 @ self._variances))
         published = weights * self.view.factors
         constant = float(weights @ self.view.offsets)
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
@@ -68,8 +80,12 @@ class Cookbook:
 
     def _step(self, line: int, weight: float) -> Step:
         cell = self.membership.cells[self.view.cells[line]]
-        release = self.plan.releases[self.membership.partitions[cell.partition].query]
-        return Step(release=release.name, cell=", ".join(cell.key), weight=weight, times=release.times)
+        partition = self.membership.partitions[cell.partition]
+        release = self.plan.releases[partition.query]
+        # What tells the numbers of one release apart: the group, and which aggregate or category it is of.
+        which = partition.name.removeprefix(release.name).removeprefix(": ")
+        words = [*cell.key, which] if which else cell.key
+        return Step(release=release.name, cell=", ".join(words), weight=weight, times=release.times)
 
     def _text(self, order: IndexArray, steps: tuple[Step, ...], constant: float) -> str:
         words: list[str] = []

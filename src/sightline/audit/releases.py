@@ -45,13 +45,7 @@ def release_reports(
         elif query not in place:
             note = "not linear in the secret: seen locally, at the operating point"
         elif contributions is not None:
-            i = place[query]
-            factor = contributions.sharpening()[i]
-            done = {
-                "newly_exposes": int(contributions.newly_exposed(i).size),
-                "exposes_alone": int(contributions.exposed_only_with(i).size),
-                "sharpens": int(np.count_nonzero(np.isfinite(factor) & (factor >= 1 + _SHARPER))),
-            }
+            done = _done(place[query], view, contributions)
         reports.append(
             ReleaseReport(
                 name=release.name,
@@ -67,6 +61,25 @@ def release_reports(
             )
         )
     return tuple(reports)
+
+
+def _done(release: int, view: View | None, contributions: Contributions) -> dict[str, int | None]:
+    """What a release does, in records: a categorical secret has several indicators for each."""
+    assert view is not None  # it has contributions
+    record = view.column_signature[contributions.records]
+
+    def records(indicators: NDArray[np.bool_]) -> set[int]:
+        return set(record[indicators].tolist())
+
+    now = records(np.isfinite(contributions.rmse_in_order[release]))
+    before = records(np.isfinite(contributions.rmse_in_order[release - 1])) if release else set()
+    kept = records(np.isfinite(contributions.rmse_without[release]))
+    factor = contributions.sharpening()[release]
+    return {
+        "newly_exposes": len(now - before),
+        "exposes_alone": len(set(record.tolist()) - kept),
+        "sharpens": len(records(np.isfinite(factor) & (factor >= 1 + _SHARPER))),
+    }
 
 
 def copied(plan: Plan, membership: Membership) -> dict[int, str]:

@@ -14,6 +14,7 @@ and enters as indicators, each with probability :math:`p = 1/k`. Those of one re
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -84,6 +85,22 @@ class Secret:
         if law is NoiseLaw.GAUSSIAN:
             bound = np.maximum(bound, prior.company_bound(G))
         return float(bound[0])
+
+    def kept_whatever_is_published(self, multipliers: FloatArray, law: NoiseLaw) -> float:
+        r"""What remains of a number through releases that need not be linear in it: moments, thresholds.
+
+        A release that changes by one sensitivity at most, under Gaussian noise of m sensitivities, tells
+        :math:`\frac12 \ln(1 + 1/4m^2)` of a record at most, one under Laplace noise of m
+        :math:`\frac1m \tanh \frac{1}{2m}`; and releases tell no more than the sum. Then the entropy bounds
+        the risk.
+        """
+        prior = CosineSquaredPrior(width=self.bounds[1] - self.bounds[0])
+        told = (
+            np.log1p(0.25 / multipliers**2) / 2
+            if law is NoiseLaw.GAUSSIAN
+            else np.tanh(0.5 / multipliers) / multipliers
+        )
+        return prior.entropy_power / prior.variance * math.exp(-2 * float(np.sum(told)))
 
     @property
     def _coin(self) -> CoinPrior:

@@ -22,6 +22,8 @@ def spending(plan: Plan, pricing: Pricing) -> BudgetReport:
     budget = budget_of(plan)
     sharing = pricing.releases
     needed, proven, note = {}, False, "no budget was given: the noise was chosen elsewhere"
+    if budget is not None:
+        note = "no release takes a share of the budget"
     if budget is not None and sharing:
         rules = accountants(budget)
         needed = {name: math.sqrt(rule.kappa(sharing)) for name, rule in rules.items()}

@@ -5,12 +5,16 @@ from __future__ import annotations
 import math
 
 from sightline.audit.findings import Findings
+from sightline.audit.local import is_local
 from sightline.audit.plan import Kind, Plan
 from sightline.audit.pricing import Pricing
 from sightline.audit.result import Exposed, LocalReport, Verdict
 from sightline.audit.view import LINEAR
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Membership
+
+# A share of values outside the domain that looks like a mistake in the plan.
+_MANY = 0.05
 
 
 def verdict(
@@ -20,29 +24,50 @@ def verdict(
     found: Findings | None,
     local: LocalReport | None,
     count: int,
+    guaranteed: float | None,
+    clipped: int,
 ) -> Verdict:
-    """Who is exposed and whether the limit holds, in a sentence or two."""
+    """Who is exposed and whether the limit holds, in a sentence or two.
+
+    ``guaranteed`` is what everyone keeps through the noise alone; ``clipped`` how many values are outside the
+    domain, if that may be told.
+    """
     limit = plan.limits.remaining_uncertainty
+    bent = is_local(membership)
     # The local view sees what the linear releases show, and more: the same records, not others.
     below = max(0 if found is None else found.below_limit, 0 if local is None else local.below_limit)
     sentences = []
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
-    elif found is None and local is None:
+    elif found is None and not bent:
         sentences.append("Nothing that is published depends on the secret.")
     if found is not None:
         sentences += _linear(plan, membership, exposed, found, count)
     if local is not None:
         sentences += _local(plan, local)
+    elif bent:
+        sentences.append("What moments and thresholds show near the true values is for the owner only.")
+    # Moments and thresholds have no bracket: only the noise itself can show that a limit holds.
+    shown = limit is not None and below == 0 and (not bent or (guaranteed or 0.0) >= limit)
     if limit is not None and membership.rows:
         unit = "row" if membership.contributions > 1 else "record"
+        if below:
+            sentences.append(f"{_several(below, unit)} may keep less than the limit of {limit:.0%}.")
+        elif shown:
+            sentences.append(f"Everyone keeps at least the limit of {limit:.0%}.")
+        else:
+            sentences.append(
+                f"Nobody is shown to keep the limit of {limit:.0%}: against moments and thresholds only the "
+                "noise itself protects, and it is too little for that."
+            )
+    if clipped and clipped >= _MANY * membership.rows:
+        domain = "bounds" if plan.data.secret_kind is Kind.NUMBER else "categories"
         sentences.append(
-            f"{_several(below, unit)} may keep less than the limit of {limit:.0%}."
-            if below
-            else f"Everyone keeps at least the limit of {limit:.0%}."
+            f"But {clipped:,} of {membership.rows:,} values are outside the {domain}, and none of this is "
+            f"about what they are: check {domain} in [data]."
         )
     return Verdict(
-        passed=None if limit is None else below == 0,
+        passed=None if limit is None else shown,
         limit=limit,
         below_limit=below,
         text=" ".join(sentences),

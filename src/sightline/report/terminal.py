@@ -55,7 +55,8 @@ def print_verdict(result: AuditResult, screen: Console) -> None:
         case True:
             word = Text("PASSED", style="bold green")
         case False:
-            word = Text("BELOW THE LIMIT", style="bold red")
+            below = result.verdict.below_limit > 0
+            word = Text("BELOW THE LIMIT" if below else "NOT SHOWN TO HOLD", style="bold red")
         case None:
             word = Text("VERDICT", style="bold")
     screen.print(Text.assemble(word, "  ", result.verdict.text))
@@ -134,12 +135,14 @@ def print_explanation(found: Explanation, screen: Console) -> None:
     screen.print(
         f"What is seen of {secret} for {found.result.record} {found.record} (owner-only)", markup=False
     )
-    if not found.exposed:
+    if not found.exposed and found.result.local is not None:
+        screen.print("Through sums and means nothing. Moments and thresholds have no recipe: see the audit.")
+    elif not found.exposed:
         screen.print("Nothing: the attacker knows it already, or nothing published depends on it.")
     if found.result.known_rows:
         screen.print("The attacker knows some rows; if this is one of them, there is nothing left to see.")
     for one in found.exposed:
-        group = "its own" if one.size == 1 else f"shared by {one.size} records"
+        group = "its own" if one.size == 1 else f"shared by {one.size} {found.result.unit}s"
         about = f" ({secret} = {one.category})" if one.category is not None else ""
         left = one.remaining_uncertainty
         screen.print(f"[bold]Signature {one.signature}[/]{about}, {group}: {left} of the uncertainty remains")
@@ -192,7 +195,9 @@ def _how(one: Exposed) -> str:
     recipe = one.recipe
     if one.shortest is not None and len(one.shortest.steps) < len(recipe.steps):
         recipe = one.shortest
-    return recipe.text
+    # The error in the table is the best attack's; a shorter way may err by more.
+    worse = one.rmse is not None and recipe.rmse > 1.005 * one.rmse
+    return f"{recipe.text} (errs by {recipe.rmse:,.4g})" if worse else recipe.text
 
 
 def _noise(one: ReleaseReport) -> str:
