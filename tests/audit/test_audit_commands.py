@@ -326,17 +326,9 @@ def test_several_rows_a_record(tmp_path: Path) -> None:
     assert [one.record for one in result.exposed] == ["A", "A"]
 
 
-def test_progress_is_told_when_it_takes_long(capsys: Captured, monkeypatch: pytest.MonkeyPatch) -> None:
-    from sightline.report import progress
-
-    now = iter([0.0, 1.0, 3.0, 3.5, 6.0])
-    monkeypatch.setattr(progress.time, "monotonic", lambda: next(now))
-    ticker = progress.Ticker()
-    for share in (0.1, 0.5, 0.6, 0.0):
-        ticker("records", share)
-    captured = capsys.readouterr()
-    assert captured.out == ""
-    assert captured.err == "records 50% …\nrecords …\n"
+def test_a_quick_run_says_nothing_about_progress(capsys: Captured) -> None:
+    assert main(["audit", MICROGRID]) == 2
+    assert capsys.readouterr().err == ""
 
 
 def test_top_must_be_a_number_of_records(capsys: Captured) -> None:
