@@ -76,12 +76,15 @@ def audit(
 
     if html is not None:
         check_new(html, force=force)
-    found = run.audit(plan, limit=limit, names=names, top=top, progress=Ticker())
+    with Ticker() as progress:
+        found = run.audit(plan, limit=limit, names=names, top=top, progress=progress)
     _print_result(found.publishable() if publishable else found, as_json)
     if html is not None:
         from sightline.report.html import write_report
 
-        write_report(found, html, force=force, publishable=publishable, date=date)
+        with Ticker() as progress:
+            progress("drawing the report", 0.0)
+            write_report(found, html, force=force, publishable=publishable, date=date)
         click.echo(f"Wrote {html}", err=True)
     return 2 if found.verdict.passed is False else 0
 
@@ -99,8 +102,11 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     from sightline.report.export import export_figures
     from sightline.report.progress import Ticker
 
-    found = run.audit(plan, limit=limit, names=names, progress=Ticker())
-    for path in export_figures(found.publishable() if publishable else found, out, force=force):
+    with Ticker() as progress:
+        found = run.audit(plan, limit=limit, names=names, progress=progress)
+        progress("drawing the figures", 0.0)
+        paths = export_figures(found.publishable() if publishable else found, out, force=force)
+    for path in paths:
         click.echo(path)
     return 2 if found.verdict.passed is False else 0
 
@@ -132,7 +138,8 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     from sightline.audit import run
     from sightline.report.progress import Ticker
 
-    found = run.explain(plan, record=record, progress=Ticker())
+    with Ticker() as progress:
+        found = run.explain(plan, record=record, progress=progress)
     if as_json:
         click.echo(json.dumps([one.model_dump(mode="json") for one in found.exposed], indent=2))
         return
@@ -260,7 +267,8 @@ def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bo
     from sightline.paper.regenerate import regenerate
     from sightline.report.progress import Ticker
 
-    made = regenerate(labels, out=out, fast=fast, seed=seed, progress=Ticker())
+    with Ticker() as progress:
+        made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)
     if as_json:
         click.echo(json.dumps(summary.document(made), indent=2, ensure_ascii=False))
     else:

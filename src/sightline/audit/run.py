@@ -32,9 +32,12 @@ def audit(
     if limit is not None:
         checked = with_limit(checked, limit)
     watch = progress or _silent
+    watch("opening the table", 0.0)
     with opened(checked, base) as session:
         membership = session.membership(watch)
+        watch("finding who is exposed", 0.0)
         found = Examination.of(checked, membership, values=session.values, progress=watch)
+        watch("describing what is exposed", 0.0)
         return found.result(top=top, names=names, keys=session.keys, progress=watch)
 
 
@@ -58,12 +61,18 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
     """What is seen of one record, given by its key, and by which recipe."""
     checked, base = read_plan(plan)
     watch = progress or _silent
+    watch("opening the table", 0.0)
     with opened(checked, base) as session:
+        watch("looking for the record", 0.0)
         signatures = session.signatures_of(record)
         membership = session.membership(watch)
+        watch("finding who is exposed", 0.0)
         found = Examination.of(checked, membership, values=session.values, progress=watch)
+        watch("describing what is exposed", 0.0)
         return Explanation(
-            record=record, exposed=found.about(signatures), result=found.result(keys=session.keys)
+            record=record,
+            exposed=found.about(signatures),
+            result=found.result(keys=session.keys, progress=watch),
         )
 
 

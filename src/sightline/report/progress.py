@@ -3,20 +3,87 @@
 from __future__ import annotations
 
 import sys
+import threading
 import time
+from types import TracebackType
+from typing import Self
 
-_PATIENCE = 2.0  # seconds
+_PATIENCE = 2.0  # seconds without a word
+_REFRESH = 0.2
+_AGAIN = 10.0  # seconds after which a line is repeated with what has been done since
 
 
 class Ticker:
-    """Called with a stage and its share that is done; says so now and then, and only if it takes long."""
+    """Says on standard error what is under way, for as long as it is entered and only if it takes long.
 
-    def __init__(self) -> None:
-        self._last = time.monotonic()
+    It is called with a stage and its share that is done. A thread shows the latest, so that also a stage that
+    calls nobody is seen: as a spinner in a terminal, as a line for each stage elsewhere.
+
+    >>> with Ticker() as progress:
+    ...     progress("records", 0.5)
+    ...     progress.under_way
+    'records 50 %'
+    """
+
+    def __init__(self, *, patience: float = _PATIENCE) -> None:
+        self._patience = patience
+        self._began, self._latest = "working", ("working", 0.0)
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __call__(self, stage: str, share: float) -> None:
-        now = time.monotonic()
-        if now - self._last >= _PATIENCE:
-            self._last = now
-            done = f" {share:.0%}" if share else ""
-            print(f"{stage}{done} …", file=sys.stderr, flush=True)
+        if share <= 0:
+            self._began = stage
+        self._latest = stage, share
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended.set()
+        self._thread.join()
+
+    @property
+    def stage(self) -> str:
+        """The latest stage; one that is done gives way to the last that was said to begin."""
+        stage, share = self._latest
+        return stage if share < 1 else self._began
+
+    @property
+    def under_way(self) -> str:
+        """The stage, and its share that is done if that is known."""
+        stage, share = self._latest
+        return f"{stage} {100 * share:.0f} %" if 0 < share < 1 else self.stage
+
+    def _watch(self) -> None:
+        start = time.monotonic()
+        if self._ended.wait(self._patience):
+            return
+        if sys.stderr.isatty():
+            self._spin(start)
+        else:
+            self._write_lines(start)
+
+    def _spin(self, start: float) -> None:
+        from rich.console import Console
+        from rich.text import Text
+
+        with Console(stderr=True).status(Text(self._line(start))) as status:
+            while not self._ended.wait(_REFRESH):
+                status.update(Text(self._line(start)))
+
+    def _write_lines(self, start: float) -> None:
+        said, when = "", 0.0
+        while True:
+            stage, now = self.stage, time.monotonic()
+            if stage != said or now - when >= _AGAIN:
+                print(self._line(start), file=sys.stderr, flush=True)
+                said, when = stage, now
+            if self._ended.wait(_REFRESH):
+                return
+
+    def _line(self, start: float) -> str:
+        return f"{self.under_way} … {time.monotonic() - start:.0f} s"

@@ -1,0 +1,98 @@
+"""What is under way is said on standard error, also by stages that call nobody."""
+
+from __future__ import annotations
+
+import io
+import sys
+import time
+from collections.abc import Callable
+
+import pytest
+
+from sightline.report import progress
+from sightline.report.progress import Ticker
+
+
+class Screen(io.StringIO):
+    """Standard error that is a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def wait_for(condition: Callable[[], bool]) -> None:
+    """Until the thread has done it; a test that waits for nothing fails by the clock of the whole run."""
+    for _ in range(2_000):
+        if condition():
+            return
+        time.sleep(0.005)
+    pytest.fail("the thread never did it")
+
+
+def test_the_share_is_told_while_a_stage_is_under_way() -> None:
+    ticker = Ticker()
+    assert ticker.under_way == "working"
+    ticker("finding who is exposed", 0.0)
+    assert ticker.under_way == "finding who is exposed"
+    ticker("records", 0.25)
+    assert ticker.under_way == "records 25 %"
+
+
+def test_a_stage_that_is_done_gives_way_to_the_one_it_is_a_part_of() -> None:
+    ticker = Ticker()
+    ticker("finding who is exposed", 0.0)
+    ticker("records", 1.0)
+    assert ticker.under_way == ticker.stage == "finding who is exposed"
+
+
+def test_a_silent_stage_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setattr(progress, "_REFRESH", 0.001)
+    with Ticker(patience=0.0) as ticker:
+        ticker("first", 0.0)
+        wait_for(lambda: "first …" in written.getvalue())
+        ticker("second", 0.5)
+        wait_for(lambda: "second 50 % …" in written.getvalue())
+        ticker("second", 0.6)
+    lines = [line.partition(" …")[0] for line in written.getvalue().splitlines()]
+    assert [line for line in lines if line != "working"] == ["first", "second 50 %"], "a line for each stage"
+
+
+def test_a_long_stage_says_again_how_far_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(sys, "stderr", written)
+    monkeypatch.setattr(progress, "_REFRESH", 0.001)
+    monkeypatch.setattr(progress, "_AGAIN", 0.0)
+    with Ticker(patience=0.0) as ticker:
+        ticker("records", 0.1)
+        wait_for(lambda: written.getvalue().count("records 10 % …") > 1)
+        ticker("records", 0.2)
+        wait_for(lambda: "records 20 % …" in written.getvalue())
+
+
+def test_a_terminal_has_a_spinner_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    screen = Screen()
+    monkeypatch.setattr(sys, "stderr", screen)
+    monkeypatch.setattr(progress, "_REFRESH", 0.001)
+    monkeypatch.setenv("TERM", "xterm")
+    with Ticker(patience=0.0) as ticker:
+        ticker("[records]", 0.0)
+        wait_for(lambda: "[records] … 0 s" in screen.getvalue())
+        ticker("[records]", 0.5)
+        wait_for(lambda: "[records] 50 %" in screen.getvalue())
+    assert screen.getvalue().endswith(("\x1b[2K", "\x1b[?25h", "\x1b[1A\x1b[2K")), "the line is cleared"
+
+
+def test_what_is_quick_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    with Ticker() as ticker:
+        ticker("records", 0.5)
+    assert capsys.readouterr().err == ""
+
+
+def test_it_ends_with_what_it_watched(capsys: pytest.CaptureFixture[str]) -> None:
+    ticker = Ticker()
+    with pytest.raises(KeyboardInterrupt), ticker:
+        raise KeyboardInterrupt
+    assert not ticker._thread.is_alive()
+    assert capsys.readouterr().err == ""
