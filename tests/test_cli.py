@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 import re
 import subprocess
 import sys
@@ -139,6 +140,18 @@ def test_an_interrupt_ends_quietly(
     monkeypatch.setattr("sightline.demo.tour", interrupt)
     assert main(["tour"]) == 130
     assert "Interrupted." in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["tour"], ["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str
+)
+def test_a_reader_that_has_seen_enough_is_no_mistake(arguments: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    code = f"import sys; from sightline.cli import main; sys.exit(main({arguments}))"
+    run = subprocess.run([sys.executable, "-c", code], stdout=write, stderr=subprocess.PIPE, text=True)
+    os.close(write)
+    assert (run.returncode, run.stderr) == (141, "")
 
 
 def modules_after(code: str) -> set[str]:

@@ -1,12 +1,14 @@
 """The command line: a command parses, calls one function of the library, and prints.
 
-Exit status: 0 fine, 1 a mistake that is told in one line, 2 an exposure above the limit that was set.
-What is not a user's mistake keeps its traceback.
+Exit status: 0 fine, 1 a mistake that is told in one line, 2 an exposure above the limit that was set, 130
+interrupted, 141 nobody reads on. What is not a user's mistake keeps its traceback.
 """
 
 from __future__ import annotations
 
 import json
+import os
+import sys
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -21,7 +23,22 @@ if TYPE_CHECKING:
     from sightline.demo import Tour
 
 
+class _Commands(click.Group):
+    """Commands that end quietly, as others do, when the reader of a pipe has seen enough."""
+
+    def invoke(self, ctx: click.Context) -> object:
+        try:
+            return super().invoke(ctx)
+        except (BrokenPipeError, SystemExit):  # Rich ends with the latter where others raise the former
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
+            raise click.exceptions.Exit(_NOBODY_READS_ON) from None
+
+
+_NOBODY_READS_ON = 128 + 13  # what a shell reports of a program that the signal PIPE has ended
+
+
 @click.group(
+    cls=_Commands,
     invoke_without_command=True,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Example:  sightline demo",
