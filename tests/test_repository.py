@@ -135,6 +135,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         sightline.Bugdet  # noqa: B018
 
 
+def test_the_version_is_the_installed_one() -> None:
+    assert sightline.__version__ == version("sightline")
+
+
 def test_dir_lists_the_public_names() -> None:
     assert set(dir(sightline)) == set(sightline._HOME) == set(sightline.__all__)
 

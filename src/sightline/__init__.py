@@ -143,6 +143,8 @@ __all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> object:
+    if name == "__version__":
+        return import_module("importlib.metadata").version("sightline")
     home = _HOME.get(name)
     if home is None:
         raise AttributeError(f"module 'sightline' has no attribute {name!r}")

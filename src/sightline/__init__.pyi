@@ -127,3 +127,5 @@ from sightline.releases.weighted_sum import WeightedSum as WeightedSum
 from sightline.report.export import export_figures as export_figures
 from sightline.report.html import report_html as report_html
 from sightline.report.html import write_report as write_report
+
+__version__: str

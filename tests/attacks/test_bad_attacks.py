@@ -164,6 +164,12 @@ class TestSimulate:
         with pytest.raises(InvalidInput, match=expected):
             sl.simulate(triangle(), **{**GOOD, **change})
 
+    def test_progress_that_cannot_be_called(self) -> None:
+        with pytest.raises(
+            InvalidInput, match=r"progress to be a function of chunks .* got True; .* progress=print"
+        ):
+            sl.simulate(triangle(), **GOOD, progress=True)  # type: ignore[arg-type]
+
     def test_no_transcript(self) -> None:
         with pytest.raises(InvalidInput, match="at least one transcript"):
             sl.sweep({}, **GOOD)

@@ -12,6 +12,7 @@ import pytest
 import sightline as sl
 from sightline.audit.reading import plan_schema
 from sightline.cli import main
+from sightline.errors import InvalidInput
 from sightline.examples.shipped import example_plan
 
 MICROGRID = str(example_plan("microgrid"))
@@ -329,6 +330,15 @@ def test_several_rows_a_record(tmp_path: Path) -> None:
 def test_a_quick_run_says_nothing_about_progress(capsys: Captured) -> None:
     assert main(["audit", MICROGRID]) == 2
     assert capsys.readouterr().err == ""
+
+
+def test_progress_must_be_a_function() -> None:
+    for call in (
+        lambda: sl.audit(MICROGRID, progress=True),
+        lambda: sl.explain("", record="", progress=True),
+    ):
+        with pytest.raises(InvalidInput, match=r"progress to be a function of a stage .* got True"):
+            call()
 
 
 def test_top_must_be_a_number_of_records(capsys: Captured) -> None:

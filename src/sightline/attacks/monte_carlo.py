@@ -128,6 +128,12 @@ def sweep(
     )
     if workers is not None:
         _whole(workers, at_least=1, name="workers")
+    require(
+        progress is None or callable(progress),
+        "progress to be a function of chunks done and chunks in all",
+        got=repr(progress),
+        fix="for example progress=print",
+    )
     checked_confidence(confidence)
     places = list(strata)
     jobs = [

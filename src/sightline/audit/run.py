@@ -28,6 +28,7 @@ def audit(
     called with a stage and the share of it that is done.
     """
     require(top >= 1, "top >= 1", got=top)
+    _check_progress(progress)
     checked, base = read_plan(plan)
     if limit is not None:
         checked = with_limit(checked, limit)
@@ -59,6 +60,7 @@ class Explanation:
 
 def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) -> Explanation:
     """What is seen of one record, given by its key, and by which recipe."""
+    _check_progress(progress)
     checked, base = read_plan(plan)
     watch = progress or _silent
     watch("opening the table", 0.0)
@@ -74,6 +76,15 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
             exposed=found.about(signatures),
             result=found.result(keys=session.keys, progress=watch),
         )
+
+
+def _check_progress(progress: Progress | None) -> None:
+    require(
+        progress is None or callable(progress),
+        "progress to be a function of a stage and the share of it that is done",
+        got=repr(progress),
+        fix="for example progress=print",
+    )
 
 
 def _silent(stage: str, share: float) -> None:
