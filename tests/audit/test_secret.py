@@ -155,3 +155,39 @@ def test_more_noise_helps_secrets_of_few_values_too(data: dict[str, object], acc
     least = after.least_remaining_uncertainty
     assert least is not None
     assert least.lower == pytest.approx(0.9, abs=0.02)
+
+
+def test_the_order_of_the_categories_changes_nothing_and_the_sharpest_count_is_told() -> None:
+    found = []
+    for categories in (["0", "A", "B"], ["A", "B", "0"]):
+        settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}
+        parts = [partition(0, f"all: {one}", parameter=one, **settings) for one in categories]
+        parts.append(partition(1, "zeros", parameter="0", **settings))
+        plan = plan_of(
+            {"name": "all", "noise_stddev": 10.0},
+            {"name": "zeros", "noise_stddev": 0.3},
+            data={**DATA, "categories": categories},
+        )
+        found.append(Examination.of(plan, membership_of(parts, [["x", "y", "y"]] * 4)).result())
+    one, other = (result.exposed[0] for result in found)
+    assert one.category == other.category == "0"
+    assert one.rmse == pytest.approx(other.rmse)
+    assert one.rmse == pytest.approx(0.3, rel=1e-2)
+    for result in (one, other):
+        assert result.remaining_uncertainty is not None
+    assert one.remaining_uncertainty == other.remaining_uncertainty
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
+def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that(accountant: str) -> None:
+    settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}
+    parts = [partition(0, f"all: {one}", parameter=one, **settings) for one in CATEGORIES]
+    plan = plan_of(
+        {"name": "all"},
+        data={**DATA, "categories": CATEGORIES},
+        privacy={"epsilon": 4.0, "delta": 1e-5, "accountant": accountant},
+    )
+    result = Examination.of(plan, membership_of(parts, [["x", "y", "y"]] * 3)).result()
+    least = result.least_remaining_uncertainty
+    assert least is not None
+    assert result.guaranteed_by_noise == pytest.approx(least.lower, abs=1e-6)

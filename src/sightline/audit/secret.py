@@ -5,11 +5,13 @@ and enters as indicators, each with probability :math:`p = 1/k`. Those of one re
 
 - *Lower end.* Tell the attacker, besides all other records, which category :math:`b` it is if it is not
   :math:`a`; drawn at random if it is. That says nothing about whether it is :math:`a`, and leaves a coin with
-  probability :math:`p` whose sides are :math:`\|\tilde a_a - \tilde a_b\|^2 \le G_{aa} + G_{bb}` apart. So
-  the risk is at least the mean over :math:`b \ne a` of the risk of this coin.
-- *Upper end.* Indicators have the covariance :math:`\frac1k I - \frac{1}{k^2} 11^\top \preceq \frac1k I`, so
-  that a linear attack made for independent ones of variance :math:`v = p(1-p)` is worse by
-  :math:`k/(k-1)` at most; and none need be worse than guessing.
+  probability :math:`p`. A published number counts one category, so that the coin's sides are
+  :math:`I_a + I_b` apart, the information of all numbers that count :math:`a` or :math:`b`. The risk is at
+  least the mean over :math:`b \ne a` of the risk of this coin.
+- *Upper end.* A linear attack that uses the numbers about :math:`a` alone sees independent coins. One that
+  uses those about the category left out, too, sees indicators with the covariance
+  :math:`\frac1k I - \frac{1}{k^2} 11^\top \preceq \frac1k I`, and is worse by :math:`k/(k-1)` at most than
+  it would be for independent ones of variance :math:`v = p(1-p)`.
 """
 
 from __future__ import annotations
@@ -23,10 +25,10 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.audit.plan import Kind, Plan
 from sightline.labeled.coin import CoinPrior
-from sightline.labeled.company import excess, pure_losses
+from sightline.labeled.company import excess, pure_losses, row_sums, whitening
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
-from sightline.labeled.pattern import Progress
+from sightline.labeled.pattern import BoolArray, Progress
 from sightline.labeled.prior import CosineSquaredPrior
 from sightline.privacy.accountant import NoiseLaw
 
@@ -55,19 +57,31 @@ class Secret:
         return self.bounds if self.kind is Kind.NUMBER else self._coin
 
     def exposures(
-        self, design: MembershipDesign, *, indicators: int, known: Iterable[int], progress: Progress
+        self,
+        design: MembershipDesign,
+        *,
+        indicators: int,
+        rest: BoolArray,
+        known: Iterable[int],
+        progress: Progress,
     ) -> Exposures:
-        """What a design exposes, whose columns are ``indicators`` of every record below each other."""
+        """What a design exposes, whose columns are ``indicators`` of every record below each other.
+
+        ``rest`` are the rows that count the category left out.
+        """
+        known = list(known)
         found = design.exposures(domain=self.domain, known=known, progress=progress)
         if self.kind is not Kind.CATEGORY or self.categories == 2:
             return found
-        return replace(
-            found,
-            remaining_lower=self._categories_kept(design, found, indicators),
-            remaining_upper=np.minimum(1.0, found.remaining_upper * (self.categories / (self.categories - 1)))
-            if indicators > 1
-            else found.remaining_upper,
-        )
+        upper = found.remaining_upper
+        if indicators > 1 and rest.any():
+            upper = np.minimum(1.0, upper * (self.categories / (self.categories - 1)))
+            if not rest.all():
+                others = design.take(np.flatnonzero(~rest))
+                alone = others.exposures(domain=self.domain, known=known, progress=progress)
+                upper = np.minimum(upper, alone.remaining_upper)
+        lower = self._categories_kept(design, found, indicators, rest)
+        return replace(found, remaining_lower=lower, remaining_upper=upper)
 
     def kept(self, *, information: float, loss: float, law: NoiseLaw) -> float:
         """What remains of a record even if all others are known: the least, whatever its secret.
@@ -106,14 +120,18 @@ class Secret:
     def _coin(self) -> CoinPrior:
         return CoinPrior(share=1 / self.categories)
 
-    def _categories_kept(self, design: MembershipDesign, found: Exposures, indicators: int) -> FloatArray:
+    def _categories_kept(
+        self, design: MembershipDesign, found: Exposures, indicators: int, rest: BoolArray
+    ) -> FloatArray:
         """The lower end for every indicator: the mean over what else the record may be."""
         company = np.append(found.groups.sizes, 1)[found.group].reshape(indicators, -1).astype(np.float64)
         gaussian = excess(design) == 1
         bound = self._coin.company_bound if gaussian else self._coin.bound_by_loss
-        own = (found.information if gaussian else pure_losses(design)).reshape(indicators, -1)
-        others = self.categories - indicators  # those that no column stands for: nothing is said about them
-        total = others * bound(own, company)
+        weights = np.abs(whitening(design)) ** (2 if gaussian else 1)
+        own = row_sums(design, np.where(rest, 0.0, weights)).reshape(indicators, -1)
+        left_out = row_sums(design, np.where(rest, weights, 0.0)).reshape(indicators, -1)
+        unseen = self.categories - indicators - 1  # those that nothing is published about
+        total = bound(own + left_out, company) + unseen * bound(own, company)
         for other in range(indicators):
             apart = bound(own + own[other], company)
             apart[other] = 0.0

@@ -27,7 +27,7 @@ def timeline(plan: Plan, found: Findings, progress: Progress) -> tuple[Stage, ..
         lines = np.flatnonzero(query_of_line <= end)
         seen = None
         if lines.size:
-            exposures = found.view.exposures(design.take(lines), Secret.of(plan), _silent)
+            exposures = found.view.exposures(design.take(lines), Secret.of(plan), _silent, lines=lines)
             seen = Findings(view=found.view, exposures=exposures, counts=found.counts, limit=found.limit)
         now = before if seen is None else seen.exposures.identifiable
         stages.append(

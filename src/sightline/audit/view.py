@@ -46,16 +46,24 @@ class View:
     column_category: IndexArray  # and its category, as a position in ``categories``; 0 if there are none
     categories: tuple[str, ...]  # those with an indicator of their own
     known: BoolArray  # columns that the attacker knows
+    rest: BoolArray  # rows that count the category without an indicator
 
     @property
     def known_columns(self) -> IndexArray:
         """The columns that the attacker knows."""
         return np.flatnonzero(self.known)
 
-    def exposures(self, design: MembershipDesign, secret: Secret, progress: Progress) -> Exposures:
-        """What a design over these columns exposes: this one, or one with other rows or other noise."""
-        indicators = max(1, len(self.categories))
-        return secret.exposures(design, indicators=indicators, known=self.known_columns, progress=progress)
+    def exposures(
+        self, design: MembershipDesign, secret: Secret, progress: Progress, *, lines: IndexArray | None = None
+    ) -> Exposures:
+        """What a design over these columns exposes: this one, with other noise, or some ``lines`` of it."""
+        return secret.exposures(
+            design,
+            indicators=max(1, len(self.categories)),
+            rest=self.rest if lines is None else self.rest[lines],
+            known=self.known_columns,
+            progress=progress,
+        )
 
     def signatures_of(self, column: int) -> IndexArray:
         """The membership's signatures that a column stands for: one, unless releases were left out."""
@@ -95,7 +103,7 @@ def linear_view(plan: Plan, membership: Membership, pricing: Pricing) -> View | 
         table = table[:, order]
     table, counts, known, back = _collapsed(table, membership, len(order) < len(filled))
     columns = _split(table, counts, known)
-    own, rest = _categories(plan, membership, order)
+    own, rest = _categories(plan, membership, order, pricing)
     laid = _indicators(columns, membership, order, own, rest)
     statistic = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner])
     rows = np.array([membership.cells[c].rows for c in cells], dtype=np.float64)
@@ -124,6 +132,7 @@ def linear_view(plan: Plan, membership: Membership, pricing: Pricing) -> View | 
         column_category=laid.category,
         categories=own,
         known=laid.known,
+        rest=np.array([membership.partitions[p].parameter == rest for p in owner]) & (rest is not None),
     )
 
 
@@ -173,15 +182,26 @@ def _split(table: CellTable, counts: NDArray[np.int64], known: NDArray[np.int64]
     )
 
 
-def _categories(plan: Plan, membership: Membership, order: list[int]) -> tuple[tuple[str, ...], str | None]:
-    """The categories with an indicator of their own, and the rest: one that is not published, if any."""
+def _categories(
+    plan: Plan, membership: Membership, order: list[int], pricing: Pricing
+) -> tuple[tuple[str, ...], str | None]:
+    """The categories with an indicator of their own, and the rest.
+
+    The rest is one that is not published, if any, and else the one that the published numbers say least
+    about: the others are told.
+    """
     if plan.data.secret_kind is not Kind.CATEGORY:
         return (), None
     assert plan.data.categories is not None  # the plan was checked for it
-    published = {membership.partitions[p].parameter for p in order}
-    hidden = [category for category in plan.data.categories if category not in published]
-    rest = hidden[0] if hidden else plan.data.categories[-1]
-    return tuple(c for c in plan.data.categories if c in published and c != rest), rest
+    said = dict.fromkeys(plan.data.categories, 0.0)
+    for p in order:
+        part, cells = membership.partitions[p], slice(*membership.starts[p : p + 2])
+        rows = np.array([cell.rows for cell in membership.cells[cells]], dtype=np.float64)
+        scale = pricing.scale[cells] * (rows if part.statistic is Statistic.MEAN else 1.0)
+        if part.parameter in said:
+            said[str(part.parameter)] += float(pricing.times[p] * np.sum(scale**-2.0))
+    rest = min(reversed(plan.data.categories), key=lambda category: said[category])
+    return tuple(c for c in plan.data.categories if said[c] > 0 and c != rest), rest
 
 
 def _indicators(

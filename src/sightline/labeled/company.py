@@ -143,14 +143,19 @@ def excess(design: MembershipDesign) -> float:
 
 def pure_losses(design: MembershipDesign) -> FloatArray:
     r"""Every record's own privacy loss under Laplace noise: :math:`\sum_\ell |a_{\ell j}| / b_\ell`."""
-    weights, pattern = np.abs(whitening(design)), design.pattern
+    return row_sums(design, np.abs(whitening(design)))
+
+
+def row_sums(design: MembershipDesign, weights: FloatArray) -> FloatArray:
+    r"""For every record :math:`\sum_\ell c_\ell |a_{\ell j}|`, with the pattern's own weights."""
+    pattern = design.pattern
     if pattern.binary:
         nothing = np.zeros((0, design.lines))
         forms = ProjectedForms(
             projection=nothing, weights=np.zeros((0, 0)), offsets=np.zeros(0), linear=weights[None]
         )
         everyone = np.ones(design.size, dtype=np.bool_)
-        losses: FloatArray = pattern.forms(forms, everyone, lambda stage, share: None)[0]
-        return losses
+        sums: FloatArray = pattern.forms(forms, everyone, lambda stage, share: None)[0]
+        return sums
     blocks = [np.arange(start, min(start + _BLOCK, design.size)) for start in range(0, design.size, _BLOCK)]
     return np.concatenate([weights @ np.abs(pattern.columns(block)) for block in blocks])
