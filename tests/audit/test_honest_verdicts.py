@@ -124,3 +124,13 @@ def test_a_budget_that_nothing_uses_was_given_all_the_same() -> None:
     plan = plan_of({"name": "mean", "noise_stddev": 1.0})
     result = Examination.of(plan, membership_of([partition(0, "mean")], [["a", "b", "b"]])).result()
     assert result.budget.note == "no release takes a share of the budget"
+
+
+def test_a_recipe_says_when_known_records_are_to_be_subtracted() -> None:
+    plan = plan_of({"name": "mean"}, {"name": "other"})
+    parts = [partition(0, "mean"), partition(1, "other")]
+    lines = [["a", "a", "a", "b"], [None, None, None, ""]]
+    result = Examination.of(plan, membership_of(parts, lines, known=[0, 1])).result()
+    told = {one.recipe.text: one.recipe.less_known for one in result.exposed if one.recipe is not None}
+    assert told['3 × "mean: a" less the known values'] is True
+    assert sum(told.values()) == 1  # the fourth record's does not need it

@@ -237,6 +237,15 @@ class TestFindingRecords:
             assert members_of(engine, [query], signature_ids=[1], **about)[1] == (key.removesuffix(".0"),)
             assert members_of(engine, [query], signature_ids=[], **about) == {}
 
+    def test_rows_that_the_attacker_knows_are_left_out(self, make: Make) -> None:
+        engine = make("SELECT i AS r, 1.0 AS s FROM range(4) AS t(i)")
+        about = {"record": "r", "secret": "s", "secret_kind": Kind.NUMBER}
+        query = read_release("SELECT AVG(s) FROM data", name="q", columns=engine.columns(), **about)
+        known = ["r = 1", "r > 2"]
+        assert members_of(engine, [query], signature_ids=[0], known=known, **about) == {0: ("0", "2")}
+        assert signature_of(engine, [query], record_key="2", known=known, **about) == (0,)
+        assert signature_of(engine, [query], record_key="3", known=known, **about) == ()
+
     def test_a_key_that_is_no_number_is_refused(self, make: Make) -> None:
         engine = make("SELECT 1 AS r, 1.0 AS s")
         for key in ("A7", "nan"):

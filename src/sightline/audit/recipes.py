@@ -12,6 +12,7 @@ from sightline.audit.plan import Plan
 from sightline.audit.result import Recipe, Step
 from sightline.audit.view import View, cell_name
 from sightline.geometry.noise import GaussianNoise, LaplaceNoise
+from sightline.labeled.company import combined
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
 from sightline.tables.membership import Membership
@@ -74,9 +75,16 @@ class Cookbook:
         order = used[np.lexsort((used, -np.abs(published[used])))]
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
         steps = tuple(self._step(int(line), _tidy(float(published[line]))) for line in order)
-        return Recipe(
-            steps=steps, constant=_tidy(constant), text=self._text(order, steps, constant), rmse=rmse
-        )
+        known = self._uses_known(weights)
+        text = self._text(order, steps, constant) + (" less the known values" if known else "")
+        return Recipe(steps=steps, constant=_tidy(constant), less_known=known, text=text, rmse=rmse)
+
+    def _uses_known(self, weights: FloatArray) -> bool:
+        """Whether records that the attacker knows are part of what the weights give."""
+        if not self.view.known.any():
+            return False
+        shares = combined(self.view.design, weights)[self.view.known]
+        return bool(np.max(np.abs(shares)) > _NOTHING * np.max(np.abs(weights)))
 
     def _step(self, line: int, weight: float) -> Step:
         cell = self.membership.cells[self.view.cells[line]]

@@ -64,6 +64,7 @@ class Recipe(_Part):
 
     steps: Annotated[tuple[Step, ...], Many]
     constant: float
+    less_known: bool = False  # whether shares of records that the attacker knows are to be subtracted, too
     text: str
     rmse: float
 

@@ -68,7 +68,7 @@ class Session:
         )
 
     def keys(self, signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """The keys of the records with some signatures."""
+        """The keys of the records with some signatures that the attacker does not know."""
         data = self.plan.data
         return members_of(
             self.engine,
@@ -78,12 +78,22 @@ class Session:
             secret_kind=self.kind,
             signature_ids=signatures,
             categories=data.categories,
+            known=self.plan.attacker.knows,
         )
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
-        """The signatures of one record's rows."""
+        """The signatures of one record's rows that the attacker does not know."""
+        if not self._signatures(record, known=()):
+            data = self.plan.data
+            raise InvalidPlan(
+                f"expected a {data.record} that has a row with a secret, got {record[:60]!r}; "
+                "check its spelling"
+            )
+        return self._signatures(record, known=self.plan.attacker.knows)
+
+    def _signatures(self, record: str, *, known: Sequence[str]) -> tuple[int, ...]:
         data = self.plan.data
-        found = signature_of(
+        return signature_of(
             self.engine,
             self.queries,
             record=data.record,
@@ -91,13 +101,8 @@ class Session:
             secret_kind=self.kind,
             record_key=record,
             categories=data.categories,
+            known=known,
         )
-        if not found:
-            raise InvalidPlan(
-                f"expected a {data.record} that has a row with a secret, got {record[:60]!r}; "
-                "check its spelling"
-            )
-        return found
 
 
 @contextmanager

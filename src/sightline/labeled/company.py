@@ -150,12 +150,19 @@ def row_sums(design: MembershipDesign, weights: FloatArray) -> FloatArray:
     r"""For every record :math:`\sum_\ell c_\ell |a_{\ell j}|`, with the pattern's own weights."""
     pattern = design.pattern
     if pattern.binary:
-        nothing = np.zeros((0, design.lines))
-        forms = ProjectedForms(
-            projection=nothing, weights=np.zeros((0, 0)), offsets=np.zeros(0), linear=weights[None]
-        )
-        everyone = np.ones(design.size, dtype=np.bool_)
-        sums: FloatArray = pattern.forms(forms, everyone, lambda stage, share: None)[0]
-        return sums
+        return combined(design, weights)
     blocks = [np.arange(start, min(start + _BLOCK, design.size)) for start in range(0, design.size, _BLOCK)]
     return np.concatenate([weights @ np.abs(pattern.columns(block)) for block in blocks])
+
+
+def combined(design: MembershipDesign, weights: FloatArray) -> FloatArray:
+    r"""For every record :math:`\sum_\ell c_\ell a_{\ell j}`: what is left of it in a combination of rows."""
+    forms = ProjectedForms(
+        projection=np.zeros((0, design.lines)),
+        weights=np.zeros((0, 0)),
+        offsets=np.zeros(0),
+        linear=weights[None],
+    )
+    everyone = np.ones(design.size, dtype=np.bool_)
+    sums: FloatArray = design.pattern.forms(forms, everyone, lambda stage, share: None)[0]
+    return sums

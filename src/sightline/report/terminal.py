@@ -139,8 +139,6 @@ def print_explanation(found: Explanation, screen: Console) -> None:
         screen.print("Through sums and means nothing. Moments and thresholds have no recipe: see the audit.")
     elif not found.exposed:
         screen.print("Nothing: the attacker knows it already, or nothing published depends on it.")
-    if found.result.known_rows:
-        screen.print("The attacker knows some rows; if this is one of them, there is nothing left to see.")
     for one in found.exposed:
         group = "its own" if one.size == 1 else f"shared by {one.size} {found.result.unit}s"
         about = f" ({secret} = {one.category})" if one.category is not None else ""
@@ -166,6 +164,8 @@ def _print_steps(title: str, recipe: Recipe, one: Exposed, screen: Console) -> N
         )
     if recipe.constant:
         screen.print(f"    then add {recipe.constant:,.6g}")
+    if recipe.less_known:
+        screen.print("    then subtract what the records add to it that the attacker knows")
     screen.print(f"    = {what}, with an error of {recipe.rmse:,.4g} (root mean square)")
 
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from sightline.errors import InvalidPlan
 from sightline.tables.cells import Cut, cut, signature_table
 from sightline.tables.encoding import Encoding, Words, encode
-from sightline.tables.engine import DATA, Engine, Kind
+from sightline.tables.engine import DATA, Column, Engine, Kind
 from sightline.tables.grammar import refuse
 from sightline.tables.membership import Cell, Feature, Membership, Partition
 from sightline.tables.reader import Piece, ReleaseQuery, read_condition
@@ -48,7 +48,7 @@ def collect(
     tell = progress or (lambda step: None)
     columns = engine.columns()
     rows = audited_rows(queries, columns=columns, record=record, secret=secret, secret_kind=secret_kind)
-    told = " OR ".join(f"({read_condition(text, columns=columns, secret=secret)})" for text in known)
+    told = told_by(known, columns=columns, secret=secret)
 
     tell("counting rows and records")
     total, present, clipped = _totals(engine, rows, outside=_outside(rows, bounds, categories))
@@ -90,6 +90,11 @@ def collect(
         dropped=total - present,
         clipped=clipped,
     )
+
+
+def told_by(known: Sequence[str], *, columns: Sequence[Column], secret: str) -> str:
+    """The condition that a row is known to the attacker, as SQL; empty if none is."""
+    return " OR ".join(f"({read_condition(text, columns=columns, secret=secret)})" for text in known)
 
 
 def expand(

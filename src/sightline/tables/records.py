@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sightline.tables.collect import expand
+from sightline.tables.collect import expand, told_by
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engine import Engine, Kind
 from sightline.tables.grammar import refuse
@@ -59,14 +59,22 @@ def members_of(
     secret_kind: Kind,
     signature_ids: Sequence[int],
     categories: Sequence[str] | None = None,
+    known: Sequence[str] = (),
 ) -> dict[int, tuple[str, ...]]:
-    """The keys of the records that have a row with each of the given signatures, sorted."""
+    """The keys of the records that have a row with each of the given signatures, sorted.
+
+    Rows that meet a ``known`` condition are left out.
+    """
     if not signature_ids:
         return {}
     rows = _rows(engine, queries, record=record, secret=secret, secret_kind=secret_kind)
     wanted = ", ".join(str(int(one)) for one in signature_ids)
-    ranked = _ranked(engine, queries, rows, rows.record, categories)
-    answer = engine.fetch(f"SELECT DISTINCT s, v FROM ({ranked}) AS ranked WHERE s IN ({wanted})")
+    told = told_by(known, columns=engine.columns(), secret=secret)
+    value = f"CASE WHEN {told} THEN NULL ELSE {rows.record} END" if told else rows.record
+    ranked = _ranked(engine, queries, rows, value, categories)
+    answer = engine.fetch(
+        f"SELECT DISTINCT s, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL"
+    )
     members: dict[int, list[str]] = {int(one): [] for one in signature_ids}
     for signature, key in zip(answer["s"].tolist(), answer["v"].tolist(), strict=True):
         members[int(signature)].append(key_text(key))
@@ -82,8 +90,12 @@ def signature_of(
     secret_kind: Kind,
     record_key: str,
     categories: Sequence[str] | None = None,
+    known: Sequence[str] = (),
 ) -> tuple[int, ...]:
-    """The signatures of one record's rows, in order; empty if it has no row with a secret."""
+    """The signatures of one record's rows, in order; empty if it has no row with a secret.
+
+    Rows that meet a ``known`` condition are left out.
+    """
     rows = _rows(engine, queries, record=record, secret=secret, secret_kind=secret_kind)
     kind = find_column(engine.columns(), record).kind
     if kind is Kind.NUMBER:
@@ -104,7 +116,9 @@ def signature_of(
         asked = f"{rows.record} = {literal(record_key)}"
     else:
         asked = f"CAST({rows.record} AS VARCHAR) = {literal(record_key)}"
-    ranked = _ranked(engine, queries, rows, f"CASE WHEN {asked} THEN 1 ELSE 0 END", categories)
+    told = told_by(known, columns=engine.columns(), secret=secret) or "FALSE"
+    value = f"CASE WHEN {told} THEN 0 WHEN {asked} THEN 1 ELSE 0 END"
+    ranked = _ranked(engine, queries, rows, value, categories)
     answer = engine.fetch(f"SELECT DISTINCT s FROM ({ranked}) AS ranked WHERE v = 1 ORDER BY s")
     return tuple(int(one) for one in answer["s"])
 
