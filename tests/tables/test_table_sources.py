@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
+from sightline.tables.csv_fault import csv_fault
 from sightline.tables.engine import Column, Engine, Kind, open_source
 from sightline.tables.reader import read_release
 from sightline.tables.translate import translated
@@ -27,6 +28,7 @@ def files(folder: Path) -> Path:
     (folder / "header.csv").write_text("home,feeder,watts\n")
     (folder / "short row.csv").write_text(HOMES + "A9,north\n")
     (folder / "long row.csv").write_text(HOMES + "A9,north,3,4\n")
+    (folder / "open quote.csv").write_text(HOMES + 'A9,"north,3\nA9,north,3\n')
     (folder / "latin.csv").write_bytes(HOMES.encode() + "Ä1,nörth,3\n".encode("latin-1"))
     (folder / "latin header.csv").write_bytes("Straße,watts\n".encode("latin-1"))
     (folder / "twins.csv").write_text("home,Home,watts\nA1,A1,3\n")
@@ -50,18 +52,20 @@ BAD = {
     "missing.parquet": "an existing data file, got missing.parquet; looked in",
     "folder.parquet": "a data file, got the directory folder.parquet",
     "empty.csv": "a header line, got an empty empty.csv",
-    "short row.csv": "readable as csv, got InvalidInputException",
-    "long row.csv": "readable as csv, got InvalidInputException",
-    "latin.csv": "readable as csv, got UnicodeDecodeError",
-    "latin header.csv": "readable as csv, got UnicodeDecodeError",
+    "short row.csv": "readable as csv, got 2 fields at line 4, where the header has 3; repair that line",
+    "long row.csv": "readable as csv, got 4 fields at line 4, where the header has 3; repair that line",
+    "open quote.csv": "readable as csv, got quotes that do not match at line 4; repair that line",
+    "latin.csv": "not UTF-8 at line 4; convert it, for example: iconv -f latin1 -t utf-8 latin.csv",
+    "latin header.csv": "readable as csv, got bytes that are not UTF-8 at line 1",
     "twins.csv": '"home", "Home"; rename one of them',
-    "cut.csv.gz": "readable as csv, got",
+    "cut.csv.gz": "readable as csv, got a file that ends too early; copy or write it again",
     "cut.parquet": "cut off or not Parquet",
     "text.parquet": "cut off or not Parquet",
     "notes.txt": "a .parquet, .csv, .csv.gz or .duckdb file, got notes.txt",
     "no ending": "no ending",
-    "two.duckdb": "the table's name after two.duckdb::, got none, and tables homes, others",
-    "two.duckdb::nobody": "its tables do not include 'nobody'",
+    "two.duckdb": "name of a table after two.duckdb::, got none, and tables homes, others",
+    "two.duckdb::homs": 'got homs, and tables homes, others; write "two.duckdb::homes"',
+    "two.duckdb::nobody": "got nobody, and tables homes, others",
     "text.duckdb::homes": "file.duckdb::table",
     "mysql://host/x": "postgresql:// or spark://",
     "postgresql://nobody@127.0.0.1:1/x": "the table's name in the address",
@@ -85,6 +89,19 @@ def test_an_unusable_source_is_refused_in_one_line(source: str, folder: Path) ->
     assert message.startswith("expected ")
     assert "\n" not in message
     assert not any(value in message for value in ("A1", "A9", "north", "secret"))
+
+
+def test_a_fault_that_is_not_in_the_lines_is_told_as_the_engine_calls_it(folder: Path) -> None:
+    fault = csv_fault(folder / "good.csv", delimiter=",", otherwise="OutOfMemoryException")
+    assert "got OutOfMemoryException; every row needs as many fields as the header" in str(fault)
+
+
+def test_a_view_of_a_duckdb_file_is_a_table(tmp_path: Path) -> None:
+    with duckdb.connect(str(tmp_path / "view.duckdb")) as connection:
+        connection.execute("CREATE TABLE a AS SELECT 1 AS home; CREATE VIEW b AS SELECT 2 AS home")
+    engine = open_source("view.duckdb::B", base=tmp_path)
+    assert engine.fetch("SELECT home FROM data")["home"].tolist() == [2]
+    engine.close()
 
 
 @pytest.mark.parametrize("tables", [{"DATA": "good.csv"}, {"a": "good.csv", "A": "good.csv"}])

@@ -7,7 +7,7 @@ switched off and the configuration is locked. A DuckDB file is attached read-onl
 from __future__ import annotations
 
 import csv
-import gzip
+import difflib
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping
@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InvalidPlan, require
+from sightline.tables.csv_fault import csv_fault, opened_csv
 from sightline.tables.engine import DATA, NO_TABLES, Column, Kind
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
@@ -92,7 +93,11 @@ class DuckDBEngine:
                     self._create("VIEW", name, source)
                 case ".csv" | ".tsv":
                     # Text is parsed once into memory: every later query would parse all of it again.
-                    self._create("TABLE", name, _csv_source(path))
+                    delimiter = _delimiter(path)
+                    try:
+                        self._create("TABLE", name, _csv_source(path, delimiter))
+                    except (duckdb.Error, UnicodeDecodeError) as error:  # it may quote bytes that are no text
+                        raise csv_fault(path, delimiter=delimiter, otherwise=_harmless(error)) from None
                     # Without a row nobody can tell what its columns hold.
                     (some,) = self._connection.execute(f"SELECT COUNT(*) FROM {_identifier(name)}").fetchall()
                     require(
@@ -105,27 +110,17 @@ class DuckDBEngine:
                 case ".duckdb" | ".db":
                     attached = _identifier(f"file of {name}")
                     self._connection.execute(f"ATTACH {_quoted(str(path))} AS {attached} (READ_ONLY)")
-                    self._create(
-                        "VIEW", name, f"{attached}.{_identifier(table or self._only_table(attached, path))}"
-                    )
+                    chosen = self._table(attached, table, path)
+                    self._create("VIEW", name, f"{attached}.{_identifier(chosen)}")
                 case other:
                     raise InvalidPlan(
                         f"expected a .parquet, .csv, .csv.gz or .duckdb file, got {path.name} "
                         f"({other or 'no ending'}); convert it, or rename it after what it is"
                     )
-        except (
-            duckdb.Error,
-            UnicodeDecodeError,
-        ) as error:  # DuckDB's message may quote bytes that are no text
-            # The engine's own text may quote a record's value: pass on only what is known to be harmless.
-            line = re.search(r"CSV Error on Line: (\d+)", str(error))
-            where = f" at line {line.group(1)}" if line else ""
-            missing = (
-                f"; its tables do not include {table!r}" if isinstance(error, duckdb.CatalogException) else ""
-            )
+        except duckdb.Error as error:
             raise InvalidPlan(
                 f"expected {path.name} to be readable as {suffix[1:]}, "
-                f"got {type(error).__name__}{where}{missing}; {_FIXES[suffix.lower()]}"
+                f"got {_harmless(error)}; {_FIXES[suffix.lower()]}"
             ) from None
 
     def _create(self, kind: str, name: str, source: str) -> None:
@@ -136,23 +131,24 @@ class DuckDBEngine:
         listed = f"* REPLACE ({plain})" if zoned else "*"
         self._connection.execute(f"CREATE {kind} {_identifier(name)} AS SELECT {listed} FROM {source}")
 
-    def _only_table(self, attached: str, path: Path) -> str:
+    def _table(self, attached: str, asked: str, path: Path) -> str:
+        """The table of a DuckDB file that is asked for, or its only one."""
         rows = self._connection.execute(f"SHOW TABLES FROM {attached}").fetchall()
         names = [str(row[0]) for row in rows]
+        close = difflib.get_close_matches(asked, names, n=1) or names or ["table"]
+        found = [name for name in names if not asked or name.casefold() == asked.casefold()]
         require(
-            len(names) == 1,
-            f"the table's name after {path.name}::",
-            got=f"none, and tables {', '.join(names) or '(none)'}",
-            fix=f'write "{path.name}::{names[0] if names else "table"}"',
+            len(found) == 1,
+            f"the name of a table after {path.name}::",
+            got=f"{asked or 'none'}, and tables {', '.join(names) or '(none)'}",
+            fix=f'write "{path.name}::{close[0]}"',
             error=InvalidPlan,
         )
-        return names[0]
+        return found[0]
 
 
 _FIXES = {
     ".parquet": "the file is cut off or not Parquet: copy or write it again",
-    ".csv": "every row needs as many fields as the header, in UTF-8: repair that line",
-    ".tsv": "every row needs as many fields as the header, in UTF-8: repair that line",
     ".duckdb": "give a DuckDB file and a table in it, as file.duckdb::table",
     ".db": "give a DuckDB file and a table in it, as file.db::table",
 }
@@ -177,19 +173,19 @@ def _existing(source: str, base: Path) -> Path:
     return path
 
 
-def _csv_source(path: Path) -> str:
-    """``read_csv`` with the header's own delimiter: DuckDB's guess drops rows when some are ragged."""
+def _harmless(error: Exception) -> str:
+    """What may be told of an error: the engine's own text may quote a record's value."""
+    line = re.search(r"CSV Error on Line: (\d+)", str(error))
+    return type(error).__name__ + (f" at line {line.group(1)}" if line else "")
+
+
+def _delimiter(path: Path) -> str:
+    """The header's own delimiter: DuckDB's guess drops rows when some are ragged."""
     try:
-        if path.suffix == ".gz":
-            with gzip.open(path, "rt", encoding="utf-8-sig") as packed:
-                header = packed.readline(1 << 20)
-        else:
-            with path.open(encoding="utf-8-sig") as plain:
-                header = plain.readline(1 << 20)
+        with opened_csv(path) as file:
+            header = file.readline(1 << 20).decode("utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise InvalidPlan(
-            f"expected {path.name} to be readable as csv, got {type(error).__name__}; {_FIXES['.csv']}"
-        ) from None
+        raise csv_fault(path, delimiter=",", otherwise=_harmless(error)) from None
     require(
         header.strip() != "",
         "a header line",
@@ -199,6 +195,10 @@ def _csv_source(path: Path) -> str:
     )
     delimiter = max(",;\t|", key=lambda symbol: (header.count(symbol), symbol == ","))
     _distinct_names(next(csv.reader([header], delimiter=delimiter)), path)
+    return delimiter
+
+
+def _csv_source(path: Path, delimiter: str) -> str:
     return (
         f"read_csv({_pattern(path)}, delim={_quoted(delimiter)}, quote='\"', escape='\"', header=true, "
         "skip=0, sample_size=-1, strict_mode=true, null_padding=false, ignore_errors=false)"
