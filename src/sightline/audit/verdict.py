@@ -92,7 +92,8 @@ def _linear(
         sentences.append(f"No single record of {of:,} can be told apart from all others.")
     groups = found.identifiable_groups
     if groups:
-        sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several records can, by the sum.")
+        several = "rows" if membership.contributions > 1 else "records"
+        sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several {several} can, by the sum.")
     least = found.least
     if least is not None:
         sentences.append(
