@@ -101,6 +101,37 @@ def test_explain_a_stranger_or_a_known_record(tmp_path: Path, capsys: Captured) 
     assert "the attacker knows it already" in capsys.readouterr().out
 
 
+def test_explain_a_record_without_a_secret(tmp_path: Path, capsys: Captured) -> None:
+    path = plan(tmp_path, table="home,watts\nA,1\nB,\nC,3\n")
+    assert main(["explain", path, "--record", "B"]) == 1
+    assert "got 'B', whose rows have none; nothing that is published depends on it" in capsys.readouterr().err
+    assert main(["explain", path, "--record", "Z"]) == 1
+    assert "got 'Z', which no row is about; check its spelling" in capsys.readouterr().err
+
+
+def test_a_wrong_column_is_a_fault_of_the_data_section(tmp_path: Path, capsys: Captured) -> None:
+    path = Path(plan(tmp_path))
+    good = path.read_text()
+    for change, words in {
+        ("record", "home", "hom"): '[data] record: expected a column of the table, got "hom"',
+        ("secret", "watts", "wats"): '[data] secret: expected a column of the table, got "wats"',
+        ("secret", "watts", "HOME"): "[data] secret: expected a secret that is not the record key",
+        ("secret", "watts", "feeder"): '[data] secret: expected a column of numbers, got "feeder", a text '
+        "column: 4 of its 4 values are not numbers; repair them, or declare categories",
+    }.items():
+        field, old, new = change
+        path.write_text(good.replace(f'{field} = "{old}"', f'{field} = "{new}"'))
+        assert main(["check", str(path)]) == 1
+        assert capsys.readouterr().err.startswith(f"InvalidPlan: {words}")
+
+
+def test_one_value_that_is_no_number_is_counted_and_not_told(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["audit", plan(tmp_path, table="home,watts\nA,1\nB,n/a\nC,\n")]) == 1
+    said = capsys.readouterr().err
+    assert 'got "watts", a text column: 1 of its 2 values is not a number;' in said
+    assert "n/a" not in said
+
+
 def test_check_reads_the_plan_and_the_columns(tmp_path: Path, capsys: Captured) -> None:
     assert main(["check", MICROGRID]) == 0
     assert "a good plan, with 8 release(s)" in capsys.readouterr().out
@@ -196,7 +227,7 @@ MISTAKES = {
         "",
     ),
     "an empty table": ({"table": "home,watts\n"}, "got an empty table"),
-    "too many rows": ({"table": TABLE + "A,n,true,7\n"}, "at most 1 rows per record"),
+    "too many rows": ({"table": TABLE + "A,n,true,7\n"}, "at most 1 row per record"),
     "no bandwidth": ({"sql": "SELECT COUNT(*) FROM data WHERE watts > 3"}, "bandwidth"),
 }
 

@@ -221,7 +221,14 @@ def test_the_kind_of_secret_follows_from_its_domain(
             "plan: expected a name of its own for each release, got 'mean' twice; for copies of one "
             "query use times",
         ),
-        ({**GOOD, "release": []}, "plan: [release]: expected at least 1 entries, got []"),
+        (
+            {**GOOD, "release": []},
+            "plan: expected at least one release, got none; add a section [[release]] with its name and sql",
+        ),
+        (
+            {"data": GOOD["data"]},
+            "plan: expected at least one release, got none; add a section [[release]] with its name and sql",
+        ),
         ({**GOOD, "release": [3]}, "plan: release number 1: expected a section, got 3"),
         (
             {**GOOD, "relaese": 1},
@@ -235,7 +242,13 @@ def test_the_kind_of_secret_follows_from_its_domain(
         ),
         (
             {**GOOD, "limits": {"remaining_uncertainty": "150%"}},
-            "plan: [limits] remaining_uncertainty: expected a number <= 0.95, got '150%'",
+            "plan: [limits] remaining_uncertainty: expected a limit of at most 95%, got '150%'; that more "
+            "remains can never be proven",
+        ),
+        (
+            {**GOOD, "limits": {"remaining_uncertainty": 50}},
+            "plan: [limits] remaining_uncertainty: expected a limit of at most 95%, got 50; for 50 % write "
+            '"50%"',
         ),
         (
             {**GOOD, "limits": {"remaining_uncertainty": "half%"}},
@@ -382,3 +395,26 @@ def test_every_field_is_on_the_page() -> None:
 def test_a_dumped_plan_is_the_same_plan() -> None:
     plan, _ = read_plan(GOOD)
     assert Plan.model_validate(plan.model_dump(mode="python", by_alias=True)) == plan
+
+
+@pytest.mark.parametrize("name", ["homes.csv", "homes.PARQUET", "homes.csv.gz", "grid.duckdb"])
+def test_a_table_is_not_a_plan(name: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text("home,watts\nA,1\n")
+    with pytest.raises(
+        InvalidPlan, match=r"expected a plan file, got the table .*; sightline init .* writes"
+    ):
+        read_plan(tmp_path / name)
+
+
+@pytest.mark.parametrize("limit", ["96%", "150%", 0.96, 96, 1])
+def test_more_than_can_be_proven_to_remain_is_no_limit(limit: float | str) -> None:
+    with pytest.raises(
+        InvalidPlan, match=r"^limit: .* at most 95%, .*; that more remains can never be proven$"
+    ):
+        with_limit(read_plan(GOOD)[0], limit)
+
+
+@pytest.mark.parametrize("limit", ["50", 50.0])
+def test_a_percentage_without_its_sign_is_told_from_a_share(limit: float | str) -> None:
+    with pytest.raises(InvalidPlan, match=r'got 50.0; for 50 % write "50%"$'):
+        with_limit(read_plan(GOOD)[0], limit)

@@ -14,6 +14,7 @@ from sqlglot import exp
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
 from sightline.tables.csv_fault import csv_fault
+from sightline.tables.declared import check_declared
 from sightline.tables.engine import Column, Engine, Kind, open_source
 from sightline.tables.reader import read_release
 from sightline.tables.translate import translated
@@ -307,6 +308,14 @@ class TestTablesOfOtherEngines:
         assert engine.columns()[0] == Column("region", Kind.NUMBER)
         engine.close()
         assert spark_session.sql("SELECT 1 AS one").collect()[0].one == 1  # it stays the caller's
+
+    @pytest.mark.parametrize("name", ["duckdb_engine", "postgres_engine", "spark_engine"])
+    def test_text_where_numbers_were_declared(self, name: str, request: pytest.FixtureRequest) -> None:
+        engine: Engine = request.getfixturevalue(name)
+        with pytest.raises(
+            InvalidPlan, match=r'^\[data\] secret: expected a column of numbers, got "home", a text column'
+        ):
+            check_declared(engine, record="load", secret="home", secret_kind=Kind.NUMBER)
 
     @pytest.mark.parametrize("name", ["duckdb_engine", "postgres_engine", "spark_engine"])
     def test_a_query_that_fails_while_running_tells_no_value(

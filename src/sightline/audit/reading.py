@@ -11,12 +11,13 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from sightline.audit.plan import Attacker, Data, Limits, Plan, Privacy, Release
+from sightline.audit.plan import LARGEST_LIMIT, Attacker, Data, Limits, Plan, Privacy, Release
 from sightline.errors import InvalidPlan
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 
 _LARGEST_FILE = 4_000_000  # bytes; a thousand queries need a tenth of it
+_TABLES = {".csv", ".tsv", ".gz", ".parquet", ".duckdb", ".db"}
 _SECTIONS: dict[str, type[BaseModel]] = {
     "data": Data,
     "privacy": Privacy,
@@ -67,6 +68,11 @@ def _text(path: Path) -> str:
     try:
         if path.is_dir():
             raise InvalidPlan(f"expected a plan file, got the directory {str(path)!r}")
+        if path.is_file() and path.suffix.lower() in _TABLES:
+            raise InvalidPlan(
+                f"expected a plan file, got the table {str(path)!r}; "
+                f"sightline init {path} writes a plan for it"
+            )
         if path.stat().st_size > _LARGEST_FILE:
             raise InvalidPlan(
                 f"expected a plan file of at most {_LARGEST_FILE:,} bytes, got {path.stat().st_size:,}; "
@@ -113,7 +119,17 @@ def _one_line(found: dict[str, Any], content: dict[str, Any]) -> str:
     if found["type"] == "extra_forbidden":
         return f"{before}{_unknown_field(place)}"
     got = "nothing" if found["type"] == "missing" else _shown(found["input"])
+    if place == ("release",) and found["type"] in {"missing", "too_short"}:
+        return "expected at least one release, got none; add a section [[release]] with its name and sql"
+    if found.get("ctx", {}).get("le") == LARGEST_LIMIT:
+        return f"{before}{_too_large_a_limit(found['input'])}"
     return f"{before}expected {_expected(found)}, got {got}"
+
+
+def _too_large_a_limit(limit: float | str) -> str:
+    percent = isinstance(limit, float | int) and 1 < limit <= 100 * LARGEST_LIMIT
+    fix = f'for {limit:g} % write "{limit:g}%"' if percent else "that more remains can never be proven"
+    return f"expected a limit of at most {100 * LARGEST_LIMIT:.0f}%, got {_shown(limit)}; {fix}"
 
 
 def _place(place: tuple[int | str, ...], content: dict[str, Any]) -> str:

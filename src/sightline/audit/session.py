@@ -11,12 +11,12 @@ from sightline.audit.plan import Kind, Plan
 from sightline.errors import InvalidPlan
 from sightline.labeled.pattern import Progress
 from sightline.tables.collect import collect
+from sightline.tables.declared import check_declared
 from sightline.tables.engine import Engine, open_source
 from sightline.tables.engine import Kind as ColumnKind
 from sightline.tables.membership import Membership, RowValues
 from sightline.tables.reader import ReleaseQuery, read_condition, read_release
-from sightline.tables.records import members_of, row_values, signature_of
-from sightline.tables.scope import find_column
+from sightline.tables.records import has_rows, members_of, row_values, signature_of
 
 _KINDS = {
     Kind.NUMBER: ColumnKind.NUMBER,
@@ -85,9 +85,14 @@ class Session:
         """The signatures of one record's rows that the attacker does not know."""
         if not self._signatures(record, known=()):
             data = self.plan.data
+            there = has_rows(self.engine, record=data.record, record_key=record)
+            reason = (
+                "whose rows have none; nothing that is published depends on it"
+                if there
+                else "which no row is about; check its spelling"
+            )
             raise InvalidPlan(
-                f"expected a {data.record} that has a row with a secret, got {record[:60]!r}; "
-                "check its spelling"
+                f"expected a {data.record} that has a row with a secret, got {record[:60]!r}, {reason}"
             )
         return self._signatures(record, known=self.plan.attacker.knows)
 
@@ -112,8 +117,8 @@ def opened(plan: Plan, base: Path) -> Iterator[Session]:
     engine = open_source(data.source, base=base, tables=data.tables)
     try:
         columns = engine.columns()
-        find_column(columns, data.record)
         kind = _KINDS[data.secret_kind]
+        check_declared(engine, record=data.record, secret=data.secret, secret_kind=kind)
         others = {name: engine.columns(name) for name in data.tables}
         for text in plan.attacker.knows:
             read_condition(text, columns=columns, secret=data.secret)

@@ -54,8 +54,9 @@ def collect(
     total, present, clipped = _totals(engine, rows, outside=_outside(rows, bounds, categories))
     records, contributions = _contributions(engine, rows)
     if contribution_limit is not None and contributions > contribution_limit:
+        several = "rows" if contribution_limit > 1 else "row"
         refuse(
-            f"at most {contribution_limit} rows per record, the declared contribution limit",
+            f"at most {contribution_limit} {several} per record, the declared contribution limit",
             got=f"{contributions} rows of one record",
             fix="raise the limit, or keep fewer rows per record",
         )

@@ -12,11 +12,11 @@ import numpy as np
 
 from sightline.tables.collect import expand, told_by
 from sightline.tables.encoding import encode, key_text
-from sightline.tables.engine import Engine, Kind
+from sightline.tables.engine import DATA, Engine, Kind
 from sightline.tables.grammar import refuse
 from sightline.tables.membership import RowValues
 from sightline.tables.reader import ReleaseQuery
-from sightline.tables.rows import Rows, audited_rows, literal
+from sightline.tables.rows import Rows, audited_rows, literal, quoted
 from sightline.tables.scope import find_column
 
 
@@ -97,8 +97,26 @@ def signature_of(
     Rows that meet a ``known`` condition are left out.
     """
     rows = _rows(engine, queries, record=record, secret=secret, secret_kind=secret_kind)
-    kind = find_column(engine.columns(), record).kind
-    if kind is Kind.NUMBER:
+    asked = _asked(engine, record, record_key)
+    told = told_by(known, columns=engine.columns(), secret=secret) or "FALSE"
+    value = f"CASE WHEN {told} THEN 0 WHEN {asked} THEN 1 ELSE 0 END"
+    ranked = _ranked(engine, queries, rows, value, categories)
+    answer = engine.fetch(f"SELECT DISTINCT s FROM ({ranked}) AS ranked WHERE v = 1 ORDER BY s")
+    return tuple(int(one) for one in answer["s"])
+
+
+def has_rows(engine: Engine, *, record: str, record_key: str) -> bool:
+    """Whether a record has a row at all, with or without a secret."""
+    asked = _asked(engine, record, record_key)
+    answer = engine.fetch(f"SELECT COUNT(*) AS n FROM {quoted(DATA)} WHERE {asked}")
+    return bool(answer["n"][0])
+
+
+def _asked(engine: Engine, record: str, record_key: str) -> str:
+    """The condition that a row is the record's."""
+    found = find_column(engine.columns(), record)
+    column = f"{quoted(DATA)}.{quoted(found.name)}"
+    if found.kind is Kind.NUMBER:
         try:
             number = float(record_key)
         except ValueError:
@@ -107,20 +125,10 @@ def signature_of(
             refuse(
                 "a number as the record's key", got="something else", fix=f'"{record}" is a column of numbers'
             )
-        asked = (
-            f"{rows.record} = {record_key.strip()}"
-            if record_key.strip().isdigit()
-            else f"{rows.record} = {number!r}"
-        )
-    elif kind is Kind.TEXT:
-        asked = f"{rows.record} = {literal(record_key)}"
-    else:
-        asked = f"CAST({rows.record} AS VARCHAR) = {literal(record_key)}"
-    told = told_by(known, columns=engine.columns(), secret=secret) or "FALSE"
-    value = f"CASE WHEN {told} THEN 0 WHEN {asked} THEN 1 ELSE 0 END"
-    ranked = _ranked(engine, queries, rows, value, categories)
-    answer = engine.fetch(f"SELECT DISTINCT s FROM ({ranked}) AS ranked WHERE v = 1 ORDER BY s")
-    return tuple(int(one) for one in answer["s"])
+        return f"{column} = {record_key.strip() if record_key.strip().isdigit() else repr(number)}"
+    if found.kind is Kind.TEXT:
+        return f"{column} = {literal(record_key)}"
+    return f"CAST({column} AS VARCHAR) = {literal(record_key)}"
 
 
 def _rows(

@@ -1,0 +1,39 @@
+"""The columns that a plan declares: they are there, and they hold what the plan says."""
+
+from __future__ import annotations
+
+from sightline.errors import InvalidPlan
+from sightline.tables.engine import DATA, Column, Engine, Kind
+from sightline.tables.grammar import refuse
+from sightline.tables.rows import quoted
+from sightline.tables.scope import find_column
+
+
+def check_declared(engine: Engine, *, record: str, secret: str, secret_kind: Kind) -> None:
+    """Refuse a plan whose record or secret is no such column; the message names the field of ``[data]``."""
+    columns = engine.columns()
+    try:
+        key = find_column(columns, record)
+    except InvalidPlan as error:
+        raise InvalidPlan(f"[data] record: {error}") from None
+    try:
+        column = find_column(columns, secret)
+        if column == key:
+            refuse("a secret that is not the record key", got=f'"{secret}" as both', fix="name two columns")
+        if secret_kind is Kind.NUMBER and column.kind is Kind.TEXT:
+            refuse("a column of numbers", got=_text(engine, column), fix="repair them, or declare categories")
+    except InvalidPlan as error:
+        raise InvalidPlan(f"[data] secret: {error}") from None
+
+
+def _text(engine: Engine, column: Column) -> str:
+    """What is known of a column of text; how many of its values are not numbers, where a cast may fail."""
+    if engine.dialect != "duckdb":
+        return f'"{column.name}", a text column'
+    name = quoted(column.name)
+    answer = engine.fetch(
+        f"SELECT COUNT({name}) AS n, COUNT(TRY_CAST({name} AS DOUBLE)) AS numbers FROM {quoted(DATA)}"
+    )
+    count, numbers = int(answer["n"][0]), int(answer["numbers"][0])
+    verb = "is not a number" if count - numbers == 1 else "are not numbers"
+    return f'"{column.name}", a text column: {count - numbers:,} of its {count:,} values {verb}'
