@@ -143,7 +143,8 @@ def check(plan: str | None, schema: bool) -> None:
     from sightline.audit import run
 
     found = run.check(plan)
-    click.echo(f"{plan}: a good plan, with {len(found.releases)} release(s)")
+    count = len(found.releases)
+    click.echo(f"{plan}: a good plan, with {count} release{'' if count == 1 else 's'}")
 
 
 @commands.command(epilog="Example:  sightline explain plan.toml --record A7")
@@ -165,16 +166,22 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     terminal.print_explanation(found, terminal.console())
 
 
-@commands.command(epilog="Example:  sightline init homes.parquet --out plan.toml")
+@commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
 @click.argument("table")
+@click.option("--record", metavar="COLUMN", help="The column that says whose row it is; else a guess.")
+@click.option("--secret", metavar="COLUMN", help="The column to protect; else a guess.")
 @click.option("--out", default="plan.toml", show_default=True, type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-def init(table: str, out: Path, force: bool) -> None:
+def init(table: str, record: str | None, secret: str | None, out: Path, force: bool) -> None:
     """Write a commented plan for a table, from the names and types of its columns."""
-    from sightline.audit.starter import starter_plan, write_plan
+    from sightline.audit.starter import starter_plan
+    from sightline.report.files import write_new
 
-    write_plan(starter_plan(table, folder=out.parent), out, force=force)
-    click.echo(f"Wrote {out}. Change what is wrong in it, then:  sightline audit {out}")
+    text = starter_plan(table, out=out, record=record, secret=secret)
+    write_new(out, text.encode("utf-8"), force=force)
+    click.echo(
+        f"Wrote {out}. Say in it what the secret can be, change what is wrong, then:  sightline audit {out}"
+    )
 
 
 @commands.command(epilog="Example:  sightline demo --json")

@@ -134,7 +134,7 @@ def test_one_value_that_is_no_number_is_counted_and_not_told(tmp_path: Path, cap
 
 def test_check_reads_the_plan_and_the_columns(tmp_path: Path, capsys: Captured) -> None:
     assert main(["check", MICROGRID]) == 0
-    assert "a good plan, with 8 release(s)" in capsys.readouterr().out
+    assert "a good plan, with 8 releases\n" in capsys.readouterr().out
     assert main(["check", plan(tmp_path, "SELECT AVG(kwh) FROM data")]) == 1
     assert "InvalidPlan: release 'release 0': expected" in capsys.readouterr().err
     assert main(["check"]) == 1
@@ -149,16 +149,32 @@ def test_check_prints_the_schema(capsys: Captured) -> None:
 # ------------------------------------------------------------------ init
 
 
-def test_init_writes_a_plan_that_can_be_audited(tmp_path: Path, capsys: Captured) -> None:
+def filled_in(text: str) -> str:
+    """A plan of init's with what the secret can be."""
+    return text.replace("# bounds", "bounds").replace("# categories", "categories")
+
+
+def test_init_writes_a_plan_that_waits_for_what_the_secret_can_be(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
-    out = tmp_path / "plan.toml"
+    out = tmp_path / "mine.toml"
     assert main(["init", str(tmp_path / "t.csv"), "--out", str(out)]) == 0
-    assert "sightline audit" in capsys.readouterr().out
+    assert f"Say in it what the secret can be, change what is wrong, then:  sightline audit {out}" in (
+        capsys.readouterr().out
+    )
     text = out.read_text(encoding="utf-8")
-    assert "# " in text
+    assert "then run:  sightline audit mine.toml\n" in text
     content = tomllib.loads(text)
-    assert content["data"] == {"source": "t.csv", "record": "home", "secret": "watts", "bounds": [0, 100]}
+    assert content["data"] == {"source": "t.csv", "record": "home", "secret": "watts"}
     assert [r["name"] for r in content["release"]] == ["everyone", "by feeder", "by ill"]
+    for command in ("check", "audit"):
+        assert main([command, str(out)]) == 1
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "got none of them; a guess from the data would reveal them; say what the secret can be" in (
+            captured.err
+        )
+    out.write_text(filled_in(text), encoding="utf-8")
+    assert main(["check", str(out)]) == 0
     assert main(["audit", str(out)]) == 0
 
 
@@ -168,7 +184,9 @@ def test_init_never_overwrites_unless_forced(tmp_path: Path, capsys: Captured) -
     out.write_text("mine")
     arguments = ["init", str(tmp_path / "t.csv"), "--out", str(out)]
     assert main(arguments) == 1
-    assert "which exists; give another --out, or --force" in capsys.readouterr().err
+    said = capsys.readouterr().err
+    assert said.startswith("InvalidInput: expected a new file")
+    assert "which exists; give another name, or --force" in said
     assert out.read_text() == "mine"
     assert main([*arguments, "--force"]) == 0
     assert out.read_text() != "mine"
@@ -179,7 +197,7 @@ def test_init_never_overwrites_unless_forced(tmp_path: Path, capsys: Captured) -
     ("table", "domain", "sql"),
     [
         ("k,s\na,true\nb,false\n", {"kind": "boolean"}, "COUNT(*) FILTER"),
-        ("k,s\na,flu\nb,well\n", {"categories": ["yes", "no"]}, "COUNT(*) FILTER"),
+        ("k,s\na,flu\nb,well\n", {"categories": ["yes", "no"]}, 'GROUP BY "s"'),
         ('k,"odd ""na\'me"\na,1\nb,2\n', {"bounds": [0, 100]}, "AVG("),
     ],
 )
@@ -189,10 +207,43 @@ def test_init_knows_what_a_secret_can_be(
     (tmp_path / "t.csv").write_text(table, encoding="utf-8")
     out = tmp_path / "plan.toml"
     assert main(["init", str(tmp_path / "t.csv"), "--out", str(out)]) == 0
+    out.write_text(filled_in(out.read_text(encoding="utf-8")), encoding="utf-8")
     content = tomllib.loads(out.read_text(encoding="utf-8"))
     assert {field: content["data"][field] for field in domain} == domain
     assert sql in content["release"][0]["sql"]
     assert main(["audit", str(out)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "record", "secret"),
+    [
+        ([], "home", "watts"),
+        (["--secret", "ill"], "home", "ill"),
+        (["--secret", "HOME"], "feeder", "home"),
+        (["--record", "watts"], "watts", "ill"),
+        (["--record", "feeder", "--secret", "home"], "feeder", "home"),
+    ],
+)
+def test_init_takes_the_columns_that_it_is_given(
+    options: list[str], record: str, secret: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
+    out = tmp_path / "plan.toml"
+    assert main(["init", str(tmp_path / "t.csv"), "--out", str(out), *options]) == 0
+    data = tomllib.loads(out.read_text(encoding="utf-8"))["data"]
+    assert (data["record"], data["secret"]) == (record, secret)
+
+
+def test_init_needs_columns_that_can_be_a_key_and_a_secret(tmp_path: Path, capsys: Captured) -> None:
+    table = tmp_path / "odd.parquet"
+    duckdb.execute(f"COPY (SELECT 'A' AS home, 2 AS b, [1] AS list) TO '{table}'")
+    for options, words in (
+        (["--secret", "c"], 'expected a column of the table, got "c"'),
+        (["--secret", "list"], 'numbers, text, or yes and no, got "list", which holds something else'),
+        (["--record", "b", "--secret", "b"], "expected a table with a key and a secret, got 3 columns"),
+    ):
+        assert main(["init", str(table), "--out", str(tmp_path / "p.toml"), *options]) == 1
+        assert words in capsys.readouterr().err
 
 
 def test_init_needs_a_table_and_a_place(tmp_path: Path, capsys: Captured) -> None:
@@ -200,13 +251,13 @@ def test_init_needs_a_table_and_a_place(tmp_path: Path, capsys: Captured) -> Non
     assert capsys.readouterr().err.count("\n") == 1
     (tmp_path / "one.csv").write_text("k\na\n")
     assert main(["init", str(tmp_path / "one.csv"), "--out", str(tmp_path / "p.toml")]) == 1
-    assert "expected a table with a key and a secret" in capsys.readouterr().err
+    assert "a key and a secret, got 1 column of which none can be the secret" in capsys.readouterr().err
     (tmp_path / "t.csv").write_text(TABLE)
     assert main(["init", str(tmp_path / "t.csv"), "--out", str(tmp_path / "no" / "p.toml")]) == 1
     assert "expected a place to write" in capsys.readouterr().err
     duckdb.execute(f"COPY (SELECT [1] AS a, 2 AS b) TO '{tmp_path / 'odd.parquet'}'")
     assert main(["init", str(tmp_path / "odd.parquet"), "--out", str(tmp_path / "p.toml")]) == 1
-    assert "expected a table with a key and a secret" in capsys.readouterr().err
+    assert "a key and a secret, got 2 columns and nothing for both" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------ whatever is wrong is one line

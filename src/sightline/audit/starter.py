@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import os
-import tempfile
 from pathlib import Path
 
-from sightline.errors import InvalidPlan
+from sightline.errors import InvalidPlan, require
 from sightline.tables.engine import Column, Kind, open_source
+from sightline.tables.scope import find_column
 
 _MOST_RELEASES = 3
 
 _HEAD = """\
 # A plan for sightline: what will be published about a table, and what that lets an attacker see.
-# Read it, change what is wrong, then run:  sightline audit {name}
+# Read it, say what the secret can be, change what is wrong, then run:  sightline audit {name}
 
 [data]
 source = {source}
@@ -37,82 +37,92 @@ remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with
 """
 
 
-def starter_plan(source: str, *, folder: Path) -> str:
-    """A commented plan for a table, to be written into ``folder``."""
+# Left out until somebody fills it in: the values of a guess would be clipped, and pass.
+_DOMAINS = {
+    Kind.NUMBER: """\
+# SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.
+# bounds = [0, 100]    # the smallest and the largest value""",
+    Kind.BOOLEAN: 'kind = "boolean"',
+    Kind.TEXT: """\
+# SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.
+# categories = ["yes", "no"]    # all its values""",
+}
+
+
+def starter_plan(source: str, *, out: Path, record: str | None = None, secret: str | None = None) -> str:
+    """A commented plan for a table, to be written to ``out``; the columns are guessed if they are not given.
+
+    What a number or a category can be is left for its reader to say: without it, the plan is refused.
+    """
     engine = open_source(source, base=Path())
     try:
         columns = engine.columns()
     finally:
         engine.close()
-    secret = _secret(columns)
-    record = next((c for c in columns if c is not secret and c.kind in (Kind.TEXT, Kind.NUMBER)), None)
-    if record is None:
-        raise InvalidPlan(
-            f"expected a table with a key and a secret, got {len(columns)} usable column(s); "
-            "add a column that says whose row it is"
-        )
-    match secret.kind:
-        case Kind.NUMBER:
-            domain = "bounds = [0, 100]    # CHANGE THIS: the smallest and the largest value it can have"
-        case Kind.BOOLEAN:
-            domain = 'kind = "boolean"'
-        case _:
-            domain = 'categories = ["yes", "no"]    # CHANGE THIS: all values it can have'
+    hidden, key = _chosen(columns, record=record, secret=secret)
     text = _HEAD.format(
-        name="plan.toml",
-        source=_quoted(_relative(source, folder)),
-        record=_quoted(record.name),
-        secret=_quoted(secret.name),
-        domain=domain,
-        known=record.name.replace('"', "").replace("\\", ""),
+        name=out.name,
+        source=_quoted(_relative(source, out.parent)),
+        record=_quoted(key.name),
+        secret=_quoted(hidden.name),
+        domain=_DOMAINS[hidden.kind],
+        known=key.name.replace('"', "").replace("\\", ""),
     )
-    others = [c for c in columns if c not in (secret, record) and c.kind in (Kind.TEXT, Kind.BOOLEAN)]
-    releases = [_release("everyone", None, secret)]
-    releases += [_release(f"by {c.name}", c, secret) for c in others[:_MOST_RELEASES]]
+    others = [c for c in columns if c not in (hidden, key) and c.kind in (Kind.TEXT, Kind.BOOLEAN)]
+    releases = [_release("everyone", None, hidden)]
+    releases += [_release(f"by {c.name}", c, hidden) for c in others[:_MOST_RELEASES]]
     return "\n".join([text, *releases])
 
 
-def write_plan(text: str, path: Path, *, force: bool) -> None:
-    """Write a plan at once or not at all; an existing file is only replaced if forced."""
-    try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".plan-", suffix=".toml")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(text)
-            Path(name).chmod(0o644)
-            if force:
-                Path(name).replace(path)
-            else:
-                path.hardlink_to(name)  # fails if the path exists, whoever made it meanwhile
-        finally:
-            Path(name).unlink(missing_ok=True)
-    except FileExistsError:
+def _chosen(columns: tuple[Column, ...], *, record: str | None, secret: str | None) -> tuple[Column, Column]:
+    """The secret and the key: as they are named, else the likeliest, the last number and the first column."""
+    asked = None if record is None else find_column(columns, record)
+    hidden = _secret(columns, key=asked) if secret is None else find_column(columns, secret)
+    require(
+        hidden.kind in _DOMAINS,
+        "a secret of numbers, text, or yes and no",
+        got=f'"{hidden.name}", which holds something else',
+        fix="name another column",
+        error=InvalidPlan,
+    )
+    keys = [c for c in columns if c != hidden and c.kind in (Kind.TEXT, Kind.NUMBER)]
+    key = asked or (keys[0] if keys else None)
+    if key is None or key == hidden:
         raise InvalidPlan(
-            f"expected a new file, got {str(path)!r}, which exists; give another --out, or --force"
-        ) from None
-    except OSError as error:
-        raise InvalidPlan(f"expected a place to write {str(path)!r}, got: {error.strerror}") from None
+            f"expected a table with a key and a secret, got {_columns(columns)} and nothing for both; "
+            "add a column that says whose row it is"
+        )
+    return hidden, key
 
 
-def _secret(columns: tuple[Column, ...]) -> Column:
-    """The last number is the likeliest secret; the first column is the likeliest key."""
+def _secret(columns: tuple[Column, ...], *, key: Column | None) -> Column:
+    candidates = columns[1:] if key is None else [column for column in columns if column != key]
     for kind in (Kind.NUMBER, Kind.BOOLEAN, Kind.TEXT):
-        found = [column for column in columns[1:] if column.kind is kind]
+        found = [column for column in candidates if column.kind is kind]
         if found:
             return found[-1]
     raise InvalidPlan(
-        f"expected a table with a key and a secret, got {len(columns)} column(s) of which none can be one"
+        f"expected a table with a key and a secret, got {_columns(columns)} of which none can be the secret"
     )
+
+
+def _columns(columns: tuple[Column, ...]) -> str:
+    return f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
 
 
 def _release(name: str, by: Column | None, secret: Column) -> str:
     column = _identifier(secret.name)
-    what = {
-        Kind.NUMBER: f"AVG({column})",
-        Kind.BOOLEAN: f"COUNT(*) FILTER (WHERE {column})",
-    }.get(secret.kind, f"COUNT(*) FILTER (WHERE {column} = 'yes')")
-    group = "" if by is None else _identifier(by.name)
-    sql = f"SELECT {group + ', ' if group else ''}{what} FROM data{f' GROUP BY {group}' if group else ''}"
+    groups = [] if by is None else [_identifier(by.name)]
+    match secret.kind:
+        case Kind.NUMBER:
+            what = f"AVG({column})"
+        case Kind.BOOLEAN:
+            what = f"COUNT(*) FILTER (WHERE {column})"
+        case _:
+            groups, what = [*groups, column], "COUNT(*)"
+    sql = f"SELECT {', '.join([*groups, what])} FROM data"
+    if groups:
+        sql += f" GROUP BY {', '.join(groups)}"
     return f"[[release]]\nname = {_quoted(name)}\nsql = {_quoted(sql)}\n# times = 12    # published monthly\n"
 
 
