@@ -191,3 +191,27 @@ def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that
     least = result.least_remaining_uncertainty
     assert least is not None
     assert result.guaranteed_by_noise == pytest.approx(least.lower, abs=1e-6)
+
+
+@pytest.mark.parametrize("categories", [2, 20])
+def test_copies_under_laplace_noise_cost_what_they_cost(categories: int) -> None:
+    """The mean of T copies has 1/√T of their noise; the privacy loss is T times theirs."""
+    names = [f"c{i}" for i in range(categories)]
+    copies = 4
+    plan = plan_of(
+        {"name": "count", "times": copies},
+        data={**DATA, "categories": names},
+        privacy={"epsilon": 2.0, "accountant": "laplace"},
+    )
+    part = partition(statistic=Statistic.SUM, feature=Feature.INDICATOR, parameter="c0")
+    examined = Examination.of(plan, membership_of([part], [["a", "b", "b"]]))
+    one = next(one for one in examined.result().exposed if one.size == 1)
+    generator = np.random.default_rng(5)
+    share, scale = 1 / categories, examined.pricing.scale[0]
+    truth = generator.random(200_000) < share
+    answers = truth[:, None] + generator.laplace(size=(truth.size, copies)) * scale
+    odds = np.exp(np.sum(np.abs(answers) - np.abs(answers - 1), axis=1) / scale) * share / (1 - share)
+    risks = odds / (1 + odds) ** 2 / (share * (1 - share))
+    assert one.remaining_uncertainty is not None
+    assert one.remaining_uncertainty.lower <= risks.mean() + 5 * risks.std() / np.sqrt(truth.size)
+    assert one.remaining_uncertainty.upper >= risks.mean() - 5 * risks.std() / np.sqrt(truth.size)

@@ -73,6 +73,32 @@ def test_information_is_the_diagonal_of_the_gram_matrix() -> None:
     assert np.allclose(found.information, np.sum(whitened**2, axis=0), rtol=1e-12)
 
 
+def test_information_keeps_its_digits_under_very_uneven_noise() -> None:
+    generator = np.random.default_rng(43)
+    for _ in range(30):
+        rows = generator.integers(0, 2, (4, 11))
+        rows[rows.sum(axis=1) == 0, 0] = 1
+        stddevs = 10 ** generator.uniform(-4, 5, 4)
+        design = MembershipDesign(rows, noise=stddevs, readout="sum")
+        exact = np.sum((rows / stddevs[:, None]) ** 2, axis=0)
+        touched = exact > 0
+        assert np.allclose(design.exposures(domain=(0, 1)).information, exact, rtol=1e-13, atol=0)
+        found = design.exposures(domain=(0, 1), known=Known.ALL_OTHERS)
+        assert np.allclose(found.rmse[touched], exact[touched] ** -0.5, rtol=1e-13)
+
+
+@pytest.mark.parametrize("kind", [np.int8, np.int16, np.int32, np.int64])
+def test_the_least_integer_is_as_large_as_it_is(kind: type[np.signedinteger]) -> None:
+    least = int(np.iinfo(np.int16 if kind is np.int16 else np.int8).min)
+    rows = np.array([[least, 1, 1], [0, 1, 0]], dtype=kind)
+    zcdp = sl.ZeroConcentrated(BUDGET)
+    for given_as in (rows, sparse.csr_array(rows)):
+        design = MembershipDesign(given_as, noise=zcdp, radius=1.0, readout="sum")
+        assert design.law.stddevs[0] == pytest.approx(-least * design.law.stddevs[1])
+        found = MembershipDesign(given_as, noise=[1.0, 1.0], readout="sum").exposures(domain=(0, 1))
+        assert found.information.tolist() == [least**2, 2, 1]
+
+
 def test_recipes_are_unbiased_and_as_noisy_as_promised() -> None:
     generator = np.random.default_rng(9)
     for _ in range(40):
@@ -116,7 +142,7 @@ def test_forms_from_eigenvalues_from_coordinates_and_from_inverses_are_the_same(
     nothing = np.zeros((0, 12))
     by_eigenvalues = lens_of_spectrum(company.spectrum, risks, linear=nothing)
     root = root_of_products(company.products, 12)
-    by_coordinates = lens_of_root(root, design.whiten, risks, linear=nothing)
+    by_coordinates = lens_of_root(root, whitening(design), risks, linear=nothing)
     by_inverses = lens_of_pairs(company.products, whitening(design), risks, linear=nothing)
     assert by_eigenvalues is not None
     assert by_inverses is not None

@@ -291,6 +291,13 @@ class TestPackedWords:
         assert found.cells == looked_up.cells
         assert cells_of(found) == cells_of(looked_up)
 
+    @pytest.mark.parametrize("kind", ["UBIGINT"])  # a Parquet file has no wider ones
+    def test_keys_beyond_64_bits_with_a_sign_are_looked_up(self, make: Make, kind: str) -> None:
+        large = 2**63 + 5
+        engine = make(f"SELECT i AS r, 1.0 AS s, CAST({large} + i % 2 AS {kind}) AS g FROM range(4) AS t(i)")
+        found = asked(engine, "SELECT g, AVG(s) FROM data GROUP BY g")
+        assert [(cell.key, cell.rows) for cell in found.cells] == [((str(large),), 2), ((str(large + 1),), 2)]
+
     def test_a_signature_s_number_is_its_place_in_the_order_of_the_words(self, make: Make) -> None:
         engine = make("SELECT i AS r, i % 3 AS g, i % 5 AS h, 1.0 AS s FROM range(30) AS t(i)")
         queries = [

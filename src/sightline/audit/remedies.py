@@ -139,7 +139,7 @@ def _silent(stage: str, share: float) -> None:
 
 
 def _enough(view: View, exposures: Exposures, secret: Secret, limit: float) -> float | None:
-    information, loss = spread(secret, view.design, exposures)
+    information, loss = spread(secret, view.design, exposures, view.copies)
     law = NoiseLaw.LAPLACE if isinstance(view.design.law, LaplaceNoise) else NoiseLaw.GAUSSIAN
 
     def safe(factor: float) -> bool:

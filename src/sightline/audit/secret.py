@@ -25,7 +25,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.audit.plan import Kind, Plan
 from sightline.labeled.coin import CoinPrior
-from sightline.labeled.company import excess, pure_losses, row_sums, whitening
+from sightline.labeled.company import excess, row_sums, whitening
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.pattern import BoolArray, Progress
@@ -62,16 +62,18 @@ class Secret:
         *,
         indicators: int,
         rest: BoolArray,
+        copies: FloatArray,
         known: Iterable[int],
         progress: Progress,
     ) -> Exposures:
         """What a design exposes, whose columns are ``indicators`` of every record below each other.
 
-        ``rest`` are the rows that count the category left out.
+        ``rest`` are the rows that count the category left out, ``copies`` how often each is published: its
+        noise is that of their mean.
         """
         known = list(known)
         found = design.exposures(domain=self.domain, known=known, progress=progress)
-        if self.kind is not Kind.CATEGORY or self.categories == 2:
+        if self.kind is Kind.NUMBER:
             return found
         upper = found.remaining_upper
         if indicators > 1 and rest.any():
@@ -80,7 +82,7 @@ class Secret:
                 others = design.take(np.flatnonzero(~rest))
                 alone = others.exposures(domain=self.domain, known=known, progress=progress)
                 upper = np.minimum(upper, alone.remaining_upper)
-        lower = self._categories_kept(design, found, indicators, rest)
+        lower = self._coins_kept(design, found, indicators, rest, copies)
         return replace(found, remaining_lower=lower, remaining_upper=upper)
 
     def kept(self, *, information: float, loss: float, law: NoiseLaw) -> float:
@@ -120,29 +122,45 @@ class Secret:
     def _coin(self) -> CoinPrior:
         return CoinPrior(share=1 / self.categories)
 
-    def _categories_kept(
-        self, design: MembershipDesign, found: Exposures, indicators: int, rest: BoolArray
+    def _coins_kept(
+        self,
+        design: MembershipDesign,
+        found: Exposures,
+        indicators: int,
+        rest: BoolArray,
+        copies: FloatArray,
     ) -> FloatArray:
         """The lower end for every indicator: the mean over what else the record may be."""
         company = np.append(found.groups.sizes, 1)[found.group].reshape(indicators, -1).astype(np.float64)
         gaussian = excess(design) == 1
-        bound = self._coin.company_bound if gaussian else self._coin.bound_by_loss
-        weights = np.abs(whitening(design)) ** (2 if gaussian else 1)
+        bounds = self._coin.company_bounds if gaussian else self._coin.loss_bounds
+        weights = whitening(design) ** 2 if gaussian else row_losses(design, copies)
         own = row_sums(design, np.where(rest, 0.0, weights)).reshape(indicators, -1)
         left_out = row_sums(design, np.where(rest, weights, 0.0)).reshape(indicators, -1)
         unseen = self.categories - indicators - 1  # those that nothing is published about
-        total = bound(own + left_out, company) + unseen * bound(own, company)
+        # The mean of each kind of bound is one; their larger ones for each alternative would not be.
+        means = np.stack(bounds(own + left_out, company)) + unseen * np.stack(bounds(own, company))
         for other in range(indicators):
-            apart = bound(own + own[other], company)
-            apart[other] = 0.0
-            total += apart
-        lower: FloatArray = (total / (self.categories - 1)).ravel()
+            apart = np.stack(bounds(own + own[other], company))
+            apart[:, other] = 0.0
+            means += apart
+        lower: FloatArray = (means.max(axis=0) / (self.categories - 1)).ravel()
         lower[found.known] = np.nan
         return lower
 
 
-def spread(secret: Secret, design: MembershipDesign, exposures: Exposures) -> tuple[float, float]:
+def row_losses(design: MembershipDesign, copies: FloatArray) -> FloatArray:
+    r"""What a row of Laplace noise costs each of its members, if its noise is that of a mean of copies.
+
+    T copies with the scale b say as much as one with :math:`b/\sqrt T`, but cost :math:`T/b`.
+    """
+    return np.abs(whitening(design)) * np.sqrt(copies)
+
+
+def spread(
+    secret: Secret, design: MembershipDesign, exposures: Exposures, copies: FloatArray
+) -> tuple[float, float]:
     """The most information on a record, and the largest privacy loss, as :meth:`Secret.kept` takes them."""
     sides = 2 if secret.kind is Kind.CATEGORY and secret.categories > 2 else 1
-    loss = float(np.max(pure_losses(design))) if excess(design) > 1 else 0.0
+    loss = float(np.max(row_sums(design, row_losses(design, copies)))) if excess(design) > 1 else 0.0
     return sides * float(np.nanmax(exposures.information)), sides * loss

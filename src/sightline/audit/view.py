@@ -47,6 +47,7 @@ class View:
     categories: tuple[str, ...]  # those with an indicator of their own
     known: BoolArray  # columns that the attacker knows
     rest: BoolArray  # rows that count the category without an indicator
+    copies: FloatArray  # how often each row is published: its noise is that of their mean
 
     @property
     def known_columns(self) -> IndexArray:
@@ -61,6 +62,7 @@ class View:
             design,
             indicators=max(1, len(self.categories)),
             rest=self.rest if lines is None else self.rest[lines],
+            copies=self.copies if lines is None else self.copies[lines],
             known=self.known_columns,
             progress=progress,
         )
@@ -132,6 +134,7 @@ def linear_view(plan: Plan, membership: Membership, pricing: Pricing) -> View | 
         column_category=laid.category,
         categories=own,
         known=laid.known,
+        copies=pricing.times[owner].astype(np.float64),
         rest=np.array([membership.partitions[p].parameter == rest for p in owner]) & (rest is not None),
     )
 

@@ -12,7 +12,7 @@ from sightline.arrays import FloatArray
 from sightline.errors import InvalidNoise, require
 from sightline.geometry.decision import Evidence, Rank
 from sightline.labeled.coin import CoinPrior
-from sightline.labeled.company import Company, excess, pure_losses
+from sightline.labeled.company import Company, excess, pure_losses, whitening
 from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.identify import Decided, decide_by_leverage, sweep
@@ -61,7 +61,7 @@ def assess(
     # question; else exactly for all of them.
     if not pattern.whole:
         root, rank = company.root_of_rows(None)
-        lens = lens_of_root(root, design.whiten, risks, linear=np.zeros((0, pattern.lines)))
+        lens = lens_of_root(root, whitening(design), risks, linear=np.zeros((0, pattern.lines)))
         numbers, _ = read(lens)
         _, kinds = np.unique(pattern.kinds(unknown)[unknown], return_inverse=True)
         decided = decide_by_leverage(numbers[Form.LEVERAGE], kinds, rank, lines=pattern.lines)

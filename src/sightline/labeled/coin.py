@@ -72,8 +72,14 @@ class CoinPrior:
         among them. He may know the others of the group, too: the bound is never below its value at
         :math:`n = 1`, which is the risk in known company, exactly.
         """
+        return np.maximum(*self.company_bounds(information, company))
+
+    def company_bounds(
+        self, information: FloatArray, company: FloatArray | float
+    ) -> tuple[FloatArray, FloatArray]:
+        """The bound if the others of the group are known, and the bound if they are not."""
         together = 1 - 1 / company + self._risk(company * information) / company
-        return np.maximum(self._risk(information), together)
+        return self._risk(information), np.asarray(together)
 
     def bound_by_loss(self, loss: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
         r"""Lower bound on the risk over v after a privacy loss of ``loss`` (pure :math:`\epsilon`).
@@ -81,12 +87,16 @@ class CoinPrior:
         The odds stay within :math:`e^{\pm\epsilon}` of what they were. Of all posteriors with that range and
         the right mean, the one at its ends has the least risk.
         """
+        return np.maximum(*self.loss_bounds(loss, company))
+
+    def loss_bounds(self, loss: FloatArray, company: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+        """The bound if the others of the group are known, and the bound if they are not."""
         p = self.share
         shrink = np.exp(-np.asarray(loss, dtype=np.float64))
         low, high = p * shrink / (p * shrink + 1 - p), p / (p + (1 - p) * shrink)
         # For two ends l < p < h: E π(1−π) = p(1 − l − h) + l h.
         alone = (p * (1 - low - high) + low * high) / self.variance
-        return np.maximum(alone, 1 - 1 / np.asarray(company, dtype=np.float64))
+        return alone, np.broadcast_to(1 - 1 / np.asarray(company, dtype=np.float64), alone.shape)
 
     def _risk(self, information: FloatArray) -> FloatArray:
         """f over v."""

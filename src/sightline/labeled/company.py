@@ -71,7 +71,7 @@ class Company:
             lens = lens_of_pairs(self.products, whitening(self.design), risks, linear=linear)
         else:
             lens = lens_of_spectrum(self.spectrum, risks, linear=linear)
-        return lens or lens_of_root(self.root(rank), self.design.whiten, risks, linear=linear)
+        return lens or lens_of_root(self.root(rank), whitening(self.design), risks, linear=linear)
 
     def root(self, rank: Rank) -> Root:
         """Reduced coordinates: from the products if they are accurate enough."""
@@ -87,7 +87,7 @@ class Company:
         if root.rank < lines or lines * root.certain_error > PROOF:
             return None
         accurate = self._accurate(root, Rank(rank=lines, evidence=Evidence.FULL_RANK))
-        return lens_of_root(accurate, self.design.whiten, risks, linear=linear)
+        return lens_of_root(accurate, whitening(self.design), risks, linear=linear)
 
     def root_of_rows(self, rank: Rank | None) -> tuple[Root, Rank]:
         """Reduced coordinates from the rows themselves."""

@@ -63,7 +63,7 @@ class DensePattern:
             if row.dtype.kind == "b" or np.count_nonzero(row == 1) == sizes[i]:
                 peaks[i] = 1.0
                 continue
-            peak = float(np.max(np.abs(row)))
+            peak = max(float(np.max(row)), -float(np.min(row)))  # the least integer has no absolute value
             require(
                 math.isfinite(peak),
                 "finite weights",

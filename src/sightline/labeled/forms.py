@@ -31,18 +31,24 @@ class Forms(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ProjectedForms:
-    r"""For a column :math:`a`: :math:`o_i + \sum_m w_{im} (Pa)_m^2`. One product with P serves them all."""
+    r"""For a column :math:`a`: :math:`o_i + \sum_m w_{im} (Pa)_m^2`. One product with P serves them all.
+
+    The first form may be a sum of squares of the column itself, with the weights ``diagonal``.
+    """
 
     projection: FloatArray
     weights: FloatArray
     offsets: FloatArray
     linear: FloatArray
+    diagonal: FloatArray | None = None
 
     def of_block(self, block: FloatArray) -> FloatArray:
         rank = len(self.projection)
         images = np.concatenate([self.projection, self.linear]) @ block
         squares = np.square(images[:rank], out=images[:rank])
         quadratic = self.weights @ squares + self.offsets[:, None]
+        if self.diagonal is not None:
+            quadratic[0] = self.diagonal @ np.square(block)
         return np.concatenate([quadratic, images[rank:]])
 
     def matrices(self) -> tuple[FloatArray, ...]:
@@ -51,6 +57,8 @@ class ProjectedForms:
             used = np.flatnonzero(weights)
             P = self.projection[used]
             found.append((P.T * weights[used]) @ P)
+        if self.diagonal is not None:
+            found[0] = self.diagonal
         return tuple(found)
 
 

@@ -18,7 +18,6 @@ throughout, so that the threads of one do not hold up the other's.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -32,8 +31,6 @@ from sightline.labeled.inverse import positive_inverse
 from sightline.labeled.prior import RecordPrior
 from sightline.labeled.root import Root
 from sightline.labeled.sharpness import factorise
-
-Whiten = Callable[[FloatArray], FloatArray]
 
 _UNIT = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
@@ -143,13 +140,19 @@ def lens_of_spectrum(spectrum: Spectrum, risks: Risks, *, linear: FloatArray) ->
         weights=np.stack(weights),
         offsets=np.array(offsets),
         linear=linear,
+        diagonal=_diagonal(whitening),
     )
     return Lens(names=tuple(names), forms=forms, relative_error=error)
 
 
-def lens_of_root(root: Root, whiten: Whiten, risks: Risks, *, linear: FloatArray) -> Lens:
+def _diagonal(whitening: FloatArray) -> FloatArray | None:
+    """The weights of the information on a record, which no factorisation needs to round."""
+    return np.square(whitening) if whitening.ndim == 1 else None
+
+
+def lens_of_root(root: Root, whitening: FloatArray, risks: Risks, *, linear: FloatArray) -> Lens:
     """For all records, from reduced coordinates."""
-    B = whiten(root.factor)
+    B = whitening[:, None] * root.factor if whitening.ndim == 1 else whitening @ root.factor
     coordinates = root.coordinates()
     information = B.T @ B
     error = _gram_error(information, risks)
@@ -178,7 +181,13 @@ def lens_of_root(root: Root, whiten: Whiten, risks: Risks, *, linear: FloatArray
                 weights[i] *= risks[name].unit
                 weights[i, starts[-2] :] = -risks[name].unit / risks[name].precision
         error = 0.0
-    forms = ProjectedForms(projection=projection, weights=weights, offsets=offsets, linear=linear)
+    forms = ProjectedForms(
+        projection=projection,
+        weights=weights,
+        offsets=offsets,
+        linear=linear,
+        diagonal=_diagonal(whitening),
+    )
     return Lens(names=names, forms=forms, relative_error=max(error, root.relative_error))
 
 

@@ -166,7 +166,7 @@ def _ranges(engine: Engine, atoms: Sequence[Atom], rows: Rows) -> dict[int, rang
     found = {}
     for position in asked:
         least, most = answer[f"l{position}"], answer[f"m{position}"]
-        if isinstance(least, int) and most - least < NARROW:
+        if isinstance(least, int) and most - least < NARROW and least >= -(2**63) and most < 2**63:
             found[position] = range(least, most + 1)
     return found
 
