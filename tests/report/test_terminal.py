@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
@@ -28,7 +29,7 @@ def test_the_verdict_comes_before_the_details(result: sl.AuditResult) -> None:
     places = [
         text.index(words)
         for words in (
-            "homes.csv: evening_watts in [0, 2,000], one home a record",
+            "homes.csv: evening_watts, a number from 0 to 2,000; one home a record",
             "BELOW THE LIMIT",
             "Most exposed",
             "Releases, in order of publication",
@@ -89,7 +90,7 @@ def test_a_survey_under_a_budget() -> None:
     text = printed(sl.audit(example_plan("health_survey")))
     assert "PASSED" in text
     assert "Budget: epsilon = 10 under zcdp at delta = 1e-06; 12 releases count" in text
-    assert "90 rows without a secret or a key were left out (owner-only)" in text
+    assert "90 rows without a secret or a key left out (owner-only)" in text
     assert "3 values outside the bounds count as clipped (owner-only)" in text
     assert "no. 1 " in text
     table = text[text.index("accountant ") :].splitlines()
@@ -117,5 +118,55 @@ def test_the_words_of_what_is_not_linear(tmp_path_factory: pytest.TempPathFactor
     assert "seen near its true value (owner-only)" in text
     assert "None" not in text
     assert "costs nothing" in text
-    assert "no budget was given: the noise was chosen elsewhere" in text
+    assert "no release takes a share of the budget" in text
     assert "the usual one, as the plan names none" in text
+
+
+def small(folder: Path, secret: str, **data: object) -> sl.AuditResult:
+    (folder / "t.csv").write_text("id,g,x,ill,blood\na,1,5e8,true,A\nb,1,2e9,false,B\nc,2,1e9,true,0\n")
+    what = {
+        "x": "AVG(x)",
+        "ill": "COUNT(*) FILTER (WHERE ill)",
+        "blood": "COUNT(*) FILTER (WHERE blood = 'A')",
+    }
+    return sl.audit(
+        {
+            "data": {"source": str(folder / "t.csv"), "record": "id", "secret": secret, **data},
+            "privacy": {"epsilon": 0.01, "delta": 1e-6},
+            "release": [{"name": "all", "sql": f"SELECT {what[secret]} FROM data WHERE id = 'a'"}],
+        }
+    )
+
+
+@pytest.mark.parametrize(
+    ("secret", "data", "domain", "ranged"),
+    [
+        ("x", {"bounds": [0, 2e9]}, "x, a number from 0 to 2,000,000,000;", True),
+        ("ill", {"kind": "boolean"}, "ill, yes or no;", False),
+        ("blood", {"categories": ["A", "B", "0"]}, "blood, one of 3 categories;", False),
+    ],
+)
+def test_only_a_number_has_a_range(
+    secret: str, data: dict[str, object], domain: str, ranged: bool, tmp_path: Path
+) -> None:
+    result = small(tmp_path, secret, **data)
+    text, page = printed(result), sl.report_html(result)
+    assert domain in text
+    assert domain.rstrip(";").partition(", ")[2] in page
+    assert ("of range" in text) is ("Of the range" in page) is ranged
+    assert "3 records in 2 signatures; 1 release with 1 number, which see 1 direction\n" in text
+    assert "; 1 release counts\n" in text
+
+
+def test_large_numbers_have_no_exponent(tmp_path: Path) -> None:
+    result = small(tmp_path, "x", bounds=[0, 2e9])
+    (one,) = result.exposed
+    assert one.rmse is not None
+    table = printed(result).partition("Most exposed")[2].partition("Releases")[0]
+    assert "e+" not in table
+    assert f"{float(f'{one.rmse:.3e}'):,.0f}" in table
+
+
+def test_a_result_with_any_text_for_a_plan_has_categories(tmp_path: Path) -> None:
+    result = small(tmp_path, "blood", categories=["A", "B", "0"])
+    assert "one of several categories" in printed(result.model_copy(update={"plan": "= no TOML"}))

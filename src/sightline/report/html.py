@@ -13,11 +13,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+from sightline.audit.numerals import counted, domain, readable, remains
 from sightline.audit.result import AuditResult
 from sightline.errors import MissingExtra
 from sightline.report import style
 from sightline.report.figures.catalogue import FIGURES, Figure
-from sightline.report.figures.parts import at_least, counted, percent
+from sightline.report.figures.parts import at_least, percent
 from sightline.report.files import write_new
 from sightline.report.names import one_line, short, who
 
@@ -133,6 +134,8 @@ def _environment() -> Any:
         trim_blocks=True,
         lstrip_blocks=True,
     )
-    environment.filters.update(short=short, one_line=one_line, percent=percent)
-    environment.globals.update(who=who)
+    environment.filters.update(
+        short=short, one_line=one_line, percent=percent, readable=readable, remains=remains
+    )
+    environment.globals.update(who=who, counted=counted, domain=domain)
     return environment

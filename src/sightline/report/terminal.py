@@ -6,6 +6,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from sightline.audit.numerals import counted, domain, readable, remains
 from sightline.audit.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
 from sightline.audit.run import Explanation
 
@@ -20,14 +21,13 @@ def console() -> Console:
 
 def print_result(result: AuditResult, screen: Console) -> None:
     """The whole result."""
-    low, high = result.bounds
     screen.print(
-        f"{result.source}: {result.secret} in [{low:,g}, {high:,g}], one {result.record} a record",
-        markup=False,
+        f"{result.source}: {result.secret}, {domain(result)}; one {result.record} a record", markup=False
     )
     screen.print(
-        f"{result.records:,} records in {result.signatures:,} signatures; {len(result.releases)} releases "
-        f"with {result.cells:,} numbers, which see {result.rank:,} directions"
+        f"{counted(result.records, 'record')} in {counted(result.signatures, 'signature')}; "
+        f"{counted(len(result.releases), 'release')} with {counted(result.cells, 'number')}, "
+        f"which see {counted(result.rank, 'direction')}"
     )
     for note in _remarks(result):
         screen.print(note)
@@ -72,15 +72,16 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
     )
     screen.print(f"[bold]{title}[/]")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
-    for name in ("who", "error", "of range", "remains"):
+    ranged = ["of range"] if result.kind == "number" else []
+    for name in ("who", "error", *ranged, "remains"):
         table.add_column(name, justify="left" if name == "who" else "right", no_wrap=True)
     table.add_column("how", overflow="fold")
     for number, one in enumerate(result.exposed, start=1):
         table.add_row(
             Text(_who(number, one)),
-            "none" if one.rmse is None else f"{one.rmse:,.4g}",
-            "" if one.rmse_percent_of_range is None else f"{one.rmse_percent_of_range:,.3g} %",
-            "" if one.remaining_uncertainty is None else str(one.remaining_uncertainty),
+            "none" if one.rmse is None else readable(one.rmse),
+            *(_of_range(one) for _ in ranged),
+            "" if one.remaining_uncertainty is None else remains(one.remaining_uncertainty),
             Text(_how(one)),
         )
     screen.print(table)
@@ -113,7 +114,8 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
     given = "" if budget.epsilon is None else f": epsilon = {budget.epsilon:g} under {budget.accountant}"
     usual = "" if budget.delta_given else ", the usual one, as the plan names none"
     screen.print(
-        f"[bold]Budget[/]{given} at delta = {budget.delta:g}{usual}; {budget.releases} releases count"
+        f"[bold]Budget[/]{given} at delta = {budget.delta:g}{usual}; "
+        f"{counted(budget.releases, 'release')} count{'s' if budget.releases == 1 else ''}"
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column("accountant")
@@ -123,7 +125,7 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
     spent = {names.get(name, name): value for name, value in budget.spent.items()}
     for name in dict.fromkeys([*spent, *budget.would_need]):
         cost, needed = spent.get(name), budget.would_need.get(name)
-        table.add_row(name, "" if cost is None else f"{cost:.4g}", "" if needed is None else f"{needed:.4g}")
+        table.add_row(name, *("" if value is None else readable(value) for value in (cost, needed)))
     screen.print(table)
     if not budget.proven:
         screen.print("  ", budget.note, sep="", markup=False, soft_wrap=True)
@@ -143,7 +145,8 @@ def print_explanation(found: Explanation, screen: Console) -> None:
         group = "its own" if one.size == 1 else f"shared by {one.size} {found.result.unit}s"
         about = f" ({secret} = {one.category})" if one.category is not None else ""
         left = one.remaining_uncertainty
-        screen.print(f"[bold]Signature {one.signature}[/]{about}, {group}: {left} of the uncertainty remains")
+        kept = "" if left is None else f": {remains(left)} of the uncertainty remains"
+        screen.print(f"[bold]Signature {one.signature}[/]{about}, {group}{kept}")
         if one.recipe is None:
             screen.print("  No weights on the published numbers give its value: it is not identifiable.")
             continue
@@ -160,23 +163,26 @@ def _print_steps(title: str, recipe: Recipe, one: Exposed, screen: Console) -> N
         name = f'"{step.release}"' + (f", group {step.cell}" if step.cell else "")
         copies = f", the mean of its {step.times} copies" if step.times > 1 else ""
         screen.print(
-            f"    {number}. {verb} {abs(step.weight):,.6g} × {name}{copies}", markup=False, soft_wrap=True
+            f"    {number}. {verb} {readable(abs(step.weight), 6)} × {name}{copies}",
+            markup=False,
+            soft_wrap=True,
         )
     if recipe.constant:
-        screen.print(f"    then add {recipe.constant:,.6g}")
+        screen.print(f"    then add {readable(recipe.constant, 6)}")
     if recipe.less_known:
         screen.print("    then subtract what the records add to it that the attacker knows")
-    screen.print(f"    = {what}, with an error of {recipe.rmse:,.4g} (root mean square)")
+    screen.print(f"    = {what}, with an error of {readable(recipe.rmse)} (root mean square)")
 
 
 def _remarks(result: AuditResult) -> list[str]:
     remarks = []
     if result.known_rows:
-        remarks.append(f"{result.known_rows:,} rows are known to the attacker")
+        remarks.append(f"{counted(result.known_rows, 'row is', 'rows are')} known to the attacker")
     if result.dropped:
-        remarks.append(f"{result.dropped:,} rows without a secret or a key were left out (owner-only)")
+        remarks.append(f"{counted(result.dropped, 'row')} without a secret or a key left out (owner-only)")
     if result.clipped:
-        remarks.append(f"{result.clipped:,} values outside the bounds count as clipped (owner-only)")
+        where = "bounds count as clipped" if result.kind == "number" else "categories"
+        remarks.append(f"{counted(result.clipped, 'value')} outside the {where} (owner-only)")
     return remarks
 
 
@@ -185,6 +191,10 @@ def _who(number: int, one: Exposed) -> str:
     if one.category is not None:
         who += f", {one.category}"
     return who if one.size == 1 else f"{who} (sum of {one.size})"
+
+
+def _of_range(one: Exposed) -> str:
+    return "" if one.rmse_percent_of_range is None else f"{readable(one.rmse_percent_of_range, 3)} %"
 
 
 def _how(one: Exposed) -> str:
@@ -197,11 +207,11 @@ def _how(one: Exposed) -> str:
         recipe = one.shortest
     # The error in the table is the best attack's; a shorter way may err by more.
     worse = one.rmse is not None and recipe.rmse > 1.005 * one.rmse
-    return f"{recipe.text} (errs by {recipe.rmse:,.4g})" if worse else recipe.text
+    return f"{recipe.text} (errs by {readable(recipe.rmse)})" if worse else recipe.text
 
 
 def _noise(one: ReleaseReport) -> str:
     if one.smallest_noise_stddev is None or one.largest_noise_stddev is None:
         return "none"
-    low, high = f"{one.smallest_noise_stddev:,.3g}", f"{one.largest_noise_stddev:,.3g}"
+    low, high = readable(one.smallest_noise_stddev, 3), readable(one.largest_noise_stddev, 3)
     return low if low == high else f"{low}–{high}"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sightline.audit.numerals import readable, remains
 from sightline.audit.result import AuditResult
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, percent, rows, zoom
 from sightline.report.style import INK, altair
@@ -27,7 +28,7 @@ def _alternatives(result: AuditResult) -> Any:
             "below": one.below_limit,
             "proven": "yes" if one.proven else "no",
             "own": "this plan" if one.accountant == own else "other",
-            "text": f"noise × {one.noise_multiplier:.3g}" + ("" if one.proven else ", not proven"),
+            "text": f"noise × {readable(one.noise_multiplier, 3)}" + ("" if one.proven else ", not proven"),
         }
         for one in result.alternatives
     ]
@@ -69,7 +70,7 @@ def _spent(result: AuditResult) -> Any:
     alt = altair()
     names = {"exact": "gaussian-dp"}
     bars = [
-        {"accountant": names.get(name, name), "epsilon": epsilon, "text": f"{epsilon:,.4g}"}
+        {"accountant": names.get(name, name), "epsilon": epsilon, "text": f"{readable(epsilon)}"}
         for name, epsilon in result.budget.spent.items()
     ]
     order = [bar["accountant"] for bar in sorted(bars, key=lambda bar: (bar["epsilon"], bar["accountant"]))]
@@ -97,18 +98,19 @@ def describe(result: AuditResult) -> str:
             return "Nothing that is published costs anything."
         low, high = min(budget.spent.values()), max(budget.spent.values())
         return (
-            f"The noise amounts to epsilon = {low:,.4g} under the exact accountant and to {high:,.4g} under "
-            f"the coarsest, at delta = {budget.delta:g}: the accountant changes the bill, not what is seen."
+            f"The noise amounts to epsilon = {readable(low)} under the exact accountant and to "
+            f"{readable(high)} under the coarsest, at delta = {budget.delta:g}: "
+            "the accountant changes the bill, not what is seen."
         )
     proven = [one for one in result.alternatives if one.proven] or list(result.alternatives)
     least = min(proven, key=lambda one: one.noise_multiplier)
     most = max(proven, key=lambda one: one.noise_multiplier)
     return (
         f"For the same budget of epsilon = {budget.epsilon:g}, {least.accountant} asks for noise of "
-        f"{least.noise_multiplier:.3g} times the sensitivity and leaves the most exposed record "
-        f"{least.least_remaining_uncertainty}; {most.accountant} asks for {most.noise_multiplier:.3g} and "
-        f"leaves {most.least_remaining_uncertainty}. Better accounting buys accuracy, "
-        "for the attacker too."
+        f"{readable(least.noise_multiplier, 3)} times the sensitivity and leaves the most exposed record "
+        f"{remains(least.least_remaining_uncertainty)}; {most.accountant} asks for "
+        f"{readable(most.noise_multiplier, 3)} and leaves {remains(most.least_remaining_uncertainty)}. "
+        "Better accounting buys accuracy, for the attacker too."
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sightline.audit.numerals import counted
 from sightline.audit.result import AuditResult
 from sightline.report.figures.parts import (
     ALARM,
@@ -11,7 +12,6 @@ from sightline.report.figures.parts import (
     HEIGHT,
     WIDTH,
     at_least,
-    counted,
     labelled_line,
     percent,
     rows,

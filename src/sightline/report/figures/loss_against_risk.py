@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sightline.audit.numerals import readable
 from sightline.audit.result import AuditResult
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, percent, rows, zoom
 from sightline.report.style import altair
@@ -70,9 +71,9 @@ def describe(result: AuditResult) -> str:
     high = max(losses, key=lambda point: point.remaining_uncertainty.upper)
     least, most = min(p.epsilon for p in losses), max(p.epsilon for p in losses)
     cost = (
-        f"every record has a privacy loss of epsilon = {most:,.4g}"
+        f"every record has a privacy loss of epsilon = {readable(most)}"
         if most - least <= 1e-9 * most
-        else f"privacy losses range from epsilon = {least:,.4g} to {most:,.4g}"
+        else f"privacy losses range from epsilon = {readable(least)} to {readable(most)}"
     )
     return (
         f"By the accounting {cost}; what an attack leaves ranges from "

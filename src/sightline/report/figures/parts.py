@@ -66,12 +66,3 @@ def at_least(share: float) -> str:
         return f"{math.floor(whole)} %"
     unit = 10.0 ** (math.floor(math.log10(whole)) - 1)
     return f"{math.floor(whole / unit) * unit:.2g} %"
-
-
-def counted(number: int, thing: str) -> str:
-    """A number of things.
-
-    >>> counted(1, "record"), counted(2000, "record")
-    ('1 record', '2,000 records')
-    """
-    return f"{number:,} {thing}{'' if number == 1 else 's'}"

@@ -5,8 +5,9 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
+from sightline.audit.numerals import counted, remains
 from sightline.audit.result import AuditResult, MapColumn, Role
-from sightline.report.figures.parts import ALARM, CALM, WIDTH, counted, rows, zoom
+from sightline.report.figures.parts import ALARM, CALM, WIDTH, rows, zoom
 from sightline.report.names import isolated, short
 from sightline.report.style import GRID, PALETTE, altair
 
@@ -74,7 +75,7 @@ def draw(result: AuditResult) -> Any:
             alt.param(name="role_names", value=words),
             alt.param(name="column_labels", value=[isolated(name, 14) for name in names[:_NAMED]]),
             alt.param(name="column_names", value=[isolated(name) for name in names]),
-            alt.param(name="column_keeps", value=[str(one.remaining_uncertainty) for one in columns]),
+            alt.param(name="column_keeps", value=[remains(one.remaining_uncertainty) for one in columns]),
         )
     )
     height = max(60, min(26 * len(releases), 640))

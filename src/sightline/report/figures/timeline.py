@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from sightline.audit.numerals import counted, remains
 from sightline.audit.result import AuditResult
 from sightline.report.figures.parts import (
     ALARM,
     CALM,
     HEIGHT,
     WIDTH,
-    counted,
     labelled_line,
     percent,
     rows,
@@ -100,7 +100,7 @@ def describe(result: AuditResult) -> str:
         said.append("No release singles out anyone.")
     last = result.timeline[-1].least_remaining_uncertainty
     if last is not None:
-        said.append(f"After all of them the most exposed record keeps {last}.")
+        said.append(f"After all of them the most exposed record keeps {remains(last)}.")
     return " ".join(said)
 
 
