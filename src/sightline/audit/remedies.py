@@ -32,21 +32,25 @@ def remedies(
     releases: tuple[ReleaseReport, ...],
     exposed: tuple[Exposed, ...],
 ) -> tuple[Change, ...]:
-    """The changes worth making, the mildest first."""
-    changes = [_publish_once(report) for report in releases if report.copy_of is not None]
+    """The changes worth making, the mildest first; nobody need be hidden better than a limit asks for."""
+    changes = [_publish_once(report, pricing) for report in releases if report.copy_of is not None]
+    if found is None or (found.limit is not None and not found.below_limit):
+        return tuple(changes)
     changes += _separate(exposed)
-    helpful = [r for r in releases if r.exposes_alone]
+    helpful = [r for r in releases if r.exposes_alone and len(releases) > 1]
     changes += [_drop(r) for r in sorted(helpful, key=lambda r: -(r.exposes_alone or 0))[:3]]
-    if found is not None and found.limit is not None and found.below_limit:
+    if found.limit is not None:
         changes.append(_more_noise(plan, pricing, found, found.limit))
     return tuple(changes)
 
 
-def _publish_once(report: ReleaseReport) -> Change:
-    text = (
-        f'do not publish "{report.name}": it repeats "{report.copy_of}", opens nothing new and takes a '
-        "share of the budget"
+def _publish_once(report: ReleaseReport, pricing: Pricing) -> Change:
+    cost = (
+        "sharpens what is seen"
+        if report.noise_given or not pricing.releases
+        else "takes a share of the budget"
     )
+    text = f'do not publish "{report.name}": it repeats "{report.copy_of}", opens nothing new and {cost}'
     return Change(kind="merge", release=report.name, noise_factor=None, epsilon=None, text=text)
 
 
