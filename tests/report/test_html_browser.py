@@ -103,6 +103,21 @@ def test_it_is_drawn_without_the_network_and_without_complaints(
     )
 
 
+@pytest.mark.parametrize("name", ["microgrid", "calm", "one record", "one release", "budgeted"])
+def test_nothing_that_is_written_in_a_figure_is_cut_off_on_a_phone(visit: Any, name: str) -> None:
+    cut = visit(name, width=PHONE).page.evaluate(
+        """[...document.querySelectorAll(".live svg")].flatMap((svg) => {
+          const outer = svg.getBoundingClientRect();
+          return [...svg.querySelectorAll("text")].filter((text) => {
+            const inner = text.getBoundingClientRect();
+            const shown = getComputedStyle(text).opacity !== "0" && text.textContent;
+            return shown && (inner.left < outer.left - 1 || inner.right > outer.right + 1);
+          }).map((text) => text.textContent);
+        })"""
+    )
+    assert cut == []
+
+
 def test_the_table_sorts_by_every_column_and_says_so(visit: Any) -> None:
     tab = visit("microgrid").page
 

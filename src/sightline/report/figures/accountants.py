@@ -39,7 +39,7 @@ def _alternatives(result: AuditResult) -> Any:
         alt.X("lower:Q")
         .title("the most exposed record keeps")
         .axis(format="%")
-        .scale(domain=[0, 1.3], nice=False)
+        .scale(domain=[0, 1], nice=False)
     )
     bracket = base.mark_bar(height=9, cornerRadius=4).encode(
         x=keeps.axis(format="%", values=[0, 0.2, 0.4, 0.6, 0.8, 1]),
@@ -56,7 +56,8 @@ def _alternatives(result: AuditResult) -> Any:
         ],
     )
     tick = base.mark_tick(thickness=2, size=14, color=INK).encode(x="lower:Q")
-    text = base.mark_text(align="left", dx=8, color=INK).encode(x="upper:Q", text="text:N")
+    # Above its bar: beside one that ends at the right there is no place on a narrow page.
+    text = base.mark_text(align="right", dy=-12, color=INK).encode(x=alt.value("width"), text="text:N")
     layers = [bracket.properties(name="accountants").add_params(zoom("x")), tick, text]
     if result.verdict.limit is not None:
         limit = result.verdict.limit
@@ -79,7 +80,8 @@ def _spent(result: AuditResult) -> Any:
         y=alt.Y("accountant:N").title(None).sort(order),
         x=alt.X("epsilon:Q")
         .title(f"epsilon at delta = {result.budget.delta:g}")
-        .scale(domain=[0, 1.3 * most], nice=False),
+        .axis(tickCount=4)
+        .scale(domain=[0, 1.5 * most], nice=False),
     )
     bar = base.mark_bar(color=CALM, height=14).encode(
         tooltip=["accountant:N", alt.Tooltip("epsilon:Q", format=".6g")]

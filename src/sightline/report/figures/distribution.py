@@ -19,6 +19,9 @@ from sightline.report.figures.parts import (
 )
 from sightline.report.style import INK, altair
 
+# From where on a line's name stands before it; of two lines the first makes way for the name of the second.
+_LEFT, _RIGHT = 0.3, 0.7
+
 
 def draw(result: AuditResult) -> Any:
     """A histogram of remaining uncertainty, with the limit and with what the noise alone guarantees."""
@@ -59,15 +62,23 @@ def draw(result: AuditResult) -> Any:
         color=place.scale(domain=list(colours), range=list(colours.values())),
         tooltip=[alt.Tooltip("keeps:N"), alt.Tooltip("records:Q", format=",d")],
     )
-    middle = base.transform_calculate(middle="(datum.low + datum.high) / 2")
-    numbers = middle.mark_text(dy=-6, color=INK).encode(
-        x="middle:Q", y="records:Q", text=alt.Text("records:Q", format=",d")
-    )
-    layers = [shown.properties(name="distribution").add_params(zoom("x")), numbers]
-    if result.guaranteed_by_noise is not None:
-        layers += labelled_line(result.guaranteed_by_noise, "noise alone", axis="x", dashed=True)
+    # The number on a bar at the right edge ends with it: on a narrow page it would be cut off.
+    places = {"center": ("datum.high < 1", "(datum.low + datum.high) / 2"), "right": ("datum.high >= 1", "1")}
+    numbers = [
+        base.transform_filter(bars_there)
+        .transform_calculate(at=at)
+        .mark_text(dy=-6, color=INK, align=align)
+        .encode(x="at:Q", y="records:Q", text=alt.Text("records:Q", format=",d"))
+        for align, (bars_there, at) in places.items()
+    ]
+    layers = [shown.properties(name="distribution").add_params(zoom("x")), *numbers]
+    noise = result.guaranteed_by_noise
+    if noise is not None:
+        before = _LEFT if limit is not None and noise < limit else _RIGHT
+        layers += labelled_line(noise, "noise alone", axis="x", dashed=True, before=before)
     if limit is not None:
-        layers += labelled_line(limit, f"limit {percent(limit)}", axis="x", dashed=False, colour=ALARM)
+        name, before = f"limit {percent(limit)}", _LEFT if noise is not None and limit < noise else _RIGHT
+        layers += labelled_line(limit, name, axis="x", dashed=False, colour=ALARM, before=before)
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, description=describe(result))
 
 

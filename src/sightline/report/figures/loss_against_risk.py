@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sightline.audit.numerals import readable
@@ -27,13 +28,14 @@ def draw(result: AuditResult) -> Any:
     ]
     epsilons = [point.epsilon for point in result.losses if point.epsilon > 0]
     log = bool(epsilons) and len(epsilons) == len(points) and max(epsilons) > _FAR * min(epsilons)
+    ticks: dict[str, Any] = {"values": _powers(min(epsilons), max(epsilons))} if log else {"tickCount": 6}
     colours = {"singled out": ALARM, "not singled out": CALM}
     seen = alt.Color("seen:N").title(None).scale(domain=list(colours), range=list(colours.values()))
     base = alt.Chart(rows(points)).encode(
         x=alt.X("epsilon:Q")
         .title(f"a record's own epsilon at delta = {result.budget.delta:g}")
         .scale(type="log" if log else "linear", zero=False, padding=24)
-        .axis(labelExpr="format(datum.value, ',.3~r')"),
+        .axis(labelExpr="format(datum.value, ',.3~r')", **ticks),
         color=seen,
     )
     keeps = alt.Y("upper:Q").title("remaining uncertainty").axis(format="%")
@@ -81,6 +83,13 @@ def describe(result: AuditResult) -> str:
         "record's uncertainty. The difference is in no budget: it lies in which groups the releases put a "
         "record into. A point is what an attack leaves; no attack leaves less than the end of its line."
     )
+
+
+def _powers(low: float, high: float) -> list[float]:
+    """Powers of ten around a range, so few that their names have room on a narrow page."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    step = -(-(last - first) // 5)
+    return [10.0**power for power in range(first, last + 1, step)]
 
 
 def drawable(result: AuditResult) -> bool:

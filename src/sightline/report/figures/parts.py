@@ -11,7 +11,6 @@ from sightline.report.style import FAINT, PALETTE, altair
 
 CALM, ALARM = PALETTE[0], PALETTE[1]
 WIDTH, HEIGHT = 560, 240
-_RIGHT = 0.7  # of an axis from 0 to 1: beyond it a name stands before its line
 
 
 def rows(values: Sequence[dict[str, Any]]) -> Any:
@@ -31,15 +30,21 @@ def zoom(*encodings: Literal["x", "y"]) -> Any:
 
 
 def labelled_line(
-    at: float, text: str, *, axis: Literal["x", "y"], dashed: bool, colour: str = FAINT
+    at: float,
+    text: str,
+    *,
+    axis: Literal["x", "y"],
+    dashed: bool,
+    colour: str = FAINT,
+    before: float = 0.7,
 ) -> list[Any]:
-    """A line across the figure with its name at the end."""
+    """A line across the figure with its name at the end; from ``before`` on, the name stands before it."""
     alt = altair()
     data = rows([{"at": at, "text": text}])
     dash = [4, 3] if dashed else [1, 0]
     line = alt.Chart(data).mark_rule(color=colour, strokeDash=dash, strokeWidth=1.5)
     if axis == "x":
-        align, dx = ("left", 4) if at < _RIGHT else ("right", -4)
+        align, dx = ("left", 4) if at < before else ("right", -4)
         name = alt.Chart(data).mark_text(align=align, dx=dx, baseline="top", color=colour)
         return [line.encode(x="at:Q"), name.encode(x="at:Q", y=alt.value(2), text="text:N")]
     name = alt.Chart(data).mark_text(align="right", dy=-6, color=colour)

@@ -73,7 +73,7 @@ def draw(result: AuditResult) -> Any:
             zoom("x"),
             alt.param(name="release_names", value=releases),
             alt.param(name="role_names", value=words),
-            alt.param(name="column_labels", value=[isolated(name, 14) for name in names[:_NAMED]]),
+            alt.param(name="column_labels", value=[isolated(name, 14) for name in _labels(result)]),
             alt.param(name="column_names", value=[isolated(name) for name in names]),
             alt.param(name="column_keeps", value=[remains(one.remaining_uncertainty) for one in columns]),
         )
@@ -89,7 +89,11 @@ def describe(result: AuditResult) -> str:
         for i, release in enumerate(result.releases)
     ]
     worst = sorted((entry for entry in needed if entry[0]), key=lambda entry: (-entry[0], entry[1]))[:3]
-    shown = counted(len(result.release_map), "signature")
+    columns = result.release_map
+    signatures = counted(len({column.signature for column in columns}), "signature")
+    shown = (
+        signatures if all(column.category is None for column in columns) else f"categories of {signatures}"
+    )
     if not worst:
         return f"The {shown} of which the least may remain: no single release is what singles anyone out."
     listed = "; ".join(f'{counted(count, "record")} without "{short(name, 40)}"' for count, name in worst)
@@ -111,25 +115,38 @@ def _first_view(result: AuditResult) -> int:
     return min(len(columns), wanted) if wanted <= _SEPARATE else len(columns)
 
 
-def _title(result: AuditResult) -> str:
+def _title(result: AuditResult) -> list[str]:
+    """What is below the columns, in lines that are short enough for a narrow page."""
     shown, first = len(result.release_map), _first_view(result)
+    by_category = any(column.category is not None for column in result.release_map)
+    things = "signatures and categories" if by_category else "signatures"
     if first < shown:
-        return f"the first {first:,} of {result.signatures:,}; zoom out for more"
-    if shown == result.signatures:
-        return "signatures, the most exposed first"
-    return f"the {shown:,} most exposed of {result.signatures:,} signatures"
+        return [f"the first {first:,} of {shown:,}", "zoom out for more"]
+    if by_category or shown == result.signatures:
+        return [things, "the most exposed first"]
+    return [f"the {shown:,} most exposed", f"of {result.signatures:,} {things}"]
 
 
 def _names(result: AuditResult) -> list[str]:
-    keys = {one.signature: one.record for one in result.exposed if one.record is not None}
-    return [_name(column, keys.get(column.signature)) for column in result.release_map]
+    keys = _keys(result)
+    return [_name(column, keys, f" ({counted(column.size, result.unit)})") for column in result.release_map]
 
 
-def _name(column: MapColumn, key: str | None) -> str:
-    name = f"#{column.signature}" if key is None else key
+def _labels(result: AuditResult) -> list[str]:
+    """Shorter names, for below the columns."""
+    keys = _keys(result)
+    return [_name(column, keys, f" ({column.size:,})") for column in result.release_map[:_NAMED]]
+
+
+def _keys(result: AuditResult) -> dict[int, str]:
+    return {one.signature: one.record for one in result.exposed if one.record is not None}
+
+
+def _name(column: MapColumn, keys: dict[int, str], several: str) -> str:
+    name = keys.get(column.signature, f"#{column.signature}")
     if column.category is not None:
         name = f"{name}, {column.category}"
-    return name if column.size == 1 else f"{name} ({counted(column.size, 'record')})"
+    return name if column.size == 1 else name + several
 
 
 def _separate(result: AuditResult, first: int) -> list[dict[str, Any]]:
