@@ -146,6 +146,12 @@ def test_dir_lists_the_public_names() -> None:
 # ------------------------------------------------------------------ prose that agrees with the code
 
 
+def test_every_page_has_a_title_of_its_own() -> None:
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts]
+    titles = [path.read_text(encoding="utf-8").partition("# ")[2].partition("\n")[0] for path in pages]
+    assert len(set(titles)) == len(titles) > 10
+
+
 def test_every_command_named_in_prose_exists() -> None:
     named = {
         (name_of(path), word)
