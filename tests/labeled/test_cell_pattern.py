@@ -230,7 +230,7 @@ def shorter_way(
     forms = pattern.forms(lens.forms, unknown, quiet)
     leverage = forms[lens.names.index(Form.LEVERAGE), unknown]
     assert leverage @ counts[unknown] == pytest.approx(rank.rank)
-    return decide_by_partitions(swept, leverage), truth, survey.rank
+    return decide_by_partitions(swept, leverage, quiet), truth, survey.rank
 
 
 def no_forms(linear: np.ndarray) -> ProjectedForms:

@@ -24,7 +24,7 @@ Keys = Callable[[Sequence[int]], dict[int, tuple[str, ...]]]
 # Sums over larger groups are what publishing is for; smaller ones are listed with the exposed records.
 _SMALL_GROUP = 5
 # Taking releases away costs one elimination of the cells; with very uneven noise, a factorisation for each.
-_AFFORDABLE = 2e12
+_MOST_CELLS, _AFFORDABLE = 4_000, 2e12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,7 +110,7 @@ class Findings:
     def contributions(self, progress: Progress) -> Contributions | None:
         """What each release has to do with it, if anyone is identifiable and the question is affordable."""
         design = self.view.design
-        costly = design.release_count * float(design.lines) ** 3 > _AFFORDABLE
+        costly = design.lines > _MOST_CELLS or design.release_count * float(design.lines) ** 3 > _AFFORDABLE
         if costly or not np.any(self.visible):
             return None
         return design.contributions(

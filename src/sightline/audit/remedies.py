@@ -84,7 +84,7 @@ def _drop(report: ReleaseReport) -> Change:
 
 def _more_noise(plan: Plan, pricing: Pricing, found: Findings, limit: float) -> Change:
     factor = noise_factor(found.view, found.exposures, Secret.of(plan), limit)
-    share = f"{limit:.0%}"
+    share = f"{100 * limit:.4g} %"
     if factor is None:
         text = f"no amount of this noise is proven to keep {share}: lower the limit or use Gaussian noise"
         return Change(kind="noise", release=None, noise_factor=None, epsilon=None, text=text)

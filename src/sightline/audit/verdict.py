@@ -6,6 +6,7 @@ import math
 
 from sightline.audit.findings import Findings
 from sightline.audit.local import is_local
+from sightline.audit.numerals import readable, remains
 from sightline.audit.plan import Kind, Plan
 from sightline.audit.pricing import Pricing
 from sightline.audit.result import Exposed, LocalReport, Verdict
@@ -33,6 +34,7 @@ def verdict(
     domain, if that may be told.
     """
     limit = plan.limits.remaining_uncertainty
+    percent = "" if limit is None else f"{readable(100 * limit)} %"
     bent = is_local(membership)
     # The local view sees what the linear releases show, and more: the same records, not others.
     below = max(0 if found is None else found.below_limit, 0 if local is None else local.below_limit)
@@ -52,12 +54,12 @@ def verdict(
     if limit is not None and membership.rows:
         unit = "row" if membership.contributions > 1 else "record"
         if below:
-            sentences.append(f"{_several(below, unit)} may keep less than the limit of {limit:.0%}.")
+            sentences.append(f"{_several(below, unit)} may keep less than the limit of {percent}.")
         elif shown:
-            sentences.append(f"Everyone keeps at least the limit of {limit:.0%}.")
+            sentences.append(f"Everyone keeps at least the limit of {percent}.")
         else:
             sentences.append(
-                f"Nobody is shown to keep the limit of {limit:.0%}: against moments and thresholds only the "
+                f"Nobody is shown to keep the limit of {percent}: against moments and thresholds only the "
                 "noise itself protects, and it is too little for that."
             )
     if clipped and clipped >= _MANY * membership.rows:
@@ -85,8 +87,12 @@ def _linear(
         sentences.append(f"{_several(count, 'record')} of {of:,} can be told apart from everything else.")
         if sharpest is not None and sharpest.rmse is not None:
             sentences.append(
-                f"The sharpest view of one has an error of {sharpest.rmse:,.4g} in {plan.data.secret} "
-                f"({sharpest.rmse_percent_of_range:,.3g} % of its range)."
+                f"The sharpest view of one has an error of {readable(sharpest.rmse)} in {plan.data.secret}"
+                + (
+                    f" ({readable(sharpest.rmse_percent_of_range or 0.0, 3)} % of its range)."
+                    if plan.data.secret_kind is Kind.NUMBER
+                    else "."
+                )
             )
     else:
         sentences.append(f"No single record of {of:,} can be told apart from all others.")
@@ -97,7 +103,7 @@ def _linear(
     least = found.least
     if least is not None:
         sentences.append(
-            f"Of the most exposed record's uncertainty {least} remains, whatever the attacker does."
+            f"Of the most exposed record's uncertainty {remains(least)} remains, whatever the attacker does."
         )
     return sentences
 
@@ -107,9 +113,10 @@ def _local(plan: Plan, local: LocalReport) -> list[str]:
     if not local.identifiable:
         return ["Near their true values no row is identifiable from the moments or thresholds."]
     whose = " as one of a set, not whose it is" if local.fixed_group else ""
+    error = readable(local.sharpest_rmse or 0.0)
     return [
         f"Near their true values {_several(local.identifiable, 'value')} of {local.rows:,} can be seen"
-        f"{whose}, the sharpest with an error of {local.sharpest_rmse:,.4g} in {plan.data.secret}; "
+        f"{whose}, the sharpest with an error of {error} in {plan.data.secret}; "
         "this is for the owner only."
     ]
 

@@ -47,6 +47,7 @@ def assess(
         fix="so little noise is none",
         error=InvalidNoise,
     )
+    progress("factorising the products", 0.0)
     factor = _entropic_factor(company, prior)
     risks = risks_over_v(prior, excess=excess(design), entropic_factor=factor)
 
@@ -74,13 +75,15 @@ def assess(
     elif partitions := lens_of_partitions(company, risks):
         lens, rank = partitions
         numbers, _ = read(lens)
-        decided = decide_by_partitions(swept, numbers[Form.LEVERAGE])
+        decided = decide_by_partitions(swept, numbers[Form.LEVERAGE], progress)
     else:
+        progress("deciding exactly", 0.0)
         survey = swept.solve()
         rank = Rank(rank=survey.rank, evidence=Evidence.MODULAR)
         lens = company.lens(risks, rank, survey.linear)
         numbers, sums = read(lens)
         decided = survey.decide(sums, unknown)
+    progress("the most exposed", 0.0)
     if isinstance(known, Known):
         return _with_others_known(numbers[Form.INFORMATION], decided, prior, rank, design)
     return _with_unknown_company(company, prior, rank, decided, lens, numbers, risks, factor)

@@ -90,6 +90,7 @@ def contribute(
             unknown=unknown,
             place=among[exposures.group],
         )
+        progress("taking releases away", 0.0)
         in_order, without = targets.rmse(progress)
     marks, prime = swept.marks(), exact.prime_of(swept.products.astype(np.int64))
     pairs = differencing_pairs(

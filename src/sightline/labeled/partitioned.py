@@ -19,6 +19,7 @@ from sightline.labeled.forms import MatrixForms
 from sightline.labeled.identify import Decided, Sweep
 from sightline.labeled.inverse import inverse_of_products
 from sightline.labeled.lens import PROOF, Form, Lens, Risks, lens_of_pairs
+from sightline.labeled.pattern import Progress
 
 
 def lens_of_partitions(company: Company, risks: Risks) -> tuple[Lens, Rank] | None:
@@ -62,16 +63,25 @@ def told_apart(pattern: CellPattern, products: FloatArray) -> IndexArray:
     return np.flatnonzero(kept)
 
 
-def decide_by_partitions(swept: Sweep, leverage: FloatArray) -> Decided:
+def decide_by_partitions(swept: Sweep, leverage: FloatArray, progress: Progress) -> Decided:
     """Decisions by leverage over independent rows, exact where it comes near one."""
-    assert swept.pattern.counts is not None  # a pattern of cells has them
-    sizes = swept.pattern.counts if swept.unknown.all() else swept.pattern.counts[swept.unknown]
+    pattern = swept.pattern
+    assert isinstance(pattern, CellPattern)  # whose forms the leverages are
+    sizes = pattern.counts if swept.unknown.all() else pattern.counts[swept.unknown]
     identifiable = np.zeros(sizes.size, dtype=np.bool_)
     near = np.flatnonzero(sizes * leverage > 1 / 2)
+    # A group that is alone in a cell is its sum: no elimination is needed to see that.
+    members, columns = np.diagonal(swept.products), np.flatnonzero(swept.unknown)[near]
+    for first, line in zip(pattern.starts, pattern.table, strict=True):
+        cells = line[columns]
+        alone = (cells >= 0) & (members[first + cells] == sizes[near])
+        identifiable[near[alone]] = True
+    near = near[~identifiable[near]]
     if near.size:
+        progress("deciding exactly", 0.0)
         survey = swept.solve()
         columns = np.flatnonzero(swept.unknown)[near]
-        sums = survey.linear @ swept.pattern.columns(columns)
+        sums = survey.linear @ pattern.columns(columns)
         limbs = sums.reshape(-1, survey.solved.shape[0], near.size)
         tests = residues.join(limbs, bits=survey.bits, prime=survey.prime)
         found = residues.times(tests, sizes[near].astype(np.int64), prime=survey.prime)
