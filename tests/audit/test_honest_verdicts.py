@@ -134,3 +134,17 @@ def test_a_recipe_says_when_known_records_are_to_be_subtracted() -> None:
     told = {one.recipe.text: one.recipe.less_known for one in result.exposed if one.recipe is not None}
     assert told['3 × "mean: a" less the known values'] is True
     assert sum(told.values()) == 1  # the fourth record's does not need it
+
+
+def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
+    """All are in as many numbers, and have the same lower end; only one is identifiable."""
+    plan = plan_of({"name": "one"}, {"name": "two"}, privacy={"epsilon": 0.1, "delta": 1e-5})
+    parts = [partition(0, "one"), partition(1, "two")]
+    lines = [["a", "a", "a", "b", "b"], ["x", "x", "y", "x", "z"]]
+    examined = Examination.of(plan, membership_of(parts, lines))
+    assert examined.findings is not None
+    exposures = examined.findings.exposures
+    assert np.ptp(exposures.remaining_lower) == 0
+    least = examined.result().least_remaining_uncertainty
+    assert least is not None
+    assert least.upper == exposures.remaining_upper.min() < exposures.remaining_upper[0]

@@ -91,12 +91,12 @@ class Findings:
 
     @property
     def least(self) -> Uncertainty | None:
-        """The bracket of the record of which the least may remain."""
-        lower = self.exposures.remaining_lower
+        """The bracket of the record of which the least may remain; of several, the one seen best."""
+        lower, upper = self.exposures.remaining_lower, self.exposures.remaining_upper
         if np.all(np.isnan(lower)):
             return None
-        worst = int(np.nanargmin(lower))
-        return self.bracket(worst)
+        alike = np.flatnonzero(lower == np.nanmin(lower))
+        return self.bracket(int(alike[np.argmin(upper[alike])]))
 
     @property
     def distribution(self) -> tuple[int, ...]:
