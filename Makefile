@@ -5,7 +5,7 @@ PYTHON ?= python3
 # Another interpreter gets another environment: make PYTHON=python3.12 test
 VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(notdir $(PYTHON)))
 BIN := $(VENV)/bin
-PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet
 
 # BLAS threads do not pay on the tests' small matrices, and they fight with tests in parallel.
