@@ -12,7 +12,7 @@ from sightline.audit.pricing import accountants, budget_of, price
 from sightline.audit.result import Alternative
 from sightline.audit.secret import Secret
 from sightline.audit.view import linear_view
-from sightline.labeled.pattern import Progress
+from sightline.labeled.pattern import Progress, silent
 from sightline.tables.membership import Membership
 
 
@@ -58,8 +58,4 @@ def _assessed(plan: Plan, membership: Membership, accountant: str) -> Findings:
     view = linear_view(other, membership, price(other, membership))
     assert view is not None  # the plan's own noise had one
     limit = plan.limits.remaining_uncertainty
-    return Findings.of(view, secret=Secret.of(plan), limit=limit, progress=_silent)
-
-
-def _silent(stage: str, share: float) -> None:
-    pass
+    return Findings.of(view, secret=Secret.of(plan), limit=limit, progress=silent)

@@ -34,7 +34,7 @@ from sightline.audit.timeline import timeline
 from sightline.audit.verdict import assumptions, verdict
 from sightline.audit.view import linear_view
 from sightline.labeled.contributions import Contributions
-from sightline.labeled.pattern import Progress
+from sightline.labeled.pattern import Progress, silent
 from sightline.tables.membership import Membership, RowValues
 
 # Rows, and columns × rows, of a design that is assessed again for each release and for each accountant.
@@ -62,7 +62,7 @@ class Examination:
         progress: Progress | None = None,
     ) -> Examination:
         """Examine memberships. ``values`` fetches the secrets, for releases that are not linear in them."""
-        watch = progress or _silent
+        watch = progress or silent
         limit = plan.limits.remaining_uncertainty
         pricing = price(plan, membership)
         view = linear_view(plan, membership, pricing)
@@ -102,7 +102,7 @@ class Examination:
 
         ``keys`` asks the engine for records' keys: to name them, and to count those with several rows once.
         """
-        watch = progress or _silent
+        watch = progress or silent
         plan, membership, found = self.plan, self.membership, self.findings
         exposed: tuple[Exposed, ...] = ()
         if found is not None:
@@ -178,7 +178,3 @@ class Examination:
             exposures=found.exposures,
             contributions=self.contributions,
         )
-
-
-def _silent(stage: str, share: float) -> None:
-    pass

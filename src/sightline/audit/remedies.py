@@ -16,6 +16,7 @@ from sightline.audit.view import View
 from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
+from sightline.labeled.pattern import silent
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 
@@ -135,11 +136,7 @@ def lowest(view: View, secret: Secret, factor: float) -> float:
         releases=view.design.releases,
         names=view.design.names,
     )
-    return float(np.nanmin(view.exposures(design, secret, _silent).remaining_lower))
-
-
-def _silent(stage: str, share: float) -> None:
-    pass
+    return float(np.nanmin(view.exposures(design, secret, silent).remaining_lower))
 
 
 def _enough(view: View, exposures: Exposures, secret: Secret, limit: float) -> float | None:

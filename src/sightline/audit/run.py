@@ -10,7 +10,7 @@ from sightline.audit.reading import PlanLike, read_plan, with_limit
 from sightline.audit.result import AuditResult, Exposed
 from sightline.audit.session import opened
 from sightline.errors import require
-from sightline.labeled.pattern import Progress
+from sightline.labeled.pattern import Progress, silent
 
 
 def audit(
@@ -32,7 +32,7 @@ def audit(
     checked, base = read_plan(plan)
     if limit is not None:
         checked = with_limit(checked, limit)
-    watch = progress or _silent
+    watch = progress or silent
     watch("opening the table", 0.0)
     with opened(checked, base) as session:
         membership = session.membership(watch)
@@ -62,7 +62,7 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
     """What is seen of one record, given by its key, and by which recipe."""
     _check_progress(progress)
     checked, base = read_plan(plan)
-    watch = progress or _silent
+    watch = progress or silent
     watch("opening the table", 0.0)
     with opened(checked, base) as session:
         watch("looking for the record", 0.0)
@@ -85,7 +85,3 @@ def _check_progress(progress: Progress | None) -> None:
         got=repr(progress),
         fix="for example progress=print",
     )
-
-
-def _silent(stage: str, share: float) -> None:
-    pass

@@ -9,7 +9,7 @@ from sightline.audit.findings import Findings
 from sightline.audit.plan import Plan
 from sightline.audit.result import Stage
 from sightline.audit.secret import Secret
-from sightline.labeled.pattern import Progress
+from sightline.labeled.pattern import Progress, silent
 
 # Every stage is an assessment of its own; more of them than fit a page are thinned evenly.
 _MOST_STAGES = 60
@@ -27,7 +27,7 @@ def timeline(plan: Plan, found: Findings, progress: Progress) -> tuple[Stage, ..
         lines = np.flatnonzero(query_of_line <= end)
         seen = None
         if lines.size:
-            exposures = found.view.exposures(design.take(lines), Secret.of(plan), _silent, lines=lines)
+            exposures = found.view.exposures(design.take(lines), Secret.of(plan), silent, lines=lines)
             seen = Findings(view=found.view, exposures=exposures, counts=found.counts, limit=found.limit)
         now = before if seen is None else seen.exposures.identifiable
         stages.append(
@@ -58,7 +58,3 @@ def _ends(count: int) -> IndexArray:
 
 def _signatures(found: Findings, columns: IndexArray) -> tuple[int, ...]:
     return tuple(dict.fromkeys(found.view.first_signatures(columns)[:_SHOWN].tolist()))
-
-
-def _silent(stage: str, share: float) -> None:
-    pass

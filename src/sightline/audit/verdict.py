@@ -6,7 +6,7 @@ import math
 
 from sightline.audit.findings import Findings
 from sightline.audit.local import is_local
-from sightline.audit.numerals import readable, remains
+from sightline.audit.numerals import counted, readable, remains
 from sightline.audit.plan import Kind, Plan
 from sightline.audit.pricing import Pricing
 from sightline.audit.result import Exposed, LocalReport, Verdict
@@ -54,7 +54,7 @@ def verdict(
     if limit is not None and membership.rows:
         unit = "row" if membership.contributions > 1 else "record"
         if below:
-            sentences.append(f"{_several(below, unit)} may keep less than the limit of {percent}.")
+            sentences.append(f"{counted(below, unit)} may keep less than the limit of {percent}.")
         elif shown:
             sentences.append(f"Everyone keeps at least the limit of {percent}.")
         else:
@@ -84,7 +84,7 @@ def _linear(
         sharpest = min(
             (one for one in exposed if one.identifiable and one.size == 1), key=_error, default=None
         )
-        sentences.append(f"{_several(count, 'record')} of {of:,} can be told apart from everything else.")
+        sentences.append(f"{counted(count, 'record')} of {of:,} can be told apart from everything else.")
         if sharpest is not None and sharpest.rmse is not None:
             sentences.append(
                 f"The sharpest view of one has an error of {readable(sharpest.rmse)} in {plan.data.secret}"
@@ -115,7 +115,7 @@ def _local(plan: Plan, local: LocalReport) -> list[str]:
     whose = " as one of a set, not whose it is" if local.fixed_group else ""
     error = readable(local.sharpest_rmse or 0.0)
     return [
-        f"Near their true values {_several(local.identifiable, 'value')} of {local.rows:,} can be seen"
+        f"Near their true values {counted(local.identifiable, 'value')} of {local.rows:,} can be seen"
         f"{whose}, the sharpest with an error of {error} in {plan.data.secret}; "
         "this is for the owner only."
     ]
@@ -123,10 +123,6 @@ def _local(plan: Plan, local: LocalReport) -> list[str]:
 
 def _error(one: Exposed) -> float:
     return math.inf if one.rmse is None else one.rmse
-
-
-def _several(count: int, unit: str) -> str:
-    return f"{count:,} {unit}{'s' if count != 1 else ''}"
 
 
 def _prior(plan: Plan) -> str:

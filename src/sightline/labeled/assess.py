@@ -18,7 +18,7 @@ from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.identify import Decided, decide_by_leverage, sweep
 from sightline.labeled.lens import Form, Lens, Risks, entropic_factor, lens_of_root, risks_over_v
 from sightline.labeled.partitioned import decide_by_partitions, lens_of_partitions
-from sightline.labeled.pattern import BoolArray, Progress
+from sightline.labeled.pattern import BoolArray, Progress, silent
 from sightline.labeled.prior import RecordPrior
 from sightline.labeled.sharpness import best_recipes, variances
 
@@ -97,7 +97,7 @@ def _entropic_factor(company: Company, prior: RecordPrior) -> float:
     if excess(company.design) > 1 or prior.entropy_power == 0:
         return 0.0
     if not company.unknown.all():
-        told = company.design.pattern.gram(~company.unknown, lambda stage, share: None)
+        told = company.design.pattern.gram(~company.unknown, silent)
         company = replace(company, products=company.products + told, unknown=np.ones_like(company.unknown))
     return entropic_factor(company.eigenvalues, prior)
 

@@ -21,6 +21,7 @@ from sightline.geometry import exact
 from sightline.geometry.decision import Evidence, Rank
 from sightline.labeled.assess import unknown_records
 from sightline.labeled.company import Company
+from sightline.labeled.pattern import silent
 from sightline.labeled.sharpness import factorise
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def combination_around(design: MembershipDesign, record: int, *, known: Iterable
 
 def _best_attack(design: MembershipDesign, unknown: np.ndarray, seen: FloatArray) -> tuple[float, FloatArray]:
     """The risk and the recipe for the functional f with ``A f = seen``."""
-    products = design.pattern.gram(unknown, lambda stage, share: None)
+    products = design.pattern.gram(unknown, silent)
     company = Company(design=design, products=products, unknown=unknown)
     rank = exact.rank(products.astype(np.int64))
     root = company.root(Rank(rank=rank, evidence=Evidence.MODULAR))

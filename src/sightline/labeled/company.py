@@ -23,7 +23,7 @@ from sightline.labeled.lens import (
     lens_of_root,
     lens_of_spectrum,
 )
-from sightline.labeled.pattern import BoolArray
+from sightline.labeled.pattern import BoolArray, silent
 from sightline.labeled.root import Root, root_of_products, root_of_rows
 
 # Products of rows lose twice the digits that rows do: beyond this error, factorise the rows themselves, if
@@ -164,5 +164,5 @@ def combined(design: MembershipDesign, weights: FloatArray) -> FloatArray:
         linear=weights[None],
     )
     everyone = np.ones(design.size, dtype=np.bool_)
-    sums: FloatArray = design.pattern.forms(forms, everyone, lambda stage, share: None)[0]
+    sums: FloatArray = design.pattern.forms(forms, everyone, silent)[0]
     return sums

@@ -16,7 +16,7 @@ from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.geometry.noise import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise, as_noise
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.coin import CoinPrior
-from sightline.labeled.pattern import Pattern, Progress, RowsLike, as_pattern
+from sightline.labeled.pattern import Pattern, Progress, RowsLike, as_pattern, silent
 from sightline.labeled.prior import CosineSquaredPrior, RecordPrior
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.releases.domain import positive_number
@@ -189,7 +189,7 @@ class MembershipDesign:
             prior: RecordPrior = domain
         else:
             prior = CosineSquaredPrior(width=float(domain[1]) - float(domain[0]))
-        return assess(self, prior=prior, known=known, progress=progress or _silent)
+        return assess(self, prior=prior, known=known, progress=progress or silent)
 
     def combination(self, record: int, *, known: Iterable[int] = ()) -> Combination:
         """A smallest identifiable combination of records that a record is part of: whom it hides among.
@@ -217,7 +217,7 @@ class MembershipDesign:
         """
         from sightline.labeled.contributions import contribute
 
-        return contribute(self, known=known, exposures=exposures, progress=progress or _silent)
+        return contribute(self, known=known, exposures=exposures, progress=progress or silent)
 
     def take(self, rows: Iterable[int]) -> MembershipDesign:
         """The design with some of its rows only, the noise on them as it is."""
@@ -292,10 +292,6 @@ class MembershipDesign:
                 fix="publish overlapping rows as releases of their own",
                 error=InvalidRelease,
             )
-
-
-def _silent(stage: str, share: float) -> None:
-    pass
 
 
 def _readout_named(name: Readout | str) -> Readout:

@@ -1,8 +1,8 @@
 r"""The inverse of a positive definite matrix, by matrix products.
 
 A Cholesky factorisation that shares its work among threads waits for the slowest of them at every step: with
-one of two cores busy, OpenBLAS needs 25 times as long for the factor of 2,500 rows, but only twice as long
-for a product. So the factorisation is written as products, with
+a core busy elsewhere OpenBLAS takes many times as long for it, and for a product hardly longer than on the
+cores that are left. So the factorisation is written as products, with
 
 .. math:: M = \begin{pmatrix} A & C^\top \\ C & D \end{pmatrix}, \quad
     W = \begin{pmatrix} W_A & 0 \\ -W_S X W_A & W_S \end{pmatrix}, \quad

@@ -24,6 +24,10 @@ Progress: TypeAlias = Callable[[str, float], None]
 EXACT = 2.0**53
 
 
+def silent(stage: str, share: float) -> None:
+    """Progress that nobody asked for."""
+
+
 class Pattern(Protocol):
     """Membership, or weights, of ``records`` records in ``lines`` rows."""
 
