@@ -19,7 +19,7 @@ import numpy as np
 from sightline.attacks.estimates import Estimates
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.model import Model, model_of
-from sightline.geometry.noise import GaussianNoise
+from sightline.noise.laws import GaussianNoise
 from sightline.releases.moment import Moment
 
 BOX = (-1.0, 1.0)

@@ -19,7 +19,7 @@ import click
 from sightline.errors import MissingExtra, SightlineError
 
 if TYPE_CHECKING:
-    from sightline.audit.result import AuditResult
+    from sightline.auditing.result import AuditResult
     from sightline.demo import Tour
 
 
@@ -87,7 +87,7 @@ def audit(
     force: bool,
 ) -> int:
     """Who a plan exposes, how sharply, through which releases, and what to change."""
-    from sightline.audit import run
+    from sightline.auditing import run
     from sightline.report.files import check_new
     from sightline.report.progress import Ticker
 
@@ -115,7 +115,7 @@ def audit(
 @_force
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
     """Every figure of a plan's report as SVG and PDF, for print."""
-    from sightline.audit import run
+    from sightline.auditing import run
     from sightline.report.export import export_figures
     from sightline.report.progress import Ticker
 
@@ -134,13 +134,13 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
 def check(plan: str | None, schema: bool) -> None:
     """Check a plan: its fields, its table's columns and its SQL. No row is read."""
     if schema:
-        from sightline.audit.reading import plan_schema
+        from sightline.auditing.reading import plan_schema
 
         click.echo(json.dumps(plan_schema(), indent=2, ensure_ascii=False))
         return
     if plan is None:
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
-    from sightline.audit import run
+    from sightline.auditing import run
 
     found = run.check(plan)
     count = len(found.releases)
@@ -153,7 +153,7 @@ def check(plan: str | None, schema: bool) -> None:
 @click.option("--record", required=True, metavar="KEY", help="The key of the record.")
 def explain(plan: str, as_json: bool, record: str) -> None:
     """Why one record is exposed: the recipe, step by step. For the table's owner only."""
-    from sightline.audit import run
+    from sightline.auditing import run
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
@@ -174,7 +174,7 @@ def explain(plan: str, as_json: bool, record: str) -> None:
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def init(table: str, record: str | None, secret: str | None, out: Path, force: bool) -> None:
     """Write a commented plan for a table, from the names and types of its columns."""
-    from sightline.audit.starter import starter_plan
+    from sightline.auditing.starter import starter_plan
     from sightline.report.files import write_new
 
     text = starter_plan(table, out=out, record=record, secret=secret)
@@ -190,7 +190,7 @@ def init(table: str, record: str | None, secret: str | None, out: Path, force: b
 @_force
 def demo(as_json: bool, html: Path | None, force: bool) -> None:
     """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
-    from sightline.audit import run
+    from sightline.auditing import run
     from sightline.examples.shipped import example_plan
 
     plan = example_plan("microgrid")

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.errors import InvalidInput
-from sightline.geometry import exact
+from sightline.numerics import integers as exact
 
 
 def rational_rank(rows) -> int:

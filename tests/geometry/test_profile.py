@@ -13,8 +13,8 @@ from scipy import sparse
 
 import sightline as sl
 from sightline.errors import InvalidInput, Undecided
-from sightline.geometry.decision import Rank
-from sightline.geometry.rank import numerical_rank
+from sightline.numerics.decision import Rank
+from sightline.numerics.rank import numerical_rank
 
 
 def reference_information(whitened: np.ndarray, target: list[int], known: tuple[int, ...] = ()) -> np.ndarray:

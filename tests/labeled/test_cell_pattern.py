@@ -8,16 +8,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InvalidRelease
-from sightline.labeled import residues
-from sightline.labeled.cell_pattern import CellPattern, pattern_of_cells
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.company import Company
-from sightline.labeled.dense import DensePattern
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.forms import ProjectedForms
-from sightline.labeled.identify import Decided, sweep
+from sightline.labeled.incidence.cells import CellPattern, pattern_of_cells
+from sightline.labeled.incidence.dense import DensePattern
 from sightline.labeled.lens import Form, risks_over_v
-from sightline.labeled.partitioned import decide_by_partitions, lens_of_partitions
-from sightline.labeled.prior import CosineSquaredPrior
+from sightline.labeled.routes.exact import Decided, sweep
+from sightline.labeled.routes.partitions import decide_by_partitions, lens_of_partitions
+from sightline.numerics import residues
 
 
 def quiet(stage: str, share: float) -> None:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.errors import InvalidInput
-from sightline.labeled.coin import CoinPrior, coin_risk
+from sightline.labeled.bounds.coin import CoinPrior, coin_risk
 from sightline.labeled.design import Known, MembershipDesign
 
 SHARES = [0.5, 0.25, 0.9, 0.01]

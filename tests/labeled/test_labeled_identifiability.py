@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from sightline import Decision, Evidence, MembershipDesign
-from sightline.geometry import exact
-from sightline.labeled import residues
+from sightline.numerics import integers as exact
+from sightline.numerics import residues
 
 
 def noise_levels(generator: np.random.Generator, lines: int) -> np.ndarray:

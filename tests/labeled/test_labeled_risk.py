@@ -14,6 +14,7 @@ from scipy import sparse
 
 import sightline as sl
 from sightline import Known, MembershipDesign
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.company import Company, whitening
 from sightline.labeled.lens import (
     Form,
@@ -23,7 +24,6 @@ from sightline.labeled.lens import (
     lens_of_spectrum,
     risks_over_v,
 )
-from sightline.labeled.prior import CosineSquaredPrior
 from sightline.labeled.root import root_of_products
 
 PRIOR = CosineSquaredPrior(width=1.0)

@@ -10,7 +10,7 @@ from flint import arb
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.privacy.certified import ball, evaluate, rounded_down, rounded_up
+from sightline.numerics.balls import ball, evaluate, rounded_down, rounded_up
 
 positive = st.fractions(min_value=Fraction(1, 10**30), max_value=10**30)
 

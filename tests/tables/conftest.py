@@ -12,7 +12,7 @@ import pytest
 from servers import binaries, running_postgres
 from table_cases import AREAS, COLUMNS, awkward_rows, write_parquet
 
-from sightline.tables.engine import Engine, open_source
+from sightline.tables.engines.engine import Engine, open_source
 
 
 @pytest.fixture(scope="session")

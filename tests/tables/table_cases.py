@@ -12,9 +12,9 @@ from typing import Any
 
 import duckdb
 
-from sightline.tables.engine import Kind
+from sightline.tables.engines.engine import Kind
 from sightline.tables.membership import Membership
-from sightline.tables.reader import ReleaseQuery, read_release
+from sightline.tables.sql.reader import ReleaseQuery, read_release
 
 Row = dict[str, Any]
 COLUMNS = {

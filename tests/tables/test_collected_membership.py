@@ -18,11 +18,11 @@ from sightline.tables import collect as collecting
 from sightline.tables.cells import cut
 from sightline.tables.collect import collect
 from sightline.tables.encoding import Atom, encode
-from sightline.tables.engine import Engine, Kind, open_source
+from sightline.tables.engines.engine import Engine, Kind, open_source
 from sightline.tables.membership import Feature, Membership
-from sightline.tables.reader import read_release
 from sightline.tables.records import members_of, row_values, signature_of
 from sightline.tables.rows import audited_rows
+from sightline.tables.sql.reader import read_release
 
 Make = Callable[..., Engine]
 

@@ -9,7 +9,7 @@ import pytest
 from table_cases import NUMBER_RELEASES, awkward_rows, cells_of, expected_cells, read_all
 
 from sightline.tables.collect import collect
-from sightline.tables.engine import Engine, Kind
+from sightline.tables.engines.engine import Engine, Kind
 from sightline.tables.membership import Membership
 from sightline.tables.records import members_of, row_values, signature_of
 

@@ -8,8 +8,8 @@ from collections.abc import Mapping, Sequence
 import pytest
 
 import sightline as sl
-from sightline.audit import session
-from sightline.tables.engine import Engine
+from sightline.auditing import session
+from sightline.tables.engines.engine import Engine
 
 ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 PLAN = {

@@ -10,9 +10,9 @@ import pytest
 from table_cases import COLUMNS, awkward_rows
 
 from sightline.errors import InvalidPlan
-from sightline.tables.engine import Column, Kind
+from sightline.tables.engines.engine import Column, Kind
 from sightline.tables.membership import Feature, Statistic
-from sightline.tables.reader import Piece, ReleaseQuery, read_condition, read_release
+from sightline.tables.sql.reader import Piece, ReleaseQuery, read_condition, read_release
 
 SECRETS = {"load": Kind.NUMBER, "ill": Kind.BOOLEAN, "blood": Kind.TEXT}
 
@@ -374,9 +374,9 @@ def test_a_stack_that_is_too_short_is_no_traceback(monkeypatch: pytest.MonkeyPat
     def exhausted(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("sightline.tables.reader._pieces", exhausted)
+    monkeypatch.setattr("sightline.tables.sql.reader._pieces", exhausted)
     assert "nested at most" in refusal("SELECT AVG(load) FROM data")
-    monkeypatch.setattr("sightline.tables.reader.parse_condition", exhausted)
+    monkeypatch.setattr("sightline.tables.sql.reader.parse_condition", exhausted)
     with pytest.raises(InvalidPlan, match="nested at most"):
         read_condition("age > 3", columns=TABLE, secret="load")
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from test_release_reader import ACCEPTED, REFUSED, SECRETS, TABLE, read
 
 from sightline.errors import InvalidPlan
-from sightline.tables.reader import ReleaseQuery, read_condition
+from sightline.tables.sql.reader import ReleaseQuery, read_condition
 
 VALID = [(secret, sql) for secret, listed in ACCEPTED.items() for sql in listed]
 WORDS = """

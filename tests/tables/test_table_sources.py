@@ -13,11 +13,11 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
-from sightline.tables.csv_fault import csv_fault
 from sightline.tables.declared import check_declared
-from sightline.tables.engine import Column, Engine, Kind, open_source
-from sightline.tables.reader import read_release
-from sightline.tables.translate import translated
+from sightline.tables.engines.csv_fault import csv_fault
+from sightline.tables.engines.engine import Column, Engine, Kind, open_source
+from sightline.tables.sql.reader import read_release
+from sightline.tables.sql.translate import translated
 
 HOMES = "home,feeder,watts\nA1,north,400\nA7,south,900\n"
 
@@ -289,7 +289,7 @@ class TestTablesOfOtherEngines:
             def stop(self) -> None:
                 stopped.append(True)
 
-        monkeypatch.setattr("sightline.tables.spark_engine.SparkSession", Session())
+        monkeypatch.setattr("sightline.tables.engines.spark_engine.SparkSession", Session())
         engine = open_source("spark://local[1]?table=areas", base=Path())
         engine.close()
         engine.close()

@@ -16,7 +16,7 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.attacks.target import Reach, Target, linear_geometry, reach
-from sightline.geometry.noise import Noise
+from sightline.noise.laws import Noise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript

@@ -14,7 +14,7 @@ from sightline.attacks.model import Model, Row, columns_of, model_of
 from sightline.attacks.newton import minimise
 from sightline.attacks.target import Target, linear_geometry, reach
 from sightline.errors import require
-from sightline.geometry.noise import GaussianNoise, LaplaceNoise, Noise
+from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript

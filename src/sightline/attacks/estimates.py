@@ -12,7 +12,7 @@ import numpy as np
 
 from sightline.attacks.namespace import is_array, namespace, to_numpy
 from sightline.errors import InvalidInput, require
-from sightline.geometry.noise import LaplaceNoise, Noise
+from sightline.noise.laws import LaplaceNoise, Noise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
@@ -151,7 +151,7 @@ def width_factor(noise: Noise, confidence: float) -> float:
     Normal quantiles for Gaussian noise. A weighted sum of Laplace variables is symmetric with one mode, for
     which Gauss's inequality :math:`P(|X| \ge k\sigma) \le 4/(9k^2)` holds: wide, and never too narrow.
 
-    >>> from sightline.geometry.noise import GaussianNoise, LaplaceNoise
+    >>> from sightline.noise.laws import GaussianNoise, LaplaceNoise
     >>> round(width_factor(GaussianNoise(stddevs=[1.0]), 0.95), 3)
     1.96
     >>> round(width_factor(LaplaceNoise(scales=[1.0]), 0.95), 3)

@@ -9,7 +9,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.attacks.model import Fit, columns_of, model_of
 from sightline.errors import InvalidInput
-from sightline.geometry.noise import GaussianNoise
+from sightline.noise.laws import GaussianNoise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript

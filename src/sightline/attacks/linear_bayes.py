@@ -17,7 +17,7 @@ from sightline.attacks.target import Target, linear_geometry
 from sightline.errors import require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-from sightline.geometry.noise import LaplaceNoise
+from sightline.noise.laws import LaplaceNoise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript

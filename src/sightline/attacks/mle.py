@@ -22,7 +22,7 @@ from sightline.attacks.model import Fit, Model, columns_of, model_of, stacked
 from sightline.attacks.namespace import Column, namespace, to_device, to_numpy
 from sightline.attacks.newton import minimise, solve_positive
 from sightline.errors import require
-from sightline.geometry.noise import GaussianNoise
+from sightline.noise.laws import GaussianNoise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript

@@ -21,7 +21,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.curves import Curve, Power, Powers, Step
 from sightline.attacks.namespace import Column, namespace
 from sightline.errors import InvalidInput, InvalidNoise, require
-from sightline.geometry.noise import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
+from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
 from sightline.releases.deepset import DeepSet
 from sightline.releases.moment import Moment
 from sightline.releases.query import Query

@@ -16,7 +16,7 @@ from sightline.attacks.estimates import AttackStatus, Estimates, checked_confide
 from sightline.attacks.group import exact_answers, one_group, touched
 from sightline.attacks.prior import Prior
 from sightline.errors import require
-from sightline.geometry.noise import LaplaceNoise, Noise
+from sightline.noise.laws import LaplaceNoise, Noise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript

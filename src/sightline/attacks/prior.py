@@ -10,7 +10,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import checked_box
-from sightline.labeled.prior import CosineSquaredPrior
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
 
 
 @runtime_checkable

@@ -11,11 +11,11 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidInput, Undecided, require
-from sightline.geometry import exact
-from sightline.geometry.decision import Decision
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-from sightline.geometry.rank import balance
+from sightline.numerics import integers as exact
+from sightline.numerics.decision import Decision
+from sightline.numerics.rank import balance
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript

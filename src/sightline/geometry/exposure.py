@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
-from sightline.geometry.decision import Decision, Evidence, Rank
 from sightline.geometry.frame import Frame
 from sightline.geometry.increment import Extension, Increment
-from sightline.geometry.noise import GaussianNoise
 from sightline.geometry.profile import Combination, Profile
+from sightline.noise.laws import GaussianNoise
+from sightline.numerics.decision import Decision, Evidence, Rank
 from sightline.releases.query import Query
 
 if TYPE_CHECKING:

@@ -13,14 +13,14 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats, frozen_index
 from sightline.errors import require
-from sightline.geometry import exact
-from sightline.geometry.decision import Evidence, Rank
 from sightline.geometry.exposure import Direction, Exposure
 from sightline.geometry.frame import Frame, dense, kinds, whole_numbers
-from sightline.geometry.noise import Noise, Rows
 from sightline.geometry.placement import place, place_integers
 from sightline.geometry.profile import Question, profile
-from sightline.geometry.rank import balance, numerical_rank
+from sightline.noise.laws import Noise, Rows
+from sightline.numerics import integers as exact
+from sightline.numerics.decision import Evidence, Rank
+from sightline.numerics.rank import balance, numerical_rank
 from sightline.releases.query import Query
 
 
@@ -32,7 +32,7 @@ class Geometry:
     ``integer_rows`` are whole numbers proportional to it row by row, where there are any: they make every
     yes or no exact. Build it with :meth:`Transcript.geometry`, or directly from rows:
 
-    >>> from sightline.geometry.noise import GaussianNoise
+    >>> from sightline.noise.laws import GaussianNoise
     >>> rows = np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
     >>> geometry = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=[3.0, 4.0]))
     >>> exposure = geometry.profile(target=0)

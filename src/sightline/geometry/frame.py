@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.geometry import exact
+from sightline.numerics import integers as exact
 
 IntegerRows = NDArray[np.int64]
 

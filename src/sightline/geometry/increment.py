@@ -23,13 +23,13 @@ import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lstsq, solve_triangular
 
 from sightline.arrays import FloatArray
-from sightline.geometry import exact
-from sightline.geometry.decision import Decision
 from sightline.geometry.frame import Frame, IntegerRows, dense
-from sightline.geometry.noise import GaussianNoise
 from sightline.geometry.profile import Profile
 from sightline.geometry.projection import Projection
-from sightline.geometry.rank import balance, missing, numerical_rank
+from sightline.noise.laws import GaussianNoise
+from sightline.numerics import integers as exact
+from sightline.numerics.decision import Decision
+from sightline.numerics.rank import balance, missing, numerical_rank
 
 _UNIT = float(np.finfo(np.float64).eps)
 

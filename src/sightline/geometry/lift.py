@@ -14,9 +14,9 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
 from sightline.arrays import FloatArray
-from sightline.geometry.decision import Decision
 from sightline.geometry.exposure import Exposure
-from sightline.geometry.noise import CorrelatedNoise
+from sightline.noise.laws import CorrelatedNoise
+from sightline.numerics.decision import Decision
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -39,7 +39,7 @@ def lift(exposure: Exposure, coordinate_covariance: ArrayLike) -> LiftedExposure
     The identity is the paper's isotropic case, in which the bound is :math:`p` times the scalar one.
 
     >>> from sightline.geometry.fisher import Geometry
-    >>> from sightline.geometry.noise import GaussianNoise
+    >>> from sightline.noise.laws import GaussianNoise
     >>> rows = np.array([[1.0, 1.0], [0.0, 1.0]])
     >>> scalar = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=[3.0, 4.0])).profile(target=0)
     >>> round(scalar.crb, 9), round(lift(scalar, np.eye(3)).crb, 9)

@@ -18,11 +18,11 @@ from numpy.typing import NDArray
 from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.geometry import exact
-from sightline.geometry.decision import Decision, Evidence, Rank
 from sightline.geometry.frame import Frame, dense
 from sightline.geometry.projection import Projection, project
-from sightline.geometry.rank import balance, independent_columns, missing, numerical_rank, present
+from sightline.numerics import integers as exact
+from sightline.numerics.decision import Decision, Evidence, Rank
+from sightline.numerics.rank import balance, independent_columns, missing, numerical_rank, present
 
 Combination = tuple[Fraction | float, ...]
 

@@ -12,8 +12,8 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.geometry.fisher import Geometry
-from sightline.geometry.noise import GaussianNoise, LaplaceNoise, Noise, as_noise
 from sightline.geometry.placement import place, place_integers, stack
+from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise, as_noise
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.releases.query import Query
 

@@ -10,17 +10,18 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidNoise, require
-from sightline.geometry.decision import Evidence, Rank
-from sightline.labeled.coin import CoinPrior
+from sightline.labeled.bounds.coin import CoinPrior
+from sightline.labeled.bounds.cosine import RecordPrior
 from sightline.labeled.company import Company, excess, pure_losses, whitening
 from sightline.labeled.design import Known, MembershipDesign
 from sightline.labeled.exposures import Exposures, Groups
-from sightline.labeled.identify import Decided, decide_by_leverage, sweep
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.lens import Form, Lens, Risks, entropic_factor, lens_of_root, risks_over_v
-from sightline.labeled.partitioned import decide_by_partitions, lens_of_partitions
-from sightline.labeled.pattern import BoolArray, Progress, silent
-from sightline.labeled.prior import RecordPrior
+from sightline.labeled.routes.exact import Decided, decide_by_leverage, sweep
+from sightline.labeled.routes.partitions import decide_by_partitions, lens_of_partitions
 from sightline.labeled.sharpness import best_recipes, variances
+from sightline.numerics.decision import Evidence, Rank
+from sightline.progress import Progress, silent
 
 # Below this share of uncertainty, one minus what is learned loses digits: such records are looked at alone.
 _SHARP = 1e-3

@@ -17,12 +17,12 @@ from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidRelease, require
-from sightline.geometry import exact
-from sightline.geometry.decision import Evidence, Rank
 from sightline.labeled.assess import unknown_records
 from sightline.labeled.company import Company
-from sightline.labeled.pattern import silent
 from sightline.labeled.sharpness import factorise
+from sightline.numerics import integers as exact
+from sightline.numerics.decision import Evidence, Rank
+from sightline.progress import silent
 
 if TYPE_CHECKING:
     from sightline.labeled.design import MembershipDesign

@@ -8,11 +8,9 @@ from functools import cached_property
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.geometry import exact
-from sightline.geometry.decision import Evidence, Rank
-from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.forms import ProjectedForms
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.lens import (
     PROOF,
     Form,
@@ -23,8 +21,11 @@ from sightline.labeled.lens import (
     lens_of_root,
     lens_of_spectrum,
 )
-from sightline.labeled.pattern import BoolArray, silent
 from sightline.labeled.root import Root, root_of_products, root_of_rows
+from sightline.noise.laws import GaussianNoise, LaplaceNoise
+from sightline.numerics import integers as exact
+from sightline.numerics.decision import Evidence, Rank
+from sightline.progress import silent
 
 # Products of rows lose twice the digits that rows do: beyond this error, factorise the rows themselves, if
 # that many operations are affordable.

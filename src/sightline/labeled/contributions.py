@@ -9,18 +9,19 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.geometry import exact
-from sightline.geometry.decision import Evidence, Rank
 from sightline.labeled.assess import unknown_records
 from sightline.labeled.company import Company
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.differencing import DifferencingPair, differencing_pairs
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.fit import Fit
-from sightline.labeled.identify import sweep
-from sightline.labeled.pattern import BoolArray, Progress
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.removal import Recipes
+from sightline.labeled.routes.exact import sweep
 from sightline.labeled.sharpness import variances
+from sightline.numerics import integers as exact
+from sightline.numerics.decision import Evidence, Rank
+from sightline.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

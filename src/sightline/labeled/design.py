@@ -13,12 +13,13 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
-from sightline.geometry.noise import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise, as_noise
 from sightline.geometry.transcript import Transcript
-from sightline.labeled.coin import CoinPrior
-from sightline.labeled.pattern import Pattern, Progress, RowsLike, as_pattern, silent
-from sightline.labeled.prior import CosineSquaredPrior, RecordPrior
+from sightline.labeled.bounds.coin import CoinPrior
+from sightline.labeled.bounds.cosine import CosineSquaredPrior, RecordPrior
+from sightline.labeled.incidence.protocol import Pattern, RowsLike, as_pattern
+from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise, as_noise
 from sightline.privacy.accountant import Accountant, NoiseLaw
+from sightline.progress import Progress, silent
 from sightline.releases.domain import positive_number
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import IndexArray
-from sightline.labeled.residues import Residues
+from sightline.numerics.residues import Residues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

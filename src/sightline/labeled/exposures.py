@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, require
-from sightline.geometry.decision import Decision, Evidence
+from sightline.numerics.decision import Decision, Evidence
 
 BoolArray = NDArray[np.bool_]
 

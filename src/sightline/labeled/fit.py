@@ -19,8 +19,8 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.company import whitening
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.inverse import inverse_of_products
 from sightline.labeled.removal import Recipes
+from sightline.numerics.inverse import inverse_of_products
 
 # Products of rows that are as good as this, and noise of one size up to this, lose no digits that count.
 _GOOD, _ALIKE = 1e-9, 1e3

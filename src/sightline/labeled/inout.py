@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidInput, require
-from sightline.geometry.noise import Noise
 from sightline.labeled.allocation import Allocation, cube_root_allocation
 from sightline.labeled.design import MembershipDesign
+from sightline.noise.laws import Noise
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.budget import Budget
 from sightline.releases.domain import positive_number, whole_number

@@ -26,11 +26,11 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray
+from sightline.labeled.bounds.cosine import RecordPrior
 from sightline.labeled.forms import Forms, MatrixForms, ProjectedForms
-from sightline.labeled.inverse import positive_inverse
-from sightline.labeled.prior import RecordPrior
 from sightline.labeled.root import Root
 from sightline.labeled.sharpness import factorise
+from sightline.numerics.inverse import positive_inverse
 
 _UNIT = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)

@@ -16,9 +16,9 @@ import flint
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled import residues
-from sightline.labeled.pattern import BoolArray
-from sightline.labeled.residues import Residues
+from sightline.labeled.incidence.protocol import BoolArray
+from sightline.numerics import residues
+from sightline.numerics.residues import Residues
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -13,8 +13,8 @@ import numpy as np
 from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.geometry.decision import Evidence, Rank
-from sightline.geometry.rank import missing, present, smallest_singular
+from sightline.numerics.decision import Evidence, Rank
+from sightline.numerics.rank import missing, present, smallest_singular
 
 _UNIT = float(np.finfo(np.float64).eps)
 _ROUNDINGS, _STEPS = 8, 20

@@ -12,7 +12,7 @@ from flint import arb, fmpq
 
 from sightline.arrays import FloatArray
 from sightline.multiset.family import Balls, in_domain
-from sightline.privacy.certified import ball
+from sightline.numerics.balls import ball
 from sightline.releases.domain import one_of, positive_number
 from sightline.releases.moment import moment_sensitivity
 from sightline.releases.query import Convention

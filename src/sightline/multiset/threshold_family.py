@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Balls, in_domain
-from sightline.privacy.certified import ball
+from sightline.numerics.balls import ball
 from sightline.releases.domain import one_of, positive_number
 from sightline.releases.query import Convention
 from sightline.releases.smooth_threshold import Kernel, smooth_step_slope, threshold_sensitivity

@@ -13,9 +13,9 @@ from flint import arb
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget
+from sightline.numerics.balls import ball, evaluate, rounded_up
 from sightline.privacy.accountant import OUTWARD, Accountant, Validity
 from sightline.privacy.budget import Budget
-from sightline.privacy.certified import ball, evaluate, rounded_up
 from sightline.privacy.gaussian_curve import largest_mu_squared, smallest_epsilon
 
 

@@ -27,7 +27,7 @@ from fractions import Fraction
 from flint import arb, ctx
 
 from sightline.errors import InvalidBudget, require
-from sightline.privacy.certified import ball, evaluate
+from sightline.numerics.balls import ball, evaluate
 from sightline.privacy.zero_concentrated import epsilon_of_rho, rho_of_budget
 
 _PRECISION = 256  # bits: for the steps; the curve takes what it needs

@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import ClassVar
 
 from sightline.arrays import FloatArray
+from sightline.numerics.balls import ball, evaluate, rounded_up
 from sightline.privacy.accountant import Accountant, NoiseLaw, Validity
 from sightline.privacy.budget import Budget
-from sightline.privacy.certified import ball, evaluate, rounded_up
 
 
 @dataclass(frozen=True)

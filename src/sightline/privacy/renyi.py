@@ -11,9 +11,9 @@ from flint import arb
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget, require
+from sightline.numerics.balls import ball, evaluate, rounded_up
 from sightline.privacy.accountant import OUTWARD, Accountant, Validity
 from sightline.privacy.budget import Budget
-from sightline.privacy.certified import ball, evaluate, rounded_up
 
 
 def best_order(rho: Fraction | float, delta: float) -> float:

@@ -8,9 +8,9 @@ from fractions import Fraction
 from flint import arb
 
 from sightline.arrays import FloatArray
+from sightline.numerics.balls import ball, evaluate, rounded_down, rounded_up
 from sightline.privacy.accountant import OUTWARD, Accountant, Validity
 from sightline.privacy.budget import Budget
-from sightline.privacy.certified import ball, evaluate, rounded_down, rounded_up
 
 
 def rho_of_budget(epsilon: Fraction | float, delta: Fraction | float) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from sightline.audit.result import AuditResult
+from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
 from sightline.report import style
 from sightline.report.figures.catalogue import FIGURES

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sightline.audit.numerals import counted, domain, readable, remains
-from sightline.audit.result import AuditResult
+from sightline.auditing.numerals import counted, domain, readable, remains
+from sightline.auditing.result import AuditResult
 from sightline.errors import MissingExtra
 from sightline.report import style
 from sightline.report.figures.catalogue import FIGURES, Figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 
-from sightline.audit.result import Exposed
+from sightline.auditing.result import Exposed
 
 _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 

@@ -8,7 +8,7 @@ from typing import Any
 from urllib.parse import quote
 
 from sightline.attacks.simulation import Simulation
-from sightline.audit.result import AuditResult
+from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
 from sightline.report import style

@@ -6,9 +6,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sightline.audit.numerals import counted, domain, readable, remains
-from sightline.audit.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
-from sightline.audit.run import Explanation
+from sightline.auditing.numerals import counted, domain, readable, remains
+from sightline.auditing.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
+from sightline.auditing.run import Explanation
 
 _WIDTH = 118  # where nobody's window says how wide it is
 

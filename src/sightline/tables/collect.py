@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from sightline.errors import InvalidPlan
 from sightline.tables.cells import Cut, cut, signature_table
 from sightline.tables.encoding import Encoding, Words, encode
-from sightline.tables.engine import DATA, Column, Engine, Kind
-from sightline.tables.grammar import refuse
+from sightline.tables.engines.engine import DATA, Column, Engine, Kind
 from sightline.tables.membership import Cell, Feature, Membership, Partition
-from sightline.tables.reader import Piece, ReleaseQuery, read_condition
 from sightline.tables.rows import Rows, audited_rows, literal, quoted
+from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.reader import Piece, ReleaseQuery, read_condition
 
 Progress = Callable[[str], None]
 MOST_CATEGORIES = 1_000

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from sightline.errors import InvalidPlan
-from sightline.tables.engine import DATA, Column, Engine, Kind
-from sightline.tables.grammar import refuse
+from sightline.tables.engines.engine import DATA, Column, Engine, Kind
 from sightline.tables.rows import quoted
-from sightline.tables.scope import find_column
+from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.scope import find_column
 
 
 def check_declared(engine: Engine, *, record: str, secret: str, secret_kind: Kind) -> None:

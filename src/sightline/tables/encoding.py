@@ -16,10 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.tables.engine import DATA, Engine, Kind
-from sightline.tables.grammar import refuse
-from sightline.tables.reader import Piece
+from sightline.tables.engines.engine import DATA, Engine, Kind
 from sightline.tables.rows import Rows, quoted
+from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.reader import Piece
 
 WORD_BITS = 62  # signed 64-bit integers on every engine, with room to spare
 MOST_KEYS = 1 << 20  # distinct values of one grouping key: every one becomes a published cell

@@ -12,12 +12,12 @@ import numpy as np
 
 from sightline.tables.collect import expand, told_by
 from sightline.tables.encoding import encode, key_text
-from sightline.tables.engine import DATA, Engine, Kind
-from sightline.tables.grammar import refuse
+from sightline.tables.engines.engine import DATA, Engine, Kind
 from sightline.tables.membership import RowValues
-from sightline.tables.reader import ReleaseQuery
 from sightline.tables.rows import Rows, audited_rows, literal, quoted
-from sightline.tables.scope import find_column
+from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.reader import ReleaseQuery
+from sightline.tables.sql.scope import find_column
 
 
 def row_values(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sightline.tables.engine import DATA, Column, Kind
-from sightline.tables.reader import ReleaseQuery
-from sightline.tables.scope import Join, find_column
+from sightline.tables.engines.engine import DATA, Column, Kind
+from sightline.tables.sql.reader import ReleaseQuery
+from sightline.tables.sql.scope import Join, find_column
 
 _LARGEST = "1.7976931348623157e308"
 

@@ -10,13 +10,13 @@ import numpy as np
 from flint import fmpq, fmpq_mat
 
 from sightline.arrays import FloatArray
-from sightline.geometry.decision import Decision
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.forms import Form, profiled_information
 from sightline.geometry.lift import lift
-from sightline.geometry.noise import GaussianNoise, LaplaceNoise
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.inout import InOut
+from sightline.noise.laws import GaussianNoise, LaplaceNoise
+from sightline.numerics.decision import Decision
 from sightline.paper.claim import Claim, claim
 from sightline.releases.moment import Moment
 from sightline.releases.subset_mean import SubsetMean

@@ -10,11 +10,11 @@ import numpy as np
 from flint import fmpq, fmpq_mat
 from numpy.typing import NDArray
 
-from sightline.geometry.decision import Decision
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.contrast import exchangeable_information, one_contrast_information, symmetry
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.inout import InOut
+from sightline.numerics.decision import Decision
 from sightline.paper.claim import Claim, claim
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from sightline.audit.result import AuditResult
+from sightline.auditing.result import AuditResult
 from sightline.report.figures import accountants, distribution, loss_against_risk, release_map, timeline
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from sightline.audit.numerals import counted
-from sightline.audit.result import AuditResult
+from sightline.auditing.numerals import counted
+from sightline.auditing.result import AuditResult
 from sightline.report.figures.parts import (
     ALARM,
     CALM,

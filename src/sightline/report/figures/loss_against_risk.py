@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sightline.audit.numerals import readable
-from sightline.audit.result import AuditResult
+from sightline.auditing.numerals import readable
+from sightline.auditing.result import AuditResult
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, percent, rows, zoom
 from sightline.report.style import altair
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from sightline.audit.numerals import counted, remains
-from sightline.audit.result import AuditResult, MapColumn, Role
+from sightline.auditing.numerals import counted, remains
+from sightline.auditing.result import AuditResult, MapColumn, Role
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, rows, zoom
 from sightline.report.names import isolated, short
 from sightline.report.style import GRID, PALETTE, altair

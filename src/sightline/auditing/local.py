@@ -1,0 +1,158 @@
+r"""Moments and thresholds of the secret: what they show near the true values. Owner-only.
+
+A power or a smoothed threshold is not linear in the secret: what it shows of a record depends on the value.
+At the operating point its row is :math:`\varphi'(x_j)` over the members, and the Cramér–Rao bound of the plan
+as a whole, linear releases included, follows as for any weighted rows. It holds for locally unbiased attacks:
+there is no bracket for all attacks, and nothing here may be published.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import Pricing, bandwidth_of
+from sightline.auditing.result import Exposed, LocalReport
+from sightline.auditing.view import LINEAR
+from sightline.errors import InvalidPlan, require
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.design import MembershipDesign, Readout
+from sightline.labeled.exposures import Exposures
+from sightline.noise.laws import GaussianNoise, LaplaceNoise
+from sightline.privacy.accountant import NoiseLaw
+from sightline.progress import Progress
+from sightline.releases.smooth_threshold import smooth_step_slope
+from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
+
+# Real-valued rows are factorised as they are: cells × rows of the table, dense.
+MOST_ROWS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LocalFindings:
+    """What all releases together show of every row of the table, at its true value."""
+
+    exposures: Exposures
+    signature: IndexArray  # of every row
+    fixed_group: bool
+    limit: float | None
+
+    def report(self) -> LocalReport:
+        """The numbers in short."""
+        seen = self.exposures.identifiable
+        rmse = self.exposures.rmse[seen]
+        whole = self.fixed_group and bool(seen[self.exposures.touched].all())
+        return LocalReport(
+            rows=len(self.exposures),
+            identifiable=int(np.count_nonzero(seen)),
+            undecided=int(np.count_nonzero(self.exposures.undecided)),
+            sharpest_rmse=float(rmse.min()) if rmse.size else None,
+            fixed_group=self.fixed_group,
+            group_rmse=float(np.sqrt(np.sum(rmse**2))) if whole else None,
+            below_limit=int(np.count_nonzero(self._below())),
+        )
+
+    def worst(self, count: int) -> tuple[Exposed, ...]:
+        """The rows that are seen most sharply."""
+        rows = np.flatnonzero(self.exposures.identifiable)
+        chosen = rows[np.lexsort((rows, self.exposures.rmse[rows]))][:count]
+        return tuple(self._one(int(row)) for row in chosen)
+
+    def _below(self) -> FloatArray:
+        """Rows of which an unbiased attack alone leaves less than the limit."""
+        if self.limit is None:
+            return np.zeros(len(self.exposures))
+        v = CosineSquaredPrior(width=self.exposures.width).variance
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.exposures.rmse**2 < self.limit * v, dtype=np.float64)
+
+    def _one(self, row: int) -> Exposed:
+        rmse = float(self.exposures.rmse[row])
+        return Exposed(
+            record=None,
+            signature=int(self.signature[row]),
+            size=1,
+            category=None,
+            identifiable=True,
+            local=True,
+            rmse=rmse,
+            rmse_percent_of_range=100 * rmse / self.exposures.width,
+            remaining_uncertainty=None,
+            releases=(),
+            recipe=None,
+            shortest=None,
+        )
+
+
+def is_local(membership: Membership) -> bool:
+    """Whether anything is published that is not linear in the secret."""
+    filled = {cell.partition for cell in membership.cells}
+    return any(membership.partitions[p].feature not in LINEAR for p in filled)
+
+
+def local_findings(
+    plan: Plan, membership: Membership, pricing: Pricing, values: RowValues, progress: Progress
+) -> LocalFindings | None:
+    """Linearise everything at the true values; ``None`` where all slopes vanish."""
+    rows = values.secret.size
+    require(
+        2 <= rows <= MOST_ROWS,
+        f"2 to {MOST_ROWS:,} rows for moments or thresholds of the secret",
+        got=f"{rows:,}",
+        fix="rows that depend on values are factorised as they are; audit the linear releases alone",
+        error=InvalidPlan,
+    )
+    some = (membership.known > 0) & (membership.known < membership.counts)
+    require(
+        not bool(some.any()),
+        "an attacker who knows all rows with a signature or none, with moments or thresholds of the secret",
+        got=f"{int(some.sum())} signature(s) of which some rows are known",
+        fix="audit without [attacker] knows, or without these releases",
+        error=InvalidPlan,
+    )
+    signature = values.signature.astype(np.intp)
+    table = np.zeros((len(membership.cells), rows))
+    for p, partition in enumerate(membership.partitions):
+        cell = membership.positions(p)[signature]
+        inside = np.flatnonzero(cell >= 0)
+        table[cell[inside], inside] = slopes(partition, values.secret[inside], plan.data.bandwidth)
+    seen = np.flatnonzero(table.any(axis=1))
+    if seen.size == 0:
+        return None
+    owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)[seen]
+    mean = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner])
+    count = np.array([membership.cells[c].rows for c in seen], dtype=np.float64)
+    scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
+    noise = LaplaceNoise(scales=scale) if pricing.law is NoiseLaw.LAPLACE else GaussianNoise(stddevs=scale)
+    design = MembershipDesign(table[seen], noise=noise, readout=Readout.SUM)
+    known = np.flatnonzero(membership.known[signature] > 0)
+    return LocalFindings(
+        exposures=design.exposures(domain=plan.data.domain, known=known, progress=progress),
+        signature=signature,
+        fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
+        limit=plan.limits.remaining_uncertainty,
+    )
+
+
+def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) -> FloatArray:
+    """The derivative of what is aggregated of each row, at its value.
+
+    >>> cube = Partition(query=0, name="", statistic=Statistic.MEAN, feature=Feature.POWER, parameter=3)
+    >>> slopes(cube, np.array([1.0, 2.0]), None).tolist()
+    [3.0, 12.0]
+    """
+    sign = 1.0 if partition.above else -1.0
+    match partition.feature:
+        case Feature.VALUE | Feature.INDICATOR:
+            return np.full(values.size, sign)
+        case Feature.POWER:
+            assert isinstance(partition.parameter, int | float)
+            power = float(partition.parameter)
+            return np.asarray(sign * power * values ** (power - 1))
+        case Feature.THRESHOLD:
+            assert isinstance(partition.parameter, int | float)
+            width = bandwidth_of(partition, bandwidth)
+            return sign * smooth_step_slope(values - float(partition.parameter), bandwidth=width)

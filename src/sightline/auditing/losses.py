@@ -1,0 +1,128 @@
+r"""Every record's own privacy loss, beside its exposure: the same accounting, very different exposure.
+
+A release that a record is not in costs it nothing. The Gaussian releases with it in them, with noise
+multipliers :math:`m_\ell`, cost it :math:`\mu^2 = \sum 1/m_\ell^2`, which is an :math:`\epsilon` at the
+budget's :math:`\delta`; Laplace releases cost it :math:`\sum 1/m_\ell`. What the others reveal about it is in
+no such sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.findings import Findings
+from sightline.auditing.pricing import Pricing
+from sightline.auditing.result import LossPoint, Uncertainty
+from sightline.auditing.secret import Secret
+from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.tables.membership import Membership
+
+# What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
+_MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 9, 99
+# More rows than this go to the grid without looking for equal ones.
+_WORTH_SORTING = 50_000
+
+
+def losses(
+    membership: Membership, pricing: Pricing, found: Findings, *, delta: float
+) -> tuple[LossPoint, ...]:
+    """Records by privacy loss and remaining uncertainty, gathered so that they can be drawn."""
+    view = found.view
+    cost = np.zeros(len(view.signatures))
+    np.maximum.at(cost, view.signature_of, signature_costs(membership, pricing))
+    counts = found.per_record(found.counts)[0]
+    exposures = found.exposures
+    lower, upper = found.per_record(exposures.remaining_lower), found.per_record(exposures.remaining_upper)
+    if len(lower) > 1:  # of a record's categories, the one that is seen best
+        worst = np.argmin(np.where(np.isnan(lower), np.inf, lower), axis=0)[None]
+        lower, upper = np.take_along_axis(lower, worst, 0), np.take_along_axis(upper, worst, 0)
+    columns: list[NDArray[Any]] = [
+        cost[found.per_record(view.column_signature)[0]],
+        lower[0],
+        upper[0],
+        np.any(found.per_record(exposures.identifiable), axis=0),
+    ]
+    if not counts.all():
+        columns = [column[counts > 0] for column in columns]
+    points, records = gathered(columns, counts[counts > 0])
+    distinct, back = np.unique(points[:, 0], return_inverse=True)
+    epsilons = [_epsilon(float(value), pricing.law, delta) for value in distinct]
+    return tuple(
+        LossPoint(
+            epsilon=epsilons[place],
+            remaining_uncertainty=Uncertainty(lower=float(low), upper=float(high)),
+            identifiable=bool(seen),
+            records=int(number),
+        )
+        for place, (_, low, high, seen), number in zip(back, points, records, strict=True)
+    )
+
+
+def signature_costs(membership: Membership, pricing: Pricing) -> FloatArray:
+    r"""For every signature :math:`\sum 1/m^2` over the releases with it; :math:`\sum 1/m` for Laplace."""
+    power = 1 if pricing.law is NoiseLaw.LAPLACE else 2
+    costs = (pricing.sensitivity / pricing.scale) ** power
+    starts = membership.starts
+    total = np.zeros(len(membership.signatures))
+    for bundle in pricing.bundles:
+        looked_up = []
+        for p in bundle:
+            own = np.append(costs[starts[p] : starts[p + 1]], 0.0)  # the last entry is for rows in no cell
+            looked_up.append(own[membership.signatures[:, p]])
+        total += pricing.times[bundle[0]] * np.maximum.reduce(looked_up)
+    return total
+
+
+def guaranteed_by_noise(pricing: Pricing, secret: Secret, *, linear: bool) -> float | None:
+    r"""What everyone keeps even if the attacker knows all other records and all releases are about one.
+
+    With information :math:`\sum 1/m_\ell^2` per squared width of the domain if they are linear: the budget
+    knows no more.
+    """
+    if pricing.multipliers.size == 0:
+        return None
+    if not linear:
+        return secret.kept_whatever_is_published(pricing.multipliers, pricing.law)
+    low, high = secret.bounds
+    return secret.kept(
+        information=float(np.sum(pricing.multipliers**-2.0)) / (high - low) ** 2,
+        loss=float(np.sum(1 / pricing.multipliers)),
+        law=pricing.law,
+    )
+
+
+def gathered(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:
+    """Records (cost, lower, upper, identifiable) that are alike counted together, in a grid if many."""
+    if len(counts) > _WORTH_SORTING:
+        return _gridded(columns, counts)
+    distinct, back = np.unique(np.column_stack(columns), axis=0, return_inverse=True)
+    together = np.bincount(back.ravel(), counts, len(distinct)).astype(np.intp)
+    return (distinct, together) if len(distinct) <= _MOST_POINTS else _gridded(list(distinct.T), together)
+
+
+def _gridded(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:
+    """A grid cell is drawn at its largest cost, its least lower and its largest upper end."""
+    cost, lower, upper, identifiable = columns
+    span = float(cost.max() - cost.min()) or 1.0
+    step = np.floor((cost - cost.min()) / span * (_LOSS_STEPS - 1)).astype(np.intp)
+    level = np.floor(np.clip(upper, 0.0, 1.0) * _UNCERTAINTY_STEPS).astype(np.intp)
+    cell = (step * (_UNCERTAINTY_STEPS + 1) + level) * 2 + (identifiable > 0)
+    cells = _LOSS_STEPS * (_UNCERTAINTY_STEPS + 1) * 2
+    drawn = np.full((cells, 4), -np.inf)
+    drawn[:, 1] = np.inf
+    np.minimum.at(drawn[:, 1], cell, lower)
+    for column in (0, 2, 3):
+        np.maximum.at(drawn[:, column], cell, columns[column])
+    together = np.bincount(cell, counts, cells).astype(np.intp)
+    used = np.flatnonzero(np.bincount(cell, minlength=cells))
+    return drawn[used], together[used]
+
+
+def _epsilon(cost: float, law: NoiseLaw, delta: float) -> float:
+    return cost if law is NoiseLaw.LAPLACE or cost == 0 else smallest_epsilon(cost, delta)

@@ -1,0 +1,101 @@
+"""A plan as a TOML file: what was audited, for the record; read back, it is the same plan."""
+
+from __future__ import annotations
+
+import json
+import re
+import tomllib
+from collections.abc import Callable
+from typing import Any
+
+from sightline.auditing.plan import Plan
+
+
+def public_source(source: str) -> str:
+    """A source without a password or other settings of its connection.
+
+    >>> public_source("postgresql://ann:secret@db/grid?table=homes&sslkey=k")
+    'postgresql://db/grid'
+    """
+    return re.sub(r"^([a-z]+://)(?:[^/@]*@)?([^?]*).*$", r"\1\2", source)
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan in TOML, without defaults, and its sources without passwords.
+
+    >>> plan = Plan.model_validate({
+    ...     "data": {"source": "homes.csv", "record": "home", "secret": "watts", "bounds": [0, 9000]},
+    ...     "release": [{"name": "mean", "sql": "SELECT AVG(watts) FROM data", "noise_stddev": 10}],
+    ... })
+    >>> print(plan_text(plan))
+    [data]
+    source = "homes.csv"
+    record = "home"
+    secret = "watts"
+    bounds = [0.0, 9000.0]
+    <BLANKLINE>
+    [[release]]
+    name = "mean"
+    sql = "SELECT AVG(watts) FROM data"
+    noise_stddev = 10.0
+    <BLANKLINE>
+    """
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    _change_sources(content, public_source)
+    return _toml(content)
+
+
+def publishable_plan(text: str) -> str:
+    """A plan's text without the folders that its files are in, and without what the attacker knows.
+
+    Nothing is left of a text that is no plan.
+
+    >>> publishable_plan("[data]")
+    ''
+    """
+    try:
+        plan = Plan.model_validate(tomllib.loads(text))
+    except ValueError:
+        return ""
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker"})
+    _change_sources(content, file_name)
+    return _toml(content)
+
+
+def file_name(source: str) -> str:
+    """The last part of a path; addresses of other engines stay as they are.
+
+    >>> file_name("data/grid.duckdb::homes"), file_name("postgresql://db/grid")
+    ('grid.duckdb::homes', 'postgresql://db/grid')
+    """
+    return source if "://" in source else re.split(r"[/\\]", source)[-1]
+
+
+def _change_sources(content: dict[str, Any], change: Callable[[str], str]) -> None:
+    data = content["data"]
+    data["source"] = change(data["source"])
+    if "tables" in data:
+        data["tables"] = {name: change(source) for name, source in data["tables"].items()}
+
+
+def _toml(content: dict[str, Any]) -> str:
+    sections = []
+    for name, section in content.items():
+        parts = section if isinstance(section, list) else [section]
+        head = f"[[{name}]]" if isinstance(section, list) else f"[{name}]"
+        sections += ["\n".join([head, *_fields(part), ""]) for part in parts]
+    return "\n".join(sections)
+
+
+def _fields(section: dict[str, Any]) -> list[str]:
+    return [f"{name} = {_value(value)}" for name, value in section.items()]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        entries = ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items())
+        return f"{{ {entries} }}"
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    # JSON's strings are TOML's but for one character; so are its numbers, with a sign in an exponent.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -1,0 +1,190 @@
+r"""What a plan's numbers cost: the sensitivity of every cell, and the noise that the budget buys for it.
+
+Neighbours are tables in which one record's secrets differ; who is in which group is public. A record has at
+most :math:`m` rows (its contribution limit). In a cell of :math:`n` rows it moves a sum by at most
+:math:`m w` and a mean by :math:`m w / n`, where :math:`w` is the range of what is aggregated. The cells of a
+partition are disjoint: with noise :math:`\sqrt{\kappa}\,m w/n_c` on cell :math:`c`, a record with
+:math:`s_c` rows there moves the partition by :math:`\sum_c (s_c/m)^2 \le 1` in units of the noise, squared:
+the partition counts as one release.
+
+A histogram of a categorical secret is several partitions over the same rows, one for each category. A record
+that changes its category moves two of them: they are one release together, of sensitivity :math:`\sqrt2` (2
+under Laplace).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.plan import Plan
+from sightline.errors import InvalidPlan, require
+from sightline.privacy.accountant import Accountant, NoiseLaw
+from sightline.privacy.advanced import AdvancedComposition
+from sightline.privacy.basic import BasicComposition, Calibration
+from sightline.privacy.budget import Budget
+from sightline.privacy.gaussian_dp import GaussianDP
+from sightline.privacy.laplace import LaplaceComposition
+from sightline.privacy.renyi import Renyi
+from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.releases.smooth_threshold import smooth_step_rise
+from sightline.tables.membership import Feature, Membership, Partition, Statistic
+
+# For a Laplace budget, whose rules do not use it, and for plans without one.
+_ANY_DELTA = 1e-6
+
+
+def accountants(budget: Budget) -> dict[str, Accountant]:
+    """Every accountant by the name that plans use."""
+    return {
+        "basic": BasicComposition(budget),
+        "basic-analytic": BasicComposition(budget, calibration=Calibration.ANALYTIC),
+        "advanced": AdvancedComposition(budget),
+        "zcdp": ZeroConcentrated(budget),
+        "renyi": Renyi(budget),
+        "gaussian-dp": GaussianDP(budget),
+        "laplace": LaplaceComposition(budget),
+    }
+
+
+def budget_of(plan: Plan) -> Budget | None:
+    """The budget that a plan names, or none."""
+    if plan.privacy.epsilon is None:
+        return None
+    return Budget(epsilon=plan.privacy.epsilon, delta=plan.privacy.delta or _ANY_DELTA)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Pricing:
+    """The noise on every cell, for one copy of a release, and what an accountant counts."""
+
+    law: NoiseLaw
+    sensitivity: FloatArray  # of each cell: the largest change, times what a histogram costs
+    scale: FloatArray  # of the noise on each cell: a standard deviation, or a Laplace scale
+    bundles: tuple[tuple[int, ...], ...]  # partitions that are paid for together: releases to an accountant
+    times: IndexArray  # copies of each partition
+    multipliers: FloatArray  # noise over sensitivity, one for each release that an accountant counts
+    releases: int  # how many of them share the budget
+
+    @property
+    def noise_stddev(self) -> FloatArray:
+        """The standard deviation of the noise on each cell."""
+        return self.scale * (math.sqrt(2) if self.law is NoiseLaw.LAPLACE else 1.0)
+
+
+def price(plan: Plan, membership: Membership) -> Pricing:
+    """Sensitivities and noise of all cells."""
+    limit = plan.data.max_rows_per_record
+    require(
+        membership.contributions <= limit,
+        f"at most {limit} row(s) a record",
+        got=f"a record with {membership.contributions}",
+        fix=f"set max_rows_per_record = {membership.contributions} in [data], or aggregate the rows first",
+        error=InvalidPlan,
+    )
+    laplace = plan.privacy.accountant == "laplace" and any(r.noise_stddev is None for r in plan.releases)
+    law = NoiseLaw.LAPLACE if laplace else NoiseLaw.GAUSSIAN
+    owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
+    rows = np.array([cell.rows for cell in membership.cells], dtype=np.float64)
+    bundles = bundled(membership)
+    together = {p: len(bundle) for bundle in bundles for p in bundle}
+    two = 2.0 if laplace else math.sqrt(2)
+    reach = np.array(
+        [
+            feature_range(part, plan.data.domain, plan.data.bandwidth)
+            * (two if together.get(p, 1) > 1 else 1.0)
+            for p, part in enumerate(membership.partitions)
+        ]
+    )
+    mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])
+    sensitivity = limit * reach[owner] / np.where(mean[owner], rows, 1.0)
+    given = np.array([plan.releases[part.query].noise_stddev or 0.0 for part in membership.partitions])
+    times = np.array([plan.releases[part.query].times for part in membership.partitions], dtype=np.intp)
+    count = int(sum(times[bundle[0]] for bundle in bundles if given[bundle[0]] == 0.0))
+    scale = given[owner]
+    if count:
+        budget = budget_of(plan)
+        assert budget is not None  # the plan was checked for it
+        kappa = accountants(budget)[plan.privacy.accountant].kappa(count)
+        scale = np.where(scale > 0, scale, math.sqrt(kappa) * sensitivity)
+    ratio = scale / sensitivity
+    multipliers = [
+        np.full(times[bundle[0]], min(float(ratio[owner == p].min()) for p in bundle)) for bundle in bundles
+    ]
+    return Pricing(
+        law=law,
+        sensitivity=sensitivity,
+        scale=scale,
+        bundles=bundles,
+        times=times,
+        multipliers=np.concatenate(multipliers) if multipliers else np.zeros(0),
+        releases=count,
+    )
+
+
+def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: float | None) -> float:
+    """By how much what is aggregated of one row can change over the secret's domain.
+
+    >>> square = Partition(query=0, name="", statistic=Statistic.MEAN, feature=Feature.POWER, parameter=2)
+    >>> feature_range(square, (-1.0, 3.0), None), feature_range(square, (1.0, 3.0), None)
+    (9.0, 8.0)
+    """
+    low, high = bounds
+    match partition.feature:
+        case Feature.VALUE:
+            return high - low
+        case Feature.INDICATOR:
+            return 1.0
+        case Feature.POWER:
+            power = _number(partition)
+            reached = [low**power, high**power] + ([0.0] if low < 0 < high and power % 2 == 0 else [])
+            return float(max(reached) - min(reached))
+        case Feature.THRESHOLD:
+            at, width = _number(partition), bandwidth_of(partition, bandwidth)
+            return float(smooth_step_rise(low - at, high - at, bandwidth=width))
+
+
+def bandwidth_of(partition: Partition, bandwidth: float | None) -> float:
+    """The bandwidth of a smoothed threshold, which the plan states."""
+    if bandwidth is None:
+        raise InvalidPlan(
+            f"{partition.name}: expected [data] bandwidth for a threshold on the secret, got none; "
+            "a sharp step has no finite information, say how far it is smoothed"
+        )
+    return bandwidth
+
+
+def bundled(membership: Membership) -> tuple[tuple[int, ...], ...]:
+    """Partitions that are one release: the categories of a histogram over the same rows."""
+    parts = membership.partitions
+    filled = {cell.partition for cell in membership.cells}
+    bundles: list[list[int]] = []
+    for p, part in enumerate(parts):
+        home = None
+        if p not in filled:
+            continue  # no row meets its condition: it publishes nothing about anyone
+        if part.feature is Feature.INDICATOR:
+            home = next((b for b in bundles if _one_histogram(membership, b, p)), None)
+        if home is None:
+            bundles.append([p])
+        else:
+            home.append(p)
+    return tuple(tuple(bundle) for bundle in bundles)
+
+
+def _one_histogram(membership: Membership, bundle: Sequence[int], p: int) -> bool:
+    parts = membership.partitions
+    head, part = parts[bundle[0]], parts[p]
+    alike = (head.query, head.feature, head.statistic) == (part.query, part.feature, part.statistic)
+    if not alike or any(parts[q].parameter == part.parameter for q in bundle):
+        return False
+    return bool(np.array_equal(membership.signatures[:, p], membership.signatures[:, bundle[0]]))
+
+
+def _number(partition: Partition) -> float:
+    assert isinstance(partition.parameter, int | float)  # a power or a threshold
+    return float(partition.parameter)

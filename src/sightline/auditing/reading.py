@@ -1,0 +1,203 @@
+"""From a file, a mapping or a plan to a checked plan: every mistake is one line that names file and field."""
+
+from __future__ import annotations
+
+import difflib
+import tomllib
+from collections.abc import Mapping
+from os import PathLike
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from pydantic import BaseModel, ValidationError
+
+from sightline.auditing.plan import LARGEST_LIMIT, Attacker, Data, Limits, Plan, Privacy, Release
+from sightline.errors import InvalidPlan
+
+PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
+
+_LARGEST_FILE = 4_000_000  # bytes; a thousand queries need a tenth of it
+_TABLES = {".csv", ".tsv", ".gz", ".parquet", ".duckdb", ".db"}
+_SECTIONS: dict[str, type[BaseModel]] = {
+    "data": Data,
+    "privacy": Privacy,
+    "release": Release,
+    "attacker": Attacker,
+    "limits": Limits,
+}
+
+
+def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
+    """The checked plan, and the folder that its relative paths start from.
+
+    A path is read as TOML; a mapping has the same sections as the file.
+    """
+    if isinstance(plan, Plan):
+        return plan, Path()
+    if isinstance(plan, Mapping):
+        return _checked(dict(plan), "plan"), Path()
+    path = Path(plan)
+    return _checked(_parsed(_text(path), path.name), path.name), path.parent
+
+
+def with_limit(plan: Plan, limit: float | str) -> Plan:
+    """The plan with another limit on the remaining uncertainty: 0.5 or "50%"."""
+    number = _as_number(limit) if isinstance(limit, str) else limit
+    try:
+        limits = Limits.model_validate({"remaining_uncertainty": number})
+    except ValidationError as error:
+        found = dict(error.errors(include_url=False)[0])
+        raise InvalidPlan(f"limit: {_one_line(found | {'loc': ()}, {})}") from None
+    return plan.model_copy(update={"limits": limits})
+
+
+def _as_number(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def plan_schema() -> dict[str, Any]:
+    """The JSON Schema of a plan file."""
+    schema = Plan.model_json_schema(by_alias=True)
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+
+
+def _text(path: Path) -> str:
+    try:
+        if path.is_dir():
+            raise InvalidPlan(f"expected a plan file, got the directory {str(path)!r}")
+        if path.is_file() and path.suffix.lower() in _TABLES:
+            raise InvalidPlan(
+                f"expected a plan file, got the table {str(path)!r}; "
+                f"sightline init {path} writes a plan for it"
+            )
+        if path.stat().st_size > _LARGEST_FILE:
+            raise InvalidPlan(
+                f"expected a plan file of at most {_LARGEST_FILE:,} bytes, got {path.stat().st_size:,}; "
+                "split it into several plans"
+            )
+        return path.read_bytes().decode("utf-8")
+    except UnicodeDecodeError:
+        raise InvalidPlan(f"expected a plan file in UTF-8, got other bytes in {path.name!r}") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, InvalidPlan):
+            raise
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "not a path"
+        raise InvalidPlan(
+            f"expected a plan file, got {str(path)!r}: {reason.lower()}; sightline init TABLE writes one"
+        ) from None
+
+
+def _parsed(text: str, name: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split()) or "nested too deeply"
+        raise InvalidPlan(f"{name}: expected TOML, got a file that is not: {reason}") from None
+
+
+def _checked(content: dict[str, Any], name: str) -> Plan:
+    try:
+        return Plan.model_validate(content)
+    except ValidationError as error:
+        # A misspelt field is also a missing one: the spelling is the news.
+        found = error.errors(include_url=False)
+        first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+        raise InvalidPlan(f"{name}: {_one_line(dict(first), content)}") from None
+
+
+def _one_line(found: dict[str, Any], content: dict[str, Any]) -> str:
+    """*Expected, got, fix* from one of pydantic's findings."""
+    place = tuple(found["loc"])
+    where = _place(place, content)
+    before = f"{where}: " if where else ""
+    own = found.get("ctx", {}).get("error")
+    if isinstance(own, InvalidPlan):
+        return f"{before}{own}"
+    if found["type"] == "extra_forbidden":
+        return f"{before}{_unknown_field(place)}"
+    got = "nothing" if found["type"] == "missing" else _shown(found["input"])
+    if place == ("release",) and found["type"] in {"missing", "too_short"}:
+        return "expected at least one release, got none; add a section [[release]] with its name and sql"
+    if found.get("ctx", {}).get("le") == LARGEST_LIMIT:
+        return f"{before}{_too_large_a_limit(found['input'])}"
+    return f"{before}expected {_expected(found)}, got {got}"
+
+
+def _too_large_a_limit(limit: float | str) -> str:
+    percent = isinstance(limit, float | int) and 1 < limit <= 100 * LARGEST_LIMIT
+    fix = f'for {limit:g} % write "{limit:g}%"' if percent else "that more remains can never be proven"
+    return f"expected a limit of at most {100 * LARGEST_LIMIT:.0f}%, got {_shown(limit)}; {fix}"
+
+
+def _place(place: tuple[int | str, ...], content: dict[str, Any]) -> str:
+    """Where in the file, as its reader would say it."""
+    if not place:
+        return ""
+    section, rest = _plain(place[0]), list(place[1:])
+    words = [f"[{section}]"]
+    if section == "release" and rest and isinstance(rest[0], int):
+        number = int(rest.pop(0))
+        try:
+            label = content["release"][number]["name"]
+        except (KeyError, IndexError, TypeError):
+            label = None
+        words = [f"release {_shown(label)}" if isinstance(label, str) else f"release number {number + 1}"]
+    words += [_plain(part) if isinstance(part, str) else f"number {part + 1}" for part in rest]
+    return " ".join(words)
+
+
+def _plain(name: object) -> str:
+    """A field's name for a message: as it is, unless it is longer than a line or hides a line break."""
+    return _shown(str(name))[1:-1]
+
+
+def _unknown_field(place: tuple[int | str, ...]) -> str:
+    field = str(place[-1])
+    model = _SECTIONS.get(str(place[0])) if len(place) > 1 else None
+    names = list(_SECTIONS) if model is None else list(model.model_fields)
+    close = difflib.get_close_matches(field, names, n=1)
+    fix = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
+    return f"expected a field that exists, got {_shown(field)}; {fix}"
+
+
+def _expected(found: dict[str, Any]) -> str:
+    limits = found.get("ctx", {})
+    kind = found["type"]
+    if kind == "missing":
+        return "a value"
+    if kind == "literal_error":
+        return f"one of {limits['expected']}"
+    if kind in {"tuple_type", "list_type"}:
+        return "a list"
+    if kind in {"model_type", "dict_type", "model_attributes_type"}:
+        return "a section"
+    if kind == "finite_number":
+        return "a finite number"
+    if kind in {"float_type", "float_parsing"}:
+        return "a number"
+    if kind == "int_type":
+        return "a whole number"
+    if kind == "string_type":
+        return "text in quotes"
+    if kind == "string_too_short":
+        return "text, not an empty string"
+    if kind in {"too_short", "too_long"}:
+        count = limits.get("min_length", limits.get("max_length"))
+        return f"{'at least' if kind == 'too_short' else 'at most'} {count} entries"
+    signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
+    for name, sign in signs.items():
+        if name in limits:
+            return f"a number {sign} {limits[name]:g}"
+    message = str(found["msg"])
+    return message[0].lower() + message[1:]
+
+
+def _shown(value: object) -> str:
+    """A value for a message: short, on one line."""
+    if isinstance(value, dict):
+        return "a section"
+    text = " ".join(repr(value).split())
+    return text if len(text) <= 60 else text[:57] + "…"

@@ -1,0 +1,112 @@
+"""What each release of a plan does: whom it newly exposes, whom it sharpens, whether it is a copy."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import Pricing
+from sightline.auditing.result import ReleaseReport
+from sightline.auditing.view import View
+from sightline.labeled.contributions import Contributions
+from sightline.tables.membership import Feature, Membership
+
+# A release sharpens a record if its error would be larger by this share without it.
+_SHARPER = 0.01
+
+
+def release_reports(
+    plan: Plan,
+    membership: Membership,
+    pricing: Pricing,
+    view: View | None,
+    contributions: Contributions | None,
+) -> tuple[ReleaseReport, ...]:
+    """One report for each release of the plan, in its order."""
+    queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
+    place = {} if view is None else {int(query): i for i, query in enumerate(view.queries)}
+    copies = copied(plan, membership)
+    noise = pricing.noise_stddev
+    counted = np.zeros(len(plan.releases), dtype=np.intp)
+    for bundle in pricing.bundles:
+        counted[membership.partitions[bundle[0]].query] += pricing.times[bundle[0]]
+    reports = []
+    for query, release in enumerate(plan.releases):
+        mine: FloatArray = noise[queries == query]
+        parts = [p for p in membership.partitions if p.query == query]
+        done: dict[str, int | None] = {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
+        note = ""
+        if not parts:
+            note = "depends on no secret: costs nothing and reveals nothing"
+        elif mine.size == 0:
+            note = "no row meets its condition"
+        elif query not in place:
+            note = "not linear in the secret: seen locally, at the operating point"
+        elif contributions is not None:
+            done = _done(place[query], view, contributions)
+        reports.append(
+            ReleaseReport(
+                name=release.name,
+                times=release.times,
+                outputs=int(mine.size),
+                counted=int(counted[query]),
+                smallest_noise_stddev=float(mine.min()) if mine.size else None,
+                largest_noise_stddev=float(mine.max()) if mine.size else None,
+                noise_given=release.noise_stddev is not None,
+                copy_of=copies.get(query),
+                note=note,
+                **done,
+            )
+        )
+    return tuple(reports)
+
+
+def _done(release: int, view: View | None, contributions: Contributions) -> dict[str, int | None]:
+    """What a release does, in records: a categorical secret has several indicators for each."""
+    assert view is not None  # it has contributions
+    record = view.column_signature[contributions.records]
+
+    def records(indicators: NDArray[np.bool_]) -> set[int]:
+        return set(record[indicators].tolist())
+
+    now = records(np.isfinite(contributions.rmse_in_order[release]))
+    before = records(np.isfinite(contributions.rmse_in_order[release - 1])) if release else set()
+    kept = records(np.isfinite(contributions.rmse_without[release]))
+    factor = contributions.sharpening()[release]
+    return {
+        "newly_exposes": len(now - before),
+        "exposes_alone": len(set(record.tolist()) - kept),
+        "sharpens": len(records(np.isfinite(factor) & (factor >= 1 + _SHARPER))),
+    }
+
+
+def copied(plan: Plan, membership: Membership) -> dict[int, str]:
+    """Releases all of whose numbers aggregate the rows of an earlier release's numbers in the same way."""
+    sizes = np.array([cell.rows for cell in membership.cells], dtype=np.uint64)
+    alike = _covered(membership, sizes, set(range(len(plan.releases))))
+    # As many rows; are they the same? Sums of random marks that wrap around: equal rows, equal sums.
+    concerned = {*alike, *(home for homes in alike.values() for home in homes)}
+    marks = np.zeros(len(membership.cells) + 1, dtype=np.uint64)  # the last entry takes rows in no cell
+    drawn = np.random.default_rng(0).integers(1 << 63, size=len(membership.signatures), dtype=np.uint64)
+    for p, partition in enumerate(membership.partitions):
+        if partition.query in concerned:
+            np.add.at(marks, membership.positions(p), drawn)
+    found = _covered(membership, marks, concerned)
+    return {query: plan.releases[homes[0]].name for query, homes in found.items()}
+
+
+def _covered(membership: Membership, marks: NDArray[np.uint64], queries: set[int]) -> dict[int, list[int]]:
+    """Queries all of whose cells are marked like some of an earlier one's, with all such earlier ones."""
+    rows: dict[int, set[tuple[int, Feature, float | str | None, bool]]] = {}
+    for cell, mark in zip(membership.cells, marks.tolist(), strict=False):
+        part = membership.partitions[cell.partition]
+        if part.query in queries:
+            rows.setdefault(part.query, set()).add((mark, part.feature, part.parameter, part.above))
+    found = {}
+    for query, mine in rows.items():
+        homes = [earlier for earlier, theirs in rows.items() if earlier < query and mine <= theirs]
+        if homes:
+            found[query] = sorted(homes)
+    return found

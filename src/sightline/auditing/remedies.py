@@ -1,0 +1,172 @@
+"""What to change: how much noise keeps everyone above a limit, and which release to drop or to merge."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+from sightline.auditing.findings import Findings
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import Pricing, accountants
+from sightline.auditing.result import Change, Exposed, ReleaseReport
+from sightline.auditing.secret import Secret, spread
+from sightline.auditing.view import View
+from sightline.labeled.design import MembershipDesign
+from sightline.labeled.exposures import Exposures
+from sightline.noise.laws import GaussianNoise, LaplaceNoise
+from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.budget import Budget
+from sightline.progress import silent
+
+# Up to this much work for one assessment (numbers³ + numbers × columns) a search over a dozen takes seconds.
+_SEARCHABLE = 2e9
+_CLOSE = 1.01  # the factor is found up to 1 %, from above
+_MOST = 1e12  # a factor beyond which more noise changes nothing
+
+
+def remedies(
+    plan: Plan,
+    pricing: Pricing,
+    found: Findings | None,
+    releases: tuple[ReleaseReport, ...],
+    exposed: tuple[Exposed, ...],
+) -> tuple[Change, ...]:
+    """The changes worth making, the mildest first; nobody need be hidden better than a limit asks for."""
+    changes = [_publish_once(report, pricing) for report in releases if report.copy_of is not None]
+    if found is None or (found.limit is not None and not found.below_limit):
+        return tuple(changes)
+    changes += _separate(exposed)
+    helpful = [r for r in releases if r.exposes_alone and len(releases) > 1]
+    changes += [_drop(r) for r in sorted(helpful, key=lambda r: -(r.exposes_alone or 0))[:3]]
+    if found.limit is not None:
+        changes.append(_more_noise(plan, pricing, found, found.limit))
+    return tuple(changes)
+
+
+def _publish_once(report: ReleaseReport, pricing: Pricing) -> Change:
+    cost = (
+        "sharpens what is seen"
+        if report.noise_given or not pricing.releases
+        else "takes a share of the budget"
+    )
+    text = f'do not publish "{report.name}": it repeats "{report.copy_of}", opens nothing new and {cost}'
+    return Change(kind="merge", release=report.name, noise_factor=None, epsilon=None, text=text)
+
+
+def _separate(exposed: tuple[Exposed, ...]) -> list[Change]:
+    """Numbers that single out one record by themselves, or in twos."""
+    changes, seen = [], set()
+    for one in exposed:
+        steps = one.shortest.steps if one.shortest is not None else ()
+        names = tuple(sorted(f"{s.release}: {s.cell}" if s.cell else s.release for s in steps))
+        if not names or names in seen:
+            continue
+        seen.add(names)
+        whom = "one record" if one.size == 1 else f"{one.size} records that nothing else tells apart"
+        if len(names) == 1:
+            text = f'merge "{names[0]}" with another group: it holds {whom}'
+        else:
+            text = f'publish only one of "{names[0]}" and "{names[1]}": they differ by {whom}'
+        kind = "coarsen" if len(names) == 1 else "merge"
+        changes.append(
+            Change(kind=kind, release=steps[0].release, noise_factor=None, epsilon=None, text=text)
+        )
+    return changes[:5]
+
+
+def _drop(report: ReleaseReport) -> Change:
+    count = report.exposes_alone or 0
+    are = "s are" if count > 1 else " is"
+    text = f'drop "{report.name}": without it {count} record{are} no longer identifiable'
+    return Change(kind="drop", release=report.name, noise_factor=None, epsilon=None, text=text)
+
+
+def _more_noise(plan: Plan, pricing: Pricing, found: Findings, limit: float) -> Change:
+    factor = noise_factor(found.view, found.exposures, Secret.of(plan), limit)
+    share = f"{100 * limit:.4g} %"
+    if factor is None:
+        text = f"no amount of this noise is proven to keep {share}: lower the limit or use Gaussian noise"
+        return Change(kind="noise", release=None, noise_factor=None, epsilon=None, text=text)
+    epsilon = epsilon_for(plan, pricing, factor)
+    budget = "" if epsilon is None else f", which is a budget of epsilon = {epsilon:.3g}"
+    text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"
+    return Change(kind="noise", release=None, noise_factor=factor, epsilon=epsilon, text=text)
+
+
+def noise_factor(view: View, exposures: Exposures, secret: Secret, limit: float) -> float | None:
+    """A factor on all noise with which no record is below the limit; the least up to 1 % if affordable.
+
+    An attacker who knows all other records bounds everyone from below, in closed form: enough noise for him
+    is enough. From there a bisection goes down, and ends on the safe side.
+    """
+    enough = _enough(view, exposures, secret, limit)
+    numbers = view.design.lines
+    if enough is None or numbers**3 + numbers * view.design.size > _SEARCHABLE:
+        return enough
+    return least_factor(lambda factor: lowest(view, secret, factor) >= limit, enough)
+
+
+def least_factor(safe: Callable[[float], bool], enough: float, *, close: float = _CLOSE) -> float:
+    """The least safe factor between 1 and one that is enough, from above.
+
+    >>> 2.0 <= least_factor(lambda factor: factor >= 2.0, 1000.0) <= 2.02
+    True
+    """
+    low, high = 1.0, enough
+    while high > close * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if safe(middle) else (middle, high)
+    return high
+
+
+def lowest(view: View, secret: Secret, factor: float) -> float:
+    """The least remaining uncertainty, its lower end, with all noise multiplied."""
+    law = view.design.law
+    noise = (
+        LaplaceNoise(scales=law.scales * factor)
+        if isinstance(law, LaplaceNoise)
+        else GaussianNoise(stddevs=np.sqrt(np.diagonal(law.covariance)) * factor)
+    )
+    design = MembershipDesign(
+        view.design.pattern,
+        noise=noise,
+        readout=view.design.readout,
+        releases=view.design.releases,
+        names=view.design.names,
+    )
+    return float(np.nanmin(view.exposures(design, secret, silent).remaining_lower))
+
+
+def _enough(view: View, exposures: Exposures, secret: Secret, limit: float) -> float | None:
+    information, loss = spread(secret, view.design, exposures, view.copies)
+    law = NoiseLaw.LAPLACE if isinstance(view.design.law, LaplaceNoise) else NoiseLaw.GAUSSIAN
+
+    def safe(factor: float) -> bool:
+        return secret.kept(information=information / factor**2, loss=loss / factor, law=law) >= limit
+
+    if not safe(_MOST):
+        return None
+    # Room for the roundings of the bound itself.
+    return least_factor(safe, _MOST, close=1 + 1e-9) * (1 + 1e-9)
+
+
+def epsilon_for(plan: Plan, pricing: Pricing, factor: float) -> float | None:
+    """The largest epsilon, up to 0.1 %, with which the plan's accountant prescribes that much more noise."""
+    epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
+    if epsilon is None or pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
+        return None
+    name, count = plan.privacy.accountant, pricing.releases
+
+    def kappa(value: float) -> float:
+        return accountants(Budget(epsilon=value, delta=delta))[name].kappa(count)
+
+    wanted = kappa(epsilon) * factor**2
+    low, high = epsilon, epsilon
+    while kappa(low) < wanted:
+        low /= 2
+    while high > low * 1.001:
+        middle = math.sqrt(low * high)
+        low, high = (middle, high) if kappa(middle) >= wanted else (low, middle)
+    return low

@@ -1,0 +1,291 @@
+"""What an audit found: a frozen model with a versioned JSON form, readable without the data."""
+
+from __future__ import annotations
+
+import json
+import math
+from enum import StrEnum
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from sightline.auditing.plan_text import file_name, publishable_plan
+from sightline.display import Displayed
+from sightline.errors import InvalidInput, require
+
+SCHEMA_VERSION = 1
+
+# Remaining uncertainty in steps of 5 %: enough to draw, too coarse to point at anyone.
+EDGES = tuple(round(0.05 * i, 2) for i in range(21))
+
+Many = Field(strict=False)  # a JSON list is a tuple here
+
+
+class _Part(BaseModel):
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+
+class Role(StrEnum):
+    """What a release has to do with a record."""
+
+    ABSENT = "0"  # it does not depend on the record
+    PRESENT = "1"  # the record is in it
+    USED = "2"  # the best unbiased attack on the record, or on its group, uses it
+    NEEDED = "3"  # without it the record would not be identifiable
+
+
+class Uncertainty(_Part):
+    """A bracket on the share of the prior variance that the best attack leaves; 1: nothing learned."""
+
+    lower: float
+    upper: float
+
+    def __str__(self) -> str:
+        """In whole percent, rounded outwards.
+
+        >>> str(Uncertainty(lower=0.5361, upper=0.5699))
+        '53–57 %'
+        """
+        low, high = math.floor(100 * self.lower), math.ceil(100 * self.upper)
+        return f"{low}–{high} %" if low < high else f"{high} %"
+
+
+class Step(_Part):
+    """One published number and its weight in a recipe."""
+
+    release: str
+    cell: str  # the group, empty if there is only one
+    weight: float
+    times: int  # copies, whose mean is meant
+
+
+class Recipe(_Part):
+    """Weights on published numbers that give a value without bias, and the error that their noise leaves."""
+
+    steps: Annotated[tuple[Step, ...], Many]
+    constant: float
+    less_known: bool = False  # whether shares of records that the attacker knows are to be subtracted, too
+    text: str
+    rmse: float
+
+
+class Exposed(_Part):
+    """A record, or a group that nothing splits, of which too much is seen."""
+
+    record: str | None  # its key, only when asked for
+    signature: int
+    size: int  # records that share the signature: 1 is a record on its own
+    category: str | None  # of a categorical secret: which indicator
+    identifiable: bool  # the value, or for a group the sum of its values
+    local: bool  # at the operating point only: owner-only
+    rmse: float | None  # of the best unbiased attack on that value or sum; none if there is no such attack
+    rmse_percent_of_range: float | None
+    remaining_uncertainty: Uncertainty | None  # of one record's value
+    releases: Annotated[tuple[str, ...], Many]  # that the recipe uses, the heaviest first
+    recipe: Recipe | None  # of the best unbiased attack
+    shortest: Recipe | None  # a difference of two numbers that does it, if there is one
+
+
+class LocalReport(_Part):
+    """What moments and thresholds show at the true values, with everything else: owner-only."""
+
+    rows: int
+    identifiable: int
+    undecided: int  # rows of which the numbers do not tell
+    sharpest_rmse: float | None
+    fixed_group: bool  # everything is about the same rows: values are seen as a set, not whose they are
+    group_rmse: float | None  # then: of all values together, matched in order
+    below_limit: int  # rows of which a locally unbiased attack alone leaves less than the limit
+
+
+class ReleaseReport(_Part):
+    """What one release of the plan does."""
+
+    name: str
+    times: int
+    outputs: int  # published numbers, for one copy
+    counted: int  # releases to an accountant, all copies
+    smallest_noise_stddev: float | None
+    largest_noise_stddev: float | None
+    noise_given: bool
+    newly_exposes: int | None  # records that became identifiable when it was published, in the plan's order
+    exposes_alone: int | None  # records that would not be identifiable without it
+    sharpens: int | None  # records whose error would be larger by 1 % or more without it
+    copy_of: str | None
+    note: str
+
+
+class BudgetReport(_Part):
+    """What the noise costs, under every accountant side by side."""
+
+    accountant: str | None
+    epsilon: float | None  # the plan's
+    delta: float
+    delta_given: bool
+    releases: int  # L: copies of partitions, all of them
+    sharing: int  # of those, the ones that share the plan's budget
+    noise_multiplier: float | None  # noise over sensitivity, for those
+    spent: dict[str, float]  # epsilon at delta that the noise amounts to, an upper bound for each accountant
+    would_need: dict[str, float]  # noise multiplier that each accountant would ask for the plan's budget
+    proven: bool  # that the noise keeps to the plan's budget
+    note: str
+
+
+class Distribution(_Part):
+    """How many records keep how much: a histogram of the lower end of their remaining uncertainty."""
+
+    edges: Annotated[tuple[float, ...], Many]
+    records: Annotated[tuple[int, ...], Many]
+
+
+class Stage(_Part):
+    """The exposure once a release and those before it are published, with the plan's noise."""
+
+    release: str  # the last one published
+    published: int  # how many of the plan's releases
+    identifiable_records: int
+    newly_identifiable: int
+    opened: Annotated[tuple[int, ...], Many]  # signatures of those records, the first few
+    least_remaining_uncertainty: Uncertainty | None  # none if nothing linear in the secret is published yet
+    below_limit: int
+
+
+class MapColumn(_Part):
+    """What the releases have to do with one signature."""
+
+    signature: int
+    size: int
+    category: str | None
+    identifiable: bool  # the value, or for a group the sum of its values
+    remaining_uncertainty: Uncertainty
+    roles: str  # a character of ``Role`` for each release of the plan, in its order
+
+
+class LossPoint(_Part):
+    """Records with about the same privacy loss of their own, and about the same exposure."""
+
+    epsilon: float  # that the releases with those records in them cost, at the budget's delta
+    remaining_uncertainty: Uncertainty
+    identifiable: bool
+    records: int
+
+
+class Alternative(_Part):
+    """The plan with the noise that an accountant asks for the plan's budget."""
+
+    accountant: str
+    noise_multiplier: float  # noise over sensitivity
+    proven: bool  # that this noise keeps to the budget
+    sharpest_rmse: float | None  # of the best unbiased attack on one record; none if nobody is identifiable
+    least_remaining_uncertainty: Uncertainty
+    below_limit: int
+
+
+class Verdict(_Part):
+    """The answer in a sentence, and whether it is below the limit that was set."""
+
+    passed: bool | None  # none if no limit was set
+    limit: float | None
+    below_limit: int  # records with a lower end below it
+    text: str
+
+
+class Change(_Part):
+    """One thing to change, and what it would do."""
+
+    kind: str  # "drop", "merge", "coarsen" or "noise"
+    release: str | None
+    noise_factor: float | None
+    epsilon: float | None
+    text: str
+
+
+class AuditResult(Displayed, _Part):
+    """Who is exposed by a plan, how sharply, through what; and what to change.
+
+    Everything but what ``owner_only`` lists depends on the queries, the groups and the noise, on no secret.
+    """
+
+    schema_version: int
+    source: str
+    record: str
+    secret: str
+    kind: str
+    bounds: Annotated[tuple[float, float], Many]
+    rows: int
+    records: int
+    known_rows: int
+    dropped: int | None  # none in a publishable result
+    clipped: int | None
+    cells: int
+    signatures: int
+    rank: int
+    identifiable_records: int  # in a table with several rows a record: those with an identifiable row
+    identifiable_groups: int  # of several records, by their sum
+    least_remaining_uncertainty: Uncertainty | None
+    exposed: Annotated[tuple[Exposed, ...], Many]
+    exposed_in_all: int
+    releases: Annotated[tuple[ReleaseReport, ...], Many]
+    budget: BudgetReport
+    distribution: Distribution
+    local: LocalReport | None  # none if everything is linear in the secret
+    guaranteed_by_noise: float | None  # what everyone keeps, even if all others are known: the budget alone
+    timeline: Annotated[tuple[Stage, ...], Many]  # empty if it would take too long
+    release_map: Annotated[tuple[MapColumn, ...], Many]  # the most exposed signatures, worst first
+    losses: Annotated[tuple[LossPoint, ...], Many]
+    alternatives: Annotated[tuple[Alternative, ...], Many]  # empty without a budget, or if it takes too long
+    verdict: Verdict
+    publishable_verdict: Verdict | None  # without what is owner-only, if that says something else
+    what_to_change: Annotated[tuple[Change, ...], Many]
+    assumptions: Annotated[tuple[str, ...], Many]
+    owner_only: Annotated[tuple[str, ...], Many]
+    relative_error: float  # of the numbers, first order
+    plan: str  # in TOML, as it was audited; without passwords
+    version: str  # of Sightline
+
+    @property
+    def unit(self) -> str:
+        """What is counted against the limit: a record, or a row where records have several."""
+        return "row" if self.rows > self.records else "record"
+
+    def publishable(self) -> AuditResult:
+        """The result without what is for the owner only: keys, folders, and what depends on the secrets."""
+        exposed = tuple(one.model_copy(update={"record": None}) for one in self.exposed if not one.local)
+        local = 0 if self.local is None else self.local.identifiable
+        changes: dict[str, Any] = {
+            **dict.fromkeys(name for name in self.owner_only if name in type(self).model_fields),
+            "exposed": exposed,
+            "exposed_in_all": self.exposed_in_all - local,
+            "verdict": self.publishable_verdict or self.verdict,
+            "publishable_verdict": None,
+            "owner_only": (),
+            "source": file_name(self.source),
+            "plan": publishable_plan(self.plan),
+        }
+        return self.model_copy(update=changes)
+
+    def to_json(self, *, indent: int | None = 2) -> str:
+        """The JSON form; :meth:`from_json` reads it back."""
+        return json.dumps(self.model_dump(mode="json"), indent=indent, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str | bytes) -> AuditResult:
+        """Read a result back; one of a newer Sightline is refused."""
+        try:
+            content: Any = json.loads(text)
+        except (ValueError, RecursionError):
+            raise InvalidInput("expected an audit result in JSON, got something else") from None
+        require(isinstance(content, dict), "an audit result in JSON", got=type(content).__name__)
+        version = content.get("schema_version")
+        require(
+            version == SCHEMA_VERSION,
+            f"an audit result of version {SCHEMA_VERSION}",
+            got=repr(version)[:40],
+            fix="read it with the Sightline that wrote it, or a newer one",
+        )
+        try:
+            return cls.model_validate(content)
+        except ValidationError as error:
+            first = error.errors(include_url=False)[0]
+            where = ".".join(str(part) for part in first["loc"])
+            raise InvalidInput(f"expected an audit result, got {where}: {first['msg']}") from None

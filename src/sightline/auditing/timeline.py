@@ -1,0 +1,60 @@
+"""The exposure after each release: what an attacker sees once it is published, and what it newly opens."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import IndexArray
+from sightline.auditing.findings import Findings
+from sightline.auditing.plan import Plan
+from sightline.auditing.result import Stage
+from sightline.auditing.secret import Secret
+from sightline.progress import Progress, silent
+
+# Every stage is an assessment of its own; more of them than fit a page are thinned evenly.
+_MOST_STAGES = 60
+_SHOWN = 20
+
+
+def timeline(plan: Plan, found: Findings, progress: Progress) -> tuple[Stage, ...]:
+    """A stage for each release of the plan, in its order, with the noise as planned."""
+    design = found.view.design
+    query_of_line = found.view.queries[design.release_of]
+    before = np.zeros(design.size, dtype=np.bool_)
+    stages = []
+    ends = _ends(len(plan.releases))
+    for number, end in enumerate(ends):
+        lines = np.flatnonzero(query_of_line <= end)
+        seen = None
+        if lines.size:
+            exposures = found.view.exposures(design.take(lines), Secret.of(plan), silent, lines=lines)
+            seen = Findings(view=found.view, exposures=exposures, counts=found.counts, limit=found.limit)
+        now = before if seen is None else seen.exposures.identifiable
+        stages.append(
+            Stage(
+                release=plan.releases[end].name,
+                published=int(end) + 1,
+                identifiable_records=0 if seen is None else seen.identifiable_records(None),
+                newly_identifiable=found.records(now) - found.records(before),
+                opened=_signatures(found, np.flatnonzero(now & ~before)),
+                least_remaining_uncertainty=None if seen is None else seen.least,
+                below_limit=0 if seen is None else seen.below_limit,
+            )
+        )
+        before = now
+        progress("timeline", (number + 1) / len(ends))
+    return tuple(stages)
+
+
+def _ends(count: int) -> IndexArray:
+    """The last release of every stage.
+
+    >>> _ends(3).tolist(), len(_ends(1000)), int(_ends(1000)[-1])
+    ([0, 1, 2], 60, 999)
+    """
+    stages = min(count, _MOST_STAGES)
+    return np.ceil(np.arange(1, stages + 1) * count / stages).astype(np.intp) - 1
+
+
+def _signatures(found: Findings, columns: IndexArray) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(found.view.first_signatures(columns)[:_SHOWN].tolist()))

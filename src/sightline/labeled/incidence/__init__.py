@@ -1,0 +1,1 @@
+"""Which record is in which row: dense, sparse, or by cells of partitions."""

@@ -1,0 +1,236 @@
+"""A dense pattern: 0/1 rows as packed bits, other weights as they are."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import qr
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidRelease, require
+from sightline.labeled.forms import Forms
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_members, checked_shape
+from sightline.progress import Progress
+
+# Records in a block: a multiple of 8 (packed bits), small enough for the cache, large enough for BLAS. Sums
+# over a block of limbs of 24 - 12 bits are exact in single precision.
+_BLOCK = 4096
+_SINGLE_BITS = 24 - 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DensePattern:
+    """Dense rows over records, owned and locked."""
+
+    stored: Any  # packed bits along the records if binary, else the weights
+    records: int
+    binary: bool
+    whole: bool
+    sizes: IndexArray
+    peaks: FloatArray
+    counts: IndexArray | None = None
+
+    @classmethod
+    def of(cls, rows: ArrayLike) -> DensePattern:
+        """Check, copy and lock a table of weights; 0/1 tables shrink to bits."""
+        try:
+            table = np.asarray(rows)
+        except ValueError:
+            raise InvalidRelease(
+                "expected rows of one length, got rows of different lengths; lists of members need records=N"
+            ) from None
+        require(
+            table.dtype.kind in "biuf",
+            "rows as a table of numbers",
+            got=f"dtype {table.dtype}",
+            error=InvalidRelease,
+        )
+        checked_shape(table.shape)
+        lines, records = table.shape
+        sizes = np.empty(lines, dtype=np.intp)
+        peaks = np.empty(lines)
+        packed = np.empty((lines, -(-records // 8)), dtype=np.uint8)
+        binary, whole = True, True
+        for i, row in enumerate(table):  # row by row: no temporary of the table's size
+            ones = row != 0
+            sizes[i] = np.count_nonzero(ones)
+            packed[i] = np.packbits(ones)
+            if row.dtype.kind == "b" or np.count_nonzero(row == 1) == sizes[i]:
+                peaks[i] = 1.0
+                continue
+            peak = max(float(np.max(row)), -float(np.min(row)))  # the least integer has no absolute value
+            require(
+                math.isfinite(peak),
+                "finite weights",
+                got=f"NaN or infinity in row {i}",
+                fix="drop or impute them first",
+                error=InvalidRelease,
+            )
+            peaks[i] = peak
+            binary = False
+            whole = whole and bool(np.all(row == np.rint(row)))
+        checked_members(sizes)
+        largest = float(peaks.max())
+        whole = whole and largest**2 * records < EXACT
+        stored = packed if binary else _compact(table, largest, whole)
+        for array in (stored, sizes, peaks):
+            array.setflags(write=False)
+        return cls(stored=stored, records=records, binary=binary, whole=whole, sizes=sizes, peaks=peaks)
+
+    @property
+    def lines(self) -> int:
+        return len(self.sizes)
+
+    @property
+    def sparse(self) -> bool:
+        return False
+
+    @property
+    def key_bits(self) -> int:
+        if self.binary:
+            return _SINGLE_BITS
+        return min(40, 53 - math.ceil(math.log2(_BLOCK * float(self.peaks.max()))))
+
+    def seed(self) -> bytes:
+        header = repr((self.stored.shape, self.stored.dtype.str, self.records)).encode()
+        counts = b"" if self.counts is None else hashlib.blake2b(self.counts.data).digest()
+        return hashlib.blake2b(header + hashlib.blake2b(self.stored).digest() + counts).digest()
+
+    def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
+        # Single precision is exact for sums over a block of ones, or of counts of some hundreds.
+        many = self.counts is not None and int(self.counts.max()) >= _BLOCK
+        products = np.zeros((self.lines, self.lines))
+        for start, stop, block in self._blocks(unknown, np.float64 if many else self._precision):
+            products += self._counted(block, start, stop) @ block.T
+            progress("products of rows", stop / self.records)
+        return products
+
+    def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
+        narrow = keys.astype(self._precision)
+        images = np.zeros((len(keys), self.lines))
+        for start, stop, block in self._blocks(unknown, self._precision):
+            images += narrow[:, start:stop] @ block.T
+        return images
+
+    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
+        found = np.zeros((len(forms.offsets) + len(forms.linear), self.records))
+        for start, stop, block in self._blocks(unknown, np.float64):
+            found[:, start:stop] = forms.of_block(block)
+            progress("records", stop / self.records)
+        return found
+
+    def columns(self, records: IndexArray) -> FloatArray:
+        if not self.binary:
+            return np.asarray(self.stored[:, records], dtype=np.float64)
+        bits = (self.stored[:, records // 8] >> (7 - records % 8).astype(np.uint8)) & 1
+        return np.asarray(bits, dtype=np.float64)
+
+    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
+        triangle = np.zeros((0, self.lines))
+        for start, stop, block in self._blocks(unknown, np.float64):
+            if self.counts is not None:
+                block *= np.sqrt(self.counts[start:stop])
+            (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
+            triangle = triangle[: self.lines]
+        return triangle
+
+    def kinds(self, unknown: BoolArray) -> IndexArray:
+        # Odd multipliers on the bits of the weights, summed with wrap-around: equal columns, equal sums.
+        multipliers = np.random.default_rng(int.from_bytes(self.seed()[:16], "big")).integers(
+            1 << 62, size=(self.lines, 2), dtype=np.uint64
+        )
+        keys = np.zeros((2, self.records), dtype=np.uint64)
+        for start, stop, block in self._blocks(unknown, np.float64):
+            bits = (block + 0.0).view(np.uint64)
+            bits ^= bits >> np.uint64(31)  # mixes the exponent into the low bits, where products keep it
+            for key, factor in zip(keys, multipliers.T, strict=True):
+                key[start:stop] = (bits * (2 * factor[:, None] + np.uint64(1))).sum(axis=0, dtype=np.uint64)
+        return kinds_of(keys)
+
+    def members(self, line: int) -> IndexArray:
+        row = np.unpackbits(self.stored[line], count=self.records) if self.binary else self.stored[line]
+        return np.flatnonzero(row)
+
+    def integers(self) -> tuple[DensePattern, FloatArray] | None:
+        sizes = np.where(self.stored != 0, np.abs(self.stored), np.inf)
+        bases: FloatArray = sizes.min(axis=1)
+        ratios = np.rint(self.stored / bases[:, None])
+        if not multiples(self.stored, ratios, bases[:, None]):
+            return None
+        return DensePattern.of(ratios), bases
+
+    def take(self, lines: IndexArray) -> DensePattern:
+        return DensePattern(
+            stored=self.stored[lines],
+            records=self.records,
+            binary=self.binary,
+            whole=self.whole,
+            sizes=self.sizes[lines],
+            peaks=self.peaks[lines],
+            counts=self.counts,
+        )
+
+    @property
+    def _precision(self) -> type[np.float32] | type[np.float64]:
+        return np.float32 if self.binary else np.float64
+
+    def _counted(self, block: Any, start: int, stop: int) -> Any:
+        """Columns times the records that they stand for; the block itself if one: BLAS squares it faster."""
+        if self.counts is None or bool(np.all(self.counts[start:stop] == 1)):
+            return block
+        return block * self.counts[start:stop].astype(block.dtype)
+
+    def _blocks(
+        self, unknown: BoolArray, precision: type[np.float32] | type[np.float64]
+    ) -> Iterator[tuple[int, int, Any]]:
+        for start in range(0, self.records, _BLOCK):
+            stop = min(start + _BLOCK, self.records)
+            if self.binary:
+                bits = self.stored[:, start // 8 : -(-stop // 8)]
+                block = np.unpackbits(bits, axis=1, count=stop - start).astype(precision)
+            else:
+                block = self.stored[:, start:stop].astype(precision)
+            known = np.flatnonzero(~unknown[start:stop])
+            block[:, known] = 0
+            yield start, stop, block
+
+
+def kinds_of(keys: NDArray[np.generic]) -> IndexArray:
+    """Numbers 0, 1, … for the distinct columns of ``keys``, in the order of their first appearance.
+
+    >>> kinds_of(np.array([[7, 3, 7, 5], [1, 1, 1, 1]])).tolist()
+    [0, 1, 0, 2]
+    """
+    order = np.lexsort(keys)
+    ordered = keys[:, order]
+    starts = np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)
+    run = np.concatenate([[0], np.cumsum(starts)])
+    first = np.minimum.reduceat(order, np.flatnonzero(np.concatenate([[True], starts])))
+    rank = np.empty(first.size, dtype=np.intp)
+    rank[np.argsort(first)] = np.arange(first.size)
+    kind = np.empty(order.size, dtype=np.intp)
+    kind[order] = rank[run]
+    return kind
+
+
+def multiples(values: FloatArray, ratios: FloatArray, bases: FloatArray) -> bool:
+    """Whether values are whole multiples of bases, as written down in floating point.
+
+    >>> multiples(np.array([1 / 7, 3 / 7]), np.array([1.0, 3.0]), np.array([1 / 7, 1 / 7]))
+    True
+    """
+    roundings = 2 * np.finfo(np.float64).eps * np.abs(values)
+    return bool(np.all(np.abs(values - ratios * bases) <= roundings) and np.max(np.abs(ratios)) < 2**20)
+
+
+def _compact(table: NDArray[np.generic], largest: float, whole: bool) -> NDArray[np.generic]:
+    if not whole:
+        return table.astype(np.float64)
+    widths = (np.int8, np.int16, np.int32)
+    return table.astype(next((w for w in widths if largest <= np.iinfo(w).max), np.int64))

@@ -1,0 +1,227 @@
+"""A sparse pattern: nothing of size rows × records is ever made dense."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import qr
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidRelease, require
+from sightline.labeled.forms import Forms, square
+from sightline.labeled.incidence.dense import kinds_of, multiples
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_members, checked_shape
+from sightline.progress import Progress
+
+_BLOCK = 1 << 16
+# Up to this share of the rows, looking up pairs of a record's rows beats a dense product.
+_FEW = 1 / 12
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparsePattern:
+    """Rows over records in compressed columns, owned and sorted, without stored zeros."""
+
+    stored: Any  # scipy.sparse.csc_array
+    whole: bool
+    binary: bool
+    sizes: IndexArray
+    peaks: FloatArray
+
+    @classmethod
+    def of(cls, rows: Any) -> SparsePattern:
+        """Check and copy a sparse array of weights."""
+        checked_shape(rows.shape)
+        require(
+            rows.dtype.kind in "biuf",
+            "rows as a sparse table of numbers",
+            got=f"dtype {rows.dtype}",
+            error=InvalidRelease,
+        )
+        entries = rows.nnz
+        stored = sparse.csc_array(rows, dtype=np.float64, copy=True)
+        stored.sum_duplicates()
+        require(
+            stored.nnz == entries,
+            "each member of a row once",
+            got=f"{entries - stored.nnz} entries given twice",
+            fix="sum them, or drop the copies",
+            error=InvalidRelease,
+        )
+        bad = np.flatnonzero(~np.isfinite(stored.data))
+        require(
+            bad.size == 0,
+            "finite weights",
+            got=f"NaN or infinity in row {stored.indices[bad[:1]].tolist()}",
+            fix="drop or impute them first",
+            error=InvalidRelease,
+        )
+        stored.eliminate_zeros()
+        lines, records = stored.shape
+        sizes = np.bincount(stored.indices, minlength=lines).astype(np.intp)
+        checked_members(sizes)
+        peaks = np.zeros(lines)
+        np.maximum.at(peaks, stored.indices, np.abs(stored.data))
+        whole = (
+            bool(np.all(stored.data == np.rint(stored.data))) and float(peaks.max()) ** 2 * records < EXACT
+        )
+        for array in (stored.data, stored.indices, stored.indptr, sizes, peaks):
+            array.setflags(write=False)
+        return cls(
+            stored=stored, whole=whole, binary=bool(np.all(stored.data == 1)), sizes=sizes, peaks=peaks
+        )
+
+    @property
+    def counts(self) -> None:
+        return None
+
+    @property
+    def lines(self) -> int:
+        return int(self.stored.shape[0])
+
+    @property
+    def records(self) -> int:
+        return int(self.stored.shape[1])
+
+    @property
+    def sparse(self) -> bool:
+        return bool(np.mean(self._few) > 1 / 2)
+
+    @property
+    def key_bits(self) -> int:
+        return min(40, 53 - math.ceil(math.log2(max(2, self.records) * float(self.peaks.max()))))
+
+    def seed(self) -> bytes:
+        digest = hashlib.blake2b(repr(self.stored.shape).encode())
+        for array in (self.stored.indptr, self.stored.indices):
+            digest.update(array.astype(np.int64))
+        if not self.binary:
+            digest.update(self.stored.data)
+        return digest.digest()
+
+    def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
+        products = np.zeros((self.lines, self.lines))
+        for _, stop, block in self._blocks(unknown):
+            products += (block.tocsr() @ block.T.tocsr()).toarray()
+            progress("products of rows", stop / self.records)
+        return products
+
+    def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
+        images = np.zeros((len(keys), self.lines))
+        for start, stop, block in self._blocks(unknown):
+            images += (block @ keys[:, start:stop].T).T
+        return images
+
+    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
+        quadratic = len(forms.offsets)
+        found = np.zeros((quadratic + len(forms.linear), self.records))
+        few = self._few
+        matrices = forms.matrices() if quadratic and np.any(few) else ()
+        table = np.stack([matrix.ravel() for matrix in map(square, matrices)], axis=1) if matrices else None
+        for start, stop, block in self._blocks(unknown):
+            part = found[:, start:stop]
+            part[quadratic:] = (block.T @ forms.linear.T).T
+            sparse_here = np.flatnonzero(few[start:stop])
+            if table is not None:
+                _look_up(part[:quadratic], block, sparse_here, table, forms.offsets)
+            dense_here = np.flatnonzero(~few[start:stop])
+            for chunk in np.array_split(dense_here, -(-dense_here.size // 2048) or 1):
+                if chunk.size:
+                    part[:, chunk] = forms.of_block(block[:, chunk].toarray())
+            progress("records", stop / self.records)
+        return found
+
+    def columns(self, records: IndexArray) -> FloatArray:
+        dense: FloatArray = self.stored[:, records].toarray()
+        return dense
+
+    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
+        triangle = np.zeros((0, self.lines))
+        for start in range(0, self.records, 4096):
+            block = self.stored[:, start : start + 4096].toarray() * unknown[start : start + 4096]
+            (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
+            triangle = triangle[: self.lines]
+        return triangle
+
+    def kinds(self, unknown: BoolArray) -> IndexArray:
+        generator = np.random.default_rng(int.from_bytes(self.seed()[:16], "big"))
+        multipliers = generator.integers(1 << 62, size=(2, self.lines), dtype=np.uint64)
+        bits = self.stored.data.view(np.uint64)
+        bits = bits ^ (bits >> np.uint64(31))
+        owner = np.repeat(np.arange(self.records), self._degree)
+        keys = np.zeros((2, self.records), dtype=np.uint64)
+        for key, factor in zip(keys, multipliers, strict=True):
+            np.add.at(key, owner, bits * (2 * factor[self.stored.indices] + np.uint64(1)))
+        keys[:, ~unknown] = 0
+        return kinds_of(keys)
+
+    def members(self, line: int) -> IndexArray:
+        return np.asarray(self.stored[[line], :].tocoo().coords[1], dtype=np.intp)
+
+    def integers(self) -> tuple[SparsePattern, FloatArray] | None:
+        data, lines = np.abs(self.stored.data), self.stored.indices
+        bases = np.full(self.lines, np.inf)
+        np.minimum.at(bases, lines, data)
+        ratios = np.copysign(np.rint(data / bases[lines]), self.stored.data)
+        if not multiples(self.stored.data, ratios, bases[lines]):
+            return None
+        rows = sparse.csc_array((ratios, lines, self.stored.indptr), shape=self.stored.shape)
+        return SparsePattern.of(rows), bases
+
+    def take(self, lines: IndexArray) -> SparsePattern:
+        return SparsePattern(
+            stored=sparse.csc_array(self.stored[lines]),
+            whole=self.whole,
+            binary=self.binary,
+            sizes=self.sizes[lines],
+            peaks=self.peaks[lines],
+        )
+
+    @property
+    def _few(self) -> BoolArray:
+        few: BoolArray = self._degree <= max(1, int(self.lines * _FEW))
+        return few
+
+    @property
+    def _degree(self) -> IndexArray:
+        return np.asarray(np.diff(self.stored.indptr), dtype=np.intp)
+
+    def _blocks(self, unknown: BoolArray) -> Iterator[tuple[int, int, Any]]:
+        for start in range(0, self.records, _BLOCK):
+            stop = min(start + _BLOCK, self.records)
+            block = self.stored[:, start:stop]
+            mask = unknown[start:stop]
+            if not mask.all():
+                block = sparse.csc_array(block @ sparse.diags_array(mask.astype(np.float64)))
+            yield start, stop, block
+
+
+def _look_up(
+    out: FloatArray, block: Any, records: IndexArray, table: FloatArray, offsets: FloatArray
+) -> None:
+    """Quadratic forms of records in few rows: a sum over the pairs of a record's own rows.
+
+    A row of ``table`` is a pair, a column a form.
+    """
+    if records.size == 0:
+        return
+    lines = block.shape[0]
+    starts, degrees = block.indptr[:-1][records], np.diff(block.indptr)[records]
+    out[:, records] = offsets[:, None]
+    for degree in np.unique(degrees[degrees > 0]):
+        chosen = degrees == degree
+        places = starts[chosen][:, None] + np.arange(degree)
+        rows, weights = block.indices[places].astype(np.intp), block.data[places]
+        total = np.zeros((len(rows), out.shape[0]))
+        for p in range(degree):
+            for q in range(p + 1):
+                entries = np.take(table, rows[:, p] * lines + rows[:, q], axis=0)
+                entries *= (weights[:, p] * weights[:, q] * (1.0 if p == q else 2.0))[:, None]
+                total += entries
+        out[:, records[chosen]] += total.T

@@ -1,0 +1,1 @@
+"""Ways to decide who is identifiable, and to compute risks for all records."""

@@ -1,0 +1,1 @@
+"""Noise laws, and pricing: the one place where sensitivities and the accountant meet."""

@@ -1,0 +1,38 @@
+r"""Pricing: what a budget buys. Sensitivity times the accountant's :math:`\sqrt{\kappa_L}` is the noise.
+
+.. math:: \sigma_\ell = \sqrt{\kappa_L}\,\Delta_\ell
+
+(``eq:kappaL_sigma_def``). Every room that turns a budget into noise calls :func:`price`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise
+from sightline.privacy.accountant import Accountant, NoiseLaw
+
+
+def price(accountant: Accountant, sensitivities: FloatArray, *, releases: int) -> Noise:
+    """The noise on published numbers with these sensitivities, when ``releases`` share the budget.
+
+    The sensitivities are in the norm of the accountant's law: L2 for Gaussian noise, L1 for Laplace noise.
+
+    >>> from sightline.privacy.budget import Budget
+    >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
+    >>> accountant = ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5))
+    >>> noise = price(accountant, np.array([0.5, 2.0]), releases=4)
+    >>> bool(np.allclose(noise.variances, accountant.kappa(4) * np.array([0.25, 4.0])))
+    True
+    """
+    return noise_of_law(accountant.law, np.sqrt(accountant.kappa(releases)) * sensitivities)
+
+
+def noise_of_law(law: NoiseLaw, scales: FloatArray) -> Noise:
+    """Independent noise of a law; ``scales`` are standard deviations, or Laplace scales."""
+    match law:
+        case NoiseLaw.GAUSSIAN:
+            return GaussianNoise(stddevs=scales)
+        case NoiseLaw.LAPLACE:
+            return LaplaceNoise(scales=scales)

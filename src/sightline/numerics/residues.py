@@ -1,0 +1,146 @@
+r"""Exact arithmetic modulo a 62-bit prime, carried out by floating-point matrix products.
+
+A product of integers whose sums stay below :math:`2^{53}` (:math:`2^{24}` in single precision) is exact in
+BLAS. So residues are cut into limbs, multiplied limb by limb at full speed, and put together again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import flint
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import SightlineError
+from sightline.numerics import integers as exact
+
+Residues = NDArray[np.int64]
+
+RESIDUE_BITS = 61  # drawn residues are below 2^61, which every 62-bit prime exceeds
+
+
+def draw_residues(seed: bytes, *, count: int, checks: int) -> Residues:
+    """Random residues of shape ``(checks, count)`` that are a function of ``seed`` alone."""
+    digest = hashlib.sha256(seed).digest()
+    generator = np.random.Generator(np.random.Philox(int.from_bytes(digest[:16], "big")))
+    return generator.integers(0, 1 << RESIDUE_BITS, size=(checks, count), dtype=np.int64)
+
+
+def limbs(values: Residues, *, bits: int) -> FloatArray:
+    """Digits of 62-bit values in base :math:`2^{bits}`, lowest first, on a new first axis.
+
+    >>> limbs(np.array([5 + 3 * 2**40]), bits=40).tolist()
+    [[5.0], [3.0]]
+    """
+    count = -(-(RESIDUE_BITS + 1) // bits)
+    mask = np.int64((1 << bits) - 1)
+    return np.stack([(values >> np.int64(bits * i)) & mask for i in range(count)]).astype(np.float64)
+
+
+def join(sums: FloatArray, *, bits: int, prime: int) -> Residues:
+    """Residues of numbers given by sums of limbs along the first axis, each an exact integer.
+
+    >>> join(np.array([[5.0], [3.0]]), bits=40, prime=2**61 - 1).item() == 5 + 3 * 2**40
+    True
+    """
+    residue: Residues = np.mod(sums[-1].astype(np.int64), np.int64(prime))
+    for digit in sums[-2::-1]:
+        residue = shift_add(residue, digit.astype(np.int64), bits=bits, prime=prime)
+    return residue
+
+
+def shift_add(residue: Residues, add: Residues, *, bits: int, prime: int) -> Residues:
+    r""":math:`2^{bits}\,residue + add` modulo ``prime``, for at most 40 bits and :math:`|add| < 2^{53}`.
+
+    The quotient comes from floating point, off by one at most; the remainder from 64-bit arithmetic that
+    wraps, which is right because it fits.
+    """
+    quotient = np.floor((residue * 2.0**bits + add) / prime).astype(np.int64)
+    wide = (residue.astype(np.uint64) << np.uint64(bits)) + add.astype(np.uint64)
+    remainder: Residues = (wide - quotient.astype(np.uint64) * np.uint64(prime)).astype(np.int64)
+    remainder[remainder < 0] += prime
+    remainder[remainder >= prime] -= prime
+    return remainder
+
+
+def times(residue: Residues, factor: Residues, *, prime: int) -> Residues:
+    """Residues times whole numbers below :math:`2^{53}`, modulo ``prime``."""
+    if np.any(factor >> np.int64(31)):
+        high = times(residue, factor >> np.int64(31), prime=prime)
+        raised = shift_add(high, np.zeros_like(residue), bits=31, prime=prime)
+        low = times(residue, factor & np.int64((1 << 31) - 1), prime=prime)
+        total: Residues = np.mod(raised + low, prime)
+        return total
+    low, high = residue & np.int64((1 << 31) - 1), residue >> np.int64(31)
+    shifted = shift_add(np.mod(high * factor, prime), np.zeros_like(residue), bits=31, prime=prime)
+    product: Residues = np.mod(shifted + np.mod(low * factor, prime), prime)
+    return product
+
+
+class BadPrime(SightlineError, ArithmeticError):
+    """The prime divides a minor that decides a rank: less likely than a fault of the machine."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Echelon:
+    """A square matrix with right sides, reduced modulo a prime."""
+
+    reduced: Any  # flint.nmod_mat
+    prime: int
+    pivots: IndexArray
+    solved: Residues  # a solution for each right side (one a row), supported on the pivots
+
+    @property
+    def free(self) -> IndexArray:
+        """The columns that are no pivots."""
+        return np.setdiff1d(np.arange(self.solved.shape[1]), self.pivots)
+
+    def null_space(self) -> Residues:
+        """A basis of it, one a row: a vector for every free column, supported on it and on earlier pivots."""
+        free = self.free
+        basis = np.zeros((free.size, self.solved.shape[1]), dtype=np.int64)
+        for vector, column in zip(basis, free.tolist(), strict=True):
+            vector[column] = 1
+            for line, pivot in enumerate(self.pivots.tolist()):
+                if pivot > column:
+                    break
+                vector[pivot] = -int(self.reduced[line, column]) % self.prime
+        return basis
+
+
+def echelon(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> Echelon:
+    """Reduce a square integer matrix, with right sides (one a row) that are in its range over the rationals.
+
+    :class:`BadPrime` if they are not modulo the prime.
+    """
+    size, sides = matrix.shape[0], right.shape[0]
+    table = np.hstack([np.mod(matrix, np.int64(prime)), right.T])
+    reduced, found = flint.nmod_mat(size, size + sides, table.ravel().tolist(), prime).rref()
+    solution = np.zeros((sides, size), dtype=np.int64)
+    pivots = []
+    column = -1
+    for line in range(int(found)):
+        column += 1
+        while int(reduced[line, column]) == 0:
+            column += 1
+        if column >= size:
+            raise BadPrime(f"expected a prime that keeps the rank, got {prime}; draw another")
+        solution[:, column] = [int(reduced[line, size + side]) for side in range(sides)]
+        pivots.append(column)
+    return Echelon(reduced=reduced, prime=prime, pivots=np.array(pivots, dtype=np.intp), solved=solution)
+
+
+def reduced(matrix: NDArray[np.int64], right: Callable[[int], Residues]) -> Echelon:
+    """The echelon form modulo a prime that keeps the rank, with right sides that are a function of it."""
+    draw = 0
+    while True:  # a prime that divides a minor is drawn again
+        prime = exact.prime_of(matrix, draw=draw)
+        try:
+            return echelon(matrix, right(prime), prime=prime)
+        except BadPrime:
+            draw += 1

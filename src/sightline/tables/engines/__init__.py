@@ -1,0 +1,1 @@
+"""Data engines behind one small protocol: DuckDB, Postgres, Spark."""

@@ -1,0 +1,109 @@
+"""What an audit needs of a data engine: the columns of a relation, and the answer to one SELECT.
+
+Queries are written once, in DuckDB's dialect; another engine translates them. Only text that this package
+made from a checked syntax tree ever reaches an engine, and the connection could not write if it tried.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import InvalidPlan
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DATA = "data"  # the relation that a plan's queries read
+NO_TABLES: Mapping[str, str] = MappingProxyType({})
+
+
+class Kind(Enum):
+    """What a column holds, as far as an audit cares."""
+
+    NUMBER = "number"
+    BOOLEAN = "boolean"
+    TEXT = "text"
+    TIME = "time"
+    OTHER = "other"
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a relation."""
+
+    name: str
+    kind: Kind
+
+
+class Engine(Protocol):
+    """A read-only connection in which the relation ``data`` and the declared tables are visible."""
+
+    @property
+    def dialect(self) -> str:
+        """The name by which sqlglot knows the engine's SQL."""
+
+    def columns(self, table: str = DATA) -> tuple[Column, ...]:
+        """The columns of a relation, in its own order."""
+
+    def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
+        """The answer to one SELECT in DuckDB's dialect, by column; NULL is None in an object array."""
+
+    def close(self) -> None:
+        """Give the connection back; an engine can be closed twice."""
+
+
+def open_source(
+    source: str | Path | SparkSession,
+    *,
+    base: Path,
+    table: str | None = None,
+    tables: Mapping[str, str] = NO_TABLES,
+) -> Engine:
+    """The engine that holds ``source``, with the declared public ``tables`` beside it.
+
+    A file is read in place by DuckDB: Parquet, CSV (also ``.gz``), or a table of a DuckDB file
+    (``homes.duckdb::homes``). ``postgresql://…?table=homes`` is a Postgres server;
+    ``spark://…?table=homes`` is Spark (also ``sc://…`` for Spark Connect, ``spark://local[2]`` in this
+    process), and so is a ``SparkSession`` with ``table``. Relative paths count from ``base``, the plan's
+    folder.
+    """
+    folded = [name.casefold() for name in (DATA, *tables)]
+    if len(set(folded)) < len(folded):
+        raise InvalidPlan(
+            f"expected declared tables with names of their own, got {', '.join(tables)}; "
+            "the plan's own table is data, and case does not tell names apart"
+        )
+    if not isinstance(source, str | Path):
+        from sightline.tables.engines.spark_engine import SparkEngine
+
+        if table is None:
+            raise InvalidPlan("expected the table's name with a SparkSession, got none; give table='homes'")
+        return SparkEngine(source, table=table, tables=tables)
+    scheme = re.match(r"([a-z]+)://", str(source))
+    match scheme and scheme.group(1):
+        case None:
+            from sightline.tables.engines.duckdb_engine import DuckDBEngine
+
+            return DuckDBEngine(str(source), tables=tables, base=base)
+        case "postgresql" | "postgres":
+            from sightline.tables.engines.postgres_engine import PostgresEngine
+
+            return PostgresEngine(str(source), table=table, tables=tables)
+        case "spark" | "sc":
+            from sightline.tables.engines.spark_engine import connect
+
+            return connect(str(source), table=table, tables=tables)
+        case other:
+            raise InvalidPlan(
+                f"expected a file, postgresql:// or spark:// as the data source, got {other}://; "
+                "download the table first, or use one of these engines"
+            )

@@ -1,0 +1,135 @@
+"""Postgres: a read-only transaction that sees the table as it is at its first query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NoReturn
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from sightline.errors import InvalidPlan, MissingExtra, require
+from sightline.tables.engines.engine import DATA, NO_TABLES, Column, Kind
+from sightline.tables.sql.translate import as_column, translated
+
+try:
+    import psycopg
+except ImportError:  # pragma: no cover - the tests have it
+    raise MissingExtra(
+        "expected psycopg to read postgresql://, got none; pip install 'sightline[postgres]'"
+    ) from None
+
+_KINDS = {
+    **dict.fromkeys(("int2", "int4", "int8", "float4", "float8", "numeric"), Kind.NUMBER),
+    "bool": Kind.BOOLEAN,
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "char", "uuid"), Kind.TEXT),
+    **dict.fromkeys(("date", "time", "timetz", "timestamp", "timestamptz"), Kind.TIME),
+}
+_SETTINGS = "-c default_transaction_read_only=on -c TimeZone=UTC"
+_BATCH = 50_000
+
+
+class PostgresEngine:
+    """A table of a Postgres server: ``postgresql://user@host/database?table=schema.homes``.
+
+    Declared tables are tables of the same database. The password belongs into ``PGPASSWORD`` or a password
+    file, not into a plan; no message repeats the address.
+    """
+
+    dialect = "postgres"
+
+    def __init__(self, url: str, *, table: str | None = None, tables: Mapping[str, str] = NO_TABLES) -> None:
+        address, named = _without_table(url)
+        chosen = table or named
+        require(
+            chosen is not None,
+            "the table's name in the address",
+            got="none",
+            fix="end it with ?table=homes or ?table=schema.homes",
+            error=InvalidPlan,
+        )
+        self._names = {name: _table(text) for name, text in {DATA: str(chosen), **tables}.items()}
+        try:
+            self._connection = psycopg.connect(address, options=_SETTINGS, connect_timeout=10)
+        except (psycopg.Error, UnicodeError) as error:
+            raise InvalidPlan(
+                f"expected a Postgres server that answers, got {type(error).__name__}; "
+                "check its host, port, database, user and password"
+            ) from None
+        # Several queries of one audit must see the same rows, however busy the table is.
+        self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+        self._connection.read_only = True
+        try:
+            for name in self._names:
+                self.columns(name)
+        except InvalidPlan:
+            self.close()
+            raise
+
+    def columns(self, table: str = DATA) -> tuple[Column, ...]:
+        with self._connection.cursor() as cursor:
+            self._execute(cursor, f"SELECT * FROM {self._names[table].sql('postgres')} LIMIT 0")
+            types = self._connection.adapters.types
+            return tuple(
+                Column(column.name, _kind(types.get(column.type_code))) for column in cursor.description or ()
+            )
+
+    def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
+        with self._connection.cursor(binary=True) as cursor:
+            self._execute(cursor, translated(query, dialect=self.dialect, names=self._names))
+            names = [column.name for column in cursor.description or ()]
+            blocks: list[list[NDArray[np.generic]]] = [[] for _ in names]
+            while rows := cursor.fetchmany(_BATCH):
+                for position, block in enumerate(blocks):
+                    block.append(as_column([row[position] for row in rows]))
+        return {
+            name: np.concatenate(block) if block else np.empty(0, dtype=object)
+            for name, block in zip(names, blocks, strict=True)
+        }
+
+    def close(self) -> None:
+        self._connection.close()
+
+    def _execute(self, cursor: psycopg.Cursor[Any], text: str) -> None:
+        try:
+            cursor.execute(text.encode())
+        except psycopg.Error as error:
+            self._connection.rollback()
+            _refuse(error)
+
+
+def _refuse(error: psycopg.Error) -> NoReturn:
+    # Class 42 is about names and types; other messages may quote a value of the table.
+    primary = error.diag.message_primary if (error.sqlstate or "").startswith("42") else None
+    detail = " ".join(primary.split()) if primary else type(error).__name__
+    raise InvalidPlan(
+        f"expected a query that Postgres can run, got {detail}; "
+        "check the table's name and the types of its columns"
+    ) from None
+
+
+def _without_table(url: str) -> tuple[str, str | None]:
+    parts = urlsplit(url)
+    options = parse_qsl(parts.query, keep_blank_values=True)
+    named = [value for option, value in options if option == "table"]
+    rest = urlencode([(option, value) for option, value in options if option != "table"])
+    return urlunsplit(parts._replace(query=rest)), named[0] if named else None
+
+
+def _table(text: str) -> exp.Table:
+    parts = text.split(".")
+    require(
+        1 <= len(parts) <= 2 and all(parts),
+        "a table as name or schema.name",
+        got=f'"{text}"',
+        fix="for example ?table=public.homes",
+        error=InvalidPlan,
+    )
+    quoted = [exp.to_identifier(part, quoted=True) for part in parts]
+    return exp.Table(this=quoted[-1], db=quoted[0] if len(quoted) == 2 else None)
+
+
+def _kind(known: Any) -> Kind:
+    return _KINDS.get(known.name, Kind.OTHER) if known is not None else Kind.OTHER

@@ -1,0 +1,144 @@
+"""Spark: the same queries on a cluster, through a session of its own or the caller's."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from typing import Any, NoReturn
+from urllib.parse import parse_qsl
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import NDArray
+from sqlglot import exp
+
+from sightline.errors import InvalidPlan, MissingExtra, require
+from sightline.tables.engines.engine import DATA, NO_TABLES, Column, Kind
+from sightline.tables.sql.translate import as_column, translated
+
+try:
+    from pyspark.errors import PySparkException
+    from pyspark.sql import SparkSession, types
+except ImportError:  # pragma: no cover - the tests have it
+    raise MissingExtra(
+        "expected pyspark to read spark://, got none; pip install 'sightline[spark]'"
+    ) from None
+
+
+class SparkEngine:
+    """A table that a SparkSession can name: in its catalogue, a temporary view, or a file as parquet.`path`.
+
+    The session stays the caller's: our own temporary views are dropped by ``close``, and nothing else
+    changes.
+    """
+
+    dialect = "spark"
+
+    def __init__(
+        self,
+        session: SparkSession,
+        *,
+        table: str,
+        tables: Mapping[str, str] = NO_TABLES,
+        owned: bool = False,
+    ) -> None:
+        self._session = session
+        self._owned = owned
+        prefix = f"sightline_{uuid4().hex}"
+        self._views = {name: f"{prefix}_{position}" for position, name in enumerate([DATA, *tables])}
+        self._names = {name: exp.to_table(view) for name, view in self._views.items()}
+        try:
+            for name, text in {DATA: table, **tables}.items():
+                self._register(name, text)
+        except InvalidPlan:
+            self.close()
+            raise
+
+    def columns(self, table: str = DATA) -> tuple[Column, ...]:
+        schema = self._session.table(self._views[table]).schema
+        return tuple(Column(field.name, _kind(field.dataType)) for field in schema.fields)
+
+    def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
+        try:
+            frame = self._session.sql(translated(query, dialect=self.dialect, names=self._names))
+            for field in frame.schema.fields:
+                # A timestamp with zone would come back in the zone of this process.
+                if isinstance(field.dataType, types.TimestampType):
+                    frame = frame.withColumn(field.name, frame[field.name].cast("timestamp_ntz"))
+            rows = frame.collect()
+        except PySparkException as error:
+            _refuse(error)
+        names = frame.columns
+        return {name: as_column([row[position] for row in rows]) for position, name in enumerate(names)}
+
+    def close(self) -> None:
+        for view in self._views.values():
+            self._session.catalog.dropTempView(view)
+        self._views = {}
+        if self._owned:
+            self._session.stop()
+            self._owned = False
+
+    def _register(self, name: str, text: str) -> None:
+        try:
+            frame = self._session.table(text)
+            folded = Counter(column.casefold() for column in frame.columns)
+        except PySparkException as error:
+            raise InvalidPlan(
+                f'expected a table that Spark can read, got "{text}" '
+                f"({error.getCondition() or type(error).__name__}); "
+                "check its name, or register it as a temporary view"
+            ) from None
+        twins = [column for column in frame.columns if folded[column.casefold()] > 1]
+        require(
+            not twins,
+            f"columns of {text} whose names differ in more than case",
+            got=", ".join(f'"{column}"' for column in twins),
+            fix="rename one of them",
+            error=InvalidPlan,
+        )
+        frame.createOrReplaceTempView(self._views[name])
+
+
+def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = NO_TABLES) -> SparkEngine:
+    """The engine behind ``spark://host:7077?table=homes``, ``spark://local[2]?table=…`` or ``sc://host?table=homes``."""
+    bare, _, query = url.partition("?")
+    options = dict(parse_qsl(query, keep_blank_values=True))
+    chosen = table or options.pop("table", None)
+    if chosen is None:
+        raise InvalidPlan("expected the table's name in the address, got none; end it with ?table=homes")
+    remote = bare.startswith("sc://")
+    target = bare.removeprefix("spark://") if bare.startswith("spark://local") else bare
+    builder: Any = SparkSession.builder.appName("sightline")
+    builder = builder.remote(target) if remote else builder.master(target)
+    shared = SparkSession.getActiveSession() is not None
+    try:
+        session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+    except (PySparkException, RuntimeError, OSError) as error:
+        raise InvalidPlan(
+            f"expected a Spark master that answers, got {type(error).__name__}; "
+            "check the address and that Java is installed"
+        ) from None
+    return SparkEngine(session, table=chosen, tables=tables, owned=not shared)
+
+
+def _refuse(error: PySparkException) -> NoReturn:
+    # The error's class is a name such as DIVIDE_BY_ZERO; its message may quote a value of the table.
+    raise InvalidPlan(
+        f"expected a query that Spark can run, got {error.getCondition() or type(error).__name__}; "
+        "check the types of its columns"
+    ) from None
+
+
+def _kind(data_type: types.DataType) -> Kind:
+    match data_type:
+        case types.BooleanType():
+            return Kind.BOOLEAN
+        case types.NumericType():
+            return Kind.NUMBER
+        case types.StringType() | types.CharType() | types.VarcharType():
+            return Kind.TEXT
+        case types.DateType() | types.TimestampType() | types.TimestampNTZType():
+            return Kind.TIME
+        case _:
+            return Kind.OTHER

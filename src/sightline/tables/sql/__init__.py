@@ -1,0 +1,1 @@
+"""Reads the SQL of a release: an allow-list over the syntax tree."""

@@ -1,0 +1,97 @@
+"""GROUP BY as a list of grouping sets: each of them cuts the rows into cells of its own."""
+
+from __future__ import annotations
+
+from itertools import combinations, product
+
+from sqlglot import exp
+
+from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.scope import Scope
+
+MOST_SETS = 4_096  # CUBE over 12 columns
+Keys = tuple[exp.Expr, ...]
+
+
+def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
+    """The grouping sets of a query, bound, in the order in which SQL lists them.
+
+    Elements of GROUP BY multiply: ``a, ROLLUP (b, c)`` is ``(a, b, c), (a, b), (a)``. A query without GROUP
+    BY has the one set ``()``, a single cell.
+    """
+    group = select.args.get("group")
+    if group is None:
+        return [()]
+    if group.args.get("all"):
+        return [tuple(scope.bind(item.unalias()) for item in select.expressions if not has_aggregate(item))]
+    extra = [part for part, value in group.args.items() if value and part != "expressions"]
+    if extra:
+        refuse(
+            "GROUP BY, ROLLUP, CUBE or GROUPING SETS",
+            got=shown(group),
+            fix="write ROLLUP (a, b) in standard form",
+        )
+    options = [_sets(element, select, scope) for element in group.expressions]
+    number = 1
+    for option in options:
+        number *= len(option)
+        if number > MOST_SETS:
+            refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
+    return [_without_repeats(sum(chosen, ())) for chosen in product(*options)]
+
+
+def has_aggregate(node: exp.Expr) -> bool:
+    """Whether an item of the SELECT list aggregates rows; ``GROUPING(a)`` does not."""
+    return any(not isinstance(one, exp.Grouping) for one in node.find_all(exp.AggFunc, exp.Window))
+
+
+def _sets(element: exp.Expr, select: exp.Select, scope: Scope) -> list[Keys]:
+    if isinstance(element, exp.Rollup):
+        parts = [_composite(part, select, scope) for part in element.expressions]
+        return [sum(parts[:length], ()) for length in range(len(parts), -1, -1)]
+    if isinstance(element, exp.Cube):
+        parts = [_composite(part, select, scope) for part in element.expressions]
+        if 2 ** len(parts) > MOST_SETS:
+            refuse(
+                f"at most {MOST_SETS:,} grouping sets", got=shown(element), fix="publish fewer combinations"
+            )
+        sizes = range(len(parts), -1, -1)
+        return [sum(chosen, ()) for size in sizes for chosen in combinations(parts, size)]
+    if isinstance(element, exp.GroupingSets):
+        return [keys for part in element.expressions for keys in _sets(part, select, scope)]
+    return [_composite(element, select, scope)]
+
+
+def _composite(element: exp.Expr, select: exp.Select, scope: Scope) -> Keys:
+    if isinstance(element, exp.Tuple):
+        return tuple(key for part in element.expressions for key in _composite(part, select, scope))
+    return (scope.bind(referred(element.unnest(), select, scope)),)
+
+
+def referred(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
+    """What an ordinal or an alias of the SELECT list stands for; a column's name comes before an alias."""
+    if isinstance(node, exp.Literal) and not node.is_string:
+        position = int(node.name) if node.name.isdigit() else 0
+        if not 1 <= position <= len(select.expressions):
+            refuse(
+                f"a position from 1 to {len(select.expressions)}",
+                got=shown(node),
+                fix="name the column instead",
+            )
+        return _plain(select.expressions[position - 1])
+    if isinstance(node, exp.Column) and not node.table:
+        columns = {one.name.casefold() for _, listed in scope.relations.values() for one in listed}
+        aliases = {item.alias.casefold(): item for item in select.expressions if item.alias}
+        if node.name.casefold() not in columns and node.name.casefold() in aliases:
+            return _plain(aliases[node.name.casefold()])
+    return node
+
+
+def _plain(item: exp.Expr) -> exp.Expr:
+    if isinstance(item.unalias(), exp.Star):
+        refuse("the names of columns", got="*", fix="a plan publishes aggregates, not rows")
+    return item.unalias()
+
+
+def _without_repeats(keys: Keys) -> Keys:
+    return tuple({key.sql("duckdb", comments=False): key for key in keys}.values())

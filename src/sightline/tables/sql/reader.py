@@ -1,0 +1,250 @@
+"""A release's SQL as what it publishes of the secret: sums over public groups of rows, or a refusal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from sqlglot import exp
+
+from sightline.tables.engines.engine import DATA, Column, Kind
+from sightline.tables.membership import Feature, Statistic
+from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
+from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_select, refuse, shown
+from sightline.tables.sql.grouping import Keys, has_aggregate, read_grouping, referred
+from sightline.tables.sql.scope import Join, Scope, find_column, read_scope
+from sightline.tables.sql.secret_conditions import Secret, SecretTest, all_of
+
+NO_COLUMNS: Mapping[str, Sequence[Column]] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Piece:
+    """One grouping set × one aggregate: a partition, or for a histogram of a text secret one per category."""
+
+    label: str
+    statistic: Statistic
+    feature: Feature
+    parameter: float | str | None  # None with INDICATOR: every category
+    above: bool
+    condition: str | None  # which rows it aggregates, as SQL over public columns; None for all
+    keys: tuple[str, ...]  # what it groups by, as SQL over public columns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReleaseQuery:
+    """One release: the pieces that depend on the secret, and the labels of those that do not."""
+
+    name: str
+    sql: str  # as understood, with every column named in full where it matters
+    joins: tuple[Join, ...]
+    pieces: tuple[Piece, ...]
+    public_counts: tuple[str, ...]  # counts that no value of the secret can change
+
+
+def read_release(
+    sql: str,
+    *,
+    name: str,
+    columns: Sequence[Column],
+    record: str,
+    secret: str,
+    secret_kind: Kind,
+    bandwidth: float | None = None,
+    tables: Mapping[str, Sequence[Column]] = NO_COLUMNS,
+) -> ReleaseQuery:
+    """What ``sql`` publishes of the secret, or ``InvalidPlan`` with the reason why that is not analysed.
+
+    >>> columns = [Column("home", Kind.TEXT), Column("feeder", Kind.TEXT), Column("watts", Kind.NUMBER)]
+    >>> about = dict(columns=columns, record="home", secret="watts", secret_kind=Kind.NUMBER)
+    >>> query = read_release(
+    ...     "SELECT feeder, AVG(watts), COUNT(*) FROM data WHERE home <> 'A7' GROUP BY ROLLUP (feeder)",
+    ...     name="mean by feeder", **about)
+    >>> for piece in query.pieces:
+    ...     print(piece.label, piece.statistic.value, piece.feature.value, piece.condition, piece.keys)
+    AVG(watts) by feeder mean value ("data"."home" <> 'A7') ('"data"."feeder"',)
+    AVG(watts) mean value ("data"."home" <> 'A7') ()
+    >>> query.public_counts
+    ('COUNT(*)',)
+    >>> read_release("SELECT MAX(watts) FROM data", name="peak", **about)
+    Traceback (most recent call last):
+        ...
+    sightline.errors.InvalidPlan: expected AVG, SUM or COUNT, got MAX(watts); MAX is not a sum over records
+    """
+    secret_column = find_column(columns, secret)
+    if find_column(columns, record) == secret_column:
+        refuse("a secret that is not the record key", got=f'"{secret}" as both', fix="name two columns")
+    try:
+        select = parse_select(sql)
+        scope, joins = read_scope(select, columns=columns, secret=secret_column.name, tables=tables)
+        about = Secret(scope=scope, kind=_usable(secret_column, secret_kind))
+        pieces, counts = _pieces(select, about, joins)
+        thresholds = [piece.label for piece in pieces if piece.feature is Feature.THRESHOLD]
+        if thresholds and bandwidth is None:
+            refuse(
+                "a bandwidth in the plan, since a threshold is analysed smoothed",
+                got=f"none for {thresholds[0]}",
+                fix="state bandwidth, the width over which the step rises, in the secret's units",
+            )
+        return ReleaseQuery(
+            name=name,
+            sql=select.sql("duckdb", comments=False),
+            joins=joins,
+            pieces=tuple(pieces),
+            public_counts=tuple(dict.fromkeys(counts)),
+        )
+    except RecursionError:
+        refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
+
+
+def read_condition(text: str, *, columns: Sequence[Column], secret: str) -> str:
+    """A condition on public columns and the record key, checked, as DuckDB's SQL over ``data``.
+
+    >>> columns = [Column("home", Kind.TEXT), Column("watts", Kind.NUMBER)]
+    >>> read_condition("HOME = 'A7'", columns=columns, secret="watts")
+    '"data"."home" = \\'A7\\''
+    """
+    try:
+        scope = Scope(relations={DATA: (DATA, tuple(columns))}, secret=find_column(columns, secret).name)
+        bound = scope.bind(parse_condition(text))
+        if scope.mentions_secret(bound):
+            refuse(
+                "a condition on public columns",
+                got=f"the secret in {shown(bound)}",
+                fix="say whose secret is known",
+            )
+        return bound.sql("duckdb", comments=False)
+    except RecursionError:
+        refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the condition")
+
+
+def _usable(column: Column, kind: Kind) -> Kind:
+    """The declared kind, if the column can hold it: a 0/1 number may be declared boolean."""
+    allowed = {
+        Kind.NUMBER: {Kind.NUMBER},
+        Kind.BOOLEAN: {Kind.BOOLEAN, Kind.NUMBER},
+        Kind.TEXT: {Kind.TEXT},
+    }.get(kind, set())
+    if column.kind not in allowed:
+        refuse(
+            f"a {kind.value} secret",
+            got=f'"{column.name}", a {column.kind.value} column',
+            fix="declare what it holds",
+        )
+    return kind
+
+
+def _pieces(select: exp.Select, secret: Secret, joins: Sequence[Join]) -> tuple[list[Piece], list[str]]:
+    scope = secret.scope
+    where = select.args.get("where")
+    public, test = secret.split(scope.bind(where.this) if where is not None else None)
+    sets = read_grouping(select, scope=scope)
+    for keys in sets:
+        for key in keys:
+            _check_key(key, secret)
+    aggregates = [item for item in select.expressions if has_aggregate(item)]
+    if not aggregates:
+        refuse(
+            "an aggregate of the secret",
+            got=shown(select),
+            fix="for example AVG(…) with GROUP BY; rows are not published",
+        )
+    for item in select.expressions:
+        if item not in aggregates:
+            _check_public_item(item, sets, scope)
+    _check_order(select, scope)
+    measures = [read_aggregate(item, secret=secret, where=test) for item in aggregates]
+    matched = [f"({join.matched})" for join in joins if join.required]
+    pieces: list[Piece] = []
+    counts: list[str] = []
+    for keys in sets:
+        by = [key for key in keys if not scope.is_secret(key)]
+        for measure in measures:
+            tests = _tests(measure, histogram=len(by) < len(keys), secret=secret, where=test)
+            if not tests:
+                counts.append(measure.label)
+            condition = " AND ".join(filter(None, [all_of([*public, *measure.filters]), *matched])) or None
+            pieces += [
+                Piece(
+                    label=measure.label + _by(by),
+                    statistic=measure.statistic if isinstance(measure, Measure) else Statistic.SUM,
+                    feature=one.feature,
+                    parameter=one.parameter,
+                    above=one.above,
+                    condition=condition,
+                    keys=tuple(key.sql("duckdb", comments=False) for key in by),
+                )
+                for one in tests
+            ]
+    return pieces, counts
+
+
+def _tests(
+    measure: Measure | RowCount, *, histogram: bool, secret: Secret, where: SecretTest | None
+) -> list[SecretTest]:
+    """The features that one aggregate publishes: none for a public count, one per value for a histogram."""
+    if not histogram:
+        return [measure.test] if isinstance(measure, Measure) else []
+    if isinstance(measure, Measure) or measure.distinct or where is not None:
+        refuse(
+            "COUNT(*) in a query grouped by the secret",
+            got=measure.label,
+            fix="which rows it adds up would depend on the secret: group by public columns",
+        )
+    if secret.kind is Kind.BOOLEAN:
+        return [SecretTest(feature=Feature.VALUE), SecretTest(feature=Feature.VALUE, above=False)]
+    return [SecretTest(feature=Feature.INDICATOR)]
+
+
+def _check_key(key: exp.Expr, secret: Secret) -> None:
+    if not secret.scope.mentions_secret(key):
+        return
+    if secret.kind is Kind.NUMBER:
+        refuse(
+            "GROUP BY on public columns",
+            got=f"the secret in GROUP BY {shown(key)}",
+            fix="who falls into which group would depend on the secret: count above thresholds instead",
+        )
+    if not secret.scope.is_secret(key):
+        refuse("GROUP BY the secret itself", got=shown(key), fix="a histogram lists the secret's own values")
+
+
+def _check_public_item(item: exp.Expr, sets: list[Keys], scope: Scope) -> None:
+    """An item without aggregate must be made of the keys: anything else would publish a row's own value."""
+    plain = item.unalias()
+    if isinstance(plain, exp.Grouping):
+        return
+    if plain.find(exp.Star) is not None:
+        refuse("the names of columns", got=shown(item), fix="a plan publishes aggregates, not rows")
+    bound = scope.bind(plain)
+    texts = {key.sql("duckdb", comments=False) for keys in sets for key in keys}
+    waiting = [bound]
+    while waiting:
+        node = waiting.pop()
+        if node.sql("duckdb", comments=False) in texts:
+            continue
+        if isinstance(node, exp.Column):
+            refuse(
+                "columns of GROUP BY outside the aggregates",
+                got=shown(item),
+                fix="group by it, or leave it out",
+            )
+        waiting += node.iter_expressions()
+
+
+def _check_order(select: exp.Select, scope: Scope) -> None:
+    order = select.args.get("order")
+    for ordered in order.expressions if order is not None else []:
+        if has_aggregate(referred(ordered.this.unnest(), select, scope)):
+            refuse(
+                "ORDER BY on public columns",
+                got=shown(ordered),
+                fix="the order of exact numbers would be published without noise: sort the noisy ones",
+            )
+
+
+def _by(keys: Sequence[exp.Expr]) -> str:
+    """How people tell grouping sets apart: by the columns' names."""
+    names = [key.name if isinstance(key, exp.Column) else shown(key).replace('"data".', "") for key in keys]
+    return f" by {', '.join(names)}" if names else ""

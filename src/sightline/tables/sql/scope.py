@@ -1,0 +1,293 @@
+"""Which column a name in a plan means: exact spelling first, then any case; never a guess between two."""
+
+from __future__ import annotations
+
+import difflib
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sightline.tables.engines.engine import DATA, Column, Kind
+from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_scalar, refuse, shown
+
+# YEAR(t) and the like have no counterpart on Postgres; EXTRACT(YEAR FROM t) runs everywhere.
+_DATE_PARTS: dict[type[exp.Expr], str] = {
+    exp.Year: "YEAR",
+    exp.Quarter: "QUARTER",
+    exp.Month: "MONTH",
+    exp.Day: "DAY",
+    exp.Hour: "HOUR",
+    exp.Minute: "MINUTE",
+}
+
+
+def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") -> Column:
+    """The column that ``name`` means.
+
+    >>> from sightline.tables.engines.engine import Kind
+    >>> columns = [Column("a", Kind.TEXT), Column("w", Kind.NUMBER)]
+    >>> find_column(columns, "W").name
+    'w'
+    >>> find_column(columns, "ww")
+    Traceback (most recent call last):
+        ...
+    sightline.errors.InvalidPlan: expected a column of the table, got "ww"; columns: a, w. Did you mean "w"?
+    """
+    exact = [column for column in columns if column.name == name]
+    folded = [column for column in columns if column.name.casefold() == name.casefold()]
+    found = exact or folded
+    if not found:
+        known = [column.name for column in columns]
+        refuse(f"a column of {of}", got=f'"{name}"', fix=_suggestion(name, known))
+    if len(found) > 1:
+        listed = " or ".join(f'"{column.name}"' for column in found)
+        got = f'"{name}", which may be {listed}'
+        refuse("one column per name", got=got, fix="spell it exactly, in double quotes")
+    return found[0]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A lookup in a declared public table: no row of ``data`` may match two of its rows."""
+
+    table: str
+    alias: str  # the same in every release that joins the same way, so that the lookup is done once
+    condition: str
+    matched: str  # holds for the rows of ``data`` that found their row
+    required: bool  # an inner join: rows without a match are not published
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Scope:
+    """The relations that one query reads: the name it calls them by, the one we do, and their columns."""
+
+    relations: Mapping[str, tuple[str, tuple[Column, ...]]]
+    secret: str
+
+    def bind(self, expression: exp.Expr) -> exp.Expr:
+        """A copy with every column named in full, made of columns and plain functions only."""
+        check_scalar(expression)
+        root = exp.Paren(this=expression.copy())  # so that the expression itself can be replaced too
+        for column in list(root.find_all(exp.Column)):
+            column.replace(self._resolved(column))
+        for part in list(root.find_all(*_DATE_PARTS)):
+            part.replace(exp.Extract(this=exp.var(_DATE_PARTS[type(part)]), expression=part.this))
+        for cast in root.find_all(exp.Cast):
+            self._check_cast(cast)
+        bound: exp.Expr = root.this
+        return bound
+
+    def is_secret(self, node: exp.Expr | None) -> bool:
+        """Whether a bound node is the secret itself."""
+        return isinstance(node, exp.Column) and (node.table, node.name) == (DATA, self.secret)
+
+    def mentions_secret(self, expression: exp.Expr) -> bool:
+        return any(self.is_secret(column) for column in expression.find_all(exp.Column))
+
+    def _check_cast(self, cast: exp.Cast) -> None:
+        inner = cast.this.unnest()
+        truth = isinstance(inner, exp.Predicate | exp.Not | exp.Boolean) or self.is_secret(inner)
+        if cast.args["to"].this in WHOLE_NUMBERS and not truth and not self._holds_truth(inner):
+            refuse(
+                "FLOOR(…) of a number",
+                got=shown(cast),
+                fix="engines round a cast to whole numbers differently",
+            )
+
+    def _holds_truth(self, node: exp.Expr) -> bool:
+        relations = dict(self.relations.values())
+        return isinstance(node, exp.Column) and any(
+            column.name == node.name and column.kind is Kind.BOOLEAN for column in relations[node.table]
+        )
+
+    def _resolved(self, column: exp.Column) -> exp.Column:
+        if column.args.get("db") is not None or not isinstance(column.this, exp.Identifier):
+            refuse("column or table.column", got=shown(column))
+        if column.table:
+            alias, columns = self._relation(column.table)
+            return _column(find_column(columns, column.name, of=column.table).name, alias)
+        hits = [
+            (alias, columns)
+            for alias, columns in self.relations.values()
+            if any(one.name.casefold() == column.name.casefold() for one in columns)
+        ]
+        if len(hits) > 1:
+            refuse(
+                "one column per name",
+                got=f'"{column.name}", which is in {len(hits)} tables',
+                fix="write table.column",
+            )
+        alias, columns = (
+            hits[0] if hits else (DATA, tuple(one for _, all_of in self.relations.values() for one in all_of))
+        )
+        return _column(find_column(columns, column.name).name, alias)
+
+    def _relation(self, name: str) -> tuple[str, tuple[Column, ...]]:
+        found = [one for called, one in self.relations.items() if called.casefold() == name.casefold()]
+        if not found:
+            known = list(self.relations)
+            refuse("a table of this query", got=f'"{name}"', fix=_suggestion(name, known, what="tables"))
+        return found[0]
+
+
+def read_scope(
+    select: exp.Select, *, columns: Sequence[Column], secret: str, tables: Mapping[str, Sequence[Column]]
+) -> tuple[Scope, tuple[Join, ...]]:
+    """The relations of ``FROM`` and ``JOIN``: ``data``, and declared public tables looked up from it."""
+    source = select.args.get("from_")
+    if source is None:
+        refuse("FROM data", got="no FROM", fix="the plan's table is called data")
+    name, called = _table(source.this)
+    if name.casefold() != DATA:
+        refuse(
+            "FROM data",
+            got=f"FROM {name}",
+            fix="the plan's table is called data; declare others as tables and join them",
+        )
+    relations: dict[str, tuple[str, tuple[Column, ...]]] = {called: (DATA, tuple(columns))}
+    joins: list[Join] = []
+    for node in select.args.get("joins") or []:
+        joins.append(_join(node, relations, secret=secret, tables=tables))
+    return Scope(relations=relations, secret=secret), tuple(joins)
+
+
+def _join(
+    node: exp.Join,
+    relations: dict[str, tuple[str, tuple[Column, ...]]],
+    *,
+    secret: str,
+    tables: Mapping[str, Sequence[Column]],
+) -> Join:
+    name, called = _table(node.this)
+    declared = {table.casefold(): table for table in tables}
+    if name.casefold() not in declared:
+        fix = (
+            _suggestion(name, list(tables), what="declared tables")
+            if tables
+            else "declare it under [tables] of the plan"
+        )
+        refuse("a declared public table", got=f'"{name}"', fix=fix)
+    table = declared[name.casefold()]
+    unusual = [
+        node.args.get(part)
+        for part in ("method", "kind", "side", "hint", "match_condition", "pivots", "global_")
+    ]
+    words = [str(part).upper() for part in unusual if part]
+    if set(words) - {"LEFT", "INNER", "OUTER"}:
+        refuse(
+            "JOIN or LEFT JOIN",
+            got=" ".join([*words, "JOIN"]),
+            fix="a public table is looked up, row by row of data",
+        )
+    if called in relations:
+        refuse("a name of its own for each table", got=f'"{called}" twice', fix="give one of them an alias")
+    # Releases that look up the same thing the same way share the lookup: its alias is made of what it does.
+    draft = Scope(relations={**relations, called: ("lookup", tuple(tables[table]))}, secret=secret)
+    digest = hashlib.sha256(
+        "|".join([table, *(_text(part) for part in _equalities(node, draft))]).encode()
+    ).hexdigest()[:8]
+    alias = f"lookup_{digest}"
+    relations[called] = (alias, tuple(tables[table]))
+    scope = Scope(relations=relations, secret=secret)
+    conditions = _equalities(node, scope)
+    sides = [[side for side in (part.this, part.expression) if _is_of(side, alias)] for part in conditions]
+    keys = [own[0] for own in sides if len(own) == 1]
+    if len(keys) != len(conditions):
+        refuse(
+            f"ON data.column = {called}.column",
+            got=shown(node),
+            fix="a lookup compares a column of the table it looks up in",
+        )
+    return Join(
+        table=table,
+        alias=alias,
+        condition=" AND ".join(map(_text, conditions)),
+        matched=f"{_text(keys[0])} IS NOT NULL",
+        required="LEFT" not in words,
+    )
+
+
+def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
+    """The equations of ON or USING, bound, in a fixed order."""
+    if using := node.args.get("using"):
+        called = _table(node.this)[1]
+        others = [one for one in scope.relations if one != called]
+        pairs = [(exp.column(one.copy(), table=exp.to_identifier(called)), one) for one in using]
+        left = Scope(relations={one: scope.relations[one] for one in others}, secret=scope.secret)
+        found = [
+            exp.EQ(this=left.bind(exp.column(one.copy())), expression=scope.bind(mine)) for mine, one in pairs
+        ]
+    else:
+        condition = node.args.get("on")
+        if condition is None:
+            refuse("JOIN … ON or USING", got=shown(node), fix="say which columns must agree")
+        found = []
+        for part in conjuncts(scope.bind(condition)):
+            if not isinstance(part, exp.EQ):
+                refuse(
+                    "equations joined by AND in ON", got=shown(part), fix="put other conditions into WHERE"
+                )
+            found.append(part)
+    for part in found:
+        if scope.mentions_secret(part):
+            refuse(
+                "a join on public columns",
+                got=f"the secret in {shown(part)}",
+                fix="the match would depend on the secret",
+            )
+    return sorted(found, key=_text)
+
+
+def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
+    """The parts of ``a AND (b AND c)``, in order.
+
+    >>> from sqlglot import parse_one
+    >>> [part.sql() for part in conjuncts(parse_one("a AND (b AND c OR d)"))]
+    ['a', 'b AND c OR d']
+    """
+    waiting, parts = [condition], []
+    while waiting:
+        node = waiting.pop().unnest()
+        if isinstance(node, exp.And):
+            waiting += [node.expression, node.this]
+        else:
+            parts.append(node)
+    return parts
+
+
+def _table(node: exp.Expr) -> tuple[str, str]:
+    """A relation's name and what the query calls it."""
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        refuse(
+            "a table's name",
+            got=shown(node),
+            fix="no subquery, function or file: read data and declared tables only",
+        )
+    extra = [part for part, value in node.args.items() if value and part not in ("this", "alias")]
+    if extra:
+        refuse("a table's plain name", got=shown(node), fix=f"leave out {', '.join(extra).upper()}")
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        refuse("a table's plain name", got=shown(node), fix="leave out the list of column names")
+    return node.name, node.alias or node.name
+
+
+def _is_of(side: exp.Expr, alias: str) -> bool:
+    return isinstance(side, exp.Column) and side.table == alias
+
+
+def _column(name: str, table: str) -> exp.Column:
+    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
+
+
+def _text(node: exp.Expr) -> str:
+    return node.sql("duckdb", comments=False)
+
+
+def _suggestion(name: str, known: list[str], *, what: str = "columns") -> str:
+    close = difflib.get_close_matches(name.casefold(), {one.casefold(): one for one in known}, n=1)
+    meant = next((one for one in known if close and one.casefold() == close[0]), None)
+    listed = ", ".join(known[:30]) + (", …" if len(known) > 30 else "")
+    return f"{what}: {listed}" + (f'. Did you mean "{meant}"?' if meant is not None else "")

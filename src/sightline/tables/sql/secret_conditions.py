@@ -1,0 +1,154 @@
+"""Conditions on the secret: which of its features a published count adds up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sightline.tables.engines.engine import Kind
+from sightline.tables.membership import Feature
+from sightline.tables.sql.grammar import WHOLE_NUMBERS, refuse, shown
+from sightline.tables.sql.scope import Scope, conjuncts
+
+_ABOVE: dict[type[exp.Expr], bool] = {exp.GT: True, exp.GTE: True, exp.LT: False, exp.LTE: False}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretTest:
+    """A yes or no about a row's secret, as a feature of it (or 1 minus that feature)."""
+
+    feature: Feature
+    parameter: float | str | None = None
+    above: bool = True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Secret:
+    """The secret column and how conditions on it are read."""
+
+    scope: Scope
+    kind: Kind  # NUMBER, BOOLEAN, or TEXT for a category
+
+    def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
+        """The public parts of a bound condition, and its one test of the secret if it has one."""
+        public: list[exp.Expr] = []
+        tests: list[SecretTest] = []
+        for part in conjuncts(condition) if condition is not None else []:
+            if not self.scope.mentions_secret(part):
+                public.append(part)
+            elif not self._asks_presence(part):
+                tests.append(self.test(part))
+        if len(tests) > 1:
+            refuse(
+                "one condition on the secret",
+                got=f"{len(tests)} in {shown(condition)}" if condition is not None else len(tests),
+                fix="publish each as a release of its own: their difference is the band between them",
+            )
+        return public, tests[0] if tests else None
+
+    def test(self, condition: exp.Expr) -> SecretTest:
+        """One bound condition on the secret as a feature."""
+        node = condition.unnest()
+        if isinstance(node, exp.Not):
+            inner = self.test(node.this)
+            return replace(inner, above=not inner.above)
+        readers = {Kind.BOOLEAN: self._boolean, Kind.TEXT: self._category, Kind.NUMBER: self._threshold}
+        found = readers[self.kind](node)
+        if found is None:
+            refuse(
+                _EXPECTED[self.kind], got=shown(node), fix="other conditions on the secret are not analysed"
+            )
+        return found
+
+    def is_value(self, node: exp.Expr) -> bool:
+        """Whether a bound expression is the secret, perhaps cast in a way that does not change it."""
+        node = node.unnest()
+        if isinstance(node, exp.Cast):
+            harmless = {exp.DType.DOUBLE, exp.DType.FLOAT} | (
+                WHOLE_NUMBERS if self.kind is Kind.BOOLEAN else set()
+            )
+            return node.args["to"].this in harmless and self.is_value(node.this)
+        return self.scope.is_secret(node)
+
+    def _asks_presence(self, node: exp.Expr) -> bool:
+        """``secret IS NOT NULL``: true of every row of the audit, which leaves out rows without a secret."""
+        inner = node.unnest()
+        if not isinstance(inner, exp.Not):
+            return False
+        asked = inner.this.unnest()
+        return (
+            isinstance(asked, exp.Is) and isinstance(asked.expression, exp.Null) and self.is_value(asked.this)
+        )
+
+    def _boolean(self, node: exp.Expr) -> SecretTest | None:
+        if self.scope.is_secret(node) or (
+            isinstance(node, exp.Cast) and self.scope.is_secret(node.this.unnest())
+        ):
+            return SecretTest(feature=Feature.VALUE)
+        if not isinstance(node, exp.EQ | exp.NEQ | exp.Is):
+            return None
+        constant = _other_side(node, self.is_value)
+        truth = {"TRUE": True, "1": True, "FALSE": False, "0": False}.get(
+            shown(constant).upper() if constant else ""
+        )
+        if truth is None or (isinstance(constant, exp.Literal) and constant.is_string):
+            return None
+        return SecretTest(feature=Feature.VALUE, above=truth is not isinstance(node, exp.NEQ))
+
+    def _category(self, node: exp.Expr) -> SecretTest | None:
+        if isinstance(node, exp.In) and len(node.expressions) == 1:
+            node = exp.EQ(this=node.this, expression=node.expressions[0])
+        constant = _other_side(node, self.scope.is_secret) if isinstance(node, exp.EQ | exp.NEQ) else None
+        if not isinstance(constant, exp.Literal) or not constant.is_string:
+            return None
+        return SecretTest(feature=Feature.INDICATOR, parameter=constant.name, above=isinstance(node, exp.EQ))
+
+    def _threshold(self, node: exp.Expr) -> SecretTest | None:
+        above = _ABOVE.get(type(node))
+        if above is None or not isinstance(node, exp.Binary):
+            return None
+        swapped = self.is_value(node.expression)
+        level = constant_of(node.this if swapped else node.expression)
+        if level is None or not self.is_value(node.expression if swapped else node.this):
+            return None
+        return SecretTest(feature=Feature.THRESHOLD, parameter=level, above=above is not swapped)
+
+
+_EXPECTED = {
+    Kind.BOOLEAN: "the boolean secret itself, its NOT, or = TRUE or FALSE",
+    Kind.TEXT: "the secret = or <> one category in quotes",
+    Kind.NUMBER: "the secret compared with a number by <, <=, > or >=",
+}
+
+
+def constant_of(node: exp.Expr) -> float | None:
+    """The number that a literal, perhaps negated, stands for.
+
+    >>> from sqlglot import parse_one
+    >>> constant_of(parse_one("-(2.5)")), constant_of(parse_one("x"))
+    (-2.5, None)
+    """
+    node = node.unnest()
+    if isinstance(node, exp.Neg):
+        inner = constant_of(node.this)
+        return None if inner is None else -inner
+    if isinstance(node, exp.Literal) and not node.is_string:
+        value = float(node.name)
+        return value if abs(value) < float("inf") else None
+    return None
+
+
+def all_of(parts: Sequence[exp.Expr]) -> str | None:
+    """Bound conditions joined by AND, as DuckDB's SQL; None for no condition."""
+    texts = [f"({part.sql('duckdb', comments=False)})" for part in parts]
+    return " AND ".join(texts) if texts else None
+
+
+def _other_side(node: exp.Binary, wanted: Callable[[exp.Expr], bool]) -> exp.Expr | None:
+    left: exp.Expr = node.this.unnest()
+    right: exp.Expr = node.expression.unnest()
+    if wanted(left):
+        return right
+    return left if wanted(right) else None

@@ -1,0 +1,59 @@
+"""DuckDB's SQL for another engine, with the plan's table names replaced by the engine's own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import sqlglot
+from numpy.typing import NDArray
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from sightline.tables.sql.grammar import refuse
+
+
+def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> str:
+    """``query`` in ``dialect``; a relation keeps the name that the query calls it by.
+
+    >>> homes = exp.to_table("public.homes")
+    >>> translated('SELECT COUNT(*) AS n FROM "data"', dialect="spark", names={"data": homes})
+    'SELECT COUNT(*) AS n FROM public.homes AS `data`'
+    """
+    tree = sqlglot.parse_one(query, read="duckdb")
+    for table in list(tree.find_all(exp.Table)):
+        own = names[table.name].copy()
+        own.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias or table.name, quoted=True)))
+        table.replace(own)
+    if dialect == "postgres":
+        _sort_by_code_point(tree)
+    try:
+        return tree.sql(dialect, unsupported_level=sqlglot.ErrorLevel.RAISE)
+    except SqlglotError:
+        refuse(
+            f"SQL that {dialect} has too", got="an expression it lacks", fix="compute the column beforehand"
+        )
+
+
+def as_column(values: Sequence[object]) -> NDArray[np.generic]:
+    """Values of one column: numbers and truth values as NumPy's own, anything else as Python objects."""
+    kinds = {type(value) for value in values}
+    for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64)):
+        if kinds == {kind}:
+            return np.array(values, dtype=dtype)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values
+    return column
+
+
+def _sort_by_code_point(tree: exp.Expr) -> None:
+    """Number texts by code point, as the other engines do, whatever the database's collation is."""
+    for window in tree.find_all(exp.Window):
+        if isinstance(window.this, exp.RowNumber):
+            (ordered,) = window.args["order"].expressions
+            key = ordered.this.sql("postgres")
+            texts = "('text', 'character varying', 'character', 'name', '\"char\"')"
+            text = f"CASE WHEN CAST(PG_TYPEOF({key}) AS TEXT) IN {texts} THEN CAST({key} AS TEXT) END"
+            by_bytes = sqlglot.parse_one(f'({text}) COLLATE "C"', read="postgres")
+            first = exp.Ordered(this=by_bytes, nulls_first=False)
+            window.args["order"].set("expressions", [first, ordered])

@@ -1,0 +1,74 @@
+"""Memberships made by hand, from lists of cells: the audit's tests need no engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+import numpy as np
+
+from sightline.auditing.plan import Plan
+from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
+
+
+def plan_of(*releases: dict, **changes: object) -> Plan:
+    """A plan over a number from 0 to 10, with other sections as they are given."""
+    content = {
+        "data": {"source": "t.csv", "record": "id", "secret": "x", "bounds": [0, 10]},
+        "privacy": {"epsilon": 1.0, "delta": 1e-5},
+        "release": [{"sql": "SELECT AVG(x) FROM data", **release} for release in releases],
+        **changes,
+    }
+    return Plan.model_validate(content)
+
+
+def partition(query: int = 0, name: str = "p", **changes: object) -> Partition:
+    return Partition(
+        **{
+            "query": query,
+            "name": name,
+            "statistic": Statistic.MEAN,
+            "feature": Feature.VALUE,
+            **changes,
+        }
+    )
+
+
+def membership_of(
+    partitions: Sequence[Partition],
+    groups: Sequence[Sequence[str | None]],
+    *,
+    known: Sequence[int] = (),
+    contributions: int = 1,
+) -> Membership:
+    """From the group of every row in every partition (None for none): ``groups[partition][row]``."""
+    rows = len(groups[0])
+    cells: list[Cell] = []
+    number: list[dict[str, int]] = []
+    for p, line in enumerate(groups):
+        sizes = Counter(group for group in line if group is not None)
+        number.append({})
+        for group in sorted(sizes):
+            number[p][group] = len(number[p])
+            key = (group,) if group else ()
+            cells.append(Cell(partition=p, key=key, rows=sizes[group], largest_share=contributions))
+    table = np.array(
+        [[number[p].get(line[row], -1) for p, line in enumerate(groups)] for row in range(rows)],
+        dtype=np.int32,
+    ).reshape(rows, len(groups))
+    distinct, back = np.unique(table, axis=0, return_inverse=True)
+    back = back.ravel()
+    mine = np.zeros(rows)
+    mine[list(known)] = 1
+    return Membership(
+        partitions=tuple(partitions),
+        cells=tuple(cells),
+        signatures=distinct,
+        counts=np.bincount(back, minlength=len(distinct)).astype(np.int64),
+        known=np.bincount(back, mine, len(distinct)).astype(np.int64),
+        rows=rows,
+        records=rows,
+        contributions=contributions,
+        dropped=0,
+        clipped=0,
+    )

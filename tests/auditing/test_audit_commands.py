@@ -1,0 +1,434 @@
+"""The audit's commands as their user meets them: exit codes, JSON, names, and one line for every mistake."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from pathlib import Path
+
+import duckdb
+import pytest
+
+import sightline as sl
+from sightline.auditing.reading import plan_schema
+from sightline.cli import main
+from sightline.errors import InvalidInput
+from sightline.examples.shipped import example_plan
+
+MICROGRID = str(example_plan("microgrid"))
+SURVEY = str(example_plan("health_survey"))
+
+Captured = pytest.CaptureFixture[str]
+
+TABLE = "home,feeder,ill,watts\nA,n,true,1\nB,n,false,2\nC,s,true,3\nD,s,false,4\n"
+
+
+def plan(
+    folder: Path, *releases: str, table: str = TABLE, data: str = "bounds = [0, 10]", source: str = "t.csv"
+) -> str:
+    """A plan in a folder, with a table beside it."""
+    if source == "t.csv":
+        (folder / source).write_text(table, encoding="utf-8")
+    sections = [
+        f'[data]\nsource = "{source}"\nrecord = "home"\nsecret = "watts"\n{data}\n',
+        "[privacy]\nepsilon = 1.0\ndelta = 1e-5\n",
+    ]
+    for number, sql in enumerate(releases or ("SELECT AVG(watts) FROM data",)):
+        sections.append(f"[[release]]\nname = 'release {number}'\nsql = '''{sql}'''\n")
+    path = folder / "plan.toml"
+    path.write_text("\n".join(sections), encoding="utf-8")
+    return str(path)
+
+
+def test_a_limit_that_fails_exits_with_2(capsys: Captured) -> None:
+    assert main(["audit", MICROGRID]) == 2
+    assert "BELOW THE LIMIT" in capsys.readouterr().out
+    assert main(["audit", MICROGRID, "--limit", "10%"]) == 0
+    assert "PASSED" in capsys.readouterr().out
+    assert main(["audit", SURVEY, "--limit", "0.94"]) == 2
+
+
+def test_without_a_limit_there_is_nothing_to_fail(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["audit", plan(tmp_path)]) == 0
+    assert "VERDICT" in capsys.readouterr().out
+
+
+def test_json_is_the_result(capsys: Captured) -> None:
+    assert main(["audit", MICROGRID, "--json", "--top", "3"]) == 2
+    result = sl.AuditResult.from_json(capsys.readouterr().out)
+    assert result == sl.audit(MICROGRID, top=3)
+    assert len(result.exposed) == 3
+
+
+def test_names_only_when_asked(capsys: Captured) -> None:
+    main(["audit", MICROGRID])
+    assert "H13" not in capsys.readouterr().out
+    main(["audit", MICROGRID, "--names"])
+    assert "H13" in capsys.readouterr().out
+
+
+def test_the_demo_audits_the_micro_grid_and_says_where_things_are(capsys: Captured) -> None:
+    assert main(["demo"]) == 0
+    printed = capsys.readouterr().out
+    assert '13 × "March" − 12 × "January"' in printed
+    assert "\x1b" not in printed
+    assert str(example_plan("microgrid").parent) in printed
+    assert main(["demo", "--json"]) == 0
+    assert sl.AuditResult.from_json(capsys.readouterr().out).identifiable_records == 2
+
+
+def test_explain_gives_the_recipe_step_by_step(capsys: Captured) -> None:
+    assert main(["explain", MICROGRID, "--record", "H16"]) == 0
+    printed = capsys.readouterr().out
+    assert '1. add 16 × "May"' in printed
+    assert '2. subtract 15 × "April"' in printed
+    assert "with an error of 219.3" in printed
+    assert main(["explain", MICROGRID, "--record", "H13", "--json"]) == 0
+    (one,) = json.loads(capsys.readouterr().out)
+    assert one["shortest"]["text"] == '13 × "March" − 12 × "January"'
+    assert main(["explain", MICROGRID, "--record", "H02"]) == 0
+    assert "it is not identifiable" in capsys.readouterr().out
+
+
+def test_explain_a_stranger_or_a_known_record(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["explain", MICROGRID, "--record", "H99"]) == 1
+    assert "expected a home that has a row with a secret, got 'H99'" in capsys.readouterr().err
+    path = Path(
+        plan(tmp_path, "SELECT AVG(watts) FROM data", "SELECT AVG(watts) FROM data WHERE home <> 'A'")
+    )
+    path.write_text(path.read_text() + "\n[attacker]\nknows = [\"home = 'A'\"]\n")
+    assert main(["explain", str(path), "--record", "A"]) == 0
+    assert "the attacker knows it already" in capsys.readouterr().out
+
+
+def test_explain_a_record_without_a_secret(tmp_path: Path, capsys: Captured) -> None:
+    path = plan(tmp_path, table="home,watts\nA,1\nB,\nC,3\n")
+    assert main(["explain", path, "--record", "B"]) == 1
+    assert "got 'B', whose rows have none; nothing that is published depends on it" in capsys.readouterr().err
+    assert main(["explain", path, "--record", "Z"]) == 1
+    assert "got 'Z', which no row is about; check its spelling" in capsys.readouterr().err
+
+
+def test_a_wrong_column_is_a_fault_of_the_data_section(tmp_path: Path, capsys: Captured) -> None:
+    path = Path(plan(tmp_path))
+    good = path.read_text()
+    for change, words in {
+        ("record", "home", "hom"): '[data] record: expected a column of the table, got "hom"',
+        ("secret", "watts", "wats"): '[data] secret: expected a column of the table, got "wats"',
+        ("secret", "watts", "HOME"): "[data] secret: expected a secret that is not the record key",
+        ("secret", "watts", "feeder"): '[data] secret: expected a column of numbers, got "feeder", a text '
+        "column: 4 of its 4 values are not numbers; repair them, or declare categories",
+    }.items():
+        field, old, new = change
+        path.write_text(good.replace(f'{field} = "{old}"', f'{field} = "{new}"'))
+        assert main(["check", str(path)]) == 1
+        assert capsys.readouterr().err.startswith(f"InvalidPlan: {words}")
+
+
+def test_one_value_that_is_no_number_is_counted_and_not_told(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["audit", plan(tmp_path, table="home,watts\nA,1\nB,n/a\nC,\n")]) == 1
+    said = capsys.readouterr().err
+    assert 'got "watts", a text column: 1 of its 2 values is not a number;' in said
+    assert "n/a" not in said
+
+
+def test_check_reads_the_plan_and_the_columns(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["check", MICROGRID]) == 0
+    assert "a good plan, with 8 releases\n" in capsys.readouterr().out
+    assert main(["check", plan(tmp_path, "SELECT AVG(kwh) FROM data")]) == 1
+    assert "InvalidPlan: release 'release 0': expected" in capsys.readouterr().err
+    assert main(["check"]) == 1
+    assert "expected a plan file, got none" in capsys.readouterr().err
+
+
+def test_check_prints_the_schema(capsys: Captured) -> None:
+    assert main(["check", "--schema"]) == 0
+    assert json.loads(capsys.readouterr().out) == plan_schema()
+
+
+# ------------------------------------------------------------------ init
+
+
+def filled_in(text: str) -> str:
+    """A plan of init's with what the secret can be."""
+    return text.replace("# bounds", "bounds").replace("# categories", "categories")
+
+
+def test_init_writes_a_plan_that_waits_for_what_the_secret_can_be(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
+    out = tmp_path / "mine.toml"
+    assert main(["init", str(tmp_path / "t.csv"), "--out", str(out)]) == 0
+    assert f"Say in it what the secret can be, change what is wrong, then:  sightline audit {out}" in (
+        capsys.readouterr().out
+    )
+    text = out.read_text(encoding="utf-8")
+    assert "then run:  sightline audit mine.toml\n" in text
+    content = tomllib.loads(text)
+    assert content["data"] == {"source": "t.csv", "record": "home", "secret": "watts"}
+    assert [r["name"] for r in content["release"]] == ["everyone", "by feeder", "by ill"]
+    for command in ("check", "audit"):
+        assert main([command, str(out)]) == 1
+        captured = capsys.readouterr()
+        assert captured.out == ""
+        assert "got none of them; a guess from the data would reveal them; say what the secret can be" in (
+            captured.err
+        )
+    out.write_text(filled_in(text), encoding="utf-8")
+    assert main(["check", str(out)]) == 0
+    assert main(["audit", str(out)]) == 0
+
+
+def test_init_never_overwrites_unless_forced(tmp_path: Path, capsys: Captured) -> None:
+    (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
+    out = tmp_path / "plan.toml"
+    out.write_text("mine")
+    arguments = ["init", str(tmp_path / "t.csv"), "--out", str(out)]
+    assert main(arguments) == 1
+    said = capsys.readouterr().err
+    assert said.startswith("InvalidInput: expected a new file")
+    assert "which exists; give another name, or --force" in said
+    assert out.read_text() == "mine"
+    assert main([*arguments, "--force"]) == 0
+    assert out.read_text() != "mine"
+    assert sorted(p.name for p in tmp_path.iterdir()) == ["plan.toml", "t.csv"], "nothing is left behind"
+
+
+@pytest.mark.parametrize(
+    ("table", "domain", "sql"),
+    [
+        ("k,s\na,true\nb,false\n", {"kind": "boolean"}, "COUNT(*) FILTER"),
+        ("k,s\na,flu\nb,well\n", {"categories": ["yes", "no"]}, 'GROUP BY "s"'),
+        ('k,"odd ""na\'me"\na,1\nb,2\n', {"bounds": [0, 100]}, "AVG("),
+    ],
+)
+def test_init_knows_what_a_secret_can_be(
+    table: str, domain: dict[str, object], sql: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text(table, encoding="utf-8")
+    out = tmp_path / "plan.toml"
+    assert main(["init", str(tmp_path / "t.csv"), "--out", str(out)]) == 0
+    out.write_text(filled_in(out.read_text(encoding="utf-8")), encoding="utf-8")
+    content = tomllib.loads(out.read_text(encoding="utf-8"))
+    assert {field: content["data"][field] for field in domain} == domain
+    assert sql in content["release"][0]["sql"]
+    assert main(["audit", str(out)]) == 0
+
+
+@pytest.mark.parametrize(
+    ("options", "record", "secret"),
+    [
+        ([], "home", "watts"),
+        (["--secret", "ill"], "home", "ill"),
+        (["--secret", "HOME"], "feeder", "home"),
+        (["--record", "watts"], "watts", "ill"),
+        (["--record", "feeder", "--secret", "home"], "feeder", "home"),
+    ],
+)
+def test_init_takes_the_columns_that_it_is_given(
+    options: list[str], record: str, secret: str, tmp_path: Path
+) -> None:
+    (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
+    out = tmp_path / "plan.toml"
+    assert main(["init", str(tmp_path / "t.csv"), "--out", str(out), *options]) == 0
+    data = tomllib.loads(out.read_text(encoding="utf-8"))["data"]
+    assert (data["record"], data["secret"]) == (record, secret)
+
+
+def test_init_needs_columns_that_can_be_a_key_and_a_secret(tmp_path: Path, capsys: Captured) -> None:
+    table = tmp_path / "odd.parquet"
+    duckdb.execute(f"COPY (SELECT 'A' AS home, 2 AS b, [1] AS list) TO '{table}'")
+    for options, words in (
+        (["--secret", "c"], 'expected a column of the table, got "c"'),
+        (["--secret", "list"], 'numbers, text, or yes and no, got "list", which holds something else'),
+        (["--record", "b", "--secret", "b"], "expected a table with a key and a secret, got 3 columns"),
+    ):
+        assert main(["init", str(table), "--out", str(tmp_path / "p.toml"), *options]) == 1
+        assert words in capsys.readouterr().err
+
+
+def test_init_needs_a_table_and_a_place(tmp_path: Path, capsys: Captured) -> None:
+    assert main(["init", str(tmp_path / "none.csv")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+    (tmp_path / "one.csv").write_text("k\na\n")
+    assert main(["init", str(tmp_path / "one.csv"), "--out", str(tmp_path / "p.toml")]) == 1
+    assert "a key and a secret, got 1 column of which none can be the secret" in capsys.readouterr().err
+    (tmp_path / "t.csv").write_text(TABLE)
+    assert main(["init", str(tmp_path / "t.csv"), "--out", str(tmp_path / "no" / "p.toml")]) == 1
+    assert "expected a place to write" in capsys.readouterr().err
+    duckdb.execute(f"COPY (SELECT [1] AS a, 2 AS b) TO '{tmp_path / 'odd.parquet'}'")
+    assert main(["init", str(tmp_path / "odd.parquet"), "--out", str(tmp_path / "p.toml")]) == 1
+    assert "a key and a secret, got 2 columns and nothing for both" in capsys.readouterr().err
+
+
+# ------------------------------------------------------------------ whatever is wrong is one line
+
+
+MISTAKES = {
+    "missing table": ({"source": "none.csv"}, "none.csv"),
+    "a directory": ({"source": "."}, ""),
+    "two statements": ({"sql": "SELECT AVG(watts) FROM data; DROP TABLE data"}, "one SELECT"),
+    "DDL": ({"sql": "DROP TABLE data"}, "SELECT"),
+    "not SQL": ({"sql": "SELEC"}, ""),
+    "secret in GROUP BY": ({"sql": "SELECT watts, AVG(watts) FROM data GROUP BY watts"}, ""),
+    "a random function": ({"sql": "SELECT AVG(watts) FROM data WHERE random() < 0.5"}, ""),
+    "an unknown column": ({"sql": "SELECT AVG(wats) FROM data"}, "watts"),
+    "a maximum": ({"sql": "SELECT MAX(watts) FROM data"}, "MAX"),
+    "a huge query": (
+        {"sql": "SELECT AVG(watts) FROM data WHERE " + "home = 'A' OR " * 80_000 + "home = 'B'"},
+        "",
+    ),
+    "an empty table": ({"table": "home,watts\n"}, "got an empty table"),
+    "too many rows": ({"table": TABLE + "A,n,true,7\n"}, "at most 1 row per record"),
+    "no bandwidth": ({"sql": "SELECT COUNT(*) FROM data WHERE watts > 3"}, "bandwidth"),
+}
+
+
+@pytest.mark.parametrize("case", MISTAKES)
+def test_a_mistake_is_one_line_and_exit_code_1(case: str, tmp_path: Path, capsys: Captured) -> None:
+    changes, words = MISTAKES[case]
+    sql = changes.get("sql", "SELECT AVG(watts) FROM data")
+    options = {k: v for k, v in changes.items() if k != "sql"}
+    assert main(["audit", plan(tmp_path, sql, **options)]) == 1
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.count("\n") == 1, captured.err
+    assert words in captured.err
+    assert len(captured.err) < 600
+
+
+def test_a_truncated_parquet_file(tmp_path: Path, capsys: Captured) -> None:
+    whole = tmp_path / "whole.parquet"
+    duckdb.execute(f"COPY (SELECT 'A' AS home, 1.0 AS watts) TO '{whole}'")
+    (tmp_path / "cut.parquet").write_bytes(whole.read_bytes()[:-20])
+    assert main(["audit", plan(tmp_path, source="cut.parquet")]) == 1
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("table", "records", "dropped", "clipped"),
+    [
+        ("home,watts\nA,1\nB,\n,3\n", 1, 2, 0),
+        ("home,watts\nA,1\nB,nan\nC,3\n", 2, 1, 0),
+        ("home,watts\nA,-5\nB,50\nC,3\n", 3, 0, 2),
+        ("home,watts\nA,1\n", 1, 0, 0),
+    ],
+    ids=["NULLs", "NaN", "outside the bounds", "one record"],
+)
+def test_odd_tables_have_a_result(
+    table: str, records: int, dropped: int, clipped: int, tmp_path: Path
+) -> None:
+    types = "home VARCHAR, watts DOUBLE"
+    rows = [line.split(",") for line in table.splitlines()[1:]]
+    duckdb.execute(f"CREATE OR REPLACE TABLE odd ({types})")
+    for home, watts in rows:
+        duckdb.execute("INSERT INTO odd VALUES (?, ?)", [home or None, float(watts) if watts else None])
+    duckdb.execute(f"COPY odd TO '{tmp_path / 'odd.parquet'}'")
+    result = sl.audit(plan(tmp_path, source="odd.parquet"))
+    assert (result.records, result.dropped, result.clipped) == (records, dropped, clipped)
+    assert result.identifiable_records == (1 if records == 1 else 0)
+    assert main(["audit", str(tmp_path / "plan.toml")]) == 0
+
+
+@pytest.mark.parametrize("rows", ["WHERE FALSE", ""], ids=["no rows", "no secrets"])
+def test_a_table_without_secrets_is_refused(rows: str, tmp_path: Path, capsys: Captured) -> None:
+    table = tmp_path / "odd.parquet"
+    duckdb.execute(f"COPY (SELECT 'A' AS home, CAST(NULL AS DOUBLE) AS watts {rows}) TO '{table}'")
+    assert main(["audit", plan(tmp_path, source="odd.parquet")]) == 1
+    assert capsys.readouterr().err.startswith("InvalidPlan: expected rows ")
+
+
+def test_a_group_of_one_and_a_group_of_none(tmp_path: Path) -> None:
+    path = plan(
+        tmp_path,
+        "SELECT AVG(watts) FROM data WHERE home = 'A'",
+        "SELECT AVG(watts) FROM data WHERE home = 'Z'",
+    )
+    result = sl.audit(path)
+    assert result.identifiable_records == 1
+    assert [r.note for r in result.releases] == ["", "no row meets its condition"]
+    assert result.budget.releases == 1
+
+
+def test_quoted_and_foreign_identifiers(tmp_path: Path) -> None:
+    table = 'home,"größe der ""Wohnung""",watts\nA,klein,1\nB,groß,2\nC,groß,3\n'
+    sql = 'SELECT "größe der ""Wohnung""", AVG("WATTS") FROM data GROUP BY 1'
+    result = sl.audit(plan(tmp_path, sql, table=table))
+    assert result.identifiable_records == 1
+    assert {one.recipe.text for one in result.exposed if one.recipe is not None} == {
+        '1 × "release 0: klein"',
+        '2 × "release 0: groß"',
+    }
+
+
+def test_boolean_and_categorical_secrets_from_sql(tmp_path: Path) -> None:
+    ill = plan(
+        tmp_path, "SELECT feeder, COUNT(*) FROM data WHERE ill GROUP BY feeder", data='kind = "boolean"'
+    )
+    text = Path(ill).read_text().replace('secret = "watts"', 'secret = "ill"')
+    Path(ill).write_text(text)
+    assert sl.audit(ill).kind == "boolean"
+    table = TABLE.replace("true", "flu").replace("false", "well")
+    sick = plan(
+        tmp_path,
+        "SELECT feeder, ill, COUNT(*) FROM data GROUP BY feeder, ill",
+        table=table,
+        data='categories = ["cold", "flu", "well"]',
+    )
+    Path(sick).write_text(Path(sick).read_text().replace('secret = "watts"', 'secret = "ill"'))
+    result = sl.audit(sick)
+    assert result.kind == "category"
+    assert result.budget.releases == 1, "a histogram is one release"
+
+
+def test_moments_and_thresholds_from_sql(tmp_path: Path) -> None:
+    path = plan(
+        tmp_path,
+        "SELECT AVG(watts), AVG(POWER(watts, 2)), AVG(watts * watts * watts) FROM data",
+        "SELECT COUNT(*) FROM data WHERE watts > 2.2",
+        data="bounds = [0, 10]\nbandwidth = 1.0",
+    )
+    result = sl.audit(path)
+    assert result.local is not None
+    assert result.local.fixed_group
+    assert result.local.identifiable == 4
+    assert result.budget.releases == 4
+
+
+def test_several_rows_a_record(tmp_path: Path) -> None:
+    table = "home,hour,watts\nA,1,1\nA,2,2\nB,1,3\nB,2,4\n"
+    path = plan(
+        tmp_path,
+        "SELECT home, hour, AVG(watts) FROM data WHERE home = 'A' GROUP BY home, hour",
+        table=table,
+        data="bounds = [0, 10]\nmax_rows_per_record = 2",
+    )
+    result = sl.audit(path, names=True)
+    assert result.rows == 4
+    assert result.records == 2
+    assert result.identifiable_records == 1, "two rows of one record"
+    assert [one.record for one in result.exposed] == ["A", "A"]
+
+
+def test_a_quick_run_says_nothing_about_progress(capsys: Captured) -> None:
+    assert main(["audit", MICROGRID]) == 2
+    assert capsys.readouterr().err == ""
+
+
+def test_progress_must_be_a_function() -> None:
+    for call in (
+        lambda: sl.audit(MICROGRID, progress=True),
+        lambda: sl.explain("", record="", progress=True),
+    ):
+        with pytest.raises(InvalidInput, match=r"progress to be a function of a stage .* got True"):
+            call()
+
+
+def test_top_must_be_a_number_of_records(capsys: Captured) -> None:
+    assert main(["audit", MICROGRID, "--top", "0"]) == 1
+    assert "expected top >= 1, got 0" in capsys.readouterr().err
+
+
+def test_the_function_is_not_hidden_by_its_room() -> None:
+    import sightline.auditing.plan  # noqa: F401
+
+    assert callable(sl.audit)

@@ -1,0 +1,237 @@
+"""What figures are drawn from: timeline, map, privacy losses, accountants; each computed a second way."""
+
+from __future__ import annotations
+
+import math
+import tomllib
+
+import numpy as np
+import pytest
+from hand_made import membership_of, partition, plan_of
+
+from sightline.auditing import examine, losses
+from sightline.auditing.examine import Examination
+from sightline.auditing.losses import gathered, signature_costs
+from sightline.auditing.plan import Plan
+from sightline.auditing.plan_text import plan_text
+from sightline.auditing.pricing import price
+from sightline.auditing.result import AuditResult, LocalReport, Verdict
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.privacy.spending import account
+
+EVERYONE = ["all"] * 6
+WITHOUT_ONE = [None, *["all"] * 5]
+FEEDERS = ["a", "a", "a", "b", "b", "b"]
+
+
+def examined(**changes: object) -> Examination:
+    plan = plan_of({"name": "all"}, {"name": "without"}, {"name": "feeders"}, **changes)
+    parts = [partition(query, name) for query, name in enumerate(["all", "without", "feeders"])]
+    return Examination.of(plan, membership_of(parts, [EVERYONE, WITHOUT_ONE, FEEDERS]))
+
+
+def result_of(**changes: object) -> AuditResult:
+    return examined(**changes).result()
+
+
+class TestTimeline:
+    def test_every_stage_is_the_audit_of_the_releases_so_far(self) -> None:
+        noise = {"noise_stddev": 0.5}
+        names = ["all", "without", "feeders"]
+        groups = [EVERYONE, WITHOUT_ONE, FEEDERS]
+        whole = plan_of(*({"name": name, **noise} for name in names))
+        parts = [partition(query, name) for query, name in enumerate(names)]
+        stages = Examination.of(whole, membership_of(parts, groups)).result().timeline
+        for count, stage in enumerate(stages, start=1):
+            plan = plan_of(*({"name": name, **noise} for name in names[:count]))
+            alone = Examination.of(plan, membership_of(parts[:count], groups[:count])).result()
+            least = alone.least_remaining_uncertainty
+            assert least is not None
+            assert stage.least_remaining_uncertainty is not None
+            assert stage.identifiable_records == alone.identifiable_records
+            assert stage.least_remaining_uncertainty.lower == pytest.approx(least.lower, rel=1e-9)
+            assert stage.least_remaining_uncertainty.upper == pytest.approx(least.upper, rel=1e-9)
+
+    def test_it_says_who_was_opened_when(self) -> None:
+        stages = result_of().timeline
+        assert [stage.newly_identifiable for stage in stages] == [0, 1, 0]
+        assert [stage.published for stage in stages] == [1, 2, 3]
+        (signature,) = stages[1].opened
+        assert examined().membership.counts[signature] == 1
+
+    def test_the_last_stage_is_the_whole(self) -> None:
+        found = result_of()
+        assert found.timeline[-1].least_remaining_uncertainty == found.least_remaining_uncertainty
+        assert found.timeline[-1].identifiable_records == found.identifiable_records
+
+    def test_it_is_left_out_where_it_would_take_too_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(examine, "_MOST_ROWS", 1)
+        found = result_of()
+        assert found.timeline == found.alternatives == ()
+
+
+class TestReleaseMap:
+    def test_roles_of_the_record_that_two_means_single_out(self) -> None:
+        found = result_of(privacy={"epsilon": 200.0, "delta": 1e-5})
+        worst = found.release_map[0]
+        assert worst.size == 1
+        assert worst.identifiable
+        # The feeders add up to "all": the attack uses both, and can do without either, but not without this.
+        assert worst.roles == "232"
+        assert {column.roles[1] for column in found.release_map[1:]} <= {"1", "2"}
+
+    def test_worst_first(self) -> None:
+        lower = [column.remaining_uncertainty.lower for column in result_of().release_map]
+        assert lower == sorted(lower)
+
+    def test_a_release_without_the_record_is_absent(self) -> None:
+        plan = plan_of({"name": "a"}, {"name": "b"})
+        halves = [["x", "x", None, None], [None, None, "x", "x"]]
+        membership = membership_of([partition(0, "a"), partition(1, "b")], halves)
+        roles = {column.roles for column in Examination.of(plan, membership).result().release_map}
+        assert roles == {"20", "02"}
+
+
+class TestLosses:
+    def test_a_records_loss_is_that_of_the_releases_with_it_in_them(self) -> None:
+        seen = examined()
+        found = seen.result()
+        multiplier = math.sqrt(1 / signature_costs(seen.membership, seen.pricing).max() * 3)
+        two = account([multiplier] * 2, delta=1e-5).epsilon_exact
+        three = account([multiplier] * 3, delta=1e-5).epsilon_exact
+        by_epsilon = {round(point.epsilon, 9) for point in found.losses}
+        assert by_epsilon == {round(two, 9), round(three, 9)}
+        assert sum(point.records for point in found.losses) == 6
+
+    def test_laplace_losses_add_up(self) -> None:
+        seen = examined(privacy={"epsilon": 3.0, "accountant": "laplace"})
+        assert {round(point.epsilon, 9) for point in seen.result().losses} == {2.0, 3.0}
+
+    @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
+    def test_nobody_keeps_less_than_the_noise_guarantees(self, accountant: str) -> None:
+        found = result_of(privacy={"epsilon": 20.0, "delta": 1e-5, "accountant": accountant})
+        assert found.guaranteed_by_noise is not None
+        assert found.least_remaining_uncertainty is not None
+        assert 0 < found.guaranteed_by_noise <= found.least_remaining_uncertainty.lower
+
+    def test_the_guarantee_is_that_of_one_unknown_record_in_every_release(self) -> None:
+        found = result_of()
+        budget = found.budget
+        assert budget.noise_multiplier is not None
+        prior = CosineSquaredPrior(width=10.0)
+        information = 3 / (budget.noise_multiplier * 10.0) ** 2
+        entropic = prior.entropy_power / prior.variance / (1 + prior.variance * information)
+        van_trees = 1 / (prior.variance * (information + prior.fisher_information))
+        assert found.guaranteed_by_noise == pytest.approx(max(entropic, van_trees), rel=1e-9)
+
+    def test_many_points_are_counted_in_a_grid_that_errs_on_the_safe_side(self) -> None:
+        generator = np.random.default_rng(1)
+        lower = generator.uniform(0, 0.9, 5000)
+        table = np.column_stack([generator.uniform(1, 2, 5000), lower, lower + 0.05, lower < 0.2])
+        counts = generator.integers(1, 5, 5000)
+        drawn, records = gathered(list(table.T), counts)
+        assert len(drawn) <= 2_000
+        assert records.sum() == counts.sum()
+        assert drawn[:, 1].min() == lower.min()
+        assert drawn[:, 0].max() == table[:, 0].max()
+        assert records[drawn[:, 3] > 0].sum() == counts[lower < 0.2].sum()
+
+
+class TestAlternatives:
+    def test_each_is_the_audit_with_that_accountant(self) -> None:
+        for one in result_of().alternatives:
+            privacy = {"epsilon": 1.0, "delta": 1e-5, "accountant": one.accountant}
+            alone = result_of(privacy=privacy)
+            assert one.least_remaining_uncertainty == alone.least_remaining_uncertainty
+            assert one.noise_multiplier == pytest.approx(alone.budget.noise_multiplier, rel=1e-12)
+            assert one.below_limit == alone.verdict.below_limit
+
+    def test_every_accountant_is_there(self) -> None:
+        assert {one.accountant for one in result_of().alternatives} == set(result_of().budget.would_need)
+
+    def test_without_a_budget_there_are_none(self) -> None:
+        plan = plan_of({"name": "all", "noise_stddev": 1.0}, privacy={})
+        membership = membership_of([partition()], [EVERYONE])
+        assert Examination.of(plan, membership).result().alternatives == ()
+
+
+class TestPlanText:
+    def test_read_back_it_is_the_same_plan(self) -> None:
+        plan = Plan.model_validate(
+            {
+                "data": {
+                    "source": 'odd "name".csv',
+                    "record": "id\x7f",
+                    "secret": "x",
+                    "categories": ["a", "ب", "</script>"],
+                    "tables": {"other table": "o.csv"},
+                },
+                "privacy": {"epsilon": 1e-7, "delta": 1e-12},
+                "release": [{"name": "line\nbreak", "sql": "SELECT 'it''s'", "times": 3}],
+                "attacker": {"knows": ["id = 'x'"]},
+                "limits": {"remaining_uncertainty": 0.5},
+            }
+        )
+        assert Plan.model_validate(tomllib.loads(plan_text(plan))) == plan
+
+    def test_it_keeps_no_password(self) -> None:
+        plan = plan_of({"name": "a"}, data={
+            "source": "postgresql://ann:hush@db/grid?table=homes", "record": "id", "secret": "x",
+            "bounds": [0, 1], "tables": {"t": "postgresql://bob:quiet@db/grid"},
+        })  # fmt: skip
+        assert "hush" not in plan_text(plan)
+        assert "quiet" not in plan_text(plan)
+
+
+class TestPublishable:
+    def test_it_has_neither_keys_nor_what_depends_on_secrets(self) -> None:
+        public = Verdict(passed=None, limit=None, below_limit=0, text="public")
+        local = LocalReport(
+            rows=6, identifiable=2, undecided=0, sharpest_rmse=0.1, fixed_group=False, group_rmse=None,
+            below_limit=1,
+        )  # fmt: skip
+        data = {"source": "people/t.csv", "record": "id", "secret": "x", "bounds": [0, 10]}
+        found = result_of(data=data, attacker={"knows": ["id = 'Bob'"]})
+        named = tuple(one.model_copy(update={"record": "Ann"}) for one in found.exposed)
+        near = named[0].model_copy(update={"local": True})
+        owner = found.model_copy(
+            update={
+                "exposed": (*named, near),
+                "exposed_in_all": found.exposed_in_all + 2,
+                "local": local,
+                "publishable_verdict": public,
+                "owner_only": ("dropped", "clipped", "local", "exposed: local"),
+            }
+        )
+        published = owner.publishable()
+        assert "Ann" not in published.to_json()
+        assert published.dropped is published.clipped is published.local is None
+        assert len(published.exposed) == len(named)
+        assert published.exposed_in_all == found.exposed_in_all
+        assert published.verdict == public
+        assert (owner.source, published.source) == ("people/t.csv", "t.csv")
+        assert "people" in owner.plan
+        assert "people" not in published.plan
+        assert "knows" in owner.plan
+        assert "knows" not in published.plan
+        assert AuditResult.from_json(published.to_json()) == published
+        assert published.publishable() == published
+
+
+def test_prices_are_the_ones_that_are_drawn() -> None:
+    seen = examined()
+    assert np.array_equal(price(seen.plan, seen.membership).scale, seen.pricing.scale)
+
+
+def test_a_crowd_goes_to_the_same_grid_with_or_without_looking_for_equal_rows(monkeypatch):
+    generator = np.random.default_rng(6)
+    pool = np.column_stack([generator.uniform(0, 3, (4_000, 1)), generator.uniform(0, 1, (4_000, 2))])
+    rows = generator.integers(4_000, size=60_000)
+    table = np.column_stack([pool[rows], rows % 7 == 0]).astype(float)
+    counts = generator.integers(1, 5, 60_000)
+    at_once = losses.gathered(list(table.T), counts)
+    monkeypatch.setattr(losses, "_WORTH_SORTING", 10**9)
+    sorted_first = losses.gathered(list(table.T), counts)
+    np.testing.assert_array_equal(at_once[0], sorted_first[0])
+    np.testing.assert_array_equal(at_once[1], sorted_first[1])
+    assert at_once[1].sum() == counts.sum()

@@ -1,0 +1,150 @@
+"""Verdicts that must not say more than is known, and recipes that must say what they are of."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from hand_made import membership_of, partition, plan_of
+
+from sightline.auditing.examine import Examination
+from sightline.auditing.plan import Kind
+from sightline.auditing.result import AuditResult
+from sightline.auditing.secret import Secret
+from sightline.privacy.accountant import NoiseLaw
+from sightline.tables.membership import Feature, RowValues, Statistic
+
+DATA = {"source": "t.csv", "record": "id", "secret": "x"}
+LIMIT = {"remaining_uncertainty": 0.5}
+
+
+def squares(noise: float, values: list[float]) -> AuditResult:
+    plan = plan_of({"name": "squares", "noise_stddev": noise}, limits=LIMIT)
+    part = partition(0, "squares", feature=Feature.POWER, parameter=2, statistic=Statistic.SUM)
+    membership = membership_of([part], [["a", *["b"] * (len(values) - 1)]])
+    signature = np.array([0, *[1] * (len(values) - 1)], dtype=np.int64)
+    fetched = RowValues(signature=signature, secret=np.array(values))
+    return Examination.of(plan, membership, values=lambda: fetched).result()
+
+
+@pytest.mark.parametrize("values", [[4.0, 5.0, 6.0], [0.0, 0.0, 0.0]])
+def test_little_noise_on_a_moment_never_passes(values: list[float]) -> None:
+    """Also where its slope vanishes, and no unbiased attack sees anything."""
+    result = squares(0.01, values)
+    for verdict in (result.verdict, result.publishable().verdict):
+        assert verdict.passed is False
+        assert "Everyone keeps" not in verdict.text
+        assert "Nothing that is published depends" not in verdict.text
+
+
+def test_enough_noise_on_a_moment_passes_for_everyone_and_in_public() -> None:
+    result = squares(500.0, [4.0, 5.0, 6.0])
+    assert result.guaranteed_by_noise is not None
+    assert result.guaranteed_by_noise > 0.5
+    assert result.verdict.passed is True
+    assert result.publishable().verdict.passed is True
+
+
+@pytest.mark.parametrize("law", list(NoiseLaw))
+@pytest.mark.parametrize("multiplier", [0.2, 0.7, 3.0])
+def test_the_noise_protects_a_number_whatever_is_published_of_it(multiplier: float, law: NoiseLaw) -> None:
+    """The exact Bayes risk of a sharp threshold, which no information bound covers, is not below it."""
+    x = (np.arange(4000) + 0.5) / 4000 - 0.5
+    prior = 2 * np.cos(np.pi * x) ** 2 / 4000
+    y = np.linspace(-40, 41, 16001)
+    step = y[1] - y[0]
+    for feature in ((x > 0).astype(float), (x > 0.2).astype(float), x + 0.5):  # all change by one at most
+        levels, level = np.unique(feature.round(3), return_inverse=True)
+        offsets = (y[:, None] - levels) / multiplier
+        if law is NoiseLaw.GAUSSIAN:
+            density = np.exp(-(offsets**2) / 2) / (multiplier * math.sqrt(2 * math.pi))
+        else:
+            density = np.exp(-np.abs(offsets)) / (2 * multiplier)
+        mass = np.bincount(level, prior)
+        first = np.bincount(level, prior * x)
+        evidence, moment = density @ mass, density @ first
+        seen = evidence > 1e-280
+        risk = prior @ x**2 - np.sum(moment[seen] ** 2 / evidence[seen]) * step
+        bound = Secret(kind=Kind.NUMBER).kept_whatever_is_published(np.array([multiplier]), law)
+        assert bound <= risk / (prior @ x**2) * (1 + 1e-6)
+
+
+def test_values_outside_the_bounds_are_told_beside_the_verdict_and_to_the_owner_only() -> None:
+    plan = plan_of({"name": "mean"}, limits=LIMIT)
+    membership = membership_of([partition(0, "mean")], [["a", "a", "b", "b"]])
+    many = Examination.of(plan, _clipped(membership, 3)).result()
+    assert "But 3 of 4 values are outside the bounds" in many.verdict.text
+    assert "outside" not in many.publishable().to_json()
+    assert "outside" not in Examination.of(plan, membership).result().verdict.text
+
+
+def _clipped(membership: object, number: int) -> object:
+    from dataclasses import replace
+
+    return replace(membership, clipped=number)
+
+
+def test_the_shortest_recipe_is_the_sharpest_of_its_length() -> None:
+    plan = plan_of({"name": "coarse", "noise_stddev": 5.0}, {"name": "sharp", "noise_stddev": 0.1})
+    parts = [partition(0, "coarse"), partition(1, "sharp")]
+    result = Examination.of(plan, membership_of(parts, [["a", "b", "b"]] * 2)).result()
+    one = next(one for one in result.exposed if one.size == 1)
+    assert one.shortest is not None
+    assert [step.release for step in one.shortest.steps] == ["sharp"]
+    assert one.shortest.rmse == pytest.approx(0.1)
+
+
+def test_under_laplace_noise_a_recipe_errs_by_its_own_noise() -> None:
+    plan = plan_of({"name": "sum"}, privacy={"epsilon": 1.0, "accountant": "laplace"})
+    examined = Examination.of(
+        plan, membership_of([partition(0, "sum", statistic=Statistic.SUM)], [["a", "b", "b"]])
+    )
+    one = next(one for one in examined.result().exposed if one.size == 1)
+    assert one.recipe is not None
+    assert one.recipe.rmse == pytest.approx(examined.pricing.noise_stddev[0])
+    assert one.rmse == pytest.approx(examined.pricing.scale[0])  # what no unbiased attack can beat
+
+
+def test_steps_say_of_which_category_they_are_and_records_are_counted_once() -> None:
+    categories = ["a", "b", "c"]
+    settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}
+    parts = [partition(0, f"blood: blood = {one}", parameter=one, **settings) for one in categories]
+    plan = plan_of({"name": "blood"}, data={**DATA, "categories": categories})
+    result = Examination.of(plan, membership_of(parts, [["x", "y", "y"]] * 3)).result()
+    one = next(one for one in result.exposed if one.size == 1)
+    assert one.recipe is not None
+    assert {step.cell for step in one.recipe.steps} == {f"x, blood = {category}" for category in categories}
+    (report,) = result.releases
+    assert (report.newly_exposes, report.exposes_alone) == (1, 1)
+    assert result.identifiable_records == 1
+
+
+def test_a_budget_that_nothing_uses_was_given_all_the_same() -> None:
+    plan = plan_of({"name": "mean", "noise_stddev": 1.0})
+    result = Examination.of(plan, membership_of([partition(0, "mean")], [["a", "b", "b"]])).result()
+    assert result.budget.note == "no release takes a share of the budget"
+
+
+def test_a_recipe_says_when_known_records_are_to_be_subtracted() -> None:
+    plan = plan_of({"name": "mean"}, {"name": "other"})
+    parts = [partition(0, "mean"), partition(1, "other")]
+    lines = [["a", "a", "a", "b"], [None, None, None, ""]]
+    result = Examination.of(plan, membership_of(parts, lines, known=[0, 1])).result()
+    told = {one.recipe.text: one.recipe.less_known for one in result.exposed if one.recipe is not None}
+    assert told['3 × "mean: a" less the known values'] is True
+    assert sum(told.values()) == 1  # the fourth record's does not need it
+
+
+def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
+    """All are in as many numbers, and have the same lower end; only one is identifiable."""
+    plan = plan_of({"name": "one"}, {"name": "two"}, privacy={"epsilon": 0.1, "delta": 1e-5})
+    parts = [partition(0, "one"), partition(1, "two")]
+    lines = [["a", "a", "a", "b", "b"], ["x", "x", "y", "x", "z"]]
+    examined = Examination.of(plan, membership_of(parts, lines))
+    assert examined.findings is not None
+    exposures = examined.findings.exposures
+    assert np.ptp(exposures.remaining_lower) == 0
+    least = examined.result().least_remaining_uncertainty
+    assert least is not None
+    assert least.upper == exposures.remaining_upper.min() < exposures.remaining_upper[0]
