@@ -103,6 +103,10 @@ class CellIncidence:
         return True
 
     @property
+    def integral(self) -> bool:
+        return True
+
+    @property
     def binary(self) -> bool:
         return True
 
@@ -191,9 +195,9 @@ class CellIncidence:
             columns[first + cells[inside], inside] = 1.0
         return columns
 
-    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
+    def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
         triangle = np.zeros((0, self.row_count))
-        length = np.sqrt(self.counts) * unknown
+        length = np.sqrt(self.counts) * factors
         for start in range(0, self.records, 4096):
             records = np.arange(start, min(start + 4096, self.records))
             block = self.columns(records) * scale[:, None] * length[records]
@@ -246,6 +250,7 @@ class CellIncidence:
             records=self.records,
             binary=True,
             whole=True,
+            integral=True,
             sizes=self.sizes,
             peaks=self.peaks,
             counts=self.counts,
