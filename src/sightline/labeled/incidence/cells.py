@@ -23,7 +23,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms
 from sightline.labeled.incidence.dense import DenseIncidence, numbered_columns
-from sightline.labeled.incidence.protocol import EXACT, BoolArray, Incidence, checked_members
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, Incidence
 from sightline.progress import Progress
 
 # Entries of the table in a block: large enough to pay for the look-up tables, small enough for the cache.
@@ -85,7 +85,6 @@ class CellIncidence:
             for first, width, own in zip(incidence.starts, widths, cells, strict=True):
                 together = np.bincount(own, counts[start:stop], width + 1)[:width]
                 incidence.sizes[first : first + width] += together.astype(np.intp)
-        checked_members(incidence.sizes)
         for array in (table, widths, incidence.sizes):
             array.setflags(write=False)
         return incidence

@@ -15,7 +15,7 @@ from scipy.linalg import qr
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms
-from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_members, checked_shape
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_shape
 from sightline.progress import Progress
 
 # Records in a block: a multiple of 8 (packed bits), small enough for the cache, large enough for BLAS. Sums
@@ -76,7 +76,6 @@ class DenseIncidence:
             peaks[i] = peak
             binary = False
             whole = whole and bool(np.all(row == np.rint(row)))
-        checked_members(sizes)
         largest = float(peaks.max())
         integral, whole = whole, whole and largest**2 * records < EXACT
         stored = packed if binary else _compact(table, largest, whole)
@@ -170,6 +169,7 @@ class DenseIncidence:
     def integers(self) -> tuple[DenseIncidence, FloatArray] | None:
         sizes = np.where(self.stored != 0, np.abs(self.stored), np.inf)
         bases: FloatArray = sizes.min(axis=1)
+        bases[np.isinf(bases)] = 1.0  # rows without members
         ratios = np.rint(self.stored / bases[:, None])
         if not multiples(self.stored, ratios, bases[:, None]):
             return None

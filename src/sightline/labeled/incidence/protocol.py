@@ -114,15 +114,3 @@ def checked_shape(shape: tuple[int, ...]) -> None:
         fix="a single record is exposed by every release; no geometry is needed",
         error=InvalidRelease,
     )
-
-
-def checked_members(sizes: IndexArray) -> None:
-    """No release is empty."""
-    empty = np.flatnonzero(sizes == 0)
-    require(
-        empty.size == 0,
-        "at least one member in every row",
-        got=f"none in row {empty[:1].tolist()}",
-        fix="drop it: it depends on no record",
-        error=InvalidRelease,
-    )

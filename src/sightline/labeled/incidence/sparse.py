@@ -16,7 +16,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms, square
 from sightline.labeled.incidence.dense import exact_doubles, multiples, numbered_columns
-from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_members, checked_shape
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_shape
 from sightline.progress import Progress
 
 _BLOCK = 1 << 16
@@ -67,7 +67,6 @@ class SparseIncidence:
         stored.eliminate_zeros()
         row_count, records = stored.shape
         sizes = np.bincount(stored.indices, minlength=row_count).astype(np.intp)
-        checked_members(sizes)
         peaks = np.zeros(row_count)
         np.maximum.at(peaks, stored.indices, np.abs(stored.data))
         integral = bool(np.all(stored.data == np.rint(stored.data)))
@@ -174,6 +173,7 @@ class SparseIncidence:
         data, row_of = np.abs(self.stored.data), self.stored.indices
         bases = np.full(self.row_count, np.inf)
         np.minimum.at(bases, row_of, data)
+        bases[np.isinf(bases)] = 1.0  # rows without members
         ratios = np.copysign(np.rint(data / bases[row_of]), self.stored.data)
         if not multiples(self.stored.data, ratios, bases[row_of]):
             return None
