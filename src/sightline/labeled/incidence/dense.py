@@ -231,13 +231,18 @@ def numbered_columns(keys: NDArray[np.generic]) -> IndexArray:
 
 
 def multiples(values: FloatArray, ratios: FloatArray, bases: FloatArray) -> bool:
-    """Whether values are whole multiples of bases, as written down in floating point.
+    """Whether values are exactly these whole multiples of bases, all below 2²⁰.
 
-    >>> multiples(np.array([1 / 7, 3 / 7]), np.array([1.0, 3.0]), np.array([1 / 7, 1 / 7]))
+    >>> multiples(np.array([0.1, 0.4]), np.array([1.0, 4.0]), np.array([0.1, 0.1]))
     True
+    >>> multiples(np.array([0.1, 0.3]), np.array([1.0, 3.0]), np.array([0.1, 0.1]))
+    False
     """
-    roundings = 2 * np.finfo(np.float64).eps * np.abs(values)
-    return bool(np.all(np.abs(values - ratios * bases) <= roundings) and np.max(np.abs(ratios)) < 2**20)
+    if values.size and float(np.max(np.abs(ratios))) >= 2**20:
+        return False
+    # Both products are exact, and so is the difference of two numbers that are nearly equal.
+    high = (np.ascontiguousarray(bases).view(np.int64) & ~np.int64((1 << 27) - 1)).view(np.float64)
+    return bool(np.all(values - ratios * high == ratios * (bases - high)))
 
 
 def exact_doubles(weights: NDArray[np.generic]) -> FloatArray:
