@@ -46,6 +46,8 @@ class LinearReleases:
     incidence: Incidence = field(init=False)
     law: Noise = field(init=False)
     scale: FloatArray = field(init=False)
+    whitening: FloatArray = field(init=False)
+    r""":math:`\Sigma^{-1/2}` times the rows' scales: a vector, or a matrix if the noise is correlated."""
 
     def __post_init__(
         self,
@@ -84,7 +86,10 @@ class LinearReleases:
             error=InvalidNoise,
         )
         object.__setattr__(self, "law", law)
-        self._require_members(correlated=self.whitening.ndim == 2)
+        scales = law.whiten(sparse.csr_array(sparse.diags_array(self.scale)))
+        whitening = np.asarray(scales.diagonal() if sparse.issparse(scales) else scales)
+        object.__setattr__(self, "whitening", whitening)
+        self._require_members(correlated=whitening.ndim == 2)
 
     @property
     def row_count(self) -> int:
@@ -106,12 +111,6 @@ class LinearReleases:
     def release_count(self) -> int:
         """L: what an accountant counts."""
         return int(self.release_of[-1]) + 1
-
-    @property
-    def whitening(self) -> FloatArray:
-        r""":math:`\Sigma^{-1/2}` times the rows' scales: a vector, or a matrix if the noise is correlated."""
-        scales = self.law.whiten(sparse.csr_array(sparse.diags_array(self.scale)))
-        return np.asarray(scales.diagonal() if sparse.issparse(scales) else scales)
 
     def whiten(self, columns: FloatArray) -> FloatArray:
         r""":math:`\Sigma^{-1/2}` times the rows' scales times some columns of the incidence."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
+from sightline.labeled import certified
 from sightline.labeled.bounds.protocol import RecordPrior
-from sightline.labeled.certified import RELATIVE_ERROR, certified_numbers
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import Known, unknown_records
@@ -32,8 +32,6 @@ from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
 _UNIT = float(np.finfo(np.float64).eps)
-# Beyond this error the numbers are computed again in ball arithmetic, if the design is small enough.
-_ENOUGH = 1e-10
 # Signals beyond this would overflow a double when they are squared and summed.
 _MOST = 1e140
 
@@ -247,15 +245,16 @@ def _with_others_unknown(
     share_error[sharp] = 0.0
     relative_error = np.zeros(touched.size)
     relative_error[sharp] = refined
-    if max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error) > _ENOUGH:
-        certified = certified_numbers(problem, reading)
-        if certified is not None:
-            quantities = certified.quantities
-            attacks = GroupAttacks(
-                rmse=certified.rmse, recipes=certified.recipes, relative_error=RELATIVE_ERROR
-            )
+    if (
+        max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
+        > certified.ENOUGH
+    ):
+        numbers = certified.certified_numbers(problem, reading)
+        if numbers is not None:
+            error, quantities = certified.RELATIVE_ERROR, numbers.quantities
+            attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
             share_error = np.zeros(touched.size)
-            relative_error = np.where(touched, RELATIVE_ERROR, 0.0)
+            relative_error = np.where(touched, error, 0.0)
     sizes = decisions.sizes[decisions.group]
     lower = _bound_within_group(problem.gram, prior, quantities[Quantity.INFORMATION], sizes)
     for name, factor in ((Quantity.VAN_TREES, 1.0), (Quantity.ENTROPIC, entropic)):
