@@ -31,7 +31,7 @@ from sightline.privacy.gaussian_dp import GaussianDP
 from sightline.privacy.laplace import LaplaceComposition
 from sightline.privacy.renyi import Renyi
 from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.releases.smooth_threshold import smooth_step_rise
+from sightline.releases.features import power_range, smooth_step_rise
 from sightline.tables.membership import Feature, Membership, Partition, Statistic
 
 # For a Laplace budget, whose rules do not use it, and for plans without one.
@@ -140,9 +140,7 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
         case Feature.INDICATOR:
             return 1.0
         case Feature.POWER:
-            power = _number(partition)
-            reached = [low**power, high**power] + ([0.0] if low < 0 < high and power % 2 == 0 else [])
-            return float(max(reached) - min(reached))
+            return float(power_range(_number(partition), low=low, high=high))
         case Feature.THRESHOLD:
             at, width = _number(partition), bandwidth_of(partition, bandwidth)
             return float(smooth_step_rise(low - at, high - at, bandwidth=width))

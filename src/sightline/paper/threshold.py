@@ -15,7 +15,7 @@ from sightline.paper.figure import Figure, Progress
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.releases.smooth_threshold import Kernel
+from sightline.releases.features import Kernel
 
 LABEL = "fig:threshold"
 Triple = tuple[float, float, float]
