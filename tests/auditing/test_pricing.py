@@ -12,10 +12,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline.auditing.pricing import accountants, feature_range, price
+from sightline.auditing.pricing import feature_range, price
 from sightline.auditing.spending import spending
 from sightline.errors import InvalidPlan
 from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.registry import accountants
 from sightline.tables.membership import Feature, Statistic
 
 
