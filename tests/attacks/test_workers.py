@@ -15,13 +15,13 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, moments, triangle
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sightline as sl
 from sightline.attacks import monte_carlo, workers
 from sightline.attacks.monte_carlo import CHUNK
 from sightline.errors import InvalidInput, SightlineError
+from tests.attacks.attack_cases import INTERIOR, moments, triangle
 
 RECORDS = (0.3, -0.2, 0.6)
 MLE = {"attack": sl.ConstrainedMLE(), "at": INTERIOR, "trials": 3500, "seed": 11}

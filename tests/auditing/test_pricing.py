@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from hand_made import membership_of, partition, plan_of
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -17,6 +16,7 @@ from sightline.auditing.spending import spending
 from sightline.errors import InvalidPlan
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Statistic
+from tests.auditing.hand_made import membership_of, partition, plan_of
 
 
 @pytest.mark.parametrize("statistic", list(Statistic), ids=str)

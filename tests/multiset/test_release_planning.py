@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, ZCDP
 
 import sightline as sl
 from sightline.errors import InvalidInput
+from tests.multiset.multiset_cases import BASIC, ZCDP
 
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
 ACCOUNTANTS = [
