@@ -289,8 +289,9 @@ class TestTrouble:
     def test_an_interrupt_ends_the_workers(self) -> None:
         """As Ctrl+C does, it goes to all processes; the pipes close when the last of them has ended."""
         script = """if True:
-            import os, time
+            import os, signal, time
             from sightline.attacks.workers import run_all
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
             def chunk():
                 os.write(1, b"running\\n")
                 time.sleep(300)
