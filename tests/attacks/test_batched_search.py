@@ -7,7 +7,6 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, moments, noisy, thresholds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -19,6 +18,7 @@ from sightline.attacks.inversion import invert_moments
 from sightline.attacks.model import columns_of, model_of
 from sightline.attacks.starts import algebraic, grid_points, random_points, regions
 from sightline.releases.features import power, power_slope, smooth_step, smooth_step_slope
+from tests.attacks.attack_cases import INTERIOR, moments, noisy, thresholds
 
 values = st.floats(-1.0, 1.0)
 CORRELATED = 0.01 * (np.eye(3) + 0.4 * np.ones((3, 3)))

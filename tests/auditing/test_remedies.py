@@ -6,7 +6,6 @@ import math
 
 import numpy as np
 import pytest
-from hand_made import membership_of, partition, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -19,6 +18,7 @@ from sightline.auditing.result import Change
 from sightline.auditing.secret import Secret
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountants
+from tests.auditing.hand_made import membership_of, partition, plan_of
 
 GROUPS = [["a", "a", "a", "b", "b"], [None, "", "", "", ""]]
 TEN = Secret(kind=Kind.NUMBER, bounds=(0.0, 10.0))
