@@ -50,7 +50,7 @@ _HOME = {
     "profiled_information": "geometry.forms",
     "lift": "geometry.lift",
     "MembershipDesign": "labeled.design",
-    "Known": "labeled.design",
+    "Known": "labeled.knowledge",
     "Exposures": "labeled.exposures",
     "RecordExposure": "labeled.exposures",
     "Contributions": "labeled.contributions",

@@ -44,11 +44,11 @@ from sightline.labeled.contrast import exchangeable_information as exchangeable_
 from sightline.labeled.contrast import one_contrast_information as one_contrast_information
 from sightline.labeled.contrast import symmetry as symmetry
 from sightline.labeled.contributions import Contributions as Contributions
-from sightline.labeled.design import Known as Known
 from sightline.labeled.design import MembershipDesign as MembershipDesign
 from sightline.labeled.exposures import Exposures as Exposures
 from sightline.labeled.exposures import RecordExposure as RecordExposure
 from sightline.labeled.inout import InOut as InOut
+from sightline.labeled.knowledge import Known as Known
 from sightline.multiset.asymptotics import Asymptotics as Asymptotics
 from sightline.multiset.asymptotics import Regime as Regime
 from sightline.multiset.asymptotics import Trend as Trend

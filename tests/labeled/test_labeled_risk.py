@@ -15,16 +15,16 @@ import sightline as sl
 import tests.labeled.naive_labeled as naive
 from sightline import Known, MembershipDesign
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
-from sightline.labeled.company import Company, whitening
-from sightline.labeled.lens import (
-    Form,
+from sightline.labeled.gram_factor import factor_of_gram
+from sightline.labeled.risk_forms import (
+    Quantity,
     entropic_factor,
-    lens_of_pairs,
-    lens_of_root,
-    lens_of_spectrum,
+    forms_from_eigenvalues,
+    forms_from_factor,
+    forms_from_inverses,
     risks_over_v,
 )
-from sightline.labeled.root import root_of_products
+from sightline.labeled.unknown_gram import UnknownRecordsGram
 
 PRIOR = CosineSquaredPrior(width=1.0)
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
@@ -137,16 +137,16 @@ def test_forms_from_eigenvalues_from_coordinates_and_from_inverses_are_the_same(
     spread = generator.standard_normal((12, 12)) / 4 + np.eye(12)
     noise = spread @ spread.T if correlated else generator.uniform(0.1, 0.4, 12)
     design = MembershipDesign(rows, noise=noise, readout="sum")
-    company = Company(design=design, products=rows @ rows.T, unknown=np.ones(40, dtype=bool))
+    gram = UnknownRecordsGram(design=design, matrix=rows @ rows.T, unknown=np.ones(40, dtype=bool))
     risks = risks_over_v(PRIOR, excess=1.0, entropic_factor=1.0)
     nothing = np.zeros((0, 12))
-    by_eigenvalues = lens_of_spectrum(company.spectrum, risks, linear=nothing)
-    root = root_of_products(company.products, 12)
-    by_coordinates = lens_of_root(root, whitening(design), risks, linear=nothing)
-    by_inverses = lens_of_pairs(company.products, whitening(design), risks, linear=nothing)
+    by_eigenvalues = forms_from_eigenvalues(gram.spectrum, risks, linear=nothing)
+    factor = factor_of_gram(gram.matrix, 12)
+    by_coordinates = forms_from_factor(factor, design.whitening, risks, linear=nothing)
+    by_inverses = forms_from_inverses(gram.matrix, design.whitening, risks, linear=nothing)
     assert by_eigenvalues is not None
     assert by_inverses is not None
-    assert by_eigenvalues.names == by_coordinates.names == (*by_inverses.names, Form.LEVERAGE)
+    assert by_eigenvalues.names == by_coordinates.names == (*by_inverses.names, Quantity.LEVERAGE)
     found = by_eigenvalues.forms.of_block(rows)
     assert np.allclose(found, by_coordinates.forms.of_block(rows), rtol=1e-11)
     assert np.allclose(found[:-1], by_inverses.forms.of_block(rows), rtol=1e-11)
@@ -156,9 +156,11 @@ def test_forms_from_eigenvalues_from_coordinates_and_from_inverses_are_the_same(
 def test_eigenvalues_prove_nothing_about_rows_that_depend() -> None:
     rows = np.array([[1, 1, 0, 0], [0, 0, 1, 1], [1, 1, 1, 1]])
     design = MembershipDesign(rows, noise=np.ones(3), readout="sum")
-    company = Company(design=design, products=(rows @ rows.T).astype(float), unknown=np.ones(4, dtype=bool))
+    gram = UnknownRecordsGram(
+        design=design, matrix=(rows @ rows.T).astype(float), unknown=np.ones(4, dtype=bool)
+    )
     risks = risks_over_v(PRIOR, excess=1.0, entropic_factor=1.0)
-    assert company.proved_lens(risks, np.zeros((0, 3))) is None
+    assert gram.forms_if_independent(risks, np.zeros((0, 3))) is None
 
 
 @pytest.mark.parametrize("correlated", [False, True])
@@ -170,13 +172,13 @@ def test_the_diagonal_stands_in_for_eigenvalues_on_the_safe_side(
     spread = generator.standard_normal((9, 9)) / 3 + np.eye(9)
     noise = spread @ spread.T if correlated else generator.uniform(0.5, 4.0, 9)
     design = MembershipDesign(rows, noise=noise, readout="sum")
-    company = Company(design=design, products=rows @ rows.T, unknown=np.ones(30, dtype=bool))
+    gram = UnknownRecordsGram(design=design, matrix=rows @ rows.T, unknown=np.ones(30, dtype=bool))
     whitened = design.whiten(rows)
-    assert np.allclose(company.eigenvalues, np.linalg.eigvalsh(whitened @ whitened.T), rtol=1e-10)
-    sharp = entropic_factor(company.eigenvalues, PRIOR)
-    monkeypatch.setattr("sightline.labeled.company._FEW_ROWS", 0)
-    assert np.allclose(company.eigenvalues, np.sum(whitened**2, axis=1), rtol=1e-12)
-    assert entropic_factor(company.eigenvalues, PRIOR) <= sharp
+    assert np.allclose(gram.eigenvalues, np.linalg.eigvalsh(whitened @ whitened.T), rtol=1e-10)
+    sharp = entropic_factor(gram.eigenvalues, PRIOR)
+    monkeypatch.setattr("sightline.labeled.unknown_gram._FEW_ROWS", 0)
+    assert np.allclose(gram.eigenvalues, np.sum(whitened**2, axis=1), rtol=1e-12)
+    assert entropic_factor(gram.eigenvalues, PRIOR) <= sharp
 
 
 def same(one: sl.Exposures, other: sl.Exposures) -> bool:
@@ -293,7 +295,7 @@ class TestWhatIsKnown:
         generator = np.random.default_rng(seed)
         rows = naive.random_rows(generator, most=7)
         design = MembershipDesign(rows, noise=10**exponent * generator.uniform(0.5, 2, len(rows)))
-        steps = [design.take(range(count + 1)).exposures(domain=(0, 1)) for count in range(design.lines)]
+        steps = [design.take(range(count + 1)).exposures(domain=(0, 1)) for count in range(design.row_count)]
         for before, after in itertools.pairwise(steps):
             for name in ("remaining_lower", "remaining_upper", "rmse"):
                 below, above = getattr(after, name), getattr(before, name)
@@ -416,7 +418,7 @@ class TestIllConditioned:
         rows[np.arange(1, 4), np.arange(3)] = 0
         design = MembershipDesign(rows, noise=np.full(4, 1e-3), readout="sum")
         careful = design.exposures(domain=(0, 1))
-        monkeypatch.setattr("sightline.labeled.company._AFFORDABLE", 0)
+        monkeypatch.setattr("sightline.labeled.unknown_gram._AFFORDABLE", 0)
         quick = design.exposures(domain=(0, 1))
         assert careful.relative_error < quick.relative_error < 1e-6
         assert np.allclose(quick.remaining_upper, careful.remaining_upper, rtol=quick.relative_error)

@@ -118,7 +118,7 @@ class Examination:
         budget = spending(plan, self.pricing)
         # Every stage of the timeline and every accountant is an assessment of its own.
         again = view is not None and (
-            view.design.lines <= _MOST_ROWS and view.design.size * view.design.lines <= _MOST_ENTRIES
+            view.design.row_count <= _MOST_ROWS and view.design.size * view.design.row_count <= _MOST_ENTRIES
         )
         reports = release_reports(plan, membership, self.pricing, view, self.contributions)
         bent = is_local(membership)

@@ -41,7 +41,7 @@ class Findings:
     def of(cls, view: View, *, secret: Secret, limit: float | None, progress: Progress) -> Findings:
         """Assess all columns of a view."""
         exposures = view.exposures(view.design, secret, progress)
-        counts = view.design.pattern.counts
+        counts = view.design.incidence.counts
         assert counts is not None  # a pattern of cells has them
         return cls(view=view, exposures=exposures, counts=np.where(view.known, 0, counts), limit=limit)
 
@@ -111,7 +111,10 @@ class Findings:
     def contributions(self, progress: Progress) -> Contributions | None:
         """What each release has to do with it, if anyone is identifiable and the question is affordable."""
         design = self.view.design
-        costly = design.lines > _MOST_CELLS or design.release_count * float(design.lines) ** 3 > _AFFORDABLE
+        costly = (
+            design.row_count > _MOST_CELLS
+            or design.release_count * float(design.row_count) ** 3 > _AFFORDABLE
+        )
         if costly or not np.any(self.visible):
             return None
         return design.contributions(

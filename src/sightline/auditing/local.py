@@ -19,7 +19,8 @@ from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.view import LINEAR
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
-from sightline.labeled.design import MembershipDesign, Readout
+from sightline.labeled.description import Readout
+from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.privacy.accountant import NoiseLaw

@@ -11,9 +11,9 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import Recipe, Step
 from sightline.auditing.view import View, cell_name
-from sightline.labeled.company import combined
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
+from sightline.labeled.unknown_gram import combined
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.tables.membership import Membership
 
@@ -43,7 +43,7 @@ class Cookbook:
         """One number that is the value, or a difference of two: the sharpest of them."""
         alone = self._cells_of_its_own(column)
         errors = self._variances
-        weights = np.zeros(self.view.design.lines)
+        weights = np.zeros(self.view.design.row_count)
         if alone.size:
             weights[min(alone.tolist(), key=lambda line: (errors[line], line))] = 1.0
         else:
@@ -110,10 +110,10 @@ class Cookbook:
 
     def _cells_of_its_own(self, column: int) -> IndexArray:
         design = self.view.design
-        mine = design.pattern.columns(np.array([column]))[:, 0] > 0
-        counts = design.pattern.counts
+        mine = design.incidence.columns(np.array([column]))[:, 0] > 0
+        counts = design.incidence.counts
         size = 1 if counts is None else int(counts[column])
-        return np.flatnonzero(mine & (design.pattern.sizes == size))
+        return np.flatnonzero(mine & (design.incidence.sizes == size))
 
 
 def _tidy(weight: float) -> float:

@@ -103,7 +103,7 @@ def noise_factor(view: View, exposures: Exposures, secret: Secret, limit: float)
     is enough. From there a bisection goes down, and ends on the safe side.
     """
     enough = _enough(view, exposures, secret, limit)
-    numbers = view.design.lines
+    numbers = view.design.row_count
     if enough is None or numbers**3 + numbers * view.design.size > _SEARCHABLE:
         return enough
     return least_factor(lambda factor: lowest(view, secret, factor) >= limit, enough)
@@ -131,7 +131,7 @@ def lowest(view: View, secret: Secret, factor: float) -> float:
         else GaussianNoise(stddevs=np.sqrt(np.diagonal(law.covariance)) * factor)
     )
     design = MembershipDesign(
-        view.design.pattern,
+        view.design.incidence,
         noise=noise,
         readout=view.design.readout,
         releases=view.design.releases,

@@ -26,10 +26,10 @@ from sightline.arrays import FloatArray
 from sightline.auditing.plan import Kind, Plan
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
-from sightline.labeled.company import excess, row_sums, whitening
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.unknown_gram import row_sums
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress
 
@@ -96,11 +96,11 @@ class Secret:
         if self.kind is not Kind.NUMBER:
             if law is NoiseLaw.LAPLACE:
                 return float(self._coin.bound_by_loss(np.array([loss]))[0])
-            return float(self._coin.company_bound(G)[0])
+            return float(self._coin.group_bound(G)[0])
         prior = CosineSquaredPrior(width=self.bounds[1] - self.bounds[0])
         bound = 1 / (prior.variance * (G + prior.fisher_information))
         if law is NoiseLaw.GAUSSIAN:
-            bound = np.maximum(bound, prior.company_bound(G))
+            bound = np.maximum(bound, prior.group_bound(G))
         return float(bound[0])
 
     def kept_whatever_is_published(self, multipliers: FloatArray, law: NoiseLaw) -> float:
@@ -133,9 +133,9 @@ class Secret:
     ) -> FloatArray:
         """The lower end for every indicator: the mean over what else the record may be."""
         company = np.append(found.groups.sizes, 1)[found.group].reshape(indicators, -1).astype(np.float64)
-        gaussian = excess(design) == 1
-        bounds = self._coin.company_bounds if gaussian else self._coin.loss_bounds
-        weights = whitening(design) ** 2 if gaussian else row_losses(design, copies)
+        gaussian = design.law.excess == 1
+        bounds = self._coin.group_bounds if gaussian else self._coin.loss_bounds
+        weights = design.whitening**2 if gaussian else row_losses(design, copies)
         own = row_sums(design, np.where(rest, 0.0, weights)).reshape(indicators, -1)
         left_out = row_sums(design, np.where(rest, weights, 0.0)).reshape(indicators, -1)
         unseen = self.categories - indicators - 1  # those that nothing is published about
@@ -155,7 +155,7 @@ def row_losses(design: MembershipDesign, copies: FloatArray) -> FloatArray:
 
     T copies with the scale b say as much as one with :math:`b/\sqrt T`, but cost :math:`T/b`.
     """
-    return np.abs(whitening(design)) * np.sqrt(copies)
+    return np.abs(design.whitening) * np.sqrt(copies)
 
 
 def spread(
@@ -163,5 +163,5 @@ def spread(
 ) -> tuple[float, float]:
     """The most information on a record, and the largest privacy loss, as :meth:`Secret.kept` takes them."""
     sides = 2 if secret.kind is Kind.CATEGORY and secret.categories > 2 else 1
-    loss = float(np.max(row_sums(design, row_losses(design, copies)))) if excess(design) > 1 else 0.0
+    loss = float(np.max(row_sums(design, row_losses(design, copies)))) if design.law.excess > 1 else 0.0
     return sides * float(np.nanmax(exposures.information)), sides * loss

@@ -17,9 +17,10 @@ from sightline.auditing.plan import Kind, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret import Secret
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.design import MembershipDesign, Readout
+from sightline.labeled.description import Readout
+from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
-from sightline.labeled.incidence.cells import pattern_of_cells
+from sightline.labeled.incidence.cells import incidence_of_cells
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.privacy.accountant import NoiseLaw
@@ -117,7 +118,7 @@ def linear_view(plan: Plan, membership: Membership, pricing: Pricing) -> View | 
     noise = LaplaceNoise(scales=scale) if pricing.law is NoiseLaw.LAPLACE else GaussianNoise(stddevs=scale)
     queries, release_of = np.unique([membership.partitions[p].query for p in owner], return_inverse=True)
     design = MembershipDesign(
-        pattern_of_cells(laid.table, cells=widths, counts=laid.counts),
+        incidence_of_cells(laid.table, cells=widths, counts=laid.counts),
         noise=noise,
         readout=Readout.SUM,
         releases=release_of,

@@ -1,4 +1,4 @@
-"""A dense pattern: 0/1 rows as packed bits, other weights as they are."""
+"""A dense incidence: 0/1 rows are stored as packed bits, other weights as they are."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.forms import Forms
+from sightline.labeled.column_forms import ColumnForms
 from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_members, checked_shape
 from sightline.progress import Progress
 
@@ -25,8 +25,8 @@ _SINGLE_BITS = 24 - 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DensePattern:
-    """Dense rows over records, owned and locked."""
+class DenseIncidence:
+    """Dense rows over records. The arrays are copies and locked."""
 
     stored: Any  # packed bits along the records if binary, else the weights
     records: int
@@ -37,7 +37,7 @@ class DensePattern:
     counts: IndexArray | None = None
 
     @classmethod
-    def of(cls, rows: ArrayLike) -> DensePattern:
+    def of(cls, rows: ArrayLike) -> DenseIncidence:
         """Check, copy and lock a table of weights; 0/1 tables shrink to bits."""
         try:
             table = np.asarray(rows)
@@ -52,10 +52,10 @@ class DensePattern:
             error=InvalidRelease,
         )
         checked_shape(table.shape)
-        lines, records = table.shape
-        sizes = np.empty(lines, dtype=np.intp)
-        peaks = np.empty(lines)
-        packed = np.empty((lines, -(-records // 8)), dtype=np.uint8)
+        row_count, records = table.shape
+        sizes = np.empty(row_count, dtype=np.intp)
+        peaks = np.empty(row_count)
+        packed = np.empty((row_count, -(-records // 8)), dtype=np.uint8)
         binary, whole = True, True
         for i, row in enumerate(table):  # row by row: no temporary of the table's size
             ones = row != 0
@@ -84,7 +84,7 @@ class DensePattern:
         return cls(stored=stored, records=records, binary=binary, whole=whole, sizes=sizes, peaks=peaks)
 
     @property
-    def lines(self) -> int:
+    def row_count(self) -> int:
         return len(self.sizes)
 
     @property
@@ -105,7 +105,7 @@ class DensePattern:
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
         # Single precision is exact for sums over a block of ones, or of counts of some hundreds.
         many = self.counts is not None and int(self.counts.max()) >= _BLOCK
-        products = np.zeros((self.lines, self.lines))
+        products = np.zeros((self.row_count, self.row_count))
         for start, stop, block in self._blocks(unknown, np.float64 if many else self._precision):
             products += self._counted(block, start, stop) @ block.T
             progress("products of rows", stop / self.records)
@@ -113,12 +113,12 @@ class DensePattern:
 
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
         narrow = keys.astype(self._precision)
-        images = np.zeros((len(keys), self.lines))
+        images = np.zeros((len(keys), self.row_count))
         for start, stop, block in self._blocks(unknown, self._precision):
             images += narrow[:, start:stop] @ block.T
         return images
 
-    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
+    def forms(self, forms: ColumnForms, unknown: BoolArray, progress: Progress) -> FloatArray:
         found = np.zeros((len(forms.offsets) + len(forms.linear), self.records))
         for start, stop, block in self._blocks(unknown, np.float64):
             found[:, start:stop] = forms.of_block(block)
@@ -132,18 +132,18 @@ class DensePattern:
         return np.asarray(bits, dtype=np.float64)
 
     def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
-        triangle = np.zeros((0, self.lines))
+        triangle = np.zeros((0, self.row_count))
         for start, stop, block in self._blocks(unknown, np.float64):
             if self.counts is not None:
                 block *= np.sqrt(self.counts[start:stop])
             (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
-            triangle = triangle[: self.lines]
+            triangle = triangle[: self.row_count]
         return triangle
 
-    def kinds(self, unknown: BoolArray) -> IndexArray:
+    def signatures(self, unknown: BoolArray) -> IndexArray:
         # Odd multipliers on the bits of the weights, summed with wrap-around: equal columns, equal sums.
         multipliers = np.random.default_rng(int.from_bytes(self.seed()[:16], "big")).integers(
-            1 << 62, size=(self.lines, 2), dtype=np.uint64
+            1 << 62, size=(self.row_count, 2), dtype=np.uint64
         )
         keys = np.zeros((2, self.records), dtype=np.uint64)
         for start, stop, block in self._blocks(unknown, np.float64):
@@ -151,28 +151,28 @@ class DensePattern:
             bits ^= bits >> np.uint64(31)  # mixes the exponent into the low bits, where products keep it
             for key, factor in zip(keys, multipliers.T, strict=True):
                 key[start:stop] = (bits * (2 * factor[:, None] + np.uint64(1))).sum(axis=0, dtype=np.uint64)
-        return kinds_of(keys)
+        return numbered_columns(keys)
 
-    def members(self, line: int) -> IndexArray:
-        row = np.unpackbits(self.stored[line], count=self.records) if self.binary else self.stored[line]
-        return np.flatnonzero(row)
+    def members(self, row: int) -> IndexArray:
+        weights = np.unpackbits(self.stored[row], count=self.records) if self.binary else self.stored[row]
+        return np.flatnonzero(weights)
 
-    def integers(self) -> tuple[DensePattern, FloatArray] | None:
+    def integers(self) -> tuple[DenseIncidence, FloatArray] | None:
         sizes = np.where(self.stored != 0, np.abs(self.stored), np.inf)
         bases: FloatArray = sizes.min(axis=1)
         ratios = np.rint(self.stored / bases[:, None])
         if not multiples(self.stored, ratios, bases[:, None]):
             return None
-        return DensePattern.of(ratios), bases
+        return DenseIncidence.of(ratios), bases
 
-    def take(self, lines: IndexArray) -> DensePattern:
-        return DensePattern(
-            stored=self.stored[lines],
+    def take(self, rows: IndexArray) -> DenseIncidence:
+        return DenseIncidence(
+            stored=self.stored[rows],
             records=self.records,
             binary=self.binary,
             whole=self.whole,
-            sizes=self.sizes[lines],
-            peaks=self.peaks[lines],
+            sizes=self.sizes[rows],
+            peaks=self.peaks[rows],
             counts=self.counts,
         )
 
@@ -201,10 +201,10 @@ class DensePattern:
             yield start, stop, block
 
 
-def kinds_of(keys: NDArray[np.generic]) -> IndexArray:
+def numbered_columns(keys: NDArray[np.generic]) -> IndexArray:
     """Numbers 0, 1, … for the distinct columns of ``keys``, in the order of their first appearance.
 
-    >>> kinds_of(np.array([[7, 3, 7, 5], [1, 1, 1, 1]])).tolist()
+    >>> numbered_columns(np.array([[7, 3, 7, 5], [1, 1, 1, 1]])).tolist()
     [0, 1, 0, 2]
     """
     order = np.lexsort(keys)

@@ -9,14 +9,15 @@ from hypothesis import strategies as st
 
 from sightline.errors import InvalidRelease
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
-from sightline.labeled.company import Company
+from sightline.labeled.column_forms import ProjectedForms
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.forms import ProjectedForms
-from sightline.labeled.incidence.cells import CellPattern, pattern_of_cells
-from sightline.labeled.incidence.dense import DensePattern
-from sightline.labeled.lens import Form, risks_over_v
-from sightline.labeled.routes.exact import Decided, sweep
-from sightline.labeled.routes.partitions import decide_by_partitions, lens_of_partitions
+from sightline.labeled.incidence.cells import CellIncidence, incidence_of_cells
+from sightline.labeled.incidence.dense import DenseIncidence
+from sightline.labeled.risk_forms import Quantity, risks_over_v
+from sightline.labeled.routes.exact import modular_test
+from sightline.labeled.routes.partitions import decide_partitions, forms_of_partitions
+from sightline.labeled.routes.problem import Decisions, Problem
+from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics import residues
 
 
@@ -52,8 +53,8 @@ def collapsed(table: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 FORMS = {
-    "cells": lambda distinct, widths, counts: CellPattern.of(distinct, widths, counts.astype(np.intp)),
-    "bits": lambda distinct, widths, counts: CellPattern.of(
+    "cells": lambda distinct, widths, counts: CellIncidence.of(distinct, widths, counts.astype(np.intp)),
+    "bits": lambda distinct, widths, counts: CellIncidence.of(
         distinct, widths, counts.astype(np.intp)
     ).as_dense(),
 }
@@ -90,22 +91,22 @@ class TestEveryFormOfSignatures:
         table, widths = drawn
         distinct, _, counts = collapsed(table)
         rows = as_rows(table, widths)
-        pattern = FORMS[form](distinct, widths, counts)
+        incidence = FORMS[form](distinct, widths, counts)
         unknown = np.ones(len(distinct), dtype=bool)
-        products = pattern.gram(unknown, quiet)
+        products = incidence.gram(unknown, quiet)
         assert np.array_equal(products, rows @ rows.T)
         keys = np.arange(1.0, 1 + 2 * len(distinct)).reshape(2, -1)
-        assert np.array_equal(pattern.images(unknown, keys), keys @ as_rows(distinct, widths).T)
-        assert pattern.sizes.tolist() == rows.sum(axis=1).tolist()
-        triangle = pattern.triangle(unknown, np.ones(len(rows)))
+        assert np.array_equal(incidence.images(unknown, keys), keys @ as_rows(distinct, widths).T)
+        assert incidence.sizes.tolist() == rows.sum(axis=1).tolist()
+        triangle = incidence.triangle(unknown, np.ones(len(rows)))
         np.testing.assert_allclose(triangle.T @ triangle, products, atol=1e-9)
-        columns = pattern.columns(np.arange(len(distinct)))
+        columns = incidence.columns(np.arange(len(distinct)))
         assert np.array_equal(columns, as_rows(distinct, widths))
         for line in range(len(rows)):
-            assert pattern.members(line).tolist() == np.flatnonzero(columns[line]).tolist()
-        assert pattern.kinds(unknown).tolist() == list(range(len(distinct)))
+            assert incidence.members(line).tolist() == np.flatnonzero(columns[line]).tolist()
+        assert incidence.signatures(unknown).tolist() == list(range(len(distinct)))
         kept = np.arange(0, len(rows), 2)
-        assert np.array_equal(pattern.take(kept).columns(np.arange(len(distinct))), columns[kept])
+        assert np.array_equal(incidence.take(kept).columns(np.arange(len(distinct))), columns[kept])
 
     @given(drawn=tables(), seed=st.integers(0, 99))
     def test_a_known_column_is_as_good_as_absent(
@@ -135,7 +136,7 @@ def test_what_each_release_does_is_the_same_as_row_by_row() -> None:
     noise = [0.1, 0.2, 0.3, 0.4]
     one_by_one = MembershipDesign(as_rows(table, widths), noise=noise, readout="sum", releases=[0, 0, 1, 1])
     design = MembershipDesign(
-        pattern_of_cells(distinct, cells=widths, counts=counts),
+        incidence_of_cells(distinct, cells=widths, counts=counts),
         noise=noise,
         readout="sum",
         releases=[0, 0, 1, 1],
@@ -153,9 +154,9 @@ def test_many_small_partitions_become_bits() -> None:
     table = np.random.default_rng(0).integers(-1, 1, (40, 20)).astype(np.int32)
     table[0] = 0
     distinct, _, counts = collapsed(table)
-    assert isinstance(pattern_of_cells(distinct, cells=[1] * 20, counts=counts), DensePattern)
+    assert isinstance(incidence_of_cells(distinct, cells=[1] * 20, counts=counts), DenseIncidence)
     few = np.arange(40, dtype=np.int32)[:, None]
-    assert isinstance(pattern_of_cells(few, cells=[40], counts=[1] * 40), CellPattern)
+    assert isinstance(incidence_of_cells(few, cells=[40], counts=[1] * 40), CellIncidence)
 
 
 def test_counts_beyond_single_precision_are_exact() -> None:
@@ -170,7 +171,7 @@ def test_counts_beyond_single_precision_are_exact() -> None:
 
 def test_a_signature_shared_by_two_is_never_one_record() -> None:
     design = MembershipDesign(
-        pattern_of_cells(np.array([[0]], dtype=np.int32), cells=[1], counts=[2]), noise=[1.0], readout="sum"
+        incidence_of_cells(np.array([[0]], dtype=np.int32), cells=[1], counts=[2]), noise=[1.0], readout="sum"
     )
     found = design.exposures(domain=(0, 1))
     assert not found.identifiable[0]
@@ -202,7 +203,7 @@ def test_what_is_no_table_of_signatures(
     signatures: np.ndarray, cells: list[int], counts: list[int], words: str
 ) -> None:
     with pytest.raises(InvalidRelease, match=words):
-        pattern_of_cells(signatures, cells=cells, counts=counts)
+        incidence_of_cells(signatures, cells=cells, counts=counts)
 
 
 # ------------------------------------------------------------------ the shorter way for partitions
@@ -210,27 +211,27 @@ def test_what_is_no_table_of_signatures(
 
 def shorter_way(
     table: np.ndarray, widths: np.ndarray, known: list[int]
-) -> tuple[Decided | None, Decided, int]:
+) -> tuple[Decisions | None, Decisions, int]:
     """Decisions and rank by leverage over independent rows, and by elimination for everyone."""
     distinct, _, counts = collapsed(table)
-    pattern = CellPattern.of(distinct, widths, counts.astype(np.intp))
-    design = MembershipDesign(pattern, noise=np.ones(int(widths.sum())), readout="sum")
+    incidence = CellIncidence.of(distinct, widths, counts.astype(np.intp))
+    design = MembershipDesign(incidence, noise=np.ones(int(widths.sum())), readout="sum")
     unknown = np.ones(len(distinct), dtype=bool)
     unknown[known] = False
-    swept = sweep(pattern, unknown, quiet)
-    company = Company(design=design, products=swept.products, unknown=unknown)
+    gram = UnknownRecordsGram.of(design, unknown)
     risks = risks_over_v(CosineSquaredPrior(width=1.0), excess=1.0, entropic_factor=0.0)
-    survey = swept.solve()
-    truth = survey.decide(pattern.forms(no_forms(survey.linear), unknown, quiet), unknown)
-    found = lens_of_partitions(company, risks)
-    if found is None:
-        return None, truth, survey.rank
-    lens, rank = found
-    assert rank.rank == survey.rank
-    forms = pattern.forms(lens.forms, unknown, quiet)
-    leverage = forms[lens.names.index(Form.LEVERAGE), unknown]
+    problem = Problem(gram=gram, risks=risks, progress=quiet)
+    test = modular_test(gram)
+    truth = test.decide(incidence.forms(no_forms(test.linear), unknown, quiet), unknown)
+    forms = forms_of_partitions(problem)
+    if forms is None:
+        return None, truth, test.rank
+    risk_forms, rank = forms
+    assert rank.rank == test.rank
+    quantities, _ = problem.read(risk_forms)
+    leverage = quantities[Quantity.LEVERAGE]
     assert leverage @ counts[unknown] == pytest.approx(rank.rank)
-    return decide_by_partitions(swept, leverage, quiet), truth, survey.rank
+    return decide_partitions(problem, leverage), truth, test.rank
 
 
 def no_forms(linear: np.ndarray) -> ProjectedForms:

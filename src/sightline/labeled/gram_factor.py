@@ -1,8 +1,8 @@
-r"""Reduced coordinates: a factor of :math:`M = A A^\top` with as many columns as the design has directions.
+r"""A factor F of the Gram matrix :math:`M = A A^\top = F F^\top`, with as many columns as M has rank.
 
-All that the releases see of the records is :math:`z = Q x` with orthonormal rows :math:`Q`, because
-:math:`A = F Q`. Records enter only through :math:`\zeta_j`, the column of :math:`Q`: it solves
-:math:`F \zeta_j = a_j`, and a few rows of :math:`F` are enough for that.
+Then :math:`A = F Q` with orthonormal rows :math:`Q`: the releases see the records only through
+:math:`z = Q x`. Record j enters through its reduced coordinates :math:`\zeta_j`, the j-th column of Q. They
+solve :math:`F \zeta_j = a_j`, for which as many rows of F as its rank are enough.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _ROUNDINGS, _STEPS = 8, 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Root:
+class GramFactor:
     """F with ``F Fᵀ = A Aᵀ``, and how to solve with it."""
 
-    factor: FloatArray  # F: lines × rank
+    factor: FloatArray  # F: rows × rank
     pivots: IndexArray  # rows of F that are independent
     inverse: FloatArray  # of those rows
     relative_error: float  # of the coordinates, first order: an estimate
@@ -35,43 +35,43 @@ class Root:
         return int(self.factor.shape[1])
 
     def coordinates(self) -> FloatArray:
-        r"""The matrix that takes a column :math:`a_j` to its coordinates :math:`\zeta_j`: rank × lines."""
+        r"""The matrix that takes a column :math:`a_j` to its coordinates :math:`\zeta_j`: rank × rows."""
         full = np.zeros((self.rank, self.factor.shape[0]))
         full[:, self.pivots] = self.inverse
         return full
 
 
-def root_of_products(products: FloatArray, rank: int) -> Root:
-    """From exact products of rows and their exact rank, by pivoted Cholesky on rows of equal length."""
-    diagonal = np.diagonal(products)
+def factor_of_gram(gram: FloatArray, rank: int) -> GramFactor:
+    """From an exact Gram matrix and its exact rank: pivoted Cholesky of rows scaled to unit length."""
+    diagonal = np.diagonal(gram)
     scale = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
-    pstrf = get_lapack_funcs("pstrf", (products,))
-    factored, order, found, _ = pstrf(products * np.outer(scale, scale), tol=0.0, lower=1)
+    pstrf = get_lapack_funcs("pstrf", (gram,))
+    factored, order, found, _ = pstrf(gram * np.outer(scale, scale), tol=0.0, lower=1)
     order = order.astype(np.intp) - 1
     if found < rank:  # the last directions are below rounding
-        return _root(np.tril(factored)[:, :found], order, scale, errors=(np.inf, np.inf))
-    return _root(np.tril(factored)[:, :rank], order, scale, errors=None)
+        return _factor(np.tril(factored)[:, :found], order, scale, errors=(np.inf, np.inf))
+    return _factor(np.tril(factored)[:, :rank], order, scale, errors=None)
 
 
-def root_of_rows(triangle: FloatArray, scale: FloatArray, rank: int | None) -> tuple[Root, Rank]:
-    """From R of the scaled rows, without products of entries; the rank by gap unless it is known."""
-    lines = len(scale)
+def factor_of_rows(triangle: FloatArray, scale: FloatArray, rank: int | None) -> tuple[GramFactor, Rank]:
+    """From R of a QR factorisation of the scaled rows; the rank by gap unless it is given."""
+    count_of_rows = len(scale)
     R, order = qr(triangle, mode="r", pivoting=True, check_finite=False)
     squares = np.sum(R**2, axis=1)
     largest = float(np.sqrt(np.sum(squares))) or 1.0
     tails = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0)) / largest
-    count = int(np.argmax(tails <= missing(lines))) if rank is None else rank
+    count = int(np.argmax(tails <= missing(count_of_rows))) if rank is None else rank
     kept = smallest_singular(R[:count, :count]) / largest
-    evidence = Evidence.GAP if kept > present(lines) else Evidence.NONE
+    evidence = Evidence.GAP if kept > present(count_of_rows) else Evidence.NONE
     decision = Rank(rank=count, evidence=evidence, smallest_kept=kept, largest_dropped=float(tails[count]))
-    error = lines * _UNIT / kept if kept > 0 else np.inf
-    root = _root(np.ascontiguousarray(R[:count].T), order.astype(np.intp), scale, errors=(error, error))
-    return root, decision
+    error = count_of_rows * _UNIT / kept if kept > 0 else np.inf
+    factor = _factor(np.ascontiguousarray(R[:count].T), order.astype(np.intp), scale, errors=(error, error))
+    return factor, decision
 
 
-def _root(
+def _factor(
     lower: FloatArray, order: IndexArray, scale: FloatArray, *, errors: tuple[float, float] | None
-) -> Root:
+) -> GramFactor:
     rank = lower.shape[1]
     pivots = order[:rank]
     corner = lower[:rank]
@@ -81,11 +81,12 @@ def _root(
     with np.errstate(divide="ignore"):
         factor = np.where(scale[:, None] > 0, factor / np.where(scale > 0, scale, 1.0)[:, None], 0.0)
     if errors is None:
-        # Products square the condition number. The 2-norm is below the mean of the 1- and the ∞-norm.
+        # A Gram matrix squares the condition number. The 2-norm is at most the geometric mean of the 1- and
+        # ∞-norms.
         near = _ROUNDINGS * (_norm(corner) * _norm(inverse)) ** 2
         far = np.prod([np.linalg.norm(entry, kind) for entry in (corner, inverse) for kind in (1, np.inf)])
         errors = (near * _UNIT, float(far) * _UNIT) if rank else (0.0, 0.0)
-    return Root(
+    return GramFactor(
         factor=factor,
         pivots=pivots,
         inverse=inverse * scale[pivots][None, :],
@@ -95,7 +96,7 @@ def _root(
 
 
 def _norm(matrix: FloatArray) -> float:
-    """The 2-norm, by power iteration: from below, and close."""
+    """The 2-norm by power iteration: slightly too small."""
     vector: FloatArray = np.asarray(np.random.default_rng(0).standard_normal(matrix.shape[1]))
     for _ in range(_STEPS):
         vector = matrix.T @ (matrix @ (vector / np.linalg.norm(vector)))

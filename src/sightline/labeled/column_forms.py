@@ -1,6 +1,6 @@
-"""Numbers read off a record's column: quadratic forms, and exact linear forms beside them.
+"""Quadratic and linear forms of a record's column.
 
-The linear forms hold limbs of residues: their sums are exact, whatever the order of summation.
+The linear forms hold limbs of residues. Their sums are exact in every order of summation.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 
 
-class Forms(Protocol):
+class ColumnForms(Protocol):
     """Some quadratic forms of a column, each with an offset, then some linear forms of it."""
 
     @property

@@ -1,4 +1,4 @@
-"""How sharply a few records are seen: risks and recipes from factorisations of whitened rows."""
+"""Risks and recipes of a few records by least squares: QR factorisations of whitened columns."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def variances(columns: FloatArray, precision: float, *, targets: int) -> FloatAr
 
 def best_recipes(columns: FloatArray, *, targets: int) -> FloatArray:
     """Weights on whitened answers of the best unbiased attack on each target, one a row."""
-    lines, width = columns.shape
+    row_count, width = columns.shape
     sizes = np.max(np.abs(columns), axis=1, initial=0.0)
     rows = np.argsort(-sizes, kind="stable")
     Q, R, order = qr(columns[rows], mode="economic", pivoting=True, check_finite=False)
@@ -27,7 +27,7 @@ def best_recipes(columns: FloatArray, *, targets: int) -> FloatArray:
     place[order] = np.arange(width)
     wanted = np.zeros((width, targets))
     wanted[place[:targets], np.arange(targets)] = 1.0
-    weights = np.empty((lines, targets))
+    weights = np.empty((row_count, targets))
     weights[rows] = Q @ solve_triangular(R, wanted, trans="T", check_finite=False)
     return weights.T
 
@@ -35,8 +35,8 @@ def best_recipes(columns: FloatArray, *, targets: int) -> FloatArray:
 def factorise(columns: FloatArray, precision: float) -> tuple[FloatArray, IndexArray]:
     r"""R and the order of columns with :math:`R^\top R = (C^\top C + cI)` in that order.
 
-    Rows sorted by size and columns pivoted: backward stable row by row, so that a release with very little
-    noise does not drown one with a lot.
+    With rows sorted by size and columns pivoted the factorisation is backward stable row by row: a release
+    with very little noise does not cost the digits of one with a lot.
     """
     width = columns.shape[1]
     ridge = np.sqrt(precision) * np.eye(width) if precision > 0 else np.zeros((0, width))

@@ -1,4 +1,4 @@
-r"""How sharply every record is seen: its risks under three Gaussian priors, as forms of its column.
+r"""The risks of every record under three Gaussian priors, as quadratic forms of its column.
 
 With :math:`A = FQ` (reduced coordinates) and :math:`B = \Sigma^{-1/2}F` the attacker sees :math:`Bz` in unit
 noise. For a prior of precision :math:`c` the risk of the best attack on record :math:`j` is
@@ -7,12 +7,12 @@ noise. For a prior of precision :math:`c` the risk of the best attack on record 
     = \frac1c\bigl(1 - \|\zeta_j\|^2\bigr) + \zeta_j^\top (B^\top B + cI)^{-1} \zeta_j
     = \frac1c\bigl(1 - \tilde a_j^\top (cI + \tilde A \tilde A^\top)^{-1} \tilde a_j\bigr).
 
-After :math:`B^\top B = V\Lambda V^\top`, or :math:`\tilde A \tilde A^\top = V\Lambda V^\top` where the rows
-are independent, one product with each column gives it for every :math:`c`; records in few rows read the last
-form off an inverse instead.
+After an eigendecomposition of :math:`B^\top B`, or of :math:`\tilde A \tilde A^\top` where the rows are
+independent, one product with each column gives it for every :math:`c`. For records in few rows the last form
+is read off an inverse instead.
 
-NumPy and SciPy bring a BLAS each, whose idle threads spin for a while. What every design needs is NumPy's
-throughout, so that the threads of one do not hold up the other's.
+NumPy and SciPy each bring a BLAS whose idle threads spin for a while. What every design needs comes from
+NumPy, so that the threads of one do not slow down the other's.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray
-from sightline.labeled.bounds.cosine import RecordPrior
-from sightline.labeled.forms import Forms, MatrixForms, ProjectedForms
-from sightline.labeled.root import Root
-from sightline.labeled.sharpness import factorise
+from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.column_forms import ColumnForms, MatrixForms, ProjectedForms
+from sightline.labeled.gram_factor import GramFactor
+from sightline.labeled.least_squares import factorise
 from sightline.numerics.inverse import positive_inverse
 
 _UNIT = float(np.finfo(np.float64).eps)
@@ -41,7 +41,7 @@ _ROUNDINGS, _MILD = 16, 1e-10
 PROOF = 1e-3
 
 
-class Form(Enum):
+class Quantity(Enum):
     """What a quadratic form of a record's column says; risks are over the prior variance v."""
 
     INFORMATION = "G_jj"
@@ -59,31 +59,31 @@ class Risk:
     unit: float
 
 
-Risks: TypeAlias = dict[Form, Risk]
+Risks: TypeAlias = dict[Quantity, Risk]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Lens:
+class RiskForms:
     """The quadratic forms of every record's column, by name."""
 
-    names: tuple[Form, ...]
-    forms: Forms
+    names: tuple[Quantity, ...]
+    forms: ColumnForms
     relative_error: float
 
 
-def lens_of_pairs(
-    products: FloatArray, whitening: FloatArray, risks: Risks, *, linear: FloatArray
-) -> Lens | None:
+def forms_from_inverses(
+    gram: FloatArray, whitening: FloatArray, risks: Risks, *, linear: FloatArray
+) -> RiskForms | None:
     """For records in few rows, from inverses in observation space; ``None`` if that is not accurate enough.
 
     ``whitening`` divides the rows: a number for each, or a matrix where the noise is correlated.
     """
-    seen = both_sides(whitening, products)
+    seen = both_sides(whitening, gram)
     error = _gram_error(seen, risks)
     if error > _MILD:
         return None
     alone = np.square(whitening) if whitening.ndim == 1 else both_sides(whitening.T, np.eye(len(seen)))
-    names, matrices, offsets = [Form.INFORMATION], [alone], [0.0]
+    names, matrices, offsets = [Quantity.INFORMATION], [alone], [0.0]
     work = np.empty_like(seen)
     for name, risk in risks.items():
         c = risk.precision
@@ -97,7 +97,7 @@ def lens_of_pairs(
         matrices.append(both_sides(whitening.T, inverse, out=inverse))
         offsets.append(risk.unit / c)
     forms = MatrixForms(symmetric=tuple(matrices), offsets=np.array(offsets), linear=linear)
-    return Lens(names=tuple(names), forms=forms, relative_error=error)
+    return RiskForms(names=tuple(names), forms=forms, relative_error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -109,12 +109,12 @@ class Spectrum:
     whitening: FloatArray
 
     @classmethod
-    def of(cls, products: FloatArray, whitening: FloatArray) -> Spectrum:
-        values, vectors = np.linalg.eigh(both_sides(whitening, products))
+    def of(cls, gram: FloatArray, whitening: FloatArray) -> Spectrum:
+        values, vectors = np.linalg.eigh(both_sides(whitening, gram))
         return cls(values=values, vectors=vectors, whitening=whitening)
 
 
-def lens_of_spectrum(spectrum: Spectrum, risks: Risks, *, linear: FloatArray) -> Lens | None:
+def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArray) -> RiskForms | None:
     """For all records; ``None`` if eigenvalues are not accurate enough.
 
     With leverages if the eigenvalues prove that the rows are independent.
@@ -124,13 +124,13 @@ def lens_of_spectrum(spectrum: Spectrum, risks: Risks, *, linear: FloatArray) ->
     error = relative / min(risk.precision for risk in risks.values())
     if error > _MILD:
         return None
-    names = [Form.INFORMATION, *risks]
+    names = [Quantity.INFORMATION, *risks]
     offsets = [0.0, *(risk.unit / risk.precision for risk in risks.values())]
     levels = np.maximum(values, 0.0)
     weights = [np.ones_like(values)]
     weights += [-risk.unit / (risk.precision * (risk.precision + levels)) for risk in risks.values()]
     if values[0] > _TINY and len(values) * relative / values[0] <= PROOF:
-        names.append(Form.LEVERAGE)
+        names.append(Quantity.LEVERAGE)
         offsets.append(0.0)
         weights.append(1 / values)
         error = max(error, relative / float(values[0]))
@@ -142,7 +142,7 @@ def lens_of_spectrum(spectrum: Spectrum, risks: Risks, *, linear: FloatArray) ->
         linear=linear,
         diagonal=_diagonal(whitening),
     )
-    return Lens(names=tuple(names), forms=forms, relative_error=error)
+    return RiskForms(names=tuple(names), forms=forms, relative_error=error)
 
 
 def _diagonal(whitening: FloatArray) -> FloatArray | None:
@@ -150,21 +150,23 @@ def _diagonal(whitening: FloatArray) -> FloatArray | None:
     return np.square(whitening) if whitening.ndim == 1 else None
 
 
-def lens_of_root(root: Root, whitening: FloatArray, risks: Risks, *, linear: FloatArray) -> Lens:
-    """For all records, from reduced coordinates."""
-    B = whitening[:, None] * root.factor if whitening.ndim == 1 else whitening @ root.factor
-    coordinates = root.coordinates()
+def forms_from_factor(
+    factor: GramFactor, whitening: FloatArray, risks: Risks, *, linear: FloatArray
+) -> RiskForms:
+    """For all records, from a factor of the Gram matrix and the reduced coordinates."""
+    B = whitening[:, None] * factor.factor if whitening.ndim == 1 else whitening @ factor.factor
+    coordinates = factor.coordinates()
     information = B.T @ B
     error = _gram_error(information, risks)
     offsets = np.array([0.0, *(risk.unit / risk.precision for risk in risks.values()), 0.0])
-    names = (Form.INFORMATION, *risks, Form.LEVERAGE)
+    names = (Quantity.INFORMATION, *risks, Quantity.LEVERAGE)
     if error <= _MILD:
         values, vectors = np.linalg.eigh(information)
         spectrum = np.maximum(values, 0.0)
         shares = [
             -risk.unit * spectrum / (risk.precision * (risk.precision + spectrum)) for risk in risks.values()
         ]
-        weights = np.stack([spectrum, *shares, np.ones(root.rank)])
+        weights = np.stack([spectrum, *shares, np.ones(factor.rank)])
         projection = vectors.T @ coordinates
     else:
         # Noise over many orders of magnitude: one factorisation for each precision, none of a Gram matrix.
@@ -173,7 +175,7 @@ def lens_of_root(root: Root, whitening: FloatArray, risks: Risks, *, linear: Flo
             R, order = factorise(B, risk.precision)
             blocks.append(solve_triangular(R, coordinates[order], trans="T", check_finite=False))
         projection = np.concatenate([*blocks, coordinates])
-        starts = np.cumsum([0, *(len(block) for block in blocks), root.rank])
+        starts = np.cumsum([0, *(len(block) for block in blocks), factor.rank])
         weights = np.zeros((len(names), starts[-1]))
         for i, name in enumerate(names):
             weights[i, starts[i] : starts[i + 1]] = 1.0
@@ -188,7 +190,7 @@ def lens_of_root(root: Root, whitening: FloatArray, risks: Risks, *, linear: Flo
         linear=linear,
         diagonal=_diagonal(whitening),
     )
-    return Lens(names=names, forms=forms, relative_error=max(error, root.relative_error))
+    return RiskForms(names=names, forms=forms, relative_error=max(error, factor.relative_error))
 
 
 def risks_over_v(prior: RecordPrior, *, excess: float, entropic_factor: float) -> Risks:
@@ -198,11 +200,11 @@ def risks_over_v(prior: RecordPrior, *, excess: float, entropic_factor: float) -
     factor is below :math:`1/(Jv)`, van Trees is the better bound for every record.
     """
     v, J = prior.variance, prior.fisher_information
-    risks = {Form.LINEAR: Risk(precision=excess / v, unit=excess / v)}
+    risks = {Quantity.LINEAR: Risk(precision=excess / v, unit=excess / v)}
     if math.isfinite(J):
-        risks[Form.VAN_TREES] = Risk(precision=J, unit=1 / v)
+        risks[Quantity.VAN_TREES] = Risk(precision=J, unit=1 / v)
     if entropic_factor > 1 / (J * v):
-        risks[Form.ENTROPIC] = Risk(precision=1 / prior.entropy_power, unit=1 / v)
+        risks[Quantity.ENTROPIC] = Risk(precision=1 / prior.entropy_power, unit=1 / v)
     return risks
 
 
