@@ -21,6 +21,7 @@ from sightline.labeled.assess import unknown_records
 from sightline.labeled.company import Company
 from sightline.labeled.sharpness import factorise
 from sightline.numerics import integers as exact
+from sightline.numerics.certificate import reduced_rows
 from sightline.numerics.decision import Evidence, Rank
 from sightline.progress import silent
 
@@ -69,14 +70,10 @@ def combination_around(design: MembershipDesign, record: int, *, known: Iterable
     # Columns early in the order become pivots and drop out: large groups first, after the record's own.
     order = np.argsort(-sizes, kind="stable")
     order = np.concatenate([[target], order[order != target]])
-    form = exact.echelon(columns[:, order].astype(np.int64))
-    residues = form.entries(0, range(first.size))
-    fractions = [exact.rational(residue, form.prime) for residue in residues]
-    support = {int(order[i]): value for i, value in enumerate(fractions) if value != 0}
-    exactly = all(value is not None for value in support.values())
-    require(exactly, "a combination with coefficients of at most nine digits", got="a longer one")
+    (row,) = reduced_rows(columns[:, order].astype(np.int64), [0])
+    support = {int(order[i]): value for i, value in enumerate(row.coefficients) if value != 0}
     members = np.flatnonzero(np.isin(kinds, list(support)))
-    coefficients = tuple(support[int(kinds[i])] or Fraction(0) for i in members)
+    coefficients = tuple(support[int(kinds[i])] for i in members)
     seen = pattern.columns(positions[members]) @ np.array([float(value) for value in coefficients])
     rmse, recipe = _best_attack(design, unknown, seen)
     return Combination(records=positions[members], coefficients=coefficients, rmse=rmse, recipe=recipe)
