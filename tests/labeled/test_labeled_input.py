@@ -157,7 +157,7 @@ class TestTranscripts:
         weighted = sl.WeightedSum(members=[0, 4], weights=[2.0, -1.0], radius=1.0)
         queries = [cells, sl.SubsetMean(members=[1, 2], radius=1.0), weighted]
         transcript = sl.Transcript(queries, noise=BASIC, names=("streets", "pair", "net"))
-        design = MembershipDesign.of(transcript, records=6)
+        design = transcript.membership_design(records=6)
         assert design.names == ("streets, cell 1", "streets, cell 2", "pair", "net")
         assert design.release_of.tolist() == [0, 0, 1, 2]
         found = design.exposures(domain=(0, 1))
@@ -172,7 +172,7 @@ class TestTranscripts:
     def test_only_linear_releases_of_scalars(self) -> None:
         moment = sl.Moment(order=3, members=range(3), bound=1.0)
         with pytest.raises(InvalidRelease, match="got nonlinear releases"):
-            MembershipDesign.of(sl.Transcript([moment], noise=[1.0]))
+            sl.Transcript([moment], noise=[1.0]).membership_design()
         vector = sl.SubsetMean(members=[0, 1], radius=1.0, dimension=2)
         with pytest.raises(InvalidRelease, match="records of dimension 2"):
-            MembershipDesign.of(sl.Transcript([vector], noise=[1.0, 1.0]))
+            sl.Transcript([vector], noise=[1.0, 1.0]).membership_design()

@@ -154,7 +154,7 @@ def _ratios(of: FloatArray, to: FloatArray) -> FloatArray:
 
 
 def _whiten(rows: FloatArray, noise: GaussianNoise) -> FloatArray:
-    return rows / noise.stddevs[:, None]
+    return rows / noise.scales[:, None]
 
 
 def _surviving(breaking: FloatArray, *, broken: int) -> FloatArray:

@@ -37,7 +37,7 @@ Combination = tuple[Fraction | float, ...]
 """Coefficients of a combination of the target's coordinates: fractions are exact, floats are rounded."""
 
 # Entries of the rational matrix that exact coefficients are read from.
-_MOST_EXACT = 60_000
+_MOST_EXACT = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

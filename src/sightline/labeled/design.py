@@ -9,11 +9,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
-from sightline.geometry.transcript import Transcript
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.cosine import CosineSquaredPrior, RecordPrior
 from sightline.labeled.incidence.protocol import Pattern, RowsLike, as_pattern
@@ -108,43 +106,6 @@ class MembershipDesign:
             error=InvalidNoise,
         )
         object.__setattr__(self, "law", law)
-
-    @classmethod
-    def of(cls, transcript: Transcript, *, records: int | None = None) -> MembershipDesign:
-        """The design behind a transcript of linear releases over scalar records, its noise as it is.
-
-        >>> from sightline import SubsetMean, SubsetSum, Transcript
-        >>> releases = [SubsetMean(members=range(4), radius=1.0), SubsetSum(members=[1, 2, 3], radius=1.0)]
-        >>> design = MembershipDesign.of(Transcript(releases, noise=[0.1, 0.3]))
-        >>> design.exposures(domain=(0, 1)).recipe(0).round(6).tolist()
-        [4.0, -1.0]
-        """
-        linear = all(query.linear for query in transcript.queries)
-        require(
-            linear and transcript.dimension == 1,
-            "linear releases over scalar records",
-            got="nonlinear releases" if not linear else f"records of dimension {transcript.dimension}",
-            fix="use transcript.geometry(...)",
-            error=InvalidRelease,
-        )
-        geometry = transcript.geometry(records=records)
-        rows = geometry.jacobian if geometry.integer_rows is None else geometry.integer_rows
-        peaks = abs(sparse.csr_array(rows)).max(axis=1).toarray().ravel()
-        factors = abs(sparse.csr_array(geometry.jacobian)).max(axis=1).toarray().ravel() / peaks
-        outputs = [query.outputs for query in transcript.queries]
-        names = [
-            name if count == 1 else f"{name}, cell {cell + 1}"
-            for name, count in zip(transcript.names, outputs, strict=True)
-            for cell in range(count)
-        ]
-        return cls(
-            sparse.csr_array(rows),
-            noise=transcript.law,
-            readout=Readout.SUM,
-            releases=np.repeat(np.arange(len(outputs)), outputs),
-            names=tuple(names),
-            factors=factors,
-        )
 
     @property
     def lines(self) -> int:

@@ -84,16 +84,18 @@ def _reduced(rows: IntegerRows, lines: Sequence[int], draw: int) -> list[Reduced
     if core is None:
         return None
     kept, columns, square = core
+    if not lines:
+        return []
     wanted = [[int(column == columns[line]) for line in lines] for column in columns]
-    solved = _table(square.transpose().solve(flint.fmpz_mat(wanted))) if lines else []
-    found = []
-    for position, line in enumerate(lines):
-        weights = [row[position] for row in solved]
-        coefficients = _combine(weights, rows[kept])
-        if any(coefficients[: columns[line]]):
-            return None
-        found.append(ReducedRow(weights=_placed(weights, kept, len(rows)), coefficients=coefficients))
-    return found
+    solved: Any = square.transpose().solve(flint.fmpz_mat(wanted))
+    weights = solved.transpose()
+    coefficients = _table(weights * _whole_matrix(rows[kept]))
+    if any(any(row[: columns[line]]) for row, line in zip(coefficients, lines, strict=True)):
+        return None
+    return [
+        ReducedRow(weights=_placed(weight, kept, len(rows)), coefficients=tuple(row))
+        for weight, row in zip(_table(weights), coefficients, strict=True)
+    ]
 
 
 def _attempt(rows: IntegerRows, wanted: list[int], draw: int) -> ExactRecipe | UnseenDirection | None:
@@ -120,8 +122,7 @@ def _core(
     lines = list(echelon(np.ascontiguousarray(rows[:, columns].T), draw=draw).pivots)
     if len(lines) != len(columns):
         return None
-    square = flint.fmpz_mat(len(lines), len(lines), rows[np.ix_(lines, columns)].ravel().tolist())
-    return lines, columns, square
+    return lines, columns, _whole_matrix(rows[np.ix_(lines, columns)])
 
 
 def _solve(square: flint.fmpz_mat, right: list[int]) -> list[Fraction]:
@@ -135,13 +136,16 @@ def _combine(weights: Sequence[Fraction], rows: IntegerRows) -> tuple[Fraction, 
     if not weights:
         return (Fraction(0),) * int(rows.shape[1])
     left = flint.fmpq_mat(1, len(weights), [flint.fmpq(w.numerator, w.denominator) for w in weights])
-    right = flint.fmpz_mat(rows.shape[0], rows.shape[1], rows.ravel().tolist())
-    return tuple(_table(left * right)[0])
+    return tuple(_table(left * _whole_matrix(rows))[0])
 
 
 def _placed(values: Sequence[Fraction], places: Sequence[int], length: int) -> tuple[Fraction, ...]:
     placed = dict(zip(places, values, strict=True))
     return tuple(placed.get(place, Fraction(0)) for place in range(length))
+
+
+def _whole_matrix(rows: IntegerRows) -> flint.fmpz_mat:
+    return flint.fmpz_mat(rows.shape[0], rows.shape[1], rows.ravel().tolist())
 
 
 def _table(matrix: Any) -> list[list[Fraction]]:
