@@ -13,7 +13,7 @@ _HOME = {
     "SightlineError": "errors",
     "Evidence": "numerics.decision",
     "Decision": "numerics.decision",
-    "certificate": "numerics.integers",
+    "certificate": "numerics.certificate",
     "Budget": "privacy.budget",
     "Accountant": "privacy.accountant",
     "NoiseLaw": "privacy.accountant",

@@ -98,9 +98,9 @@ from sightline.multiset.thresholds import threshold_trace_bound as threshold_tra
 from sightline.noise.laws import CorrelatedNoise as CorrelatedNoise
 from sightline.noise.laws import GaussianNoise as GaussianNoise
 from sightline.noise.laws import LaplaceNoise as LaplaceNoise
+from sightline.numerics.certificate import certificate as certificate
 from sightline.numerics.decision import Decision as Decision
 from sightline.numerics.decision import Evidence as Evidence
-from sightline.numerics.integers import certificate as certificate
 from sightline.privacy.accountant import Accountant as Accountant
 from sightline.privacy.accountant import NoiseLaw as NoiseLaw
 from sightline.privacy.accountant import Validity as Validity

@@ -23,6 +23,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.errors import InvalidPlan, require
+from sightline.numerics.doubled import root_times
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
@@ -93,7 +94,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         budget = budget_of(plan)
         assert budget is not None  # the plan was checked for it
         kappa = accountant_named(plan.privacy.accountant, budget).kappa(count)
-        scale = np.where(scale > 0, scale, math.sqrt(kappa) * sensitivity)
+        scale = np.where(scale > 0, scale, root_times(kappa, sensitivity))
     ratio = scale / sensitivity
     multipliers = [
         np.full(times[bundle[0]], min(float(ratio[owner == p].min()) for p in bundle)) for bundle in bundles

@@ -6,7 +6,6 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,12 +15,10 @@ from sightline.errors import require
 from sightline.geometry.frame import Frame
 from sightline.geometry.increment import Extension, Increment
 from sightline.geometry.profile import Combination, Profile
+from sightline.geometry.rows import WhitenedRows
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics.decision import Decision, Evidence, Rank
 from sightline.releases.query import Query
-
-if TYPE_CHECKING:
-    from sightline.geometry.fisher import Geometry
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,7 +54,7 @@ class Exposure:
     """
 
     labels: tuple[str, ...]
-    geometry: Geometry
+    geometry: WhitenedRows
     frame: Frame
     profile: Profile
 

@@ -138,11 +138,11 @@ class Extension:
         return solution
 
     @cached_property
-    def _nuisance_rows(self) -> exact.Echelon:
+    def _nuisance_rows(self) -> exact.RowEchelon:
         return exact.echelon(dense(self.integer_rows[:, self.frame.kept]))
 
     @cached_property
-    def _all_rows(self) -> exact.Echelon:
+    def _all_rows(self) -> exact.RowEchelon:
         columns = np.concatenate([self.frame.kept, self.frame.support])
         return exact.echelon(dense(self.integer_rows[:, columns]))
 
@@ -154,7 +154,7 @@ def _ratios(of: FloatArray, to: FloatArray) -> FloatArray:
 
 
 def _whiten(rows: FloatArray, noise: GaussianNoise) -> FloatArray:
-    return rows / noise.stddevs[:, None]
+    return rows / noise.scales[:, None]
 
 
 def _surviving(breaking: FloatArray, *, broken: int) -> FloatArray:

@@ -18,9 +18,11 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, qr, solve_triangular
+from scipy.linalg import qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.numerics import doubled
+from sightline.numerics.householder import apply_reflectors, factorise
 
 # Above this ratio of row sizes the unpivoted factorisation may lose the small rows.
 _STIFF = 1e3
@@ -85,7 +87,7 @@ class Projection:
         start = self.order.size
         rotated[start : start + len(residual)] = residual
         whitened = np.empty_like(rotated)
-        whitened[self._rows] = _apply(self._reflectors, self._scales, rotated, transpose=False)
+        whitened[self._rows] = apply_reflectors(self._reflectors, self._scales, rotated, transpose=False)
         return whitened
 
 
@@ -103,7 +105,7 @@ def project(target: FloatArray, nuisance: FloatArray) -> Projection:
     together = np.empty((lines, columns + target.shape[1]), order="F")
     together[:, :columns] = nuisance[rows] if stiff else nuisance
     together[:, columns:] = target[rows]
-    reflectors, scales = _factorise(together)
+    reflectors, scales = factorise(together)
     joint = np.triu(reflectors[: together.shape[1]])
     first = Projection(
         joint=joint,
@@ -126,14 +128,6 @@ def _largest(rows: FloatArray) -> FloatArray:
     return biggest
 
 
-def _factorise(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Householder QR in place, as reflectors below the diagonal and their scales."""
-    geqrf = get_lapack_funcs("geqrf", (matrix,))
-    *_, work, _ = geqrf(matrix, lwork=-1)
-    reflectors, scales, _, _ = geqrf(matrix, lwork=int(work[0]), overwrite_a=True)
-    return reflectors, scales
-
-
 def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -> Projection:
     """The projection with the digits that cancelled won back, and an estimate of those that are missing.
 
@@ -148,8 +142,10 @@ def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -
     first = replace(projection, relative_error=_amplification(projection, sizes) * _UNIT)
     if first.relative_error < _WORTH_REFINING:
         return first
-    misfit = _misfit(target, nuisance, V)
-    rotated = _apply(projection._reflectors, projection._scales, misfit[projection._rows], transpose=True)
+    misfit = doubled.misfit(target, nuisance, V)
+    rotated = apply_reflectors(
+        projection._reflectors, projection._scales, misfit[projection._rows], transpose=True
+    )
     again = replace(projection, explained=rotated[:columns], residual=rotated[columns:])
     left = np.abs(misfit) + lengths * np.linalg.norm(again.coefficients, axis=0) + _UNIT * sizes
     error = _amplification(again, left) * _UNIT
@@ -171,42 +167,3 @@ def _amplification(projection: Projection, sizes: FloatArray) -> float:
         where=information > 0,
     )
     return 8 * float(np.max(worst, initial=0.0))
-
-
-def _misfit(target: FloatArray, nuisance: FloatArray, V: FloatArray) -> FloatArray:
-    """``target - nuisance @ V`` as if in doubled precision (the compensated sum of Ogita, Rump & Oishi)."""
-    total, lost = target.copy(), np.zeros_like(target)
-    for column, weights in zip(nuisance.T, V, strict=True):
-        product, below = _two_product(-column[:, None], weights[None, :])
-        total, missed = _two_sum(total, product)
-        lost += missed + below
-    return total + lost
-
-
-def _two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    total = a + b
-    shadow = total - a
-    return total, (a - (total - shadow)) + (b - shadow)
-
-
-def _two_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    product = a * b
-    a_high, a_low = _halves(a)
-    b_high, b_low = _halves(b)
-    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
-def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    shifted = 134217729.0 * a  # 2**27 + 1
-    high = shifted - (shifted - a)
-    return high, a - high
-
-
-def _apply(reflectors: FloatArray, scales: FloatArray, block: FloatArray, *, transpose: bool) -> FloatArray:
-    ormqr = get_lapack_funcs("ormqr", (reflectors, block))
-    side, trans = "L", "T" if transpose else "N"
-    used = reflectors[:, : scales.size]
-    *_, work, _ = ormqr(side, trans, used, scales, block, -1)
-    product, _, _ = ormqr(side, trans, used, scales, block, int(work[0]))
-    result: FloatArray = product
-    return result

@@ -22,6 +22,7 @@ from sightline.labeled.knowledge import unknown_records
 from sightline.labeled.least_squares import factorise
 from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics import integers as exact
+from sightline.numerics.certificate import reduced_rows
 from sightline.numerics.decision import Evidence, Rank
 
 # Entries of the table that is eliminated.
@@ -66,14 +67,10 @@ def combination(design: LinearReleases, record: int, *, known: Iterable[int] = (
     # Early columns become pivots and drop out of the combination: after the record's own, large groups first.
     order = np.argsort(-sizes, kind="stable")
     order = np.concatenate([[target], order[order != target]])
-    form = exact.echelon(columns[:, order].astype(np.int64))
-    residues = form.entries(0, range(first.size))
-    fractions = [exact.rational(residue, form.prime) for residue in residues]
-    support = {int(order[i]): value for i, value in enumerate(fractions) if value != 0}
-    exactly = all(value is not None for value in support.values())
-    require(exactly, "a combination with coefficients of at most nine digits", got="a longer one")
+    (row,) = reduced_rows(columns[:, order].astype(np.int64), [0])
+    support = {int(order[i]): value for i, value in enumerate(row.coefficients) if value != 0}
     members = np.flatnonzero(np.isin(group, list(support)))
-    coefficients = tuple(support[int(group[i])] or Fraction(0) for i in members)
+    coefficients = tuple(support[int(group[i])] for i in members)
     seen = incidence.columns(positions[members]) @ np.array([float(value) for value in coefficients])
     rmse, recipe = _best_attack(design, unknown, seen)
     return SmallestCombination(
