@@ -12,7 +12,8 @@ import pytest
 from servers import binaries, running_postgres
 from table_cases import AREAS, COLUMNS, awkward_rows, write_parquet
 
-from sightline.tables.engines.engine import Engine, open_source
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Engine
 
 
 @pytest.fixture(scope="session")

@@ -7,12 +7,12 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from enum import Enum
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sightline.errors import InvalidPlan, require
+from sightline.tables.subject import Kind as Kind
 
 # No bound for all attacks says that more than 97 % remains: the prior's entropy power over its variance.
 LARGEST_LIMIT = 0.95
@@ -37,14 +37,6 @@ Share = Annotated[
     BeforeValidator(_share, json_schema_input_type=float | str),
     Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
 ]
-
-
-class Kind(Enum):
-    """What the secret is."""
-
-    NUMBER = "number"
-    BOOLEAN = "boolean"
-    CATEGORY = "category"
 
 
 class _Section(BaseModel):
