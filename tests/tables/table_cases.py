@@ -12,9 +12,10 @@ from typing import Any
 
 import duckdb
 
-from sightline.tables.engines.engine import Kind
+from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership
 from sightline.tables.sql.reader import ReleaseQuery, read_release
+from sightline.tables.subject import Kind, Schema, Subject
 
 Row = dict[str, Any]
 COLUMNS = {
@@ -142,19 +143,13 @@ NUMBER_RELEASES: dict[str, list[Published]] = {
 }
 
 
-def read_all(
-    columns: Any, areas: Any, *, secret: str = "load", kind: Kind = Kind.NUMBER
-) -> list[ReleaseQuery]:
+SUBJECT = Subject(record="home", secret="load", kind=Kind.NUMBER)
+
+
+def read_all(engine: Engine) -> list[ReleaseQuery]:
+    schema = Schema.of(engine, ["areas"])
     return [
-        read_release(
-            sql,
-            name=f"r{position}",
-            columns=columns,
-            record="home",
-            secret=secret,
-            secret_kind=kind,
-            tables={"areas": areas},
-        )
+        read_release(sql, name=f"r{position}", subject=SUBJECT, schema=schema)
         for position, sql in enumerate(NUMBER_RELEASES)
     ]
 

@@ -9,7 +9,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing import session
-from sightline.tables.engines.engine import Engine
+from sightline.tables.engines.protocol import Engine
 
 ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 PLAN = {

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from enum import Enum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -15,6 +14,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from sightline.errors import InvalidPlan, require
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
+from sightline.tables.subject import Kind as Kind
 
 # No bound for all attacks says that more than 97 % remains: the prior's entropy power over its variance.
 LARGEST_LIMIT = 0.95
@@ -39,14 +39,6 @@ Share = Annotated[
     BeforeValidator(_share, json_schema_input_type=float | str),
     Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
 ]
-
-
-class Kind(Enum):
-    """What the secret is."""
-
-    NUMBER = "number"
-    BOOLEAN = "boolean"
-    CATEGORY = "category"
 
 
 class _Section(BaseModel):

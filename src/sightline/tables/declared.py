@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 from sightline.errors import InvalidPlan
-from sightline.tables.engines.engine import DATA, Column, Engine, Kind
+from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
 from sightline.tables.rows import quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.scope import find_column
+from sightline.tables.subject import Kind, Subject
 
 
-def check_declared(engine: Engine, *, record: str, secret: str, secret_kind: Kind) -> None:
+def check_declared(engine: Engine, subject: Subject) -> None:
     """Refuse a plan whose record or secret is no such column; the message names the field of ``[data]``."""
     columns = engine.columns()
     try:
-        key = find_column(columns, record)
+        key = find_column(columns, subject.record)
     except InvalidPlan as error:
         raise InvalidPlan(f"[data] record: {error}") from None
     try:
-        column = find_column(columns, secret)
+        column = find_column(columns, subject.secret)
         if column == key:
-            refuse("a secret that is not the record key", got=f'"{secret}" as both', fix="name two columns")
-        if secret_kind is Kind.NUMBER and column.kind is Kind.TEXT:
+            refuse(
+                "a secret that is not the record key",
+                got=f'"{subject.secret}" as both',
+                fix="name two columns",
+            )
+        if subject.kind is Kind.NUMBER and column.kind is ColumnKind.TEXT:
             refuse("a column of numbers", got=_text(engine, column), fix="repair them, or declare categories")
     except InvalidPlan as error:
         raise InvalidPlan(f"[data] secret: {error}") from None

@@ -20,14 +20,17 @@ from numpy.typing import NDArray
 
 from sightline.errors import InvalidPlan, require
 from sightline.tables.engines.csv_fault import csv_fault, opened_csv
-from sightline.tables.engines.engine import DATA, NO_TABLES, Column, Kind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
-_PLAIN = {**dict.fromkeys(_NUMBERS.split(), Kind.NUMBER), "BOOLEAN": Kind.BOOLEAN}  # types that NumPy has too
+_PLAIN = {
+    **dict.fromkeys(_NUMBERS.split(), ColumnKind.NUMBER),
+    "BOOLEAN": ColumnKind.BOOLEAN,
+}  # types that NumPy has too
 _KINDS = {
     **_PLAIN,
-    **dict.fromkeys(("HUGEINT", "UHUGEINT", "DECIMAL"), Kind.NUMBER),
-    **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), Kind.TEXT),
+    **dict.fromkeys(("HUGEINT", "UHUGEINT", "DECIMAL"), ColumnKind.NUMBER),
+    **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), ColumnKind.TEXT),
 }
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
 
@@ -260,9 +263,9 @@ def _with_none(values: NDArray[np.generic]) -> NDArray[np.generic]:
     return objects
 
 
-def _kind(type_name: str) -> Kind:
+def _kind(type_name: str) -> ColumnKind:
     bare = type_name.partition("(")[0]
-    return Kind.TIME if bare.startswith(_TIMES) else _KINDS.get(bare, Kind.OTHER)
+    return ColumnKind.TIME if bare.startswith(_TIMES) else _KINDS.get(bare, ColumnKind.OTHER)
 
 
 def _pattern(path: Path) -> str:

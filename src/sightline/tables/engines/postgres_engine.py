@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
-from sightline.tables.engines.engine import DATA, NO_TABLES, Column, Kind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
 from sightline.tables.sql.translate import as_column, translated
 
 try:
@@ -22,10 +22,10 @@ except ImportError:  # pragma: no cover - the tests have it
     ) from None
 
 _KINDS = {
-    **dict.fromkeys(("int2", "int4", "int8", "float4", "float8", "numeric"), Kind.NUMBER),
-    "bool": Kind.BOOLEAN,
-    **dict.fromkeys(("text", "varchar", "bpchar", "name", "char", "uuid"), Kind.TEXT),
-    **dict.fromkeys(("date", "time", "timetz", "timestamp", "timestamptz"), Kind.TIME),
+    **dict.fromkeys(("int2", "int4", "int8", "float4", "float8", "numeric"), ColumnKind.NUMBER),
+    "bool": ColumnKind.BOOLEAN,
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "char", "uuid"), ColumnKind.TEXT),
+    **dict.fromkeys(("date", "time", "timetz", "timestamp", "timestamptz"), ColumnKind.TIME),
 }
 _SETTINGS = "-c default_transaction_read_only=on -c TimeZone=UTC"
 _BATCH = 50_000
@@ -131,5 +131,5 @@ def _table(text: str) -> exp.Table:
     return exp.Table(this=quoted[-1], db=quoted[0] if len(quoted) == 2 else None)
 
 
-def _kind(known: Any) -> Kind:
-    return _KINDS.get(known.name, Kind.OTHER) if known is not None else Kind.OTHER
+def _kind(known: Any) -> ColumnKind:
+    return _KINDS.get(known.name, ColumnKind.OTHER) if known is not None else ColumnKind.OTHER

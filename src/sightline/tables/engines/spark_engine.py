@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
-from sightline.tables.engines.engine import DATA, NO_TABLES, Column, Kind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
 from sightline.tables.sql.translate import as_column, translated
 
 try:
@@ -130,15 +130,15 @@ def _refuse(error: PySparkException) -> NoReturn:
     ) from None
 
 
-def _kind(data_type: types.DataType) -> Kind:
+def _kind(data_type: types.DataType) -> ColumnKind:
     match data_type:
         case types.BooleanType():
-            return Kind.BOOLEAN
+            return ColumnKind.BOOLEAN
         case types.NumericType():
-            return Kind.NUMBER
+            return ColumnKind.NUMBER
         case types.StringType() | types.CharType() | types.VarcharType():
-            return Kind.TEXT
+            return ColumnKind.TEXT
         case types.DateType() | types.TimestampType() | types.TimestampNTZType():
-            return Kind.TIME
+            return ColumnKind.TIME
         case _:
-            return Kind.OTHER
+            return ColumnKind.OTHER

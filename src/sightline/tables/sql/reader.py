@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from types import MappingProxyType
 
 from sqlglot import exp
 
-from sightline.tables.engines.engine import DATA, Column, Kind
+from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
 from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_select, refuse, shown
 from sightline.tables.sql.grouping import Keys, has_aggregate, read_grouping, referred
 from sightline.tables.sql.scope import Join, Scope, find_column, read_scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, all_of
-
-NO_COLUMNS: Mapping[str, Sequence[Column]] = MappingProxyType({})
+from sightline.tables.subject import Kind, Schema, Subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Piece:
+class PartitionQuery:
     """One grouping set × one aggregate: a partition, or for a histogram of a text secret one per category."""
 
     label: str
@@ -34,35 +32,26 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ReleaseQuery:
-    """One release: the pieces that depend on the secret, and the labels of those that do not."""
+    """One release: the partitions that depend on the secret, and the labels of those that do not."""
 
     name: str
     sql: str  # as understood, with every column named in full where it matters
     joins: tuple[Join, ...]
-    pieces: tuple[Piece, ...]
+    partitions: tuple[PartitionQuery, ...]
     public_counts: tuple[str, ...]  # counts that no value of the secret can change
 
 
-def read_release(
-    sql: str,
-    *,
-    name: str,
-    columns: Sequence[Column],
-    record: str,
-    secret: str,
-    secret_kind: Kind,
-    bandwidth: float | None = None,
-    tables: Mapping[str, Sequence[Column]] = NO_COLUMNS,
-) -> ReleaseQuery:
+def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> ReleaseQuery:
     """What ``sql`` publishes of the secret, or ``InvalidPlan`` with the reason why that is not analysed.
 
-    >>> columns = [Column("home", Kind.TEXT), Column("feeder", Kind.TEXT), Column("watts", Kind.NUMBER)]
-    >>> about = dict(columns=columns, record="home", secret="watts", secret_kind=Kind.NUMBER)
+    >>> text, number = ColumnKind.TEXT, ColumnKind.NUMBER
+    >>> schema = Schema(columns=[Column("home", text), Column("feeder", text), Column("watts", number)])
+    >>> about = dict(subject=Subject(record="home", secret="watts", kind=Kind.NUMBER), schema=schema)
     >>> query = read_release(
     ...     "SELECT feeder, AVG(watts), COUNT(*) FROM data WHERE home <> 'A7' GROUP BY ROLLUP (feeder)",
     ...     name="mean by feeder", **about)
-    >>> for piece in query.pieces:
-    ...     print(piece.label, piece.statistic.value, piece.feature.value, piece.condition, piece.keys)
+    >>> for one in query.partitions:
+    ...     print(one.label, one.statistic.value, one.feature.value, one.condition, one.keys)
     AVG(watts) by feeder mean value ("data"."home" <> 'A7') ('"data"."feeder"',)
     AVG(watts) mean value ("data"."home" <> 'A7') ()
     >>> query.public_counts
@@ -72,16 +61,18 @@ def read_release(
         ...
     sightline.errors.InvalidPlan: expected AVG, SUM or COUNT, got MAX(watts); MAX is not a sum over records
     """
-    secret_column = find_column(columns, secret)
-    if find_column(columns, record) == secret_column:
-        refuse("a secret that is not the record key", got=f'"{secret}" as both', fix="name two columns")
+    secret_column = find_column(schema.columns, subject.secret)
+    if find_column(schema.columns, subject.record) == secret_column:
+        refuse(
+            "a secret that is not the record key", got=f'"{subject.secret}" as both', fix="name two columns"
+        )
     try:
         select = parse_select(sql)
-        scope, joins = read_scope(select, columns=columns, secret=secret_column.name, tables=tables)
-        about = Secret(scope=scope, kind=_usable(secret_column, secret_kind))
-        pieces, counts = _pieces(select, about, joins)
-        thresholds = [piece.label for piece in pieces if piece.feature is Feature.THRESHOLD]
-        if thresholds and bandwidth is None:
+        scope, joins = read_scope(select, schema=schema, secret=secret_column.name)
+        about = Secret(scope=scope, kind=_usable(secret_column, subject.kind))
+        partitions, counts = _partitions(select, about, joins)
+        thresholds = [one.label for one in partitions if one.feature is Feature.THRESHOLD]
+        if thresholds and subject.bandwidth is None:
             refuse(
                 "a bandwidth in the plan, since a threshold is analysed smoothed",
                 got=f"none for {thresholds[0]}",
@@ -91,22 +82,23 @@ def read_release(
             name=name,
             sql=select.sql("duckdb", comments=False),
             joins=joins,
-            pieces=tuple(pieces),
+            partitions=tuple(partitions),
             public_counts=tuple(dict.fromkeys(counts)),
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
 
 
-def read_condition(text: str, *, columns: Sequence[Column], secret: str) -> str:
+def read_condition(text: str, *, secret: str, schema: Schema) -> str:
     """A condition on public columns and the record key, checked, as DuckDB's SQL over ``data``.
 
-    >>> columns = [Column("home", Kind.TEXT), Column("watts", Kind.NUMBER)]
-    >>> read_condition("HOME = 'A7'", columns=columns, secret="watts")
+    >>> schema = Schema(columns=[Column("home", ColumnKind.TEXT), Column("watts", ColumnKind.NUMBER)])
+    >>> read_condition("HOME = 'A7'", secret="watts", schema=schema)
     '"data"."home" = \\'A7\\''
     """
     try:
-        scope = Scope(relations={DATA: (DATA, tuple(columns))}, secret=find_column(columns, secret).name)
+        column = find_column(schema.columns, secret)
+        scope = Scope(relations={DATA: (DATA, tuple(schema.columns))}, secret=column.name)
         bound = scope.bind(parse_condition(text))
         if scope.mentions_secret(bound):
             refuse(
@@ -122,10 +114,10 @@ def read_condition(text: str, *, columns: Sequence[Column], secret: str) -> str:
 def _usable(column: Column, kind: Kind) -> Kind:
     """The declared kind, if the column can hold it: a 0/1 number may be declared boolean."""
     allowed = {
-        Kind.NUMBER: {Kind.NUMBER},
-        Kind.BOOLEAN: {Kind.BOOLEAN, Kind.NUMBER},
-        Kind.TEXT: {Kind.TEXT},
-    }.get(kind, set())
+        Kind.NUMBER: {ColumnKind.NUMBER},
+        Kind.BOOLEAN: {ColumnKind.BOOLEAN, ColumnKind.NUMBER},
+        Kind.CATEGORY: {ColumnKind.TEXT},
+    }[kind]
     if column.kind not in allowed:
         refuse(
             f"a {kind.value} secret",
@@ -135,7 +127,9 @@ def _usable(column: Column, kind: Kind) -> Kind:
     return kind
 
 
-def _pieces(select: exp.Select, secret: Secret, joins: Sequence[Join]) -> tuple[list[Piece], list[str]]:
+def _partitions(
+    select: exp.Select, secret: Secret, joins: Sequence[Join]
+) -> tuple[list[PartitionQuery], list[str]]:
     scope = secret.scope
     where = select.args.get("where")
     public, test = secret.split(scope.bind(where.this) if where is not None else None)
@@ -156,7 +150,7 @@ def _pieces(select: exp.Select, secret: Secret, joins: Sequence[Join]) -> tuple[
     _check_order(select, scope)
     measures = [read_aggregate(item, secret=secret, where=test) for item in aggregates]
     matched = [f"({join.matched})" for join in joins if join.required]
-    pieces: list[Piece] = []
+    partitions: list[PartitionQuery] = []
     counts: list[str] = []
     for keys in sets:
         by = [key for key in keys if not scope.is_secret(key)]
@@ -165,8 +159,8 @@ def _pieces(select: exp.Select, secret: Secret, joins: Sequence[Join]) -> tuple[
             if not tests:
                 counts.append(measure.label)
             condition = " AND ".join(filter(None, [all_of([*public, *measure.filters]), *matched])) or None
-            pieces += [
-                Piece(
+            partitions += [
+                PartitionQuery(
                     label=measure.label + _by(by),
                     statistic=measure.statistic if isinstance(measure, Measure) else Statistic.SUM,
                     feature=one.feature,
@@ -177,7 +171,7 @@ def _pieces(select: exp.Select, secret: Secret, joins: Sequence[Join]) -> tuple[
                 )
                 for one in tests
             ]
-    return pieces, counts
+    return partitions, counts
 
 
 def _tests(

@@ -9,8 +9,9 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
-from sightline.tables.engines.engine import DATA, Column, Kind
+from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_scalar, refuse, shown
+from sightline.tables.subject import Schema
 
 # YEAR(t) and the like have no counterpart on Postgres; EXTRACT(YEAR FROM t) runs everywhere.
 _DATE_PARTS: dict[type[exp.Expr], str] = {
@@ -26,8 +27,8 @@ _DATE_PARTS: dict[type[exp.Expr], str] = {
 def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") -> Column:
     """The column that ``name`` means.
 
-    >>> from sightline.tables.engines.engine import Kind
-    >>> columns = [Column("a", Kind.TEXT), Column("w", Kind.NUMBER)]
+    >>> from sightline.tables.engines.protocol import ColumnKind
+    >>> columns = [Column("a", ColumnKind.TEXT), Column("w", ColumnKind.NUMBER)]
     >>> find_column(columns, "W").name
     'w'
     >>> find_column(columns, "ww")
@@ -99,7 +100,7 @@ class Scope:
     def _holds_truth(self, node: exp.Expr) -> bool:
         relations = dict(self.relations.values())
         return isinstance(node, exp.Column) and any(
-            column.name == node.name and column.kind is Kind.BOOLEAN for column in relations[node.table]
+            column.name == node.name and column.kind is ColumnKind.BOOLEAN for column in relations[node.table]
         )
 
     def _resolved(self, column: exp.Column) -> exp.Column:
@@ -132,9 +133,7 @@ class Scope:
         return found[0]
 
 
-def read_scope(
-    select: exp.Select, *, columns: Sequence[Column], secret: str, tables: Mapping[str, Sequence[Column]]
-) -> tuple[Scope, tuple[Join, ...]]:
+def read_scope(select: exp.Select, *, schema: Schema, secret: str) -> tuple[Scope, tuple[Join, ...]]:
     """The relations of ``FROM`` and ``JOIN``: ``data``, and declared public tables looked up from it."""
     source = select.args.get("from_")
     if source is None:
@@ -146,10 +145,10 @@ def read_scope(
             got=f"FROM {name}",
             fix="the plan's table is called data; declare others as tables and join them",
         )
-    relations: dict[str, tuple[str, tuple[Column, ...]]] = {called: (DATA, tuple(columns))}
+    relations: dict[str, tuple[str, tuple[Column, ...]]] = {called: (DATA, tuple(schema.columns))}
     joins: list[Join] = []
     for node in select.args.get("joins") or []:
-        joins.append(_join(node, relations, secret=secret, tables=tables))
+        joins.append(_join(node, relations, secret=secret, tables=schema.tables))
     return Scope(relations=relations, secret=secret), tuple(joins)
 
 

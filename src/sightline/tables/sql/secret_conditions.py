@@ -7,10 +7,10 @@ from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sightline.tables.engines.engine import Kind
 from sightline.tables.membership import Feature
 from sightline.tables.sql.grammar import WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.scope import Scope, conjuncts
+from sightline.tables.subject import Kind
 
 _ABOVE: dict[type[exp.Expr], bool] = {exp.GT: True, exp.GTE: True, exp.LT: False, exp.LTE: False}
 
@@ -29,7 +29,7 @@ class Secret:
     """The secret column and how conditions on it are read."""
 
     scope: Scope
-    kind: Kind  # NUMBER, BOOLEAN, or TEXT for a category
+    kind: Kind
 
     def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
         """The public parts of a bound condition, and its one test of the secret if it has one."""
@@ -54,7 +54,7 @@ class Secret:
         if isinstance(node, exp.Not):
             inner = self.test(node.this)
             return replace(inner, above=not inner.above)
-        readers = {Kind.BOOLEAN: self._boolean, Kind.TEXT: self._category, Kind.NUMBER: self._threshold}
+        readers = {Kind.BOOLEAN: self._boolean, Kind.CATEGORY: self._category, Kind.NUMBER: self._threshold}
         found = readers[self.kind](node)
         if found is None:
             refuse(
@@ -118,7 +118,7 @@ class Secret:
 
 _EXPECTED = {
     Kind.BOOLEAN: "the boolean secret itself, its NOT, or = TRUE or FALSE",
-    Kind.TEXT: "the secret = or <> one category in quotes",
+    Kind.CATEGORY: "the secret = or <> one category in quotes",
     Kind.NUMBER: "the secret compared with a number by <, <=, > or >=",
 }
 

@@ -1,64 +1,17 @@
-"""What an audit needs of a data engine: the columns of a relation, and the answer to one SELECT.
-
-Queries are written once, in DuckDB's dialect; another engine translates them. Only text that this package
-made from a checked syntax tree ever reaches an engine, and the connection could not write if it tried.
-"""
+"""From a plan's data source to the engine that holds it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from enum import Enum
 from pathlib import Path
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Protocol
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from sightline.errors import InvalidPlan
+from sightline.tables.engines.protocol import DATA, NO_TABLES, Engine
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-DATA = "data"  # the relation that a plan's queries read
-NO_TABLES: Mapping[str, str] = MappingProxyType({})
-
-
-class Kind(Enum):
-    """What a column holds, as far as an audit cares."""
-
-    NUMBER = "number"
-    BOOLEAN = "boolean"
-    TEXT = "text"
-    TIME = "time"
-    OTHER = "other"
-
-
-@dataclass(frozen=True, slots=True)
-class Column:
-    """A column of a relation."""
-
-    name: str
-    kind: Kind
-
-
-class Engine(Protocol):
-    """A read-only connection in which the relation ``data`` and the declared tables are visible."""
-
-    @property
-    def dialect(self) -> str:
-        """The name by which sqlglot knows the engine's SQL."""
-
-    def columns(self, table: str = DATA) -> tuple[Column, ...]:
-        """The columns of a relation, in its own order."""
-
-    def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
-        """The answer to one SELECT in DuckDB's dialect, by column; NULL is None in an object array."""
-
-    def close(self) -> None:
-        """Give the connection back; an engine can be closed twice."""
 
 
 def open_source(
