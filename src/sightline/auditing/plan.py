@@ -39,7 +39,7 @@ Share = Annotated[
 ]
 
 
-class Kind(Enum):
+class SecretKind(Enum):
     """What the secret is."""
 
     NUMBER = "number"
@@ -82,11 +82,11 @@ class Data(_Section):
     )
 
     @property
-    def secret_kind(self) -> Kind:
+    def secret_kind(self) -> SecretKind:
         """What the secret is, given or inferred."""
         if self.kind is not None:
-            return Kind(self.kind)
-        return Kind.NUMBER if self.bounds is not None else Kind.CATEGORY
+            return SecretKind(self.kind)
+        return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
 
     @property
     def domain(self) -> tuple[float, float]:

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from sightline.auditing.plan import Kind, Plan
+from sightline.auditing.plan import Plan, SecretKind
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress
 from sightline.tables.collect import collect
@@ -19,9 +19,9 @@ from sightline.tables.records import has_rows, members_of, row_values, signature
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 
 _KINDS = {
-    Kind.NUMBER: ColumnKind.NUMBER,
-    Kind.BOOLEAN: ColumnKind.BOOLEAN,
-    Kind.CATEGORY: ColumnKind.TEXT,
+    SecretKind.NUMBER: ColumnKind.NUMBER,
+    SecretKind.BOOLEAN: ColumnKind.BOOLEAN,
+    SecretKind.CATEGORY: ColumnKind.TEXT,
 }
 
 

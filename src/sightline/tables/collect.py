@@ -126,6 +126,7 @@ def expand(
                     feature=piece.feature,
                     parameter=parameter,
                     above=piece.above,
+                    label="" if len(expanded) == 1 else name,
                 )
             )
     return tuple(partitions), tuple(pieces)
