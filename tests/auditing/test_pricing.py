@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sightline as sl
+from sightline.auditing.budget import budget_report
 from sightline.auditing.pricing import feature_range, price
-from sightline.auditing.spending import spending
 from sightline.errors import InvalidPlan
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountants
@@ -124,7 +124,7 @@ def test_noise_that_somebody_chose_is_left_alone_and_costs_what_it_costs() -> No
     assert pricing.releases == 1
     np.testing.assert_allclose(pricing.scale[:2], 2.0)
     assert pricing.multipliers[0] == pytest.approx(2.0 / 10)  # the group of one is the most exposed
-    report = spending(plan, pricing)
+    report = budget_report(plan, pricing)
     spent = sl.account(pricing.multipliers, delta=1e-5)
     assert report.spent["exact"] == spent.epsilon_exact
     assert report.spent["basic"] == spent.epsilon_basic
@@ -135,7 +135,7 @@ def test_noise_that_somebody_chose_is_left_alone_and_costs_what_it_costs() -> No
 def test_the_noise_of_every_accountant_keeps_to_the_budget(name: str) -> None:
     plan = plan_of({"name": "a"}, {"name": "b"}, privacy={"epsilon": 0.5, "delta": 1e-5, "accountant": name})
     membership = membership_of([partition(0), partition(1)], [["", ""], ["", None]])
-    report = spending(plan, price(plan, membership))
+    report = budget_report(plan, price(plan, membership))
     assert report.proven
     assert set(report.would_need) == set(accountants(sl.Budget(epsilon=1.0, delta=1e-5)))
     cost = {

@@ -1,4 +1,4 @@
-"""Recipes: which published numbers to add up, with which weights, to see one value."""
+"""Recipes: which published numbers to add up, and with which weights, to get one value."""
 
 from __future__ import annotations
 
@@ -8,14 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.plan import Plan
+from sightline.auditing.design import cell_name
+from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.result import Recipe, Step
-from sightline.auditing.view import View, cell_name
-from sightline.labeled.contributions import Contributions
-from sightline.labeled.exposures import Exposures
 from sightline.labeled.unknown_gram import combined
-from sightline.noise.laws import GaussianNoise, LaplaceNoise
-from sightline.tables.membership import Membership
 
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
@@ -23,31 +19,28 @@ _SHOWN = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cookbook:
-    """Turns weights on a view's rows into steps on published numbers."""
+class RecipeWriter:
+    """Turns weights on the rows of a linear design into steps on published numbers."""
 
-    plan: Plan
-    membership: Membership
-    view: View
-    exposures: Exposures
-    contributions: Contributions | None
+    findings: Findings
+    found: LinearFindings
 
     def best(self, column: int) -> Recipe | None:
         """The best unbiased attack on a column's value, or on the sum of the records that share it."""
-        group = int(self.exposures.group[column])
-        if not self.exposures.groups.identifiable[group]:
+        group = int(self.found.exposures.group[column])
+        if not self.found.exposures.groups.identifiable[group]:
             return None
-        return self.written(self.exposures.group_recipe(group))
+        return self.written(self.found.exposures.group_recipe(group))
 
     def shortest(self, column: int) -> Recipe | None:
-        """One number that is the value, or a difference of two: the sharpest of them."""
+        """One number that is the value, or a difference of two; of several, the one with the least error."""
         alone = self._cells_of_its_own(column)
-        errors = self._variances
-        weights = np.zeros(self.view.design.row_count)
+        errors = self.found.linear.design.law.variances
+        weights = np.zeros(self.found.linear.design.row_count)
         if alone.size:
             weights[min(alone.tolist(), key=lambda line: (errors[line], line))] = 1.0
         else:
-            pairs = self.contributions.pairs if self.contributions is not None else ()
+            pairs = self.findings.contributions.pairs if self.findings.contributions is not None else ()
             mine = [pair for pair in pairs if pair.record == column]
             if not mine:
                 return None
@@ -55,22 +48,11 @@ class Cookbook:
             weights[pair.larger], weights[pair.smaller] = 1.0, -1.0
         return self.written(weights)
 
-    @property
-    def _variances(self) -> FloatArray:
-        """Of the noise on the view's rows, all of it independent."""
-        match self.view.design.law:
-            case GaussianNoise(stddevs=stddevs):
-                return stddevs**2
-            case LaplaceNoise(scales=scales):
-                return 2 * scales**2
-            case other:
-                return np.diagonal(other.covariance)
-
     def written(self, weights: FloatArray) -> Recipe:
-        """Weights on the view's rows on published numbers: those to add, then those to subtract."""
-        rmse = math.sqrt(float(weights**2 @ self._variances))
-        published = weights * self.view.factors
-        constant = float(weights @ self.view.offsets)
+        """The recipe of some weights on rows: the numbers to add, then those to subtract."""
+        rmse = math.sqrt(float(weights**2 @ self.found.linear.design.law.variances))
+        published = weights * self.found.linear.factors
+        constant = float(weights @ self.found.linear.offsets)
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
         order = used[np.lexsort((used, -np.abs(published[used])))]
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
@@ -80,26 +62,24 @@ class Cookbook:
         return Recipe(steps=steps, constant=_tidy(constant), less_known=known, text=text, rmse=rmse)
 
     def _uses_known(self, weights: FloatArray) -> bool:
-        """Whether records that the attacker knows are part of what the weights give."""
-        if not self.view.known.any():
+        """Whether the weighted sum contains records that the attacker knows."""
+        if not self.found.linear.known.any():
             return False
-        shares = combined(self.view.design, weights)[self.view.known]
+        shares = combined(self.found.linear.design, weights)[self.found.linear.known]
         return bool(np.max(np.abs(shares)) > _NOTHING * np.max(np.abs(weights)))
 
     def _step(self, line: int, weight: float) -> Step:
-        cell = self.membership.cells[self.view.cells[line]]
-        partition = self.membership.partitions[cell.partition]
-        release = self.plan.releases[partition.query]
-        # What tells the numbers of one release apart: the group, and which aggregate or category it is of.
-        which = partition.name.removeprefix(release.name).removeprefix(": ")
-        words = [*cell.key, which] if which else cell.key
+        cell = self.findings.membership.cells[self.found.linear.cells[line]]
+        partition = self.findings.membership.partitions[cell.partition]
+        release = self.findings.plan.releases[partition.query]
+        words = [*cell.key, partition.label] if partition.label else cell.key
         return Step(release=release.name, cell=", ".join(words), weight=weight, times=release.times)
 
     def _text(self, order: IndexArray, steps: tuple[Step, ...], constant: float) -> str:
         words: list[str] = []
         for line, step in zip(order[:_SHOWN], steps[:_SHOWN], strict=True):
             sign = "−" if step.weight < 0 else "+" if words else ""
-            name = cell_name(self.membership, int(self.view.cells[line]))
+            name = cell_name(self.findings.membership, int(self.found.linear.cells[line]))
             copies = f" (mean of {step.times})" if step.times > 1 else ""
             words.append(f'{sign}{" " if words else ""}{_number(abs(step.weight))} × "{name}"{copies}')
         if len(steps) > _SHOWN:
@@ -109,7 +89,7 @@ class Cookbook:
         return " ".join(words)
 
     def _cells_of_its_own(self, column: int) -> IndexArray:
-        design = self.view.design
+        design = self.found.linear.design
         mine = design.incidence.columns(np.array([column]))[:, 0] > 0
         counts = design.incidence.counts
         size = 1 if counts is None else int(counts[column])
@@ -117,7 +97,7 @@ class Cookbook:
 
 
 def _tidy(weight: float) -> float:
-    """Whole numbers without the last bits of a factorisation."""
+    """The weight as a whole number if it is one up to rounding."""
     whole = round(weight)
     return float(whole) if whole and abs(weight - whole) <= 1e-9 * abs(weight) else weight
 

@@ -1,4 +1,4 @@
-"""What to change: how much noise keeps everyone above a limit, and which release to drop or to merge."""
+"""The section on what to change: which release to drop or merge, and how much noise meets the limit."""
 
 from __future__ import annotations
 
@@ -7,15 +7,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from sightline.auditing.findings import Findings
-from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing
-from sightline.auditing.result import Change, Exposed, ReleaseReport
-from sightline.auditing.secret import Secret, spread
-from sightline.auditing.view import View
-from sightline.labeled.design import MembershipDesign
-from sightline.labeled.exposures import Exposures
-from sightline.noise.laws import GaussianNoise, LaplaceNoise
+from sightline.auditing.brackets import assess, most_information
+from sightline.auditing.findings import Findings, LinearFindings
+from sightline.auditing.result import Change, ChangeKind, Exposed, ReleaseReport
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountants
@@ -28,32 +22,29 @@ _MOST = 1e12  # a factor beyond which more noise changes nothing
 
 
 def remedies(
-    plan: Plan,
-    pricing: Pricing,
-    found: Findings | None,
-    releases: tuple[ReleaseReport, ...],
-    exposed: tuple[Exposed, ...],
+    findings: Findings, releases: tuple[ReleaseReport, ...], exposed: tuple[Exposed, ...]
 ) -> tuple[Change, ...]:
-    """The changes worth making, the mildest first; nobody need be hidden better than a limit asks for."""
-    changes = [_publish_once(report, pricing) for report in releases if report.copy_of is not None]
+    """The changes worth making, the mildest first; none of them hides anyone better than the limit asks."""
+    found, pricing = findings.linear, findings.pricing
+    changes = [
+        _publish_once(report, shared=pricing.releases > 0)
+        for report in releases
+        if report.copy_of is not None
+    ]
     if found is None or (found.limit is not None and not found.below_limit):
         return tuple(changes)
     changes += _separate(exposed)
     helpful = [r for r in releases if r.exposes_alone and len(releases) > 1]
     changes += [_drop(r) for r in sorted(helpful, key=lambda r: -(r.exposes_alone or 0))[:3]]
     if found.limit is not None:
-        changes.append(_more_noise(plan, pricing, found, found.limit))
+        changes.append(_more_noise(findings, found, found.limit))
     return tuple(changes)
 
 
-def _publish_once(report: ReleaseReport, pricing: Pricing) -> Change:
-    cost = (
-        "sharpens what is seen"
-        if report.noise_given or not pricing.releases
-        else "takes a share of the budget"
-    )
+def _publish_once(report: ReleaseReport, *, shared: bool) -> Change:
+    cost = "sharpens what is seen" if report.noise_given or not shared else "takes a share of the budget"
     text = f'do not publish "{report.name}": it repeats "{report.copy_of}", opens nothing new and {cost}'
-    return Change(kind="merge", release=report.name, noise_factor=None, epsilon=None, text=text)
+    return Change(kind=ChangeKind.MERGE, release=report.name, noise_factor=None, epsilon=None, text=text)
 
 
 def _separate(exposed: tuple[Exposed, ...]) -> list[Change]:
@@ -70,7 +61,7 @@ def _separate(exposed: tuple[Exposed, ...]) -> list[Change]:
             text = f'merge "{names[0]}" with another group: it holds {whom}'
         else:
             text = f'publish only one of "{names[0]}" and "{names[1]}": they differ by {whom}'
-        kind = "coarsen" if len(names) == 1 else "merge"
+        kind = ChangeKind.COARSEN if len(names) == 1 else ChangeKind.MERGE
         changes.append(
             Change(kind=kind, release=steps[0].release, noise_factor=None, epsilon=None, text=text)
         )
@@ -81,32 +72,32 @@ def _drop(report: ReleaseReport) -> Change:
     count = report.exposes_alone or 0
     are = "s are" if count > 1 else " is"
     text = f'drop "{report.name}": without it {count} record{are} no longer identifiable'
-    return Change(kind="drop", release=report.name, noise_factor=None, epsilon=None, text=text)
+    return Change(kind=ChangeKind.DROP, release=report.name, noise_factor=None, epsilon=None, text=text)
 
 
-def _more_noise(plan: Plan, pricing: Pricing, found: Findings, limit: float) -> Change:
-    factor = noise_factor(found.view, found.exposures, Secret.of(plan), limit)
+def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Change:
+    factor = noise_factor(found, limit)
     share = f"{100 * limit:.4g} %"
     if factor is None:
         text = f"no amount of this noise is proven to keep {share}: lower the limit or use Gaussian noise"
-        return Change(kind="noise", release=None, noise_factor=None, epsilon=None, text=text)
-    epsilon = epsilon_for(plan, pricing, factor)
+        return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
+    epsilon = epsilon_for(findings, factor)
     budget = "" if epsilon is None else f", which is a budget of epsilon = {epsilon:.3g}"
     text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"
-    return Change(kind="noise", release=None, noise_factor=factor, epsilon=epsilon, text=text)
+    return Change(kind=ChangeKind.NOISE, release=None, noise_factor=factor, epsilon=epsilon, text=text)
 
 
-def noise_factor(view: View, exposures: Exposures, secret: Secret, limit: float) -> float | None:
+def noise_factor(found: LinearFindings, limit: float) -> float | None:
     """A factor on all noise with which no record is below the limit; the least up to 1 % if affordable.
 
-    An attacker who knows all other records bounds everyone from below, in closed form: enough noise for him
-    is enough. From there a bisection goes down, and ends on the safe side.
+    Enough noise against an attacker who knows all other records is enough; that is a closed form. From
+    there a bisection goes down and ends on the safe side.
     """
-    enough = _enough(view, exposures, secret, limit)
-    numbers = view.design.row_count
-    if enough is None or numbers**3 + numbers * view.design.size > _SEARCHABLE:
+    enough = _enough(found, limit)
+    design = found.linear.design
+    if enough is None or design.row_count**3 + design.row_count * design.size > _SEARCHABLE:
         return enough
-    return least_factor(lambda factor: lowest(view, secret, factor) >= limit, enough)
+    return least_factor(lambda factor: lowest(found, factor) >= limit, enough)
 
 
 def least_factor(safe: Callable[[float], bool], enough: float, *, close: float = _CLOSE) -> float:
@@ -122,30 +113,19 @@ def least_factor(safe: Callable[[float], bool], enough: float, *, close: float =
     return high
 
 
-def lowest(view: View, secret: Secret, factor: float) -> float:
-    """The least remaining uncertainty, its lower end, with all noise multiplied."""
-    law = view.design.law
-    noise = (
-        LaplaceNoise(scales=law.scales * factor)
-        if isinstance(law, LaplaceNoise)
-        else GaussianNoise(stddevs=np.sqrt(np.diagonal(law.covariance)) * factor)
-    )
-    design = MembershipDesign(
-        view.design.incidence,
-        noise=noise,
-        readout=view.design.readout,
-        releases=view.design.releases,
-        names=view.design.names,
-    )
-    return float(np.nanmin(view.exposures(design, secret, silent).remaining_lower))
+def lowest(found: LinearFindings, factor: float) -> float:
+    """The least lower end of remaining uncertainty with all noise multiplied by a factor."""
+    linear = found.linear.with_noise(found.linear.design.law.scaled(factor))
+    return float(np.nanmin(assess(linear, silent).remaining_lower))
 
 
-def _enough(view: View, exposures: Exposures, secret: Secret, limit: float) -> float | None:
-    information, loss = spread(secret, view.design, exposures, view.copies)
-    law = NoiseLaw.LAPLACE if isinstance(view.design.law, LaplaceNoise) else NoiseLaw.GAUSSIAN
+def _enough(found: LinearFindings, limit: float) -> float | None:
+    information, loss = most_information(found.linear, found.exposures)
+    law = NoiseLaw.LAPLACE if found.linear.design.law.excess > 1 else NoiseLaw.GAUSSIAN
+    prior = found.linear.prior
 
     def safe(factor: float) -> bool:
-        return secret.kept(information=information / factor**2, loss=loss / factor, law=law) >= limit
+        return prior.kept(information=information / factor**2, loss=loss / factor, law=law) >= limit
 
     if not safe(_MOST):
         return None
@@ -153,8 +133,9 @@ def _enough(view: View, exposures: Exposures, secret: Secret, limit: float) -> f
     return least_factor(safe, _MOST, close=1 + 1e-9) * (1 + 1e-9)
 
 
-def epsilon_for(plan: Plan, pricing: Pricing, factor: float) -> float | None:
-    """The largest epsilon, up to 0.1 %, with which the plan's accountant prescribes that much more noise."""
+def epsilon_for(findings: Findings, factor: float) -> float | None:
+    """The largest epsilon, up to 0.1 %, with which the plan's accountant asks for that much more noise."""
+    plan, pricing = findings.plan, findings.pricing
     epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
     if epsilon is None or pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
         return None

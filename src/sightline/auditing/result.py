@@ -190,10 +190,19 @@ class Verdict(_Part):
     text: str
 
 
+class ChangeKind(StrEnum):
+    """What a change does."""
+
+    DROP = "drop"  # leave a release out
+    MERGE = "merge"  # publish one of two releases or numbers
+    COARSEN = "coarsen"  # merge a group with another one
+    NOISE = "noise"  # add noise
+
+
 class Change(_Part):
     """One thing to change, and what it would do."""
 
-    kind: str  # "drop", "merge", "coarsen" or "noise"
+    kind: Annotated[ChangeKind, Many]
     release: str | None
     noise_factor: float | None
     epsilon: float | None

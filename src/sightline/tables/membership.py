@@ -45,6 +45,7 @@ class Partition:
     feature: Feature
     parameter: float | str | None = None  # the power, the threshold or the category
     above: bool = True  # False: 1 minus the feature (rows below a threshold, NOT disease, <> 'x')
+    label: str = ""  # what tells it apart within its release; empty if it is the only partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

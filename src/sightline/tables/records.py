@@ -18,7 +18,7 @@ from sightline.tables.rows import audited_rows, literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import Kind, Subject
+from sightline.tables.subject import SecretKind, Subject
 
 
 def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowValues:
@@ -26,14 +26,16 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
 
     Rows come sorted by signature, then by value, so that nothing tells whose they are.
     """
-    if subject.kind is Kind.CATEGORY:
+    if subject.kind is SecretKind.CATEGORY:
         refuse(
             "a numeric or boolean secret",
             got="a text secret",
             fix="its histogram is linear: no values are needed",
         )
     rows = audited_rows(queries, subject, engine.columns())
-    value = rows.secret if subject.kind is Kind.NUMBER else f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
+    value = (
+        rows.secret if subject.kind is SecretKind.NUMBER else f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
+    )
     ranked = _ranked(engine, queries, subject, f"CAST({value} AS DOUBLE)")
     answer = engine.fetch(f"SELECT s, v FROM ({ranked}) AS ranked ORDER BY s, v")
     values = answer["v"].astype(np.float64)

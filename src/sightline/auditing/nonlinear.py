@@ -1,9 +1,9 @@
 r"""Moments and thresholds of the secret: what they show near the true values. Owner-only.
 
 A power or a smoothed threshold is not linear in the secret: what it shows of a record depends on the value.
-At the operating point its row is :math:`\varphi'(x_j)` over the members, and the Cramér–Rao bound of the plan
-as a whole, linear releases included, follows as for any weighted rows. It holds for locally unbiased attacks:
-there is no bracket for all attacks, and nothing here may be published.
+At the true values its row is :math:`\varphi'(x_j)` over the members, and the Cramér–Rao bound of the whole
+plan, linear releases included, follows as for any weighted rows. The bound holds for locally unbiased attacks
+only: it brackets no other attack, and nothing here may be published.
 """
 
 from __future__ import annotations
@@ -13,17 +13,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.design import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, bandwidth_of
 from sightline.auditing.result import Exposed, LocalReport
-from sightline.auditing.view import LINEAR
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
-from sightline.noise.laws import GaussianNoise, LaplaceNoise
-from sightline.privacy.accountant import NoiseLaw
+from sightline.noise.pricing import noise_of_law
 from sightline.progress import Progress
 from sightline.releases.features import power_slope, smooth_step_slope
 from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
@@ -33,8 +32,8 @@ MOST_ROWS = 5_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LocalFindings:
-    """What all releases together show of every row of the table, at its true value."""
+class NonlinearFindings:
+    """What all releases together show of every row of the table near its true value."""
 
     exposures: Exposures
     signature: IndexArray  # of every row
@@ -42,7 +41,7 @@ class LocalFindings:
     limit: float | None
 
     def report(self) -> LocalReport:
-        """The numbers in short."""
+        """The section of the result."""
         seen = self.exposures.identifiable
         rmse = self.exposures.rmse[seen]
         whole = self.fixed_group and bool(seen[self.exposures.touched].all())
@@ -57,13 +56,13 @@ class LocalFindings:
         )
 
     def worst(self, count: int) -> tuple[Exposed, ...]:
-        """The rows that are seen most sharply."""
+        """The rows with the smallest errors."""
         rows = np.flatnonzero(self.exposures.identifiable)
         chosen = rows[np.lexsort((rows, self.exposures.rmse[rows]))][:count]
         return tuple(self._one(int(row)) for row in chosen)
 
     def _below(self) -> FloatArray:
-        """Rows of which an unbiased attack alone leaves less than the limit."""
+        """Rows of which a locally unbiased attack leaves less than the limit."""
         if self.limit is None:
             return np.zeros(len(self.exposures))
         v = CosineSquaredPrior(width=self.exposures.width).variance
@@ -88,22 +87,22 @@ class LocalFindings:
         )
 
 
-def is_local(membership: Membership) -> bool:
+def is_nonlinear(membership: Membership) -> bool:
     """Whether anything is published that is not linear in the secret."""
     filled = {cell.partition for cell in membership.cells}
     return any(membership.partitions[p].feature not in LINEAR for p in filled)
 
 
-def local_findings(
+def nonlinear_findings(
     plan: Plan, membership: Membership, pricing: Pricing, values: RowValues, progress: Progress
-) -> LocalFindings | None:
-    """Linearise everything at the true values; ``None`` where all slopes vanish."""
+) -> NonlinearFindings | None:
+    """Linearise all releases at the true values; ``None`` if all slopes vanish there."""
     rows = values.secret.size
     require(
         2 <= rows <= MOST_ROWS,
         f"2 to {MOST_ROWS:,} rows for moments or thresholds of the secret",
         got=f"{rows:,}",
-        fix="rows that depend on values are factorised as they are; audit the linear releases alone",
+        fix="their rows are factorised one by one; audit the linear releases alone",
         error=InvalidPlan,
     )
     some = (membership.known > 0) & (membership.known < membership.counts)
@@ -127,10 +126,9 @@ def local_findings(
     mean = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner])
     count = np.array([membership.cells[c].rows for c in seen], dtype=np.float64)
     scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
-    noise = LaplaceNoise(scales=scale) if pricing.law is NoiseLaw.LAPLACE else GaussianNoise(stddevs=scale)
-    design = MembershipDesign(table[seen], noise=noise, readout=Readout.SUM)
+    design = MembershipDesign(table[seen], noise=noise_of_law(pricing.law, scale), readout=Readout.SUM)
     known = np.flatnonzero(membership.known[signature] > 0)
-    return LocalFindings(
+    return NonlinearFindings(
         exposures=design.exposures(domain=plan.data.domain, known=known, progress=progress),
         signature=signature,
         fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
@@ -139,7 +137,7 @@ def local_findings(
 
 
 def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) -> FloatArray:
-    """The derivative of what is aggregated of each row, at its value.
+    """The derivative of the aggregated feature of each row, at its value.
 
     >>> cube = Partition(query=0, name="", statistic=Statistic.MEAN, feature=Feature.POWER, parameter=3)
     >>> slopes(cube, np.array([1.0, 2.0]), None).tolist()

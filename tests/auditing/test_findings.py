@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline.auditing.examine import Examination
+from sightline.auditing.assemble import assemble
+from sightline.auditing.findings import find
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.result import EDGES, AuditResult
@@ -23,7 +24,7 @@ from tests.auditing.hand_made import membership_of, partition, plan_of
 
 
 def examined(plan: Plan, membership: Membership, **options: object) -> AuditResult:
-    return Examination.of(plan, membership).result(**options)
+    return assemble(find(plan, membership), **options)
 
 
 def identifiable_by_fractions(rows: np.ndarray, unknown: list[int]) -> list[bool]:
@@ -60,8 +61,8 @@ def test_the_audit_says_what_the_labeled_engine_says_when_fed_by_hand(
     ]
     plan = plan_of(*({"name": f"q{q}", "times": times} for q in range(len(lines))))
     membership = membership_of(parts, lines, known=sorted(known))
-    found = Examination.of(plan, membership)
-    result = found.result(top=50)
+    found = find(plan, membership)
+    result = assemble(found, top=50)
 
     # By hand: a row of weights for every published number and every copy, noise by the accountant's formula.
     kappa = sl.ZeroConcentrated(sl.Budget(epsilon=1.0, delta=1e-5)).kappa(times * len(lines))
@@ -78,8 +79,8 @@ def test_the_audit_says_what_the_labeled_engine_says_when_fed_by_hand(
     unknown = [row for row in range(7) if row not in known]
     exact = identifiable_by_fractions(np.array(rows) > 0, unknown)
     assert result.identifiable_records == sum(exact)
-    assert found.findings is not None
-    view, ours = found.findings.view, found.findings.exposures
+    assert found.linear is not None
+    linear, ours = found.linear.linear, found.linear.exposures
     signature_of_row = {
         row: next(
             k
@@ -93,7 +94,7 @@ def test_the_audit_says_what_the_labeled_engine_says_when_fed_by_hand(
         for row in unknown
     }
     for row, is_identifiable in zip(unknown, exact, strict=True):
-        (column,) = np.flatnonzero((view.column_signature == signature_of_row[row]) & ~view.known)
+        (column,) = np.flatnonzero((linear.column_signature == signature_of_row[row]) & ~linear.known)
         assert bool(ours.identifiable[column]) == is_identifiable
         if is_identifiable:
             assert ours.rmse[column] == pytest.approx(by_hand.rmse[row], rel=1e-8)
@@ -114,7 +115,7 @@ def test_every_recipe_gives_the_value_from_exact_answers(lines: list[list[str | 
     for cell in membership.cells:
         inside = [v for v, g in zip(values, lines[cell.partition], strict=True) if g == cell.key[0]]
         answers[f"q{cell.partition}", cell.key[0]] = np.mean(inside)
-    result = Examination.of(plan, membership).result(top=50)
+    result = assemble(find(plan, membership), top=50)
     signatures = np.array(
         [
             [
@@ -248,7 +249,7 @@ def test_categories_are_indicators_with_one_left_out(
         *({"name": f"q{q}"} for q in range(len(lines))), data={**NUMBERS, "categories": categories}
     )
     membership = membership_of(parts, lines)
-    found = Examination.of(plan, membership)
+    found = find(plan, membership)
     pricing = price(plan, membership)
     said = dict.fromkeys(categories, 0.0)
     for cell, scale in zip(membership.cells, pricing.scale, strict=True):
@@ -265,7 +266,7 @@ def test_categories_are_indicators_with_one_left_out(
         rows.append(np.concatenate(weights))
     exact = identifiable_by_fractions(np.array(rows), list(range(5 * len(own))))
     by_record = np.array(exact).reshape(len(own), 5).any(axis=0)
-    assert found.result().identifiable_records == by_record.sum()
+    assert assemble(found).identifiable_records == by_record.sum()
     # A record that is not of category a is of another one, b; the numbers that count a or b tell them apart.
     told = np.zeros((3, 5))
     for cell, scale in zip(membership.cells, pricing.scale, strict=True):
@@ -282,7 +283,7 @@ def test_categories_are_indicators_with_one_left_out(
                 alone, shared = (coin_risk(times * away, share=1 / 3) for times in (1, n))
                 bounds.append(max(alone, 1 - 1 / n + shared / n))
         kept.append(np.mean(bounds))
-    least = found.result().least_remaining_uncertainty
+    least = assemble(found).least_remaining_uncertainty
     assert least is not None
     assert least.lower == pytest.approx(min(kept), abs=1e-5)
 
@@ -300,7 +301,7 @@ def moments(orders: list[int], values: list[float], **changes: object) -> AuditR
     ]
     membership = membership_of(parts, [[""] * len(values)] * len(orders))
     fetched = RowValues(signature=np.zeros(len(values), dtype=np.int64), secret=np.sort(values))
-    return Examination.of(plan, membership, values=lambda: fetched).result()
+    return assemble(find(plan, membership, values=lambda: fetched))
 
 
 def test_the_moments_of_one_group_have_the_bound_of_the_release_curve() -> None:
@@ -344,13 +345,13 @@ def test_thresholds_are_seen_through_their_slope() -> None:
     membership = membership_of(parts, [[""] * 2, [""] * 2])
     values = np.array([-0.1, 0.7])
     fetched = RowValues(signature=np.zeros(2, dtype=np.int64), secret=values)
-    found = Examination.of(plan, membership, values=lambda: fetched)
+    found = find(plan, membership, values=lambda: fetched)
     slope = 1 / (4 * 0.2 * np.cosh(values / 0.4) ** 2)
     scale = price(plan, membership).scale
     J = np.array([-slope / 2, [0.5, 0.5]]) / scale[:, None]
     expected = np.sqrt(np.diag(np.linalg.inv(J.T @ J)))
-    assert found.local is not None
-    np.testing.assert_allclose(found.local.exposures.rmse, expected, rtol=1e-9)
+    assert found.nonlinear is not None
+    np.testing.assert_allclose(found.nonlinear.exposures.rmse, expected, rtol=1e-9)
 
 
 def test_what_the_local_view_cannot_do_is_refused() -> None:
@@ -360,17 +361,17 @@ def test_what_the_local_view_cannot_do_is_refused() -> None:
     with pytest.raises(
         InvalidPlan, match="2 to 5,000 rows for moments or thresholds of the secret, got 6,000"
     ):
-        Examination.of(plan, membership_of(parts, [[""] * 6000]), values=lambda: fetched)
+        find(plan, membership_of(parts, [[""] * 6000]), values=lambda: fetched)
     few = RowValues(signature=np.zeros(3, dtype=np.int64), secret=np.linspace(0, 1, 3))
     with pytest.raises(InvalidPlan, match="knows all rows with a signature or none"):
-        Examination.of(plan, membership_of(parts, [[""] * 3], known=[0]), values=lambda: few)
+        find(plan, membership_of(parts, [[""] * 3], known=[0]), values=lambda: few)
 
 
 def test_slopes_that_all_vanish_show_nothing() -> None:
     plan = plan_of({"name": "squares"}, data={**NUMBERS, "bounds": [0, 1]})
     membership = membership_of([partition(0, feature=Feature.POWER, parameter=2)], [[""] * 3])
     nothing = RowValues(signature=np.zeros(3, dtype=np.int64), secret=np.zeros(3))
-    result = Examination.of(plan, membership, values=lambda: nothing).result()
+    result = assemble(find(plan, membership, values=lambda: nothing))
     assert result.local is None
     assert result.exposed == ()
 
@@ -413,10 +414,10 @@ def test_records_with_several_rows_are_counted_once() -> None:
     plan = plan_of({"name": "a"}, data={**NUMBERS, "bounds": [0, 1], "max_rows_per_record": 2})
     membership = membership_of([partition()], [["x", "y", "z", "z"]], contributions=2)
     owners = {0: ("ann",), 1: ("ann",)}
-    found = Examination.of(plan, membership)
-    assert found.result(keys=lambda asked: {i: owners[i] for i in asked}).identifiable_records == 1
-    assert found.result(keys=lambda asked: {i: owners[i] for i in asked}).exposed[0].record is None
-    named = found.result(names=True, keys=lambda asked: {i: owners.get(i, ("bob", "cy")) for i in asked})
+    found = find(plan, membership)
+    assert assemble(found, keys=lambda asked: {i: owners[i] for i in asked}).identifiable_records == 1
+    assert assemble(found, keys=lambda asked: {i: owners[i] for i in asked}).exposed[0].record is None
+    named = assemble(found, names=True, keys=lambda asked: {i: owners.get(i, ("bob", "cy")) for i in asked})
     assert [one.record for one in named.exposed] == ["ann", "ann", "bob, cy"]
     assert any("as its most exposed row" in line for line in named.assumptions)
 

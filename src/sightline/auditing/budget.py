@@ -1,4 +1,4 @@
-"""What the plan's noise costs, under every accountant side by side."""
+"""The section on the budget: what the noise costs under every accountant, side by side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sightline.privacy.spending import account
 _USUAL_DELTA = 1e-6
 
 
-def spending(plan: Plan, pricing: Pricing) -> BudgetReport:
+def budget_report(plan: Plan, pricing: Pricing) -> BudgetReport:
     """The cost of the noise that is used, and the noise that each accountant would have asked for."""
     delta = plan.privacy.delta or _USUAL_DELTA
     budget = budget_of(plan)

@@ -7,12 +7,13 @@ import itertools
 import numpy as np
 import pytest
 
-from sightline.auditing.examine import Examination
-from sightline.auditing.plan import Kind
-from sightline.auditing.secret import Secret
+from sightline.auditing.assemble import assemble
+from sightline.auditing.findings import Findings, find
+from sightline.auditing.secret_prior import SecretPrior
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Statistic
+from sightline.tables.subject import SecretKind
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 DATA = {"source": "t.csv", "record": "id", "secret": "x"}
@@ -58,8 +59,8 @@ def test_a_category_lies_in_its_bracket(published: list[str], accountant: str, e
         privacy={"epsilon": epsilon, "delta": 1e-5, "accountant": accountant},
     )
     membership = membership_of(parts, lines)
-    examined = Examination.of(plan, membership)
-    found = examined.findings
+    examined = find(plan, membership)
+    found = examined.linear
     assert found is not None
 
     worlds = worlds_of(4, 3)
@@ -80,12 +81,12 @@ def test_a_category_lies_in_its_bracket(published: list[str], accountant: str, e
     pricing = examined.pricing
     cells = list(zip(groups, some, strict=True))
     signatures = [sorted(set(cells), key=lambda pair: (pair[0], pair[1] is not None)).index(c) for c in cells]
-    for number, category in enumerate(found.view.categories):
+    for number, category in enumerate(found.linear.categories):
         truths = (worlds == CATEGORIES.index(category)).astype(float)
         risks, errors = exact_risks(means, truths, pricing.scale, pricing.law) / (2 / 9)
         for row, signature in enumerate(signatures):
             (column,) = np.flatnonzero(
-                (found.view.column_signature == signature) & (found.view.column_category == number)
+                (found.linear.column_signature == signature) & (found.linear.column_category == number)
             )
             bracket = found.bracket(int(column))
             assert bracket.lower <= risks[row] + 5 * errors[row]
@@ -100,8 +101,8 @@ def test_a_yes_or_no_is_a_coin_and_never_keeps_less_than_the_noise_guarantees(ac
         privacy={"epsilon": 3.0, "delta": 1e-5, "accountant": accountant},
     )
     membership = membership_of([partition(statistic=Statistic.SUM)], [["a", "b", "b", "b"]])
-    examined = Examination.of(plan, membership)
-    result = examined.result()
+    examined = find(plan, membership)
+    result = assemble(examined)
     scale = examined.pricing.scale[0]
     alone = result.exposed[0]
     assert alone.size == 1
@@ -118,7 +119,7 @@ def test_a_yes_or_no_is_a_coin_and_never_keeps_less_than_the_noise_guarantees(ac
 
 
 def test_a_number_keeps_what_the_larger_of_its_two_bounds_says() -> None:
-    number = Secret(kind=Kind.NUMBER, bounds=(0.0, 10.0))
+    number = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 10.0))
     v, J, N = 100 * (1 / 12 - 1 / (2 * np.pi**2)), 4 * np.pi**2 / 100, 200 / (np.pi * np.e**3)
     for G in (0.0, 0.01, 3.0):
         van_trees, entropic = 1 / (v * (G + J)), N / v / (1 + v * G)
@@ -138,19 +139,19 @@ def test_more_noise_helps_secrets_of_few_values_too(data: dict[str, object], acc
     )
     membership = membership_of([partition(statistic=Statistic.SUM, **feature)], [["a", "b", "b"]])
 
-    def examined(epsilon: float) -> Examination:
+    def examined(epsilon: float) -> Findings:
         plan = plan_of(
             {"name": "count"},
             data={**DATA, **data},
             privacy={"epsilon": epsilon, "delta": 1e-5, "accountant": accountant},
             limits={"remaining_uncertainty": 0.9},
         )
-        return Examination.of(plan, membership)
+        return find(plan, membership)
 
-    (change,) = [one for one in examined(6.0).result().what_to_change if one.kind == "noise"]
+    (change,) = [one for one in assemble(examined(6.0)).what_to_change if one.kind == "noise"]
     assert change.noise_factor is not None
     assert change.epsilon is not None
-    after = examined(change.epsilon).result()
+    after = assemble(examined(change.epsilon))
     assert after.verdict.below_limit == 0
     least = after.least_remaining_uncertainty
     assert least is not None
@@ -168,7 +169,7 @@ def test_the_order_of_the_categories_changes_nothing_and_the_sharpest_count_is_t
             {"name": "zeros", "noise_stddev": 0.3},
             data={**DATA, "categories": categories},
         )
-        found.append(Examination.of(plan, membership_of(parts, [["x", "y", "y"]] * 4)).result())
+        found.append(assemble(find(plan, membership_of(parts, [["x", "y", "y"]] * 4))))
     one, other = (result.exposed[0] for result in found)
     assert one.category == other.category == "0"
     assert one.rmse == pytest.approx(other.rmse)
@@ -187,7 +188,7 @@ def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that
         data={**DATA, "categories": CATEGORIES},
         privacy={"epsilon": 4.0, "delta": 1e-5, "accountant": accountant},
     )
-    result = Examination.of(plan, membership_of(parts, [["x", "y", "y"]] * 3)).result()
+    result = assemble(find(plan, membership_of(parts, [["x", "y", "y"]] * 3)))
     least = result.least_remaining_uncertainty
     assert least is not None
     assert result.guaranteed_by_noise == pytest.approx(least.lower, abs=1e-6)
@@ -204,8 +205,8 @@ def test_copies_under_laplace_noise_cost_what_they_cost(categories: int) -> None
         privacy={"epsilon": 2.0, "accountant": "laplace"},
     )
     part = partition(statistic=Statistic.SUM, feature=Feature.INDICATOR, parameter="c0")
-    examined = Examination.of(plan, membership_of([part], [["a", "b", "b"]]))
-    one = next(one for one in examined.result().exposed if one.size == 1)
+    examined = find(plan, membership_of([part], [["a", "b", "b"]]))
+    one = next(one for one in assemble(examined).exposed if one.size == 1)
     generator = np.random.default_rng(5)
     share, scale = 1 / categories, examined.pricing.scale[0]
     truth = generator.random(200_000) < share
