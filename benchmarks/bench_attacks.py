@@ -81,7 +81,7 @@ def adam(epsilon: float) -> None:
     answers = transcript.answers([-0.4, 0.7]) + transcript.law.sample(
         TRIALS, generator=np.random.default_rng(1)
     )
-    newton, reference = sl.ConstrainedMLE(), sl.AdamMLE()
+    newton, reference = sl.ConstrainedMLE(), sl.attacks.AdamMLE()
     gap = reference.estimate(transcript, answers).objective - newton.estimate(transcript, answers).objective
     fast = best_time(lambda: newton.estimate(transcript, answers), 5)
     slow = best_time(lambda: reference.estimate(transcript, answers), 3)

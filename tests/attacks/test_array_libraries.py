@@ -22,7 +22,9 @@ FEW = sl.ConstrainedMLE(grid_starts=2, random_starts=1)
 
 
 class TestOtherLibraries:
-    @pytest.mark.parametrize(("name", "attack"), [("pair", FEW), ("thresholds", FEW), ("pair", sl.AdamMLE())])
+    @pytest.mark.parametrize(
+        ("name", "attack"), [("pair", FEW), ("thresholds", FEW), ("pair", sl.attacks.AdamMLE())]
+    )
     def test_jax(self, name, attack) -> None:
         jax = pytest.importorskip("jax")
         transcript, at = CASES[name]
@@ -35,7 +37,7 @@ class TestOtherLibraries:
         self.check(found.on_host(), reference)
 
     @pytest.mark.parametrize("name", CASES)
-    @pytest.mark.parametrize("attack", [sl.ConstrainedMLE(), sl.AdamMLE()], ids=["newton", "adam"])
+    @pytest.mark.parametrize("attack", [sl.ConstrainedMLE(), sl.attacks.AdamMLE()], ids=["newton", "adam"])
     def test_torch(self, name, attack) -> None:
         torch = pytest.importorskip("torch")
         transcript, at = CASES[name]
@@ -46,7 +48,7 @@ class TestOtherLibraries:
         self.check(found.on_host(), attack.estimate(transcript, answers))
 
     @staticmethod
-    def check(found: sl.Estimates, reference: sl.Estimates) -> None:
+    def check(found: sl.attacks.Estimates, reference: sl.attacks.Estimates) -> None:
         assert isinstance(found.values, np.ndarray)
         assert np.max(np.abs(found.objective - reference.objective)) <= 1e-9
         # Where the optimum is flat, rounding moves the values more than the objective.

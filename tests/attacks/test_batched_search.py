@@ -166,8 +166,8 @@ class TestSearch:
     def test_a_search_that_runs_out_of_steps_says_so(self) -> None:
         transcript = moments(5.0, releases=6, members=3)
         found = sl.ConstrainedMLE(steps=1).estimate(transcript, noisy(transcript, (-0.7, 0.1, 0.8), 50))
-        assert sl.AttackStatus.STEP_LIMIT in found.status
-        assert "steps ran out" in str(sl.AttackStatus.STEP_LIMIT)
+        assert sl.attacks.AttackStatus.STEP_LIMIT in found.status
+        assert "steps ran out" in str(sl.attacks.AttackStatus.STEP_LIMIT)
 
     def test_values_that_meet_have_no_standard_error(self) -> None:
         transcript = sl.Transcript(moments(1.0).queries, noise=[0.1, 0.1])
@@ -179,7 +179,7 @@ class TestSearch:
     def test_adam_stops_near_the_optimum_and_never_below(self) -> None:
         transcript = moments(5.0)
         answers = noisy(transcript, INTERIOR, 300)
-        adam = sl.AdamMLE().estimate(transcript, answers)
+        adam = sl.attacks.AdamMLE().estimate(transcript, answers)
         exact = sl.ConstrainedMLE().estimate(transcript, answers)
         gap = adam.objective - exact.objective
         assert np.min(gap) >= -1e-12
@@ -276,7 +276,7 @@ class TestInversion:
     def test_it_is_the_papers_formula_for_a_pair(self) -> None:
         transcript = moments(1.0)
         answers = noisy(transcript, INTERIOR, 200)
-        found = sl.MomentInversion().estimate(transcript, answers)
+        found = sl.attacks.MomentInversion().estimate(transcript, answers)
         for (y1, y2), row in zip(answers, found.values, strict=True):
             half = math.sqrt(max(y2 - y1**2, 0.0))
             assert row == pytest.approx([y1 - half, y1 + half], abs=1e-12)
@@ -297,5 +297,5 @@ class TestInversion:
     def test_the_order_of_the_releases_does_not_matter(self) -> None:
         queries = [sl.Moment(order=order, members=range(3), bound=1.0) for order in (5, 3, 1, 2)]
         transcript = sl.Transcript(queries, noise=[1.0] * 4)
-        found = sl.MomentInversion().estimate(transcript, transcript.answers([0.5, -0.25, 0.75]))
+        found = sl.attacks.MomentInversion().estimate(transcript, transcript.answers([0.5, -0.25, 0.75]))
         assert found.values[0] == pytest.approx([-0.25, 0.5, 0.75])

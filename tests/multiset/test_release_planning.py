@@ -25,7 +25,7 @@ NEAR_BOUNDARY = (0.52739273864214, 0.96285908500679)
 SAMPLE = np.random.default_rng(3).uniform(-1, 1, (30, 2))
 
 
-def rmse_by_hand(group, family: sl.Family, accountant: sl.Accountant, L: int) -> float:
+def rmse_by_hand(group, family: sl.multiset.Family, accountant: sl.privacy.Accountant, L: int) -> float:
     rows = family.rows(np.sort(group)[None], L)[0]
     return float(np.sqrt(accountant.kappa(L) * np.diagonal(np.linalg.inv(rows.T @ rows)).min()))
 
@@ -83,8 +83,8 @@ class TestAnAttackerWhoKnowsTheOthers:
         close = [0.5, 0.500001]
         assert sl.plan_releases(close, **arguments).largest_safe == 40
         assert sl.plan_releases(close, **arguments, attacker_knows="the others").largest_safe is None
-        strong = sl.largest_epsilon(close, **arguments, releases=2, attacker_knows="the others")
-        assert strong < sl.largest_epsilon(close, **arguments, releases=2)
+        strong = sl.multiset.largest_epsilon(close, **arguments, releases=2, attacker_knows="the others")
+        assert strong < sl.multiset.largest_epsilon(close, **arguments, releases=2)
 
 
 def test_too_few_releases_leave_all_values_open() -> None:
@@ -136,10 +136,10 @@ def test_a_sample_is_judged_by_its_worst_group() -> None:
 @pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda a: type(a).__name__)
 class TestEveryAccountant:
     def test_the_largest_epsilon_keeps_the_promise_and_a_little_more_breaks_it(
-        self, accountant: sl.Accountant
+        self, accountant: sl.privacy.Accountant
     ) -> None:
         family = sl.Moments()
-        limit = sl.largest_epsilon(
+        limit = sl.multiset.largest_epsilon(
             NEAR_BOUNDARY, family=family, accountant=accountant, releases=4, tolerance=5.0
         )
         kept, broken = (
@@ -155,15 +155,17 @@ class TestEveryAccountant:
         assert kept == (4,)
         assert broken == ()
 
-    def test_a_sweep_is_the_plan_at_each_epsilon(self, accountant: sl.Accountant) -> None:
+    def test_a_sweep_is_the_plan_at_each_epsilon(self, accountant: sl.privacy.Accountant) -> None:
         arguments = {"family": sl.Moments(), "releases": range(1, 13), "tolerance": 4.0}
-        plans = sl.budget_sweep(NEAR_BOUNDARY, accountant=accountant, epsilons=[0.3, 1.0], **arguments)
+        plans = sl.multiset.budget_sweep(
+            NEAR_BOUNDARY, accountant=accountant, epsilons=[0.3, 1.0], **arguments
+        )
         alone = sl.plan_releases(NEAR_BOUNDARY, accountant=accountant, **arguments)
         assert plans[1].crb.tolist() == alone.crb.tolist()
         assert plans[1].safe == alone.safe
         assert (plans[0].crb[1:] > plans[1].crb[1:]).all()
 
-    def test_the_choice_stays_where_kappa_factorises(self, accountant: sl.Accountant) -> None:
+    def test_the_choice_stays_where_kappa_factorises(self, accountant: sl.privacy.Accountant) -> None:
         kappas = [
             type(accountant)(sl.Budget(epsilon=e, delta=1e-5), **settings_of(accountant)).kappa(range(1, 13))
             for e in (0.5, 2.0)
@@ -172,11 +174,11 @@ class TestEveryAccountant:
         factorises = np.ptp(shape) / shape.mean() < 1e-9
         moves = (
             isinstance(accountant, sl.AdvancedComposition)
-            or getattr(accountant, "calibration", None) is sl.Calibration.ANALYTIC
+            or getattr(accountant, "calibration", None) is sl.privacy.Calibration.ANALYTIC
         )
         assert factorises == (not moves)
         if factorises:
-            plans = sl.budget_sweep(
+            plans = sl.multiset.budget_sweep(
                 SAMPLE[:5],
                 family=sl.Moments(),
                 accountant=accountant,
@@ -186,7 +188,7 @@ class TestEveryAccountant:
             assert plans[0].attackers_choice == plans[1].attackers_choice
 
 
-def settings_of(accountant: sl.Accountant) -> dict[str, object]:
+def settings_of(accountant: sl.privacy.Accountant) -> dict[str, object]:
     named = ("calibration", "order")
     return {name: getattr(accountant, name) for name in named if getattr(accountant, name, None) is not None}
 
@@ -219,12 +221,12 @@ def test_a_promise_without_meaning_is_refused(changes: dict[str, float], message
 def test_promises_beyond_every_epsilon_are_refused() -> None:
     arguments = {"family": sl.Moments(), "accountant": BASIC, "releases": 2}
     with pytest.raises(InvalidInput, match="a tolerance > 0"):
-        sl.largest_epsilon([0.1, 0.2], tolerance=-1.0, **arguments)
+        sl.multiset.largest_epsilon([0.1, 0.2], tolerance=-1.0, **arguments)
     with pytest.raises(InvalidInput, match="above 1e-12 keeps"):
-        sl.largest_epsilon([0.1, 0.2], tolerance=1e30, **arguments)
+        sl.multiset.largest_epsilon([0.1, 0.2], tolerance=1e30, **arguments)
     unseen = sl.Thresholds(bandwidth=0.1, kernel="compact", grid=[-0.5])
     with pytest.raises(InvalidInput, match="some epsilon breaks"):
-        sl.largest_epsilon([0.5], tolerance=1.0, family=unseen, accountant=BASIC, releases=1)
+        sl.multiset.largest_epsilon([0.5], tolerance=1.0, family=unseen, accountant=BASIC, releases=1)
 
 
 def test_a_plan_without_a_promise_has_no_safe_counts() -> None:

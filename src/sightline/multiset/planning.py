@@ -15,12 +15,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidInput, require
-from sightline.multiset.counts import Counts, Progress
+from sightline.multiset.counts import Counts
 from sightline.multiset.curve import ReleaseCurves, release_curves
 from sightline.multiset.family import Family
 from sightline.multiset.single import single_values
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.budget import Budget
+from sightline.progress import Progress, silent
 
 Knowledge = Literal["nothing", "the others"]
 
@@ -84,7 +85,7 @@ def plan_releases(
     tolerance: float | None = None,
     attacker_knows: Knowledge = "nothing",
     margin: float = 2.0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> ReleasePlan:
     r"""The plan for one group of values ``(m,)`` or for a sample of plausible groups ``(B, m)``.
 
