@@ -7,9 +7,9 @@ import sys
 
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, moments, noisy, thresholds
 
 import sightline as sl
+from tests.attacks.attack_cases import INTERIOR, moments, noisy, thresholds
 
 CASES = {
     "pair": (moments(5.0), INTERIOR),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from attack_cases import EVERY_ATTACK, in_out, moments, triangle
 
 import sightline as sl
 from sightline.errors import InvalidInput, InvalidNoise, Undecided
+from tests.attacks.attack_cases import EVERY_ATTACK, in_out, moments, triangle
 
 IDS = [f"{type(attack).__name__}-{transcript.outputs}" for attack, transcript, _ in EVERY_ATTACK]
 

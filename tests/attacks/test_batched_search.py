@@ -7,7 +7,6 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, moments, noisy, thresholds
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
@@ -18,8 +17,8 @@ from sightline.attacks.curves import Power, Powers, Step
 from sightline.attacks.inversion import invert_moments
 from sightline.attacks.model import columns_of, model_of
 from sightline.attacks.starts import algebraic, grid_points, random_points, regions
-from sightline.releases.moment import moment_feature, moment_slope
-from sightline.releases.smooth_threshold import smooth_step, smooth_step_slope
+from sightline.releases.features import power, power_slope, smooth_step, smooth_step_slope
+from tests.attacks.attack_cases import INTERIOR, moments, noisy, thresholds
 
 values = st.floats(-1.0, 1.0)
 CORRELATED = 0.01 * (np.eye(3) + 0.4 * np.ones((3, 3)))
@@ -30,8 +29,8 @@ class TestCurves:
     def test_powers_are_those_of_the_releases(self, order) -> None:
         u = np.linspace(-1, 1, 41)
         value, slope, bend = Power(order=order).bend(u, Powers(u))
-        assert value == pytest.approx(moment_feature(u, order), abs=1e-15)
-        assert (1.0 if slope is None else slope) == pytest.approx(moment_slope(u, order), abs=1e-14)
+        assert value == pytest.approx(power(u, order), abs=1e-15)
+        assert (1.0 if slope is None else slope) == pytest.approx(power_slope(u, order), abs=1e-14)
         second = order * (order - 1) * (u ** max(order - 2, 0))
         assert (0.0 * u if bend is None else bend) == pytest.approx(second, abs=1e-13)
 

@@ -7,10 +7,10 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from attack_cases import in_out, moments, noisy, triangle
 
 import sightline as sl
 from sightline.attacks.prior import order_means
+from tests.attacks.attack_cases import in_out, moments, noisy, triangle
 
 PRIORS = [
     sl.attacks.UniformPrior(-1.0, 1.0),

@@ -6,9 +6,9 @@ import pickle
 
 import numpy as np
 import pytest
-from attack_cases import EVERY_ATTACK, noisy
 
 import sightline as sl
+from tests.attacks.attack_cases import EVERY_ATTACK, noisy
 
 IDS = [f"{type(attack).__name__}-{transcript.outputs}" for attack, transcript, _ in EVERY_ATTACK]
 

@@ -6,7 +6,9 @@ import math
 
 import numpy as np
 import pytest
-from attack_cases import (
+
+import sightline as sl
+from tests.attacks.attack_cases import (
     BOUNDARY,
     BUDGETS,
     INTERIOR,
@@ -16,8 +18,6 @@ from attack_cases import (
     moments,
     noisy,
 )
-
-import sightline as sl
 
 # 24 comparisons with the printed means. At 4.1 joint standard errors the chance that any of them fails, for a
 # seed drawn at random and a true reproduction, is below 24 · P(|Z| > 4.1) = 0.001.

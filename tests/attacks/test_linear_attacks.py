@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from attack_cases import in_out, noisy, triangle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 import sightline as sl
 from sightline.attacks.target import missing_direction
+from tests.attacks.attack_cases import in_out, noisy, triangle
 
 RECORDS = (0.3, -0.2, 0.6)
 CORRELATED = np.array([[0.04, 0.01, 0.0], [0.01, 0.09, -0.02], [0.0, -0.02, 0.16]])

@@ -6,10 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, in_out, moments, triangle
 
 import sightline as sl
 from sightline.attacks.monte_carlo import CHUNK
+from tests.attacks.attack_cases import INTERIOR, in_out, moments, triangle
 
 RECORDS = (0.3, -0.2, 0.6)
 

@@ -6,11 +6,11 @@ import sys
 
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, noisy
 
 import sightline as sl
 from sightline.attacks.model import columns_of, model_of
 from sightline.errors import InvalidInput, InvalidNoise, MissingExtra
+from tests.attacks.attack_cases import INTERIOR, noisy
 
 jnp = pytest.importorskip("jax.numpy")
 

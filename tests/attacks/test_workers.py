@@ -15,7 +15,6 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, moments, triangle
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sightline as sl
@@ -23,6 +22,7 @@ from sightline.attacks import monte_carlo, workers
 from sightline.attacks.monte_carlo import CHUNK
 from sightline.errors import InvalidInput, SightlineError
 from sightline.progress import silent
+from tests.attacks.attack_cases import INTERIOR, moments, triangle
 
 RECORDS = (0.3, -0.2, 0.6)
 MLE = {"attack": sl.ConstrainedMLE(), "at": INTERIOR, "trials": 3500, "seed": 11}
@@ -288,9 +288,10 @@ class TestTrouble:
     def test_an_interrupt_ends_the_workers(self) -> None:
         """As Ctrl+C does, it goes to all processes; the pipes close when the last of them has ended."""
         script = """if True:
-            import os, time
+            import os, signal, time
             from sightline.attacks.workers import run_all
             from sightline.progress import silent
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
             def chunk():
                 os.write(1, b"running\\n")
                 time.sleep(300)

@@ -7,7 +7,6 @@ import tomllib
 
 import numpy as np
 import pytest
-from hand_made import membership_of, partition, plan_of
 
 from sightline.auditing import examine, losses
 from sightline.auditing.examine import Examination
@@ -18,6 +17,7 @@ from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, LocalReport, Verdict
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.privacy.spending import account
+from tests.auditing.hand_made import membership_of, partition, plan_of
 
 EVERYONE = ["all"] * 6
 WITHOUT_ONE = [None, *["all"] * 5]

@@ -8,7 +8,6 @@ import math
 import flint
 import numpy as np
 import pytest
-from hand_made import membership_of, partition, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from sightline.auditing.result import EDGES, AuditResult
 from sightline.errors import InvalidPlan
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.tables.membership import Feature, Membership, RowValues, Statistic
+from tests.auditing.hand_made import membership_of, partition, plan_of
 
 
 def examined(plan: Plan, membership: Membership, **options: object) -> AuditResult:

@@ -7,16 +7,17 @@ import math
 
 import numpy as np
 import pytest
-from hand_made import membership_of, partition, plan_of
 from hypothesis import given
 from hypothesis import strategies as st
 
 import sightline as sl
-from sightline.auditing.pricing import accountants, feature_range, price
+from sightline.auditing.pricing import feature_range, price
 from sightline.auditing.spending import spending
 from sightline.errors import InvalidPlan
 from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.registry import accountants
 from sightline.tables.membership import Feature, Statistic
+from tests.auditing.hand_made import membership_of, partition, plan_of
 
 
 @pytest.mark.parametrize("statistic", list(Statistic), ids=str)

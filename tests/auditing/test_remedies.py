@@ -6,18 +6,19 @@ import math
 
 import numpy as np
 import pytest
-from hand_made import membership_of, partition, plan_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.auditing import remedies
 from sightline.auditing.examine import Examination
 from sightline.auditing.plan import Kind
-from sightline.auditing.pricing import accountants, price
+from sightline.auditing.pricing import price
 from sightline.auditing.remedies import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.result import Change
 from sightline.auditing.secret import Secret
 from sightline.privacy.budget import Budget
+from sightline.privacy.registry import accountants
+from tests.auditing.hand_made import membership_of, partition, plan_of
 
 GROUPS = [["a", "a", "a", "b", "b"], [None, "", "", "", ""]]
 TEN = Secret(kind=Kind.NUMBER, bounds=(0.0, 10.0))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 
 import pytest
-from hand_made import membership_of, partition, plan_of
 
 from sightline.auditing.examine import Examination
 from sightline.auditing.result import SCHEMA_VERSION, AuditResult, Uncertainty
 from sightline.errors import InvalidInput
+from tests.auditing.hand_made import membership_of, partition, plan_of
 
 
 @pytest.fixture

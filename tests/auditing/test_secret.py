@@ -6,7 +6,6 @@ import itertools
 
 import numpy as np
 import pytest
-from hand_made import membership_of, partition, plan_of
 
 from sightline.auditing.examine import Examination
 from sightline.auditing.plan import Kind
@@ -14,6 +13,7 @@ from sightline.auditing.secret import Secret
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Statistic
+from tests.auditing.hand_made import membership_of, partition, plan_of
 
 DATA = {"source": "t.csv", "record": "id", "secret": "x"}
 CATEGORIES = ["cold", "flu", "well"]

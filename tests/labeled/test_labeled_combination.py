@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import flint
-import naive_labeled as naive
 import numpy as np
 import pytest
 
 import sightline as sl
+import tests.labeled.naive_labeled as naive
 from sightline import MembershipDesign
 from sightline.errors import InvalidInput, InvalidRelease
 

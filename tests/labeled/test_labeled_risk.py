@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import mpmath
-import naive_labeled as naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import sightline as sl
+import tests.labeled.naive_labeled as naive
 from sightline import MembershipDesign
 from sightline.labeled import Known
 from sightline.labeled.bounds.cosine import CosineSquaredPrior

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, FAMILIES, GROUP, ZCDP, exact_basic_kappa, exact_trace
 
 import sightline as sl
 from sightline.errors import InvalidInput
+from tests.multiset.multiset_cases import BASIC, FAMILIES, GROUP, ZCDP, exact_basic_kappa, exact_trace
 
 HARD = {
     "a pair at distance 1e-6": ([0.5, 0.500001], [2, 3, 4, 10, 30]),

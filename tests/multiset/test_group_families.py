@@ -8,10 +8,10 @@ import pytest
 from flint import ctx, fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, FAMILIES, GROUP, exact_rows
 
 import sightline as sl
 from sightline.errors import InvalidInput, InvalidRelease
+from tests.multiset.multiset_cases import BASIC, FAMILIES, GROUP, exact_rows
 
 CONVENTIONS = ["tight", "uniform"]
 

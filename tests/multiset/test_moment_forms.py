@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, ZCDP, exact_trace
 
 import sightline as sl
 from sightline.errors import InvalidInput
+from tests.multiset.multiset_cases import BASIC, ZCDP, exact_trace
 
 CONVENTIONS = ["tight", "uniform"]
 BOUNDS = [1.0, 2.5]

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, FAMILIES, GROUP, ZCDP, exact_trace
-from paper_numbers import CURVES, TRIPLES
 
 import sightline as sl
+from tests.multiset.multiset_cases import BASIC, FAMILIES, GROUP, ZCDP, exact_trace
+from tests.multiset.paper_numbers import CURVES, TRIPLES
 
 distances = st.floats(-1, 1).filter(lambda x: x == 0 or abs(x) > 1e-6)
 

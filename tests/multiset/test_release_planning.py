@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, ZCDP
 
 import sightline as sl
 from sightline.errors import InvalidInput
+from sightline.multiset.single import _INSIDE
+from tests.multiset.multiset_cases import BASIC, ZCDP
 
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
 ACCOUNTANTS = [
@@ -22,12 +23,20 @@ ACCOUNTANTS = [
     sl.LaplaceComposition(BUDGET),
 ]
 NEAR_BOUNDARY = (0.52739273864214, 0.96285908500679)
+EPS = np.finfo(np.float64).eps
 SAMPLE = np.random.default_rng(3).uniform(-1, 1, (30, 2))
 
 
 def rmse_by_hand(group, family: sl.multiset.Family, accountant: sl.privacy.Accountant, L: int) -> float:
     rows = family.rows(np.sort(group)[None], L)[0]
     return float(np.sqrt(accountant.kappa(L) * np.diagonal(np.linalg.inv(rows.T @ rows)).min()))
+
+
+def condition(rows) -> float:
+    """The ratio of the largest to the smallest singular value that is not rounding."""
+    singular = np.linalg.svd(rows, compute_uv=False)
+    kept = singular[singular > 1e-14 * singular[0]]
+    return float(kept[0] / kept[-1]) if len(kept) else 1.0
 
 
 class TestThePlan:
@@ -68,6 +77,7 @@ class TestAnAttackerWhoKnowsTheOthers:
         assert plan.value_rmse == pytest.approx(known, rel=1e-12)
 
     @given(seed=st.integers(0, 10**6), m=st.integers(1, 5))
+    @example(seed=6330, m=5)  # two values 5e-6 apart
     @settings(max_examples=25, deadline=None)
     def test_never_errs_more(self, seed: int, m: int) -> None:
         group = np.random.default_rng(seed).uniform(-1, 1, m)
@@ -76,7 +86,16 @@ class TestAnAttackerWhoKnowsTheOthers:
             sl.plan_releases(group, family=family, accountant=BASIC, attacker_knows=knowledge)
             for knowledge in ("nothing", "the others")
         )
-        assert (strong.value_rmse <= plain.value_rmse * (1 + 1e-9)).all()
+        curve = sl.release_curve(group, family=family, accountant=BASIC, releases=plain.releases)
+        for i, L in enumerate(plain.releases):
+            if np.isfinite(curve.crb[i]):
+                # The plan lowers the weaker attacker's bound by its estimated rounding error: undo that.
+                room = 4 * EPS + 1 / np.sqrt(1 - curve.relative_error[i]) - 1
+            else:
+                # Values count as seen whose unit vector is within _INSIDE of the span of the rows. With P the
+                # projection on it, (A⁺)_kk A_kk >= (P_kk)² >= (1 - _INSIDE²)², up to rounding.
+                room = 2 * _INSIDE**2 + 4 * EPS * condition(family.rows(np.sort(group)[None], int(L))[0])
+            assert strong.value_rmse[i] <= plain.value_rmse[i] * (1 + room)
 
     def test_is_not_fooled_by_close_values(self) -> None:
         arguments = {"family": sl.Moments(), "accountant": BASIC, "tolerance": 1e3}

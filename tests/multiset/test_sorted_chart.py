@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from multiset_cases import BASIC
 
 import sightline as sl
 from sightline.errors import InvalidInput
+from tests.multiset.multiset_cases import BASIC
 
 numbers = st.floats(-10, 10)
 

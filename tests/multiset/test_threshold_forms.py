@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, ZCDP
 
 import sightline as sl
 from sightline.errors import InvalidInput, InvalidRelease
+from tests.multiset.multiset_cases import BASIC, ZCDP
 
 KERNELS = ["logistic", "compact"]
 CONVENTIONS = ["tight", "uniform"]

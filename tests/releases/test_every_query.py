@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_cases import CASES
 
 import sightline as sl
+from tests.releases.release_cases import CASES
 
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=12, deadline=None)

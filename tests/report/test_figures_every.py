@@ -8,7 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from report_cases import RESULTS, budgeted, large, microgrid, nothing
 
 import sightline as sl
 from sightline.attacks.blue import Blue
@@ -20,6 +19,7 @@ from sightline.report import notebook, style
 from sightline.report.figures import distribution, loss_against_risk, release_map
 from sightline.report.figures.catalogue import FIGURES
 from sightline.report.figures.parts import at_least, percent
+from tests.report.report_cases import RESULTS, budgeted, large, microgrid, nothing
 
 MOST_MARKS = 30_000  # 2,000 signatures × 12 releases, and axes
 

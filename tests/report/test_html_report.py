@@ -15,7 +15,16 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-from report_cases import (
+
+import sightline as sl
+from sightline.cli import main
+from sightline.errors import InvalidInput
+from sightline.examples.shipped import EXAMPLES, example_plan
+from sightline.report import files
+from sightline.report.figures.catalogue import FIGURES
+from sightline.report.html import headline, report_html, write_report
+from sightline.report.names import isolated, one_line, short
+from tests.report.report_cases import (
     HOSTILE,
     RESULTS,
     SNAPSHOT,
@@ -27,15 +36,6 @@ from report_cases import (
     page,
     with_names,
 )
-
-import sightline as sl
-from sightline.cli import main
-from sightline.errors import InvalidInput
-from sightline.examples.shipped import EXAMPLES, example_plan
-from sightline.report import files
-from sightline.report.figures.catalogue import FIGURES
-from sightline.report.html import headline, report_html, write_report
-from sightline.report.names import isolated, one_line, short
 
 
 class Outline(HTMLParser):

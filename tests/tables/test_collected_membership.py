@@ -11,7 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from table_cases import cells_of, text_of
 
 from sightline.errors import InvalidPlan
 from sightline.tables import collect as collecting
@@ -23,6 +22,7 @@ from sightline.tables.membership import Feature, Membership
 from sightline.tables.records import members_of, row_values, signature_of
 from sightline.tables.rows import audited_rows
 from sightline.tables.sql.reader import read_release
+from tests.tables.table_cases import cells_of, text_of
 
 Make = Callable[..., Engine]
 

@@ -6,12 +6,12 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from table_cases import NUMBER_RELEASES, awkward_rows, cells_of, expected_cells, read_all
 
 from sightline.tables.collect import collect
 from sightline.tables.engines.engine import Engine, Kind
 from sightline.tables.membership import Membership
 from sightline.tables.records import members_of, row_values, signature_of
+from tests.tables.table_cases import NUMBER_RELEASES, awkward_rows, cells_of, expected_cells, read_all
 
 ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 ABOUT = {"record": "home", "secret": "load", "secret_kind": Kind.NUMBER}

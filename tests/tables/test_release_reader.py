@@ -7,12 +7,12 @@ from collections.abc import Iterator
 import duckdb
 import numpy as np
 import pytest
-from table_cases import COLUMNS, awkward_rows
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.engine import Column, Kind
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.sql.reader import Piece, ReleaseQuery, read_condition, read_release
+from tests.tables.table_cases import COLUMNS, awkward_rows
 
 SECRETS = {"load": Kind.NUMBER, "ill": Kind.BOOLEAN, "blood": Kind.TEXT}
 

@@ -7,10 +7,10 @@ from contextlib import suppress
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
-from test_release_reader import ACCEPTED, REFUSED, SECRETS, TABLE, read
 
 from sightline.errors import InvalidPlan
 from sightline.tables.sql.reader import ReleaseQuery, read_condition
+from tests.tables.test_release_reader import ACCEPTED, REFUSED, SECRETS, TABLE, read
 
 VALID = [(secret, sql) for secret, listed in ACCEPTED.items() for sql in listed]
 WORDS = """

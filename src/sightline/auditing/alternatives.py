@@ -8,10 +8,11 @@ import numpy as np
 
 from sightline.auditing.findings import Findings
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import accountants, budget_of, price
+from sightline.auditing.pricing import budget_of, price
 from sightline.auditing.result import Alternative
 from sightline.auditing.secret import Secret
 from sightline.auditing.view import linear_view
+from sightline.privacy.registry import accountants
 from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership
 

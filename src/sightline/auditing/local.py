@@ -24,7 +24,7 @@ from sightline.labeled.exposures import Exposures
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress
-from sightline.releases.smooth_threshold import smooth_step_slope
+from sightline.releases.features import power_slope, smooth_step_slope
 from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
@@ -150,8 +150,7 @@ def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) ->
             return np.full(values.size, sign)
         case Feature.POWER:
             assert isinstance(partition.parameter, int | float)
-            power = float(partition.parameter)
-            return np.asarray(sign * power * values ** (power - 1))
+            return sign * power_slope(values, partition.parameter)
         case Feature.THRESHOLD:
             assert isinstance(partition.parameter, int | float)
             width = bandwidth_of(partition, bandwidth)

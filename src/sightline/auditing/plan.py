@@ -8,11 +8,13 @@ from __future__ import annotations
 import math
 from collections import Counter
 from enum import Enum
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sightline.errors import InvalidPlan, require
+from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.registry import ACCOUNTANTS
 
 # No bound for all attacks says that more than 97 % remains: the prior's entropy power over its variance.
 LARGEST_LIMIT = 0.95
@@ -135,7 +137,10 @@ class Data(_Section):
         return self
 
 
-AccountantName = Literal["basic", "basic-analytic", "advanced", "zcdp", "renyi", "gaussian-dp", "laplace"]
+if TYPE_CHECKING:
+    AccountantName: TypeAlias = str
+else:
+    AccountantName = Literal[tuple(ACCOUNTANTS)]
 
 
 class Privacy(_Section):
@@ -216,7 +221,7 @@ class Plan(_Section):
             got=f"neither for release {priced[0].name if priced else ''!r}",
             error=InvalidPlan,
         )
-        laplace = self.privacy.accountant == "laplace"
+        laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
         require(
             not priced or laplace or self.privacy.delta is not None,
             "[privacy] delta",

@@ -23,32 +23,14 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.errors import InvalidPlan, require
-from sightline.privacy.accountant import Accountant, NoiseLaw
-from sightline.privacy.advanced import AdvancedComposition
-from sightline.privacy.basic import BasicComposition, Calibration
+from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
-from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.privacy.laplace import LaplaceComposition
-from sightline.privacy.renyi import Renyi
-from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.releases.smooth_threshold import smooth_step_rise
+from sightline.privacy.registry import ACCOUNTANTS, accountant_named
+from sightline.releases.features import power_range, smooth_step_rise
 from sightline.tables.membership import Feature, Membership, Partition, Statistic
 
 # For a Laplace budget, whose rules do not use it, and for plans without one.
 _ANY_DELTA = 1e-6
-
-
-def accountants(budget: Budget) -> dict[str, Accountant]:
-    """Every accountant by the name that plans use."""
-    return {
-        "basic": BasicComposition(budget),
-        "basic-analytic": BasicComposition(budget, calibration=Calibration.ANALYTIC),
-        "advanced": AdvancedComposition(budget),
-        "zcdp": ZeroConcentrated(budget),
-        "renyi": Renyi(budget),
-        "gaussian-dp": GaussianDP(budget),
-        "laplace": LaplaceComposition(budget),
-    }
 
 
 def budget_of(plan: Plan) -> Budget | None:
@@ -86,8 +68,9 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         fix=f"set max_rows_per_record = {membership.contributions} in [data], or aggregate the rows first",
         error=InvalidPlan,
     )
-    laplace = plan.privacy.accountant == "laplace" and any(r.noise_stddev is None for r in plan.releases)
-    law = NoiseLaw.LAPLACE if laplace else NoiseLaw.GAUSSIAN
+    priced = any(release.noise_stddev is None for release in plan.releases)
+    law = ACCOUNTANTS[plan.privacy.accountant].law if priced else NoiseLaw.GAUSSIAN
+    laplace = law is NoiseLaw.LAPLACE
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
     rows = np.array([cell.rows for cell in membership.cells], dtype=np.float64)
     bundles = bundled(membership)
@@ -109,7 +92,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     if count:
         budget = budget_of(plan)
         assert budget is not None  # the plan was checked for it
-        kappa = accountants(budget)[plan.privacy.accountant].kappa(count)
+        kappa = accountant_named(plan.privacy.accountant, budget).kappa(count)
         scale = np.where(scale > 0, scale, math.sqrt(kappa) * sensitivity)
     ratio = scale / sensitivity
     multipliers = [
@@ -140,9 +123,7 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
         case Feature.INDICATOR:
             return 1.0
         case Feature.POWER:
-            power = _number(partition)
-            reached = [low**power, high**power] + ([0.0] if low < 0 < high and power % 2 == 0 else [])
-            return float(max(reached) - min(reached))
+            return float(power_range(_number(partition), low=low, high=high))
         case Feature.THRESHOLD:
             at, width = _number(partition), bandwidth_of(partition, bandwidth)
             return float(smooth_step_rise(low - at, high - at, bandwidth=width))

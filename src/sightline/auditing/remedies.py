@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.auditing.findings import Findings
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, accountants
+from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import Change, Exposed, ReleaseReport
 from sightline.auditing.secret import Secret, spread
 from sightline.auditing.view import View
@@ -18,6 +18,7 @@ from sightline.labeled.exposures import Exposures
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
+from sightline.privacy.registry import accountants
 from sightline.progress import silent
 
 # Up to this much work for one assessment (numbers³ + numbers × columns) a search over a dozen takes seconds.

@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, accountants, budget_of
+from sightline.auditing.pricing import Pricing, budget_of
 from sightline.auditing.result import BudgetReport
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
+from sightline.privacy.registry import accountants
 from sightline.privacy.spending import account
 
 _USUAL_DELTA = 1e-6

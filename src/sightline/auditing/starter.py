@@ -7,6 +7,7 @@ import os
 from pathlib import Path
 
 from sightline.errors import InvalidPlan, require
+from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.engines.engine import Column, Kind, open_source
 from sightline.tables.sql.scope import find_column
 
@@ -27,7 +28,7 @@ secret = {secret}    # the column to protect
 [privacy]
 epsilon = 1.0    # the budget of everything below together
 delta = 1e-6     # far below one over the number of records
-accountant = "zcdp"    # basic, basic-analytic, advanced, zcdp, renyi, gaussian-dp or laplace
+accountant = "zcdp"    # {accountants}
 
 [limits]
 remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with 2 if someone does not
@@ -62,6 +63,7 @@ def starter_plan(source: str, *, out: Path, record: str | None = None, secret: s
     hidden, key = _chosen(columns, record=record, secret=secret)
     text = _HEAD.format(
         name=out.name,
+        accountants=_alternatives(tuple(ACCOUNTANTS)),
         source=_quoted(_relative(source, out.parent)),
         record=_quoted(key.name),
         secret=_quoted(hidden.name),
@@ -72,6 +74,10 @@ def starter_plan(source: str, *, out: Path, record: str | None = None, secret: s
     releases = [_release("everyone", None, hidden)]
     releases += [_release(f"by {c.name}", c, hidden) for c in others[:_MOST_RELEASES]]
     return "\n".join([text, *releases])
+
+
+def _alternatives(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _chosen(columns: tuple[Column, ...], *, record: str | None, secret: str | None) -> tuple[Column, Column]:

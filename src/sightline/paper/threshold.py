@@ -16,7 +16,7 @@ from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
 from sightline.progress import Progress
-from sightline.releases.smooth_threshold import Kernel
+from sightline.releases.features import Kernel
 
 LABEL = "fig:threshold"
 Triple = tuple[float, float, float]

@@ -9,6 +9,7 @@ from rich.text import Text
 from sightline.auditing.numerals import counted, domain, readable, remains
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
 from sightline.auditing.run import Explanation
+from sightline.privacy.registry import accountant_of_cost
 
 _WIDTH = 118  # where nobody's window says how wide it is
 
@@ -121,8 +122,7 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
     table.add_column("accountant")
     table.add_column("epsilon of this noise", justify="right")
     table.add_column("noise it would ask for, over sensitivity" if budget.would_need else "", justify="right")
-    names = {"exact": "gaussian-dp"}
-    spent = {names.get(name, name): value for name, value in budget.spent.items()}
+    spent = {accountant_of_cost(name): value for name, value in budget.spent.items()}
     for name in dict.fromkeys([*spent, *budget.would_need]):
         cost, needed = spent.get(name), budget.would_need.get(name)
         table.add_row(name, *("" if value is None else readable(value) for value in (cost, needed)))

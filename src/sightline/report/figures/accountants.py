@@ -6,6 +6,7 @@ from typing import Any
 
 from sightline.auditing.numerals import readable, remains
 from sightline.auditing.result import AuditResult
+from sightline.privacy.registry import accountant_of_cost
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, percent, rows, zoom
 from sightline.report.style import INK, altair
 
@@ -69,9 +70,8 @@ def _alternatives(result: AuditResult) -> Any:
 
 def _spent(result: AuditResult) -> Any:
     alt = altair()
-    names = {"exact": "gaussian-dp"}
     bars = [
-        {"accountant": names.get(name, name), "epsilon": epsilon, "text": f"{readable(epsilon)}"}
+        {"accountant": accountant_of_cost(name), "epsilon": epsilon, "text": f"{readable(epsilon)}"}
         for name, epsilon in result.budget.spent.items()
     ]
     order = [bar["accountant"] for bar in sorted(bars, key=lambda bar: (bar["epsilon"], bar["accountant"]))]
