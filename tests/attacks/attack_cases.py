@@ -91,14 +91,13 @@ def noisy(transcript: sl.Transcript, records: object, trials: int, *, seed: int 
 LINEAR_ATTACKS = (
     sl.Blue(),
     sl.attacks.BoxLeastSquares(box=(-1.0, 1.0)),
-    sl.attacks.LinearBayes(prior=sl.attacks.CosinePrior(-1.0, 1.0)),
-    sl.attacks.PosteriorMean(prior=sl.attacks.CosinePrior(-1.0, 1.0)),
+    sl.attacks.LinearBayes(prior=sl.labeled.CosineSquaredPrior.between(-1.0, 1.0)),
+    sl.attacks.PosteriorMean(prior=sl.labeled.CosineSquaredPrior.between(-1.0, 1.0)),
     sl.attacks.Trivial(prior=sl.attacks.UniformPrior(-1.0, 1.0)),
 )
 MULTISET_ATTACKS = (
     sl.attacks.MomentInversion(),
     sl.ConstrainedMLE(),
-    sl.attacks.AdamMLE(),
     sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(-1.0, 1.0)),
     sl.attacks.Trivial(prior=sl.attacks.UniformPrior(-1.0, 1.0)),
 )

@@ -15,8 +15,9 @@ import sightline as sl
 from sightline.attacks.cubic import cubic_roots, depressed_roots
 from sightline.attacks.curves import Power, Powers, Step
 from sightline.attacks.inversion import invert_moments
-from sightline.attacks.model import columns_of, model_of
+from sightline.attacks.model import columns_of
 from sightline.attacks.starts import algebraic, grid_points, random_points, regions
+from sightline.attacks.transcript_model import model_of
 from sightline.releases.features import power, power_slope, smooth_step, smooth_step_slope
 from tests.attacks.attack_cases import INTERIOR, moments, noisy, thresholds
 
@@ -174,15 +175,6 @@ class TestSearch:
         assert found.values[0, 0] == pytest.approx(found.values[0, 1], abs=1e-6)
         assert np.all(found.standard_errors > 1e3)
         assert found.lower.tolist() == [[-1.0, -1.0]]
-
-    def test_adam_stops_near_the_optimum_and_never_below(self) -> None:
-        transcript = moments(5.0)
-        answers = noisy(transcript, INTERIOR, 300)
-        adam = sl.attacks.AdamMLE().estimate(transcript, answers)
-        exact = sl.ConstrainedMLE().estimate(transcript, answers)
-        gap = adam.objective - exact.objective
-        assert np.min(gap) >= -1e-12
-        assert 0 < np.max(gap) < 1e-3
 
     def test_labelled_records_keep_their_names(self) -> None:
         """Moments of a group, and one member alone: the order is broken, so nothing is sorted."""

@@ -14,8 +14,8 @@ from tests.attacks.attack_cases import in_out, moments, noisy, triangle
 
 PRIORS = [
     sl.attacks.UniformPrior(-1.0, 1.0),
-    sl.attacks.CosinePrior(-1.0, 1.0),
-    sl.attacks.CosinePrior(2.0, 5.0),
+    sl.labeled.CosineSquaredPrior.between(-1.0, 1.0),
+    sl.labeled.CosineSquaredPrior.between(2.0, 5.0),
 ]
 
 
@@ -52,7 +52,7 @@ class TestEveryPrior:
 
 
 def test_the_information_of_the_cosine_prior() -> None:
-    prior = sl.attacks.CosinePrior(0.0, 2.0)
+    prior = sl.labeled.CosineSquaredPrior.between(0.0, 2.0)
 
     def score_squared(x: mpmath.mpf) -> mpmath.mpf:
         # d/dx log cos² = −2(π/r) tan, squared and times the density: 4(π/r)² (2/r) sin².
@@ -130,7 +130,7 @@ class TestPosteriorMean:
             "in-out": in_out(2, noise=[0.2, 0.2]),
             "triangle, loud": triangle([1.0, 2.0, 1.0]),
         }[name]
-        prior = sl.attacks.CosinePrior(-1.0, 1.0)
+        prior = sl.labeled.CosineSquaredPrior.between(-1.0, 1.0)
         attack = sl.attacks.PosteriorMean(prior=prior, points=20_000)
         found = sl.simulate(transcript, attack=attack, at=prior, trials=4000, seed=7)
         assert set(found.statuses) == {sl.attacks.AttackStatus.SOLVED}

@@ -69,6 +69,5 @@ SHARP = [
 def test_it_finds_the_records_when_there_is_hardly_noise(attack, transcript, at) -> None:
     quiet = sl.Transcript(transcript.queries, noise=[1e-7] * transcript.outputs)
     found = attack.estimate(quiet, quiet.answers(at))
-    tolerance = 1e-2 if isinstance(attack, sl.attacks.AdamMLE) else 1e-5
     truth = np.sort(at) if found.unlabeled else np.array(at)
-    assert found.values[0] == pytest.approx(truth, abs=tolerance)
+    assert found.values[0] == pytest.approx(truth, abs=1e-5)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
+from benchmarks.projected_adam import ProjectedAdam
 from tests.attacks.attack_cases import (
     BOUNDARY,
     BUDGETS,
@@ -51,7 +52,7 @@ class TestFigureMLE:
 
     def test_the_papers_adam_steps_agree(self, pair) -> None:
         found = sl.attacks.sweep(
-            {1.0: moments(1.0), 10.0: moments(10.0)}, attack=sl.attacks.AdamMLE(), at=pair, seed=2
+            {1.0: moments(1.0), 10.0: moments(10.0)}, attack=ProjectedAdam(), at=pair, seed=2
         )
         for epsilon, simulation in found.items():
             mean, half = PRINTED_MLE[pair][BUDGETS.index(epsilon)]

@@ -238,7 +238,7 @@ class TestLinearBayes:
         assert found.standard_errors[0] == pytest.approx(np.sqrt(risks), rel=1e-10)
 
     def test_its_simulated_risk_is_the_upper_end_of_the_bracket(self) -> None:
-        prior = sl.attacks.CosinePrior(-1.0, 1.0)
+        prior = sl.labeled.CosineSquaredPrior.between(-1.0, 1.0)
         for transcript in (triangle(), in_out(3)):
             found = sl.simulate(
                 transcript, attack=sl.attacks.LinearBayes(prior=prior), at=prior, trials=20_000
@@ -250,7 +250,7 @@ class TestLinearBayes:
             assert "Bayes bracket" in str(found)
 
     def test_the_bracket_agrees_with_the_labeled_room(self) -> None:
-        prior = sl.attacks.CosinePrior(0.0, 1.0)
+        prior = sl.labeled.CosineSquaredPrior.between(0.0, 1.0)
         rows = [[0, 1, 2, 3], [1, 2, 3], [0, 4], [2, 4, 5]]
         stddevs = [0.05, 0.1, 0.02, 0.2]
         transcript = sl.Transcript([sl.SubsetMean(members=r, radius=1.0) for r in rows], noise=stddevs)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.attacks.model import columns_of, model_of
+from sightline.attacks.model import columns_of
+from sightline.attacks.transcript_model import model_of
 from sightline.errors import InvalidInput, InvalidNoise, MissingExtra
 from tests.attacks.attack_cases import INTERIOR, noisy
 
@@ -36,9 +37,6 @@ class TestWrittenMoments:
         assert found.unlabeled
         assert found.values == pytest.approx(expected.values, abs=1e-6)
         assert found.objective == pytest.approx(expected.objective, abs=1e-9)
-        gap = sl.attacks.AdamMLE(box=BOX).estimate(written, answers).objective - expected.objective
-        assert np.min(gap) >= -1e-12
-        assert np.max(gap) < 0.05
 
     def test_derivatives_are_the_same(self, noise) -> None:
         written, closed = (

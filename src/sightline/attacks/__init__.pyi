@@ -20,9 +20,7 @@ from sightline.attacks.linear_bayes import bayes_bracket as bayes_bracket
 from sightline.attacks.inversion import MomentInversion as MomentInversion
 from sightline.attacks.posterior import PosteriorMean as PosteriorMean
 from sightline.attacks.trivial import Trivial as Trivial
-from sightline.attacks.adam import AdamMLE as AdamMLE
 
 # Priors
-from sightline.attacks.prior import Prior as Prior
+from sightline.attacks.prior import PriorDensity as PriorDensity
 from sightline.attacks.prior import UniformPrior as UniformPrior
-from sightline.attacks.prior import CosinePrior as CosinePrior

@@ -31,7 +31,7 @@ from sightline.attacks.estimates import (
 )
 from sightline.attacks.group import exact_answers
 from sightline.attacks.linear_bayes import bayes_bracket
-from sightline.attacks.prior import Prior, UniformPrior
+from sightline.attacks.prior import PriorDensity, UniformPrior
 from sightline.attacks.simulation import Simulation
 from sightline.attacks.trivial import trivial_guess
 from sightline.attacks.workers import run_all
@@ -48,7 +48,7 @@ def simulate(
     transcript: Transcript,
     *,
     attack: Attack,
-    at: ArrayLike | Prior,
+    at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
     domain: tuple[float, float] | None = None,
@@ -98,7 +98,7 @@ def sweep(
     strata: Mapping[Stratum, Transcript],
     *,
     attack: Attack,
-    at: ArrayLike | Prior,
+    at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
     domain: tuple[float, float] | None = None,
@@ -159,8 +159,8 @@ class Job:
 
     transcript: Transcript
     attack: Attack
-    at: FloatArray | Prior  # coordinates of one set of records, or where to draw them from
-    baseline: Prior
+    at: FloatArray | PriorDensity  # coordinates of one set of records, or where to draw them from
+    baseline: PriorDensity
     seed: int
     key: tuple[int, ...]
     name: UUID = field(default_factory=uuid4)
@@ -241,15 +241,15 @@ def _chunk(found: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
 def _job(
     transcript: Transcript,
     attack: Attack,
-    at: ArrayLike | Prior,
+    at: ArrayLike | PriorDensity,
     domain: tuple[float, float] | None,
     *,
     seed: int,
     key: tuple[int, ...],
 ) -> Job:
     require(isinstance(transcript, Transcript), "transcripts to attack", got=type(transcript).__name__)
-    if isinstance(at, Prior):
-        baseline: Prior = at if domain is None else UniformPrior(*checked_box(domain))
+    if isinstance(at, PriorDensity):
+        baseline: PriorDensity = at if domain is None else UniformPrior(*checked_box(domain))
         return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
     records = frozen_floats(at, name="records")
     p = transcript.dimension
