@@ -7,12 +7,16 @@ import inspect
 import re
 import runpy
 import subprocess
+import sys
+from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
 import sightline
+from sightline._names import homes
 from sightline.cli import commands
 from sightline.demo import tour
 
@@ -22,7 +26,7 @@ MODULES = sorted(SOURCE.rglob("*.py"))
 
 # The path plan -> report; a module may import only from rooms before its own, and from its own.
 ROOMS = (
-    *("errors", "arrays", "progress", "display", "numerics"),
+    *("_names", "errors", "arrays", "progress", "display", "numerics"),
     *("privacy", "releases", "noise", "geometry"),
     *("labeled", "multiset", "attacks"),
     *("tables", "auditing", "report", "paper"),
@@ -98,7 +102,13 @@ def test_imports_point_one_way(path: Path) -> None:
 )
 def test_a_room_opens_without_importing_anything(path: Path) -> None:
     body = ast.parse(path.read_text(encoding="utf-8")).body
-    assert [type(statement) for statement in body] == [ast.Expr], "a docstring and nothing else"
+    if path.with_suffix(".pyi").exists():  # publishes names
+        assert (
+            "\n".join(map(ast.unparse, body[1:]))
+            == "from sightline._names import lazy\n__getattr__, __dir__ = lazy(__name__)"
+        )
+    else:
+        assert [type(statement) for statement in body] == [ast.Expr], "a docstring and nothing else"
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -110,20 +120,70 @@ def test_a_file_holds_one_idea(path: Path) -> None:
 # ------------------------------------------------------------------ public names
 
 
-@pytest.mark.parametrize("name", sorted(sightline._HOME))
+PUBLISHERS = [
+    "sightline",
+    *(f"sightline.{name}" for name, home in homes("sightline").items() if home == "sightline"),
+]
+PUBLIC_NAMES = [
+    (package, name, home)
+    for package in PUBLISHERS
+    for name, home in homes(package).items()
+    if home != package  # a room
+]
+
+
+@pytest.mark.parametrize(("package", "name", "home"), PUBLIC_NAMES)
 class TestEveryPublicName:
-    def test_it_resolves_to_the_module_that_defines_it(self, name: str) -> None:
-        value = getattr(sightline, name)
-        home = getattr(value, "__module__", f"sightline.{sightline._HOME[name]}")
-        assert home == f"sightline.{sightline._HOME[name]}"
+    def test_it_resolves_to_the_module_that_defines_it(self, package: str, name: str, home: str) -> None:
+        value = getattr(import_module(package), name)
+        assert value is getattr(import_module(home), name)
+        assert getattr(value, "__module__", home) in {home, "builtins"}
 
-    def test_it_is_documented(self, name: str) -> None:
-        assert (inspect.getdoc(getattr(sightline, name)) or "").strip()
+    def test_it_is_documented(self, package: str, name: str, home: str) -> None:
+        assert (inspect.getdoc(getattr(import_module(package), name)) or "").strip()
+
+    def test_no_module_beside_it_has_its_name(self, package: str, name: str, home: str) -> None:
+        # The import of such a module would hide the name.
+        assert find_spec(f"{package}.{name}") is None
 
 
-def test_public_names_are_listed_along_the_path() -> None:
-    positions = [POSITION[home.split(".")[0]] for home in sightline._HOME.values()]
-    assert positions == sorted(positions)
+def test_every_public_name_is_in_one_place() -> None:
+    names = [name for _, name, _ in PUBLIC_NAMES]
+    assert len(set(names)) == len(names)
+
+
+def test_the_root_holds_the_names_of_the_three_jobs() -> None:
+    assert len([name for package, name, _ in PUBLIC_NAMES if package == "sightline"]) < 40
+
+
+@pytest.mark.parametrize("package", PUBLISHERS)
+def test_the_stub_is_read_as_python_reads_it(package: str) -> None:
+    stub = SOURCE.joinpath(*package.split(".")[1:], "__init__.pyi")
+    imported = {
+        alias.asname: node.module
+        for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported == homes(package)
+    assert set(imported) == set(dir(import_module(package))) == set(import_module(package).__all__)
+
+
+def test_rooms_with_a_stub_are_at_the_root() -> None:
+    stubs = [".".join(path.relative_to(SOURCE.parent).parent.parts) for path in SOURCE.rglob("*.pyi")]
+    assert sorted(stubs) == sorted(PUBLISHERS)
+
+
+def test_a_module_of_any_room_can_be_imported_under_another_name() -> None:
+    import sightline.auditing.run as run
+
+    assert sightline.audit is run.audit
+
+
+def test_importing_the_package_loads_no_other_module_of_it() -> None:
+    code = "import sightline, sys; print([name for name in sys.modules if name.startswith('sightline.')])"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "['sightline._names']"
 
 
 def test_the_reference_is_made_from_the_public_names() -> None:
@@ -137,10 +197,6 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
 
 def test_the_version_is_the_installed_one() -> None:
     assert sightline.__version__ == version("sightline")
-
-
-def test_dir_lists_the_public_names() -> None:
-    assert set(dir(sightline)) == set(sightline._HOME) == set(sightline.__all__)
 
 
 # ------------------------------------------------------------------ prose that agrees with the code
@@ -253,14 +309,3 @@ def test_the_demo_lock_is_part_of_the_dev_lock() -> None:
         return set(re.findall(r"^[a-z0-9][^\s\\]*==[^\\\n]*", text, flags=re.MULTILINE))
 
     assert pins("demo") <= pins("dev")
-
-
-def test_type_checkers_see_the_same_names_at_the_same_places():
-    stub = ast.parse((SOURCE / "__init__.pyi").read_text())
-    imported = {
-        alias.asname: node.module.removeprefix("sightline.")
-        for node in ast.walk(stub)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
-    }
-    assert imported == sightline._HOME

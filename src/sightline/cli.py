@@ -288,7 +288,7 @@ def _print_tour(found: Tour) -> None:
 def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
     """Make the paper's figures, tables and claims again, and compare them with its numbers."""
     from sightline.paper import summary
-    from sightline.paper.regenerate import regenerate
+    from sightline.paper.run import regenerate
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:

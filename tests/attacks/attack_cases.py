@@ -90,17 +90,16 @@ def noisy(transcript: sl.Transcript, records: object, trials: int, *, seed: int 
 
 LINEAR_ATTACKS = (
     sl.Blue(),
-    sl.BoxLeastSquares(box=(-1.0, 1.0)),
-    sl.LinearBayes(prior=sl.CosinePrior(-1.0, 1.0)),
-    sl.PosteriorMean(prior=sl.CosinePrior(-1.0, 1.0)),
-    sl.Trivial(prior=sl.UniformPrior(-1.0, 1.0)),
+    sl.attacks.BoxLeastSquares(box=(-1.0, 1.0)),
+    sl.attacks.LinearBayes(prior=sl.labeled.CosineSquaredPrior.between(-1.0, 1.0)),
+    sl.attacks.PosteriorMean(prior=sl.labeled.CosineSquaredPrior.between(-1.0, 1.0)),
+    sl.attacks.Trivial(prior=sl.attacks.UniformPrior(-1.0, 1.0)),
 )
 MULTISET_ATTACKS = (
-    sl.MomentInversion(),
+    sl.attacks.MomentInversion(),
     sl.ConstrainedMLE(),
-    sl.AdamMLE(),
-    sl.PosteriorMean(prior=sl.UniformPrior(-1.0, 1.0)),
-    sl.Trivial(prior=sl.UniformPrior(-1.0, 1.0)),
+    sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(-1.0, 1.0)),
+    sl.attacks.Trivial(prior=sl.attacks.UniformPrior(-1.0, 1.0)),
 )
 EVERY_ATTACK = [(attack, triangle(), (0.3, -0.2, 0.6)) for attack in LINEAR_ATTACKS] + [
     (attack, moments(5.0), INTERIOR) for attack in MULTISET_ATTACKS

@@ -125,7 +125,7 @@ def test_noise_that_somebody_chose_is_left_alone_and_costs_what_it_costs() -> No
     np.testing.assert_allclose(pricing.scale[:2], 2.0)
     assert pricing.multipliers[0] == pytest.approx(2.0 / 10)  # the group of one is the most exposed
     report = budget_report(plan, pricing)
-    spent = sl.account(pricing.multipliers, delta=1e-5)
+    spent = sl.privacy.account(pricing.multipliers, delta=1e-5)
     assert report.spent["exact"] == spent.epsilon_exact
     assert report.spent["basic"] == spent.epsilon_basic
     assert not report.proven

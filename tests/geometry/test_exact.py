@@ -61,7 +61,7 @@ def test_a_hidden_target_never_has_a_finite_bound_and_a_revealed_one_always_has(
         rows = random_design(generator)
         lines, records = rows.shape
         stddevs = 10.0 ** generator.uniform(-6, 6, size=lines)
-        geometry = sl.Geometry(jacobian=rows.astype(float), noise=sl.GaussianNoise(stddevs=stddevs))
+        geometry = sl.geometry.Geometry(jacobian=rows.astype(float), noise=sl.GaussianNoise(stddevs=stddevs))
         target = int(generator.integers(records))
         others = np.delete(rows, target, axis=1)
         revealed = rational_rank(rows) > (rational_rank(others) if records > 1 else 0)

@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline import CosineSquaredPrior, MembershipDesign
+from sightline import MembershipDesign
 from sightline.errors import InvalidInput
+from sightline.labeled import CosineSquaredPrior
 
 
 def test_the_constants_of_the_prior_by_quadrature() -> None:

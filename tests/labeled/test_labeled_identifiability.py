@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import tests.labeled.naive_labeled as naive
-from sightline import Decision, Evidence, MembershipDesign
+from sightline import MembershipDesign
+from sightline.geometry import Decision, Evidence
 from sightline.numerics import integers as exact
 from sightline.numerics import residues
 

@@ -49,7 +49,9 @@ def test_prefix_sums_beside_their_tree_are_the_tree(size: int) -> None:
         [np.eye(len(nodes), dtype=int), np.hstack([prefixes, np.zeros((size, len(nodes) - size), int)])]
     )
     rows = np.vstack([nodes, prefixes])
-    geometry = sl.Geometry(jacobian=rows.astype(float), noise=sl.CorrelatedNoise(blocks=[mixing @ mixing.T]))
+    geometry = sl.geometry.Geometry(
+        jacobian=rows.astype(float), noise=sl.CorrelatedNoise(blocks=[mixing @ mixing.T])
+    )
     for target in range(size):
         exposure = geometry.profile(target=target)
         truth = bound_from_the_sources(rows, mixing, target)
@@ -79,13 +81,13 @@ def test_noise_that_cancels_where_the_records_do_not_is_told() -> None:
     with pytest.raises(
         InvalidNoise, match="a noise-free answer: noise cancels in -1·answer 0 -1·answer 1 \\+1·answer 2"
     ):
-        sl.Geometry(jacobian=rows, noise=noise)
+        sl.geometry.Geometry(jacobian=rows, noise=noise)
 
 
 def test_an_answer_about_nobody_is_noise_that_the_attacker_subtracts() -> None:
     rows = np.array([[1.0, 0.0], [0.0, 0.0]])
     noise = sl.CorrelatedNoise(blocks=[[[1.0, 0.9], [0.9, 1.0]]])
-    exposure = sl.Geometry(jacobian=rows, noise=noise).profile(target=0)
+    exposure = sl.geometry.Geometry(jacobian=rows, noise=noise).profile(target=0)
     # The conditional variance of the first answer's noise given the second: 1 - 0.81.
     assert exposure.rmse == pytest.approx(float(Fraction(19, 100)) ** 0.5, rel=1e-14)
     assert exposure.recipe[0] == pytest.approx([1.0, -0.9], rel=1e-14)
@@ -99,9 +101,11 @@ def test_what_is_no_covariance_is_refused() -> None:
     ):
         with pytest.raises(InvalidNoise, match=message):
             sl.CorrelatedNoise(blocks=[block])
-    scalar = sl.Geometry(jacobian=np.eye(2), noise=sl.GaussianNoise(stddevs=[1.0, 1.0])).profile(target=0)
+    scalar = sl.geometry.Geometry(jacobian=np.eye(2), noise=sl.GaussianNoise(stddevs=[1.0, 1.0])).profile(
+        target=0
+    )
     with pytest.raises(InvalidNoise, match="can be inverted"):
-        sl.lift(scalar, np.ones((2, 2)))
+        sl.geometry.lift(scalar, np.ones((2, 2)))
 
 
 @pytest.mark.parametrize(

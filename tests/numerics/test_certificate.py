@@ -42,7 +42,7 @@ def test_reduced_rows_are_those_of_elimination_over_the_rationals(shape, largest
 @pytest.mark.parametrize("seed", range(8))
 def test_directions_of_a_partly_hidden_target_are_in_the_row_space(seed, largest):
     rows = np.random.default_rng(seed).integers(0, largest, size=(40, 41), endpoint=True)
-    geometry = sl.Geometry(jacobian=rows.astype(float), noise=sl.GaussianNoise(stddevs=np.ones(40)))
+    geometry = sl.geometry.Geometry(jacobian=rows.astype(float), noise=sl.GaussianNoise(stddevs=np.ones(40)))
     (direction,) = geometry.profile(target=[0, 1]).directions
     coefficients = [Fraction(c) for c in direction.coefficients]
     # The truth: the one row of the echelon form that is left when the other records come first.

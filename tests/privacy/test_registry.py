@@ -66,7 +66,7 @@ def test_a_name_that_is_not_there_is_refused() -> None:
 
 
 def test_the_exact_cost_is_that_of_gaussian_dp() -> None:
-    spent = sl.account([7.0] * 5, delta=1e-5)
+    spent = sl.privacy.account([7.0] * 5, delta=1e-5)
     rule = accountant_named(accountant_of_cost("exact"), BUDGET)
     assert rule.epsilon(5, noise_multiplier=7.0) == pytest.approx(spent.epsilon_exact, rel=1e-15)
 

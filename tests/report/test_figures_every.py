@@ -110,18 +110,18 @@ class TestExport:
         assert sl.export_figures(nothing(), tmp_path) == ()
 
 
-def curve() -> sl.ReleaseCurve:
+def curve() -> sl.multiset.ReleaseCurve:
     basic = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
     return sl.release_curve([0.7, -0.4], family=sl.Moments(), accountant=basic, releases=range(1, 9))
 
 
-def curves(groups: int = 3) -> sl.ReleaseCurves:
+def curves(groups: int = 3) -> sl.multiset.ReleaseCurves:
     basic = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
     pairs = [[-0.9 + 0.01 * i, 0.5] for i in range(groups)]
-    return sl.release_curves(pairs, family=sl.Moments(), accountant=basic, releases=range(1, 7))
+    return sl.multiset.release_curves(pairs, family=sl.Moments(), accountant=basic, releases=range(1, 7))
 
 
-def simulation() -> sl.Simulation:
+def simulation() -> sl.attacks.Simulation:
     releases = [sl.SubsetMean(members=range(4), radius=1.0), sl.SubsetMean(members=[1, 2, 3], radius=1.0)]
     transcript = sl.Transcript(releases, noise=[0.1, 0.1])
     return sl.simulate(transcript, attack=Blue(target=0), at=[0.1, 0.2, 0.3, 0.4], domain=(0, 1), trials=50)

@@ -6,19 +6,17 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sightline.errors import MissingExtra
-from sightline.paper.claim import Verdict
+from sightline.paper.claim import ClaimVerdict
 from sightline.paper.comparison import Comparison
+from sightline.paper.made import MadeFigure
 from sightline.paper.store import file_stem
 from sightline.report.style import embedded, still
 
-if TYPE_CHECKING:
-    from sightline.paper.regenerate import Made
 
-
-def page_of(figures: Sequence[Made], *, fast: bool, seed: int) -> str:
+def page_of(figures: Sequence[MadeFigure], *, fast: bool, seed: int) -> str:
     """The page as HTML that needs nothing but itself."""
     try:
         from jinja2 import Environment
@@ -37,7 +35,7 @@ def page_of(figures: Sequence[Made], *, fast: bool, seed: int) -> str:
     text: str = environment.from_string(template).render(
         figures=[_shown(made) for made in figures if made.label != "claims"],
         claims=claims,
-        counts=[(verdict.value, counts[verdict]) for verdict in Verdict],
+        counts=[(verdict.value, counts[verdict]) for verdict in ClaimVerdict],
         fast=fast,
         seed=seed,
         version=version("sightline"),
@@ -64,7 +62,7 @@ def number(value: float) -> str:
     return f"{mantissa}·10{str(int(power)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
 
 
-def _shown(made: Made) -> dict[str, Any]:
+def _shown(made: MadeFigure) -> dict[str, Any]:
     return {
         "label": made.label,
         "anchor": file_stem(made.label),

@@ -1,4 +1,4 @@
-"""The paper's own search for the constrained maximum likelihood: projected Adam, kept as a reference."""
+"""The paper's own search for the constrained maximum likelihood: projected Adam, for comparison."""
 
 from __future__ import annotations
 
@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Any
 from sightline.attacks import starts
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
 from sightline.attacks.mle import sort_together
-from sightline.attacks.model import Model, columns_of, model_of, stacked
+from sightline.attacks.model import Model, columns_of, stacked
 from sightline.attacks.namespace import namespace, to_numpy
+from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 
 if TYPE_CHECKING:
@@ -20,20 +21,11 @@ _FADE_FIRST, _FADE_SECOND, _EPSILON = 0.9, 0.999, 1e-8  # Adam's usual settings;
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AdamMLE:
+class ProjectedAdam:
     r"""Projected Adam from the algebraic inverse and a coarse grid (``app:logistic_smoothing``).
 
-    60 iterations of stepsize 0.035, projected onto the box after each, and of all iterates the one with the
-    best objective: what the paper ran. It ends near the optimum, not at it; :class:`ConstrainedMLE` solves
-    the same problem to the end in less time. The paper does not give its grid: here it is ``grid`` fixed
-    starts.
-
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.moment import Moment
-    >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
-    >>> transcript = Transcript(moments, noise=[0.1, 0.1])
-    >>> AdamMLE().estimate(transcript, [0.15, 0.325]).values.round(3).tolist()
-    [[-0.4, 0.7]]
+    60 iterations of stepsize 0.035, projected onto the box after each; the best iterate is the answer.
+    The paper does not give its grid: here it is ``grid`` fixed starts. The search ends near the optimum.
     """
 
     box: tuple[float, float] | None = None

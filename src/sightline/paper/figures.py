@@ -10,13 +10,13 @@ from typing import Any, Generic, TypeVar
 from sightline.errors import InvalidInput
 from sightline.paper.claim import Claim
 from sightline.paper.comparison import Comparison
+from sightline.progress import Progress
 
 Parameters = TypeVar("Parameters")
 Result = TypeVar("Result")
-Progress = Callable[[int, int], None]
 
 # Label -> the module that holds it, in the order of the paper; what it mentions and does not show comes last.
-_HOME = {
+_MODULES = {
     "tab:adjacency": "adjacency",
     "tab:accountant_scaling_main": "accountant_scaling",
     "fig:inout": "inout",
@@ -33,7 +33,7 @@ _HOME = {
     "diag:bounds": "lower_bounds",
     "claims": "statements",
 }
-LABELS = tuple(_HOME)
+LABELS = tuple(_MODULES)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -93,7 +93,7 @@ tab:adjacency, tab:accountant_scaling_main, fig:inout, fig:poly_synth, fig:reald
 fig:app_mle_vs_L, diag:boundary, diag:releases, diag:bottleneck, diag:compact, diag:calibration, \
 diag:bounds, claims
     """
-    home = _HOME.get(label)
+    home = _MODULES.get(label)
     if home is None:
         raise InvalidInput(
             f"expected a figure or table of the paper, got {label!r}; known: {', '.join(LABELS)}"
