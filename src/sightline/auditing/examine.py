@@ -10,6 +10,7 @@ import numpy as np
 
 from sightline.auditing.alternatives import alternatives
 from sightline.auditing.findings import Findings, Keys
+from sightline.auditing.key_columns import key_columns
 from sightline.auditing.local import LocalFindings, is_local, local_findings
 from sightline.auditing.losses import guaranteed_by_noise, losses
 from sightline.auditing.plan import Plan
@@ -177,4 +178,5 @@ class Examination:
             view=found.view,
             exposures=found.exposures,
             contributions=self.contributions,
+            key_columns=key_columns(self.membership),
         )

@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import Recipe, Step
 from sightline.auditing.view import View, cell_name
+from sightline.format import weight as weight_text
+from sightline.format import without_rounding
 from sightline.labeled.company import combined
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
@@ -31,6 +34,9 @@ class Cookbook:
     view: View
     exposures: Exposures
     contributions: Contributions | None
+    key_columns: tuple[
+        frozenset[int], ...
+    ]  # of every partition, the columns that a publishable text withholds
 
     def best(self, column: int) -> Recipe | None:
         """The best unbiased attack on a column's value, or on the sum of the records that share it."""
@@ -74,10 +80,18 @@ class Cookbook:
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
         order = used[np.lexsort((used, -np.abs(published[used])))]
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
-        steps = tuple(self._step(int(line), _tidy(float(published[line]))) for line in order)
+        steps = tuple(self._step(int(line), without_rounding(float(published[line]))) for line in order)
         known = self._uses_known(weights)
-        text = self._text(order, steps, constant) + (" less the known values" if known else "")
-        return Recipe(steps=steps, constant=_tidy(constant), less_known=known, text=text, rmse=rmse)
+        end = " less the known values" if known else ""
+        text, publishable = (self._text(order, steps, constant, owner) + end for owner in (True, False))
+        return Recipe(
+            steps=steps,
+            constant=without_rounding(constant),
+            less_known=known,
+            text=text,
+            publishable_text=publishable if publishable != text else None,
+            rmse=rmse,
+        )
 
     def _uses_known(self, weights: FloatArray) -> bool:
         """Whether records that the attacker knows are part of what the weights give."""
@@ -92,20 +106,29 @@ class Cookbook:
         release = self.plan.releases[partition.query]
         # What tells the numbers of one release apart: the group, and which aggregate or category it is of.
         which = partition.name.removeprefix(release.name).removeprefix(": ")
-        words = [*cell.key, which] if which else cell.key
-        return Step(release=release.name, cell=", ".join(words), weight=weight, times=release.times)
+        public = publishable_key(cell.key, self.key_columns[cell.partition])
+        name, publishable = (", ".join([*key, which] if which else key) for key in (cell.key, public))
+        return Step(
+            release=release.name,
+            cell=name,
+            publishable_cell=publishable if publishable != name else None,
+            weight=weight,
+            times=release.times,
+        )
 
-    def _text(self, order: IndexArray, steps: tuple[Step, ...], constant: float) -> str:
+    def _text(self, order: IndexArray, steps: tuple[Step, ...], constant: float, owner: bool) -> str:
         words: list[str] = []
         for line, step in zip(order[:_SHOWN], steps[:_SHOWN], strict=True):
             sign = "−" if step.weight < 0 else "+" if words else ""
-            name = cell_name(self.membership, int(self.view.cells[line]))
+            cell = int(self.view.cells[line])
+            withheld = self.key_columns[self.membership.cells[cell].partition]
+            name = cell_name(self.membership, cell, withheld=frozenset() if owner else withheld)
             copies = f" (mean of {step.times})" if step.times > 1 else ""
-            words.append(f'{sign}{" " if words else ""}{_number(abs(step.weight))} × "{name}"{copies}')
+            words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
         if len(steps) > _SHOWN:
             words.append(f"and {len(steps) - _SHOWN} more")
         if abs(constant) > _NOTHING:
-            words.append(f"{'−' if constant < 0 else '+'} {_number(abs(constant))}")
+            words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)
 
     def _cells_of_its_own(self, column: int) -> IndexArray:
@@ -114,14 +137,3 @@ class Cookbook:
         counts = design.pattern.counts
         size = 1 if counts is None else int(counts[column])
         return np.flatnonzero(mine & (design.pattern.sizes == size))
-
-
-def _tidy(weight: float) -> float:
-    """Whole numbers without the last bits of a factorisation."""
-    whole = round(weight)
-    return float(whole) if whole and abs(weight - whole) <= 1e-9 * abs(weight) else weight
-
-
-def _number(value: float) -> str:
-    tidy = _tidy(value)
-    return f"{int(tidy):,}" if tidy == int(tidy) and abs(tidy) < 1e15 else f"{tidy:.4g}"

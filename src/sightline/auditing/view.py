@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.plan import Kind, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret import Secret
@@ -140,11 +141,11 @@ def linear_view(plan: Plan, membership: Membership, pricing: Pricing) -> View | 
     )
 
 
-def cell_name(membership: Membership, cell: int) -> str:
-    """What people call a published number: its release, and its group."""
+def cell_name(membership: Membership, cell: int, *, withheld: frozenset[int] = frozenset()) -> str:
+    """What people call a published number: its release, and its group without the columns ``withheld``."""
     found: Cell = membership.cells[cell]
     name = membership.partitions[found.partition].name
-    return f"{name}: {', '.join(found.key)}" if found.key else name
+    return f"{name}: {', '.join(publishable_key(found.key, withheld))}" if found.key else name
 
 
 def _is_turned(partition: Partition, rest: str | None) -> bool:
