@@ -15,10 +15,10 @@ from sightline.cli import main
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.examples.shipped import example_plan
+from sightline.format import at_least, percent
 from sightline.report import notebook, style
 from sightline.report.figures import distribution, loss_against_risk, release_map
 from sightline.report.figures.catalogue import FIGURES
-from sightline.report.figures.parts import at_least, percent
 from tests.report.report_cases import RESULTS, budgeted, large, microgrid, nothing
 
 MOST_MARKS = 30_000  # 2,000 signatures × 12 releases, and axes

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret_prior import SecretPrior
@@ -161,11 +162,11 @@ def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> Linea
     )
 
 
-def cell_name(membership: Membership, cell: int) -> str:
-    """What people call a published number: its release, and its group."""
+def cell_name(membership: Membership, cell: int, *, withheld: frozenset[int] = frozenset()) -> str:
+    """What people call a published number: its release, and its group without the columns ``withheld``."""
     found: Cell = membership.cells[cell]
     name = membership.partitions[found.partition].name
-    return f"{name}: {', '.join(found.key)}" if found.key else name
+    return f"{name}: {', '.join(publishable_key(found.key, withheld))}" if found.key else name
 
 
 def _linear_partitions(membership: Membership) -> list[int]:

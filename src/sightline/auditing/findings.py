@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.brackets import assess
 from sightline.auditing.design import LinearDesign, linear_design
+from sightline.auditing.key_columns import key_columns
 from sightline.auditing.nonlinear import NonlinearFindings, is_nonlinear, nonlinear_findings
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
@@ -140,7 +142,7 @@ class LinearFindings:
         return values.reshape(self.linear.blocks, -1)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Findings:
     """A plan, its memberships and prices, and what they expose."""
 
@@ -156,6 +158,11 @@ class Findings:
     def has_nonlinear(self) -> bool:
         """Whether anything is published that is not linear in the secret."""
         return is_nonlinear(self.membership)
+
+    @cached_property
+    def key_columns(self) -> tuple[frozenset[int], ...]:
+        """For every partition, the columns of its GROUP BY that are as good as a person's key."""
+        return key_columns(self.membership)
 
 
 def find(

@@ -78,7 +78,7 @@ def _text(path: Path) -> str:
                 f"expected a plan file of at most {_LARGEST_FILE:,} bytes, got {path.stat().st_size:,}; "
                 "split it into several plans"
             )
-        return path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError:
         raise InvalidPlan(f"expected a plan file in UTF-8, got other bytes in {path.name!r}") from None
     except (OSError, ValueError) as error:

@@ -10,7 +10,10 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import cell_name
 from sightline.auditing.findings import Findings, LinearFindings
+from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.result import Recipe, Step
+from sightline.format import weight as weight_text
+from sightline.format import without_rounding
 from sightline.labeled.unknown_gram import combined
 
 # Weights below this share of the largest are rounding of weights that are zero.
@@ -56,10 +59,18 @@ class RecipeWriter:
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
         order = used[np.lexsort((used, -np.abs(published[used])))]
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
-        steps = tuple(self._step(int(line), _tidy(float(published[line]))) for line in order)
+        steps = tuple(self._step(int(line), without_rounding(float(published[line]))) for line in order)
         known = self._uses_known(weights)
-        text = self._text(order, steps, constant) + (" less the known values" if known else "")
-        return Recipe(steps=steps, constant=_tidy(constant), less_known=known, text=text, rmse=rmse)
+        end = " less the known values" if known else ""
+        text, publishable = (self._text(order, steps, constant, owner) + end for owner in (True, False))
+        return Recipe(
+            steps=steps,
+            constant=without_rounding(constant),
+            less_known=known,
+            text=text,
+            publishable_text=publishable if publishable != text else None,
+            rmse=rmse,
+        )
 
     def _uses_known(self, weights: FloatArray) -> bool:
         """Whether the weighted sum contains records that the attacker knows."""
@@ -72,20 +83,30 @@ class RecipeWriter:
         cell = self.findings.membership.cells[self.found.linear.cells[line]]
         partition = self.findings.membership.partitions[cell.partition]
         release = self.findings.plan.releases[partition.query]
-        words = [*cell.key, partition.label] if partition.label else cell.key
-        return Step(release=release.name, cell=", ".join(words), weight=weight, times=release.times)
+        which = (partition.label,) if partition.label else ()
+        public = publishable_key(cell.key, self.findings.key_columns[cell.partition])
+        name, publishable = (", ".join([*key, *which]) for key in (cell.key, public))
+        return Step(
+            release=release.name,
+            cell=name,
+            publishable_cell=publishable if publishable != name else None,
+            weight=weight,
+            times=release.times,
+        )
 
-    def _text(self, order: IndexArray, steps: tuple[Step, ...], constant: float) -> str:
+    def _text(self, order: IndexArray, steps: tuple[Step, ...], constant: float, owner: bool) -> str:
         words: list[str] = []
         for line, step in zip(order[:_SHOWN], steps[:_SHOWN], strict=True):
             sign = "−" if step.weight < 0 else "+" if words else ""
-            name = cell_name(self.findings.membership, int(self.found.linear.cells[line]))
+            cell = int(self.found.linear.cells[line])
+            withheld = self.findings.key_columns[self.findings.membership.cells[cell].partition]
+            name = cell_name(self.findings.membership, cell, withheld=frozenset() if owner else withheld)
             copies = f" (mean of {step.times})" if step.times > 1 else ""
-            words.append(f'{sign}{" " if words else ""}{_number(abs(step.weight))} × "{name}"{copies}')
+            words.append(f'{sign}{" " if words else ""}{weight_text(abs(step.weight))} × "{name}"{copies}')
         if len(steps) > _SHOWN:
             words.append(f"and {len(steps) - _SHOWN} more")
         if abs(constant) > _NOTHING:
-            words.append(f"{'−' if constant < 0 else '+'} {_number(abs(constant))}")
+            words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)
 
     def _cells_of_its_own(self, column: int) -> IndexArray:
@@ -94,14 +115,3 @@ class RecipeWriter:
         counts = design.incidence.counts
         size = 1 if counts is None else int(counts[column])
         return np.flatnonzero(mine & (design.incidence.sizes == size))
-
-
-def _tidy(weight: float) -> float:
-    """The weight as a whole number if it is one up to rounding."""
-    whole = round(weight)
-    return float(whole) if whole and abs(weight - whole) <= 1e-9 * abs(weight) else weight
-
-
-def _number(value: float) -> str:
-    tidy = _tidy(value)
-    return f"{int(tidy):,}" if tidy == int(tidy) and abs(tidy) < 1e15 else f"{tidy:.4g}"

@@ -52,20 +52,35 @@ def _separate(exposed: tuple[Exposed, ...]) -> list[Change]:
     changes, seen = [], set()
     for one in exposed:
         steps = one.shortest.steps if one.shortest is not None else ()
-        names = tuple(sorted(f"{s.release}: {s.cell}" if s.cell else s.release for s in steps))
-        if not names or names in seen:
+        named = sorted(
+            (_name(s.release, s.cell), _name(s.release, s.publishable_cell or s.cell)) for s in steps
+        )
+        if not named or tuple(named) in seen:
             continue
-        seen.add(names)
+        seen.add(tuple(named))
         whom = "one record" if one.size == 1 else f"{one.size} records that nothing else tells apart"
-        if len(names) == 1:
-            text = f'merge "{names[0]}" with another group: it holds {whom}'
-        else:
-            text = f'publish only one of "{names[0]}" and "{names[1]}": they differ by {whom}'
-        kind = ChangeKind.COARSEN if len(names) == 1 else ChangeKind.MERGE
+        text, publishable = (_separation(names, whom) for names in zip(*named, strict=True))
         changes.append(
-            Change(kind=kind, release=steps[0].release, noise_factor=None, epsilon=None, text=text)
+            Change(
+                kind=ChangeKind.COARSEN if len(named) == 1 else ChangeKind.MERGE,
+                release=steps[0].release,
+                noise_factor=None,
+                epsilon=None,
+                text=text,
+                publishable_text=publishable if publishable != text else None,
+            )
         )
     return changes[:5]
+
+
+def _name(release: str, cell: str) -> str:
+    return f"{release}: {cell}" if cell else release
+
+
+def _separation(names: tuple[str, ...], whom: str) -> str:
+    if len(names) == 1:
+        return f'merge "{names[0]}" with another group: it holds {whom}'
+    return f'publish only one of "{names[0]}" and "{names[1]}": they differ by {whom}'
 
 
 def _drop(report: ReleaseReport) -> Change:

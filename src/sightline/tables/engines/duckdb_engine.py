@@ -173,6 +173,11 @@ def _existing(source: str, base: Path) -> Path:
         fix="name a file in it",
         error=InvalidPlan,
     )
+    try:
+        path.open("rb").close()
+    except OSError as error:
+        reason = (error.strerror or "it cannot be opened").lower()
+        raise InvalidPlan(f"expected a data file that can be read, got {path.name}: {reason}") from None
     return path
 
 
