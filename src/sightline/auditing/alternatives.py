@@ -9,7 +9,7 @@ import numpy as np
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import accountants, budget_of, price
 from sightline.auditing.result import Alternative
-from sightline.progress import Progress, silent
+from sightline.progress import Progress
 
 
 def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, ...]:
@@ -50,6 +50,6 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
 def _with_accountant(findings: Findings, accountant: str) -> LinearFindings:
     privacy = findings.plan.privacy.model_copy(update={"accountant": accountant})
     other = findings.plan.model_copy(update={"privacy": privacy})
-    found = linear_findings(other, findings.membership, price(other, findings.membership), silent)
+    found = linear_findings(other, findings.membership, price(other, findings.membership))
     assert found is not None  # the plan has a linear part with its own noise
     return found

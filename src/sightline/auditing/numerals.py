@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import tomllib
 
 from sightline.auditing.result import AuditResult, Uncertainty
 
@@ -58,8 +57,5 @@ def domain(result: AuditResult) -> str:
         case "boolean":
             return "yes or no"
         case _:
-            try:
-                count = len(tomllib.loads(result.plan)["data"]["categories"])
-            except (ValueError, KeyError, TypeError):  # a result may hold any text as its plan
-                return "one of several categories"
-            return f"one of {counted(count, 'category', 'categories')}"
+            count = result.category_count
+            return f"one of {'several' if count is None else count} categories"

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -32,7 +32,6 @@ from sightline.privacy.gaussian_dp import GaussianDP
 from sightline.privacy.laplace import LaplaceComposition
 from sightline.privacy.renyi import Renyi
 from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.releases.smooth_threshold import smooth_step_rise
 from sightline.tables.membership import Feature, Membership, Partition, Statistic
 
 # For a Laplace budget, whose rules do not use it, and for plans without one.
@@ -75,6 +74,10 @@ class Pricing:
     def noise_stddev(self) -> FloatArray:
         """The standard deviation of the noise on each cell."""
         return self.scale * (math.sqrt(2) if self.law is NoiseLaw.LAPLACE else 1.0)
+
+    def scaled(self, factor: float) -> Pricing:
+        """The same releases with all noise multiplied by a factor."""
+        return replace(self, scale=self.scale * factor, multipliers=self.multipliers * factor)
 
 
 def price(plan: Plan, membership: Membership) -> Pricing:
@@ -145,8 +148,7 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
             reached = [low**power, high**power] + ([0.0] if low < 0 < high and power % 2 == 0 else [])
             return float(max(reached) - min(reached))
         case Feature.THRESHOLD:
-            at, width = _number(partition), bandwidth_of(partition, bandwidth)
-            return float(smooth_step_rise(low - at, high - at, bandwidth=width))
+            return 1.0  # the count that is published is sharp, whatever smooth step stands for it
 
 
 def bandwidth_of(partition: Partition, bandwidth: float | None) -> float:

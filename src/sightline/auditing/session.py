@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan, SecretKind
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress
@@ -15,7 +16,7 @@ from sightline.tables.declared import check_declared
 from sightline.tables.engines.engine import Engine, open_source
 from sightline.tables.engines.engine import Kind as ColumnKind
 from sightline.tables.membership import Membership, RowValues
-from sightline.tables.records import has_rows, members_of, row_values, signature_of
+from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 
 _KINDS = {
@@ -65,6 +66,20 @@ class Session:
             secret_kind=self.kind,
             bounds=data.bounds,
             categories=data.categories,
+        )
+
+    def totals(self) -> FloatArray:
+        """Owner-only: the sum of the secrets that the attacker does not know, signature by signature."""
+        data = self.plan.data
+        return signature_totals(
+            self.engine,
+            self.queries,
+            record=data.record,
+            secret=data.secret,
+            secret_kind=self.kind,
+            bounds=data.bounds,
+            categories=data.categories,
+            known=self.plan.attacker.knows,
         )
 
     def keys(self, signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:

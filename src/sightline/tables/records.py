@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.tables.collect import expand, told_by
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.engine import DATA, Engine, Kind
@@ -48,6 +49,43 @@ def row_values(
     if bounds is not None:
         values = np.clip(values, *bounds)
     return RowValues(signature=answer["s"].astype(np.int64), secret=values)
+
+
+def signature_totals(  # many parameters: the table and its subject, as everywhere in this file
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    *,
+    record: str,
+    secret: str,
+    secret_kind: Kind,
+    bounds: tuple[float, float] | None = None,
+    categories: Sequence[str] | None = None,
+    known: Sequence[str] = (),
+) -> FloatArray:
+    """Owner-only: the sum of the secret over the rows with each signature; one column, or one per category.
+
+    Values are clipped to ``bounds``. Rows that meet a ``known`` condition are left out.
+    """
+    rows = _rows(engine, queries, record=record, secret=secret, secret_kind=secret_kind)
+    told = told_by(known, columns=engine.columns(), secret=secret) or "FALSE"
+    value = rows.secret
+    if secret_kind is Kind.BOOLEAN:
+        value = f"CASE WHEN {value} THEN 1.0 ELSE 0.0 END"
+    elif bounds is not None:
+        low, high = bounds
+        value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
+    ranked = _ranked(engine, queries, rows, f"CASE WHEN {told} THEN NULL ELSE {value} END", categories)
+    if secret_kind is not Kind.TEXT:
+        summed = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"
+        answer = engine.fetch(f"SELECT s, {summed} FROM ({ranked}) AS ranked GROUP BY s ORDER BY s")
+        return answer["total"].astype(np.float64)[:, None]
+    answer = engine.fetch(f"SELECT s, v, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY s, v ORDER BY s")
+    names = list(categories or ())
+    totals = np.zeros((int(answer["s"].max()) + 1, len(names)))
+    for signature, name, count in zip(answer["s"], answer["v"], answer["n"], strict=True):
+        if name in names:
+            totals[int(signature), names.index(name)] = count
+    return totals
 
 
 def members_of(
