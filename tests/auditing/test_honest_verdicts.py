@@ -75,7 +75,7 @@ def test_values_outside_the_bounds_are_told_to_the_owner_only() -> None:
     plan = plan_of({"name": "mean"}, limits=LIMIT)
     membership = membership_of([partition(0, "mean")], [["a", "a", "b", "b"]])
     many = assemble(find(plan, _clipped(membership, 3)))
-    assert "3 rows are outside the bounds: nothing is shown of them (clipped)" in many.verdict.text
+    assert "3 values are outside the bounds, and nothing is shown of them (clipped)" in many.verdict.text
     assert many.verdict.status == many.publishable().verdict.status == VerdictStatus.NOT_SHOWN
     assert "the reason is for the owner only" in many.publishable().verdict.text
     assert "outside" not in many.publishable().to_json()

@@ -20,6 +20,8 @@ from sightline.auditing.timeline import timeline
 from sightline.auditing.verdict import verdict
 from sightline.progress import Progress, silent
 
+_MOST_HOMOGENEOUS = 100  # cells that are listed
+
 
 def assemble(
     findings: Findings,
@@ -84,5 +86,5 @@ def assemble(
         version=version("sightline"),
         category_count=None if plan.data.categories is None else len(plan.data.categories),
         unverified=open_questions,
-        homogeneous=homogeneous,
+        homogeneous=homogeneous[:_MOST_HOMOGENEOUS],
     )

@@ -6,6 +6,8 @@ plan accepts it by name in ``[limits] accept``.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
 from sightline.auditing.numerals import counted
@@ -13,6 +15,20 @@ from sightline.auditing.plan import AssumptionName, SecretKind
 from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature
+
+_LOCALLY = (
+    "not shown to keep the limit against moments and thresholds of the secret, which are only bounded near "
+    "the true values"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    name: AssumptionName
+    count: int
+    one: str  # the reason, after the number one
+    many: str
+    owner_only: bool = True
 
 
 def prior_words(kind: SecretKind) -> str:
@@ -35,46 +51,68 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     undecided = 0 if findings.linear is None else int(findings.linear.exposures.undecided.sum())
     undecided += 0 if nonlinear is None else nonlinear.report().undecided
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
-    told = sum(cell.rows for cell in homogeneous)
-    cells = counted(len(homogeneous), "number tells", "numbers tell")
+    most = max((cell.rows for cell in homogeneous), default=0)
     name = AssumptionName
-    cases: tuple[tuple[AssumptionName, int, str, bool], ...] = (
-        (name.DROPPED, membership.dropped, "without a secret or a record key are not audited", True),
-        (name.CLIPPED, membership.clipped, f"are outside the {domain}: nothing is shown of them", True),
-        (
-            name.PUBLISHED_BUT_DROPPED,
-            membership.published_but_dropped,
-            "are left out of the audit but not of what is published",
-            True,
+    cases = (
+        _Case(
+            name=name.DROPPED,
+            count=membership.dropped,
+            one="row without a secret or a record key is not audited",
+            many="rows without a secret or a record key are not audited",
         ),
-        (
-            name.EMPTY,
-            max(len(empty), membership.empty_releases),
-            "aggregate no row: check their conditions",
-            False,
+        _Case(
+            name=name.CLIPPED,
+            count=membership.clipped,
+            one=f"value is outside the {domain}, and nothing is shown of it",
+            many=f"values are outside the {domain}, and nothing is shown of them",
         ),
-        (name.UNDECIDED, undecided, "could not be decided to be identifiable or not", nonlinear is not None),
-        (
-            name.LOCAL,
-            findings.not_shown if findings.has_nonlinear else 0,
-            "are not shown to keep the limit against moments and thresholds of the secret: attacks on these "
-            "are only bounded near the true values",
-            False,
+        _Case(
+            name=name.PUBLISHED_BUT_DROPPED,
+            count=membership.published_but_dropped,
+            one="row is left out of the audit but not of what is published",
+            many="rows are left out of the audit but not of what is published",
         ),
-        (name.HOMOGENEOUS, told, f"have values that {cells}, because they are nearly all alike", True),
+        _Case(
+            name=name.EMPTY,
+            count=max(len(empty), membership.empty_releases),
+            one="release aggregates no row; check its condition",
+            many="releases aggregate no row; check their conditions",
+            owner_only=False,
+        ),
+        _Case(
+            name=name.UNDECIDED,
+            count=undecided,
+            one="record is neither shown to be identifiable nor shown not to be",
+            many="records are neither shown to be identifiable nor shown not to be",
+            owner_only=nonlinear is not None,
+        ),
+        _Case(
+            name=name.LOCAL,
+            count=findings.not_shown if findings.has_nonlinear else 0,
+            one=f"record is {_LOCALLY}",
+            many=f"records are {_LOCALLY}",
+            owner_only=False,
+        ),
+        _Case(
+            name=name.HOMOGENEOUS,
+            count=len(homogeneous),
+            one=f"number is about rows that are nearly all alike, and tells the values of {most:,} rows",
+            many="numbers are about rows that are nearly all alike, and tell the values of up to "
+            f"{most:,} rows each",
+        ),
     )
-    things = {name.EMPTY: "release", name.UNDECIDED: "record", name.LOCAL: "record"}
+    # Local bounds can be accepted only if they were computed.
+    accepted = set(findings.plan.limits.accept) - ({name.LOCAL} if nonlinear is None else set())
     return tuple(
         Unverified(
-            name=which,
-            count=count,
-            reason=f"{counted(count, things.get(which, 'row'))} {reason}",
-            accepted=which in findings.plan.limits.accept
-            and not (which is name.LOCAL and nonlinear is None),  # then nothing was bounded at all
-            owner_only=owner_only,
+            name=case.name,
+            count=case.count,
+            reason=counted(case.count, case.one, case.many),
+            accepted=case.name in accepted,
+            owner_only=case.owner_only,
         )
-        for which, count, reason, owner_only in cases
-        if count
+        for case in cases
+        if case.count
     )
 
 

@@ -38,7 +38,6 @@ Totals = Callable[[], FloatArray]
 _DEVIATIONS = 3.0  # of the noise, allowed for in what the attacker learns
 _SMALL = 200  # rows of a group whose posterior is computed
 _WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
-_MOST_LISTED = 100
 
 
 def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[HomogeneousCell, ...]:
@@ -55,7 +54,7 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     for group in groups:
         remaining = group.remaining(group.total(sums))
         found += [group.described(int(c), float(remaining[c])) for c in np.flatnonzero(remaining < limit)]
-    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows))[:_MOST_LISTED])
+    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
 def _linear_partitions(findings: Findings) -> list[int]:
