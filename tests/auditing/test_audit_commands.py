@@ -197,7 +197,7 @@ def test_init_never_overwrites_unless_forced(tmp_path: Path, capsys: Captured) -
     ("table", "domain", "sql"),
     [
         ("k,s\na,true\nb,false\n", {"kind": "boolean"}, "COUNT(*) FILTER"),
-        ("k,s\na,flu\nb,well\n", {"categories": ["yes", "no"]}, 'GROUP BY "s"'),
+        ("k,s\na,yes\nb,no\n", {"categories": ["yes", "no"]}, 'GROUP BY "s"'),
         ('k,"odd ""na\'me"\na,1\nb,2\n', {"bounds": [0, 100]}, "AVG("),
     ],
 )

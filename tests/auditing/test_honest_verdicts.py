@@ -9,7 +9,7 @@ import pytest
 
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
-from sightline.auditing.result import AuditResult
+from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, RowValues, Statistic
@@ -71,11 +71,13 @@ def test_the_noise_protects_a_number_whatever_is_published_of_it(multiplier: flo
         assert bound <= risk / (prior @ x**2) * (1 + 1e-6)
 
 
-def test_values_outside_the_bounds_are_told_beside_the_verdict_and_to_the_owner_only() -> None:
+def test_values_outside_the_bounds_are_told_to_the_owner_only() -> None:
     plan = plan_of({"name": "mean"}, limits=LIMIT)
     membership = membership_of([partition(0, "mean")], [["a", "a", "b", "b"]])
     many = assemble(find(plan, _clipped(membership, 3)))
-    assert "But 3 of 4 values are outside the bounds" in many.verdict.text
+    assert "3 values are outside the bounds, and nothing is shown of them (clipped)" in many.verdict.text
+    assert many.verdict.status == many.publishable().verdict.status == VerdictStatus.NOT_SHOWN
+    assert "the reason is for the owner only" in many.publishable().verdict.text
     assert "outside" not in many.publishable().to_json()
     assert "outside" not in assemble(find(plan, membership)).verdict.text
 

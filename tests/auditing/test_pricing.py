@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.auditing.budget import budget_report
+from sightline.auditing.nonlinear import slopes
 from sightline.auditing.pricing import feature_range, price
 from sightline.errors import InvalidPlan
 from sightline.privacy.accountant import NoiseLaw
@@ -42,9 +43,11 @@ def test_no_change_of_a_value_moves_a_cell_by_more_than_its_sensitivity(
     found = price(plan, membership).sensitivity
     grid = np.linspace(low, high, 301)
     n = others + 1 if statistic is Statistic.MEAN else 1
-    features = [grid, grid**power, 1 / (1 + np.exp(-(grid - low - share * width) / 0.3))]
+    features = [grid, grid**power, grid >= low + share * width]
     for sensitivity, feature in zip(found, features, strict=True):
-        moved = (feature.max() - feature.min()) / n
+        moved = (float(feature.max()) - float(feature.min())) / n
+        if feature.dtype == bool and not moved:
+            continue  # a threshold at the lower bound: nobody is below
         # The grid may miss the turning point of an even power, by a part of a step.
         assert moved <= sensitivity * (1 + 1e-9)
         assert moved >= sensitivity * (1 - 2e-4 * 25)
@@ -156,7 +159,13 @@ def test_more_rows_than_the_contribution_limit_are_refused() -> None:
         price(plan_of({"name": "a"}), membership_of([partition()], [[""] * 3], contributions=3))
 
 
-def test_a_threshold_needs_its_bandwidth() -> None:
+@pytest.mark.parametrize("bandwidth", [0.01, 1.0, 1e6, None])
+def test_a_sharp_count_moves_by_one_whatever_smooth_step_stands_for_it(bandwidth: float | None) -> None:
+    step = partition(name="above", feature=Feature.THRESHOLD, parameter=3.0)
+    assert feature_range(step, (0.0, 10.0), bandwidth) == 1.0
+
+
+def test_a_local_view_of_a_threshold_needs_its_bandwidth() -> None:
     step = partition(name="share above", feature=Feature.THRESHOLD, parameter=3.0)
     with pytest.raises(InvalidPlan, match="share above: expected"):
-        feature_range(step, (0.0, 10.0), None)
+        slopes(step, np.array([1.0]), None)

@@ -15,7 +15,7 @@ from sightline.cli import main
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.examples.shipped import example_plan
-from sightline.format import at_least, percent
+from sightline.format import percent, percent_at_least
 from sightline.report import notebook, style
 from sightline.report.figures import distribution, loss_against_risk, release_map
 from sightline.report.figures.catalogue import FIGURES
@@ -83,7 +83,7 @@ def test_the_scatter_counts_every_record_once() -> None:
 
 def test_a_lower_bound_is_never_rounded_up() -> None:
     for share in [0.0, 1e-9, 0.00999, 0.0999999, 0.12999, 0.5, 0.999, 1.0]:
-        assert float(at_least(share).removesuffix(" %")) / 100 <= share * (1 + 1e-12)
+        assert float(percent_at_least(share).removesuffix(" %")) / 100 <= share * (1 + 1e-12)
     assert percent(0.5) == "50 %"
 
 

@@ -10,7 +10,7 @@ from sightline.auditing.findings import Findings, LinearFindings, linear_finding
 from sightline.auditing.pricing import budget_of, price
 from sightline.auditing.result import Alternative
 from sightline.privacy.registry import accountants
-from sightline.progress import Progress, silent
+from sightline.progress import Progress
 
 
 def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, ...]:
@@ -51,6 +51,6 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
 def _with_accountant(findings: Findings, accountant: str) -> LinearFindings:
     privacy = findings.plan.privacy.model_copy(update={"accountant": accountant})
     other = findings.plan.model_copy(update={"privacy": privacy})
-    found = linear_findings(other, findings.membership, price(other, findings.membership), silent)
+    found = linear_findings(other, findings.membership, price(other, findings.membership))
     assert found is not None  # the plan has a linear part with its own noise
     return found

@@ -13,11 +13,12 @@ from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ExposedSection:
     """The list of the most exposed, and the numbers that belong to it."""
 
     exposed: tuple[Exposed, ...]
+    columns: IndexArray  # of the linear design, for those of the list that are seen through it
     exposed_in_all: int  # the length of the whole list
     identifiable_records: int
 
@@ -28,17 +29,20 @@ def exposed_section(findings: Findings, *, top: int, names: bool, keys: Keys | N
     ``keys`` fetches records' keys: to name them, and to count a record with several rows once.
     """
     exposed: tuple[Exposed, ...] = ()
+    columns = np.zeros(0, dtype=np.intp)
     in_all = identifiable = 0
     if (found := findings.linear) is not None:
-        columns = np.flatnonzero(found.listed)
-        exposed = describe(findings, found, found.most_exposed(columns, top), keys if names else None)
-        in_all = columns.size
+        columns = found.most_exposed(np.flatnonzero(found.listed), top)
+        exposed = describe(findings, found, columns, keys if names else None)
+        in_all = int(np.count_nonzero(found.listed))
         several = findings.membership.contributions > 1
         identifiable = _identifiable_records(found, keys if several else None)
     if findings.nonlinear is not None:
         exposed += findings.nonlinear.worst(top - len(exposed))
         in_all += findings.nonlinear.report().identifiable
-    return ExposedSection(exposed=exposed, exposed_in_all=in_all, identifiable_records=identifiable)
+    return ExposedSection(
+        exposed=exposed, columns=columns, exposed_in_all=in_all, identifiable_records=identifiable
+    )
 
 
 def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exposed, ...]:
@@ -56,7 +60,7 @@ def distribution(findings: Findings) -> Distribution:
     found = findings.linear
     if found is None:
         return Distribution(edges=EDGES, records=(0,) * (len(EDGES) - 1))
-    lower = found.per_record(found.exposures.remaining_lower).min(axis=0)
+    lower = found.per_record(found.lower).min(axis=0)
     counts = found.per_record(found.counts)[0]
     unknown = counts > 0
     weights = counts[unknown].astype(np.float64)

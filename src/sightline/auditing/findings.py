@@ -14,10 +14,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.brackets import assess
+from sightline.auditing.brackets import assess, contributions_of
 from sightline.auditing.design import LinearDesign, linear_design
 from sightline.auditing.key_columns import key_columns
-from sightline.auditing.nonlinear import NonlinearFindings, is_nonlinear, nonlinear_findings
+from sightline.auditing.nonlinear import (
+    NonlinearFindings,
+    is_nonlinear,
+    kept_with_nonlinear,
+    nonlinear_findings,
+    nonlinear_information,
+)
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.result import Uncertainty
@@ -44,29 +50,30 @@ class LinearFindings:
     """The exposures of a linear design's columns, and the limit that they are compared with."""
 
     linear: LinearDesign
-    exposures: Exposures
-    counts: IndexArray  # unknown records of each column, 0 for known ones
+    exposures: Exposures  # through the linear releases alone
+    lower: FloatArray  # the lower end of remaining uncertainty, through all releases
     limit: float | None
 
-    @classmethod
-    def of(cls, linear: LinearDesign, *, limit: float | None, progress: Progress) -> LinearFindings:
-        """Assess all columns of a design."""
-        counts = linear.design.incidence.counts
-        assert counts is not None  # a pattern of cells has them
-        return cls(
-            linear=linear,
-            exposures=assess(linear, progress),
-            counts=np.where(linear.known, 0, counts),
-            limit=limit,
-        )
+    @property
+    def counts(self) -> IndexArray:
+        """Unknown records of each column, 0 for known ones."""
+        return np.where(self.linear.known, 0, self.linear.counts)
 
     @property
     def below(self) -> BoolArray:
-        """Columns whose lower end of remaining uncertainty is below the limit."""
+        """Columns that the linear releases alone may leave less than the limit."""
+        return self._less_than_limit(self.exposures.remaining_lower)
+
+    @property
+    def not_shown(self) -> BoolArray:
+        """Columns that all releases together are not shown to leave the limit."""
+        return self._less_than_limit(self.lower)
+
+    def _less_than_limit(self, lower: FloatArray) -> BoolArray:
         if self.limit is None:
             return np.zeros(len(self.exposures), dtype=np.bool_)
         with np.errstate(invalid="ignore"):
-            found: BoolArray = self.exposures.remaining_lower < self.limit
+            found: BoolArray = lower < self.limit
         return found
 
     @property
@@ -100,7 +107,7 @@ class LinearFindings:
     @property
     def least(self) -> Uncertainty | None:
         """The bracket with the least lower end; of several, the one with the least upper end."""
-        lower, upper = self.exposures.remaining_lower, self.exposures.remaining_upper
+        lower, upper = self.lower, self.exposures.remaining_upper
         if np.all(np.isnan(lower)):
             return None
         alike = np.flatnonzero(lower == np.nanmin(lower))
@@ -114,10 +121,10 @@ class LinearFindings:
 
     def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:
         """The most exposed of some columns, worst first; ties go by position."""
-        lower = self.exposures.remaining_lower[columns]
+        lower = self.lower[columns]
         if columns.size > count:
             columns = columns[lower <= np.partition(lower, count - 1)[count - 1]]
-            lower = self.exposures.remaining_lower[columns]
+            lower = self.lower[columns]
         chosen: IndexArray = columns[np.lexsort((columns, self.group_rmse(columns), lower))][:count]
         return chosen
 
@@ -129,7 +136,7 @@ class LinearFindings:
     def bracket(self, column: int) -> Uncertainty:
         """The bracket of a column's remaining uncertainty."""
         return Uncertainty(
-            lower=float(self.exposures.remaining_lower[column]),
+            lower=float(self.lower[column]),
             upper=float(self.exposures.remaining_upper[column]),
         )
 
@@ -164,6 +171,38 @@ class Findings:
         """For every partition, the columns of its GROUP BY that are as good as a person's key."""
         return key_columns(self.membership)
 
+    @property
+    def least(self) -> Uncertainty | None:
+        """The bracket with the least lower end; none if nothing that is published depends on a secret."""
+        if self.linear is not None:
+            return self.linear.least
+        kept = self._kept_without_linear
+        return Uncertainty(lower=float(kept.min()), upper=1.0) if kept.size else None
+
+    @property
+    def not_shown(self) -> int:
+        """How many records are not shown to keep the limit."""
+        if self.linear is not None:
+            return self.linear.records(self.linear.not_shown)
+        limit = self.plan.limits.remaining_uncertainty
+        unknown = (self.membership.counts - self.membership.known)[self._unknown]
+        return 0 if limit is None else int(unknown[self._kept_without_linear < limit].sum())
+
+    @property
+    def _unknown(self) -> BoolArray:
+        """Signatures with rows that the attacker does not know."""
+        found: BoolArray = self.membership.counts > self.membership.known
+        return found
+
+    @property
+    def _kept_without_linear(self) -> FloatArray:
+        """What remains of each unknown signature if nothing linear is published."""
+        if not self.has_nonlinear:
+            return np.zeros(0)
+        carried = nonlinear_information(self.membership, self.pricing)[self._unknown]
+        none = np.zeros(carried.size)
+        return kept_with_nonlinear(self.prior.number, none, carried, self.pricing.law)
+
 
 def find(
     plan: Plan,
@@ -174,7 +213,7 @@ def find(
 ) -> Findings:
     """Price a plan and assess its design. ``values`` fetches the secrets, for releases not linear in them."""
     pricing = price(plan, membership)
-    linear = linear_findings(plan, membership, pricing, progress)
+    linear = linear_findings(plan, membership, pricing, progress=progress)
     nonlinear = None
     if values is not None and is_nonlinear(membership):
         nonlinear = nonlinear_findings(plan, membership, pricing, values(), progress)
@@ -190,13 +229,43 @@ def find(
 
 
 def linear_findings(
-    plan: Plan, membership: Membership, pricing: Pricing, progress: Progress
+    plan: Plan,
+    membership: Membership,
+    pricing: Pricing,
+    *,
+    up_to: int | None = None,
+    progress: Progress = silent,
 ) -> LinearFindings | None:
-    """The exposures of the linear part of a plan at some prices; none if it has no linear part."""
+    """The exposures of the linear part of a plan at some prices; none if it has no linear part.
+
+    ``up_to`` is the last release that is published; by default all are.
+    """
     linear = linear_design(plan, membership, pricing)
+    if linear is not None and up_to is not None:
+        linear = linear.up_to(up_to)
     if linear is None:
         return None
-    return LinearFindings.of(linear, limit=plan.limits.remaining_uncertainty, progress=progress)
+    exposures = assess(linear, progress)
+    return LinearFindings(
+        linear=linear,
+        exposures=exposures,
+        lower=_lower(linear, exposures, membership, pricing, up_to),
+        limit=plan.limits.remaining_uncertainty,
+    )
+
+
+def _lower(
+    linear: LinearDesign, exposures: Exposures, membership: Membership, pricing: Pricing, up_to: int | None
+) -> FloatArray:
+    """The lower end through all releases: that of the linear ones, if there are no others."""
+    if not is_nonlinear(membership):
+        return exposures.remaining_lower
+    carried = np.zeros(len(linear.signatures))
+    np.maximum.at(carried, linear.signature_of, nonlinear_information(membership, pricing, up_to=up_to))
+    kept = kept_with_nonlinear(
+        linear.prior.number, exposures.information, carried[linear.column_signature], pricing.law
+    )
+    return np.where(exposures.known, np.nan, kept)
 
 
 def _contributions(found: LinearFindings, progress: Progress) -> Contributions | None:
@@ -207,6 +276,4 @@ def _contributions(found: LinearFindings, progress: Progress) -> Contributions |
     )
     if costly or not np.any(found.visible):
         return None
-    return design.contributions(
-        known=found.linear.known_columns, exposures=found.exposures, progress=progress
-    )
+    return contributions_of(found.linear, found.exposures, progress)

@@ -38,7 +38,7 @@ def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
     np.maximum.at(cost, linear.signature_of, signature_costs(membership, pricing))
     counts = found.per_record(found.counts)[0]
     exposures = found.exposures
-    lower, upper = found.per_record(exposures.remaining_lower), found.per_record(exposures.remaining_upper)
+    lower, upper = found.per_record(found.lower), found.per_record(exposures.remaining_upper)
     if len(lower) > 1:  # of a record's categories, the one of which the least remains
         worst = np.argmin(np.where(np.isnan(lower), np.inf, lower), axis=0)[None]
         lower, upper = np.take_along_axis(lower, worst, 0), np.take_along_axis(upper, worst, 0)

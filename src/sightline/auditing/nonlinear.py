@@ -3,7 +3,10 @@ r"""Moments and thresholds of the secret: what they show near the true values. O
 A power or a smoothed threshold is not linear in the secret: what it shows of a record depends on the value.
 At the true values its row is :math:`\varphi'(x_j)` over the members, and the Cramér–Rao bound of the whole
 plan, linear releases included, follows as for any weighted rows. The bound holds for locally unbiased attacks
-only: it brackets no other attack, and nothing here may be published.
+only: it brackets no other attack, and nothing of it may be published.
+
+What holds for every attack is a bound on information. It needs no true values: see
+:func:`kept_with_nonlinear`.
 """
 
 from __future__ import annotations
@@ -17,12 +20,14 @@ from sightline.auditing.design import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, bandwidth_of
 from sightline.auditing.result import Exposed, LocalReport
+from sightline.auditing.secret_prior import information_at_most
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
 from sightline.noise.pricing import noise_of_law
+from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress
 from sightline.releases.features import power_slope, smooth_step_slope
 from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
@@ -91,6 +96,42 @@ def is_nonlinear(membership: Membership) -> bool:
     """Whether anything is published that is not linear in the secret."""
     filled = {cell.partition for cell in membership.cells}
     return any(membership.partitions[p].feature not in LINEAR for p in filled)
+
+
+def nonlinear_information(
+    membership: Membership, pricing: Pricing, *, up_to: int | None = None
+) -> FloatArray:
+    """For every signature, the most information (in nats) that the nonlinear releases carry about a record.
+
+    ``up_to`` is the last release that is published; by default all are. Under Laplace noise the linear
+    releases are counted, too: see :func:`kept_with_nonlinear`.
+    """
+    total = np.zeros(len(membership.signatures))
+    starts = membership.starts
+    for p, partition in enumerate(membership.partitions):
+        early = up_to is None or partition.query <= up_to
+        if not early or (partition.feature in LINEAR and pricing.law is NoiseLaw.GAUSSIAN):
+            continue
+        cells = slice(starts[p], starts[p + 1])
+        carried = information_at_most(pricing.scale[cells] / pricing.sensitivity[cells], pricing.law)
+        total += pricing.times[p] * np.append(carried, 0.0)[membership.signatures[:, p]]
+    return total
+
+
+def kept_with_nonlinear(
+    prior: CosineSquaredPrior, information: FloatArray, carried: FloatArray, law: NoiseLaw
+) -> FloatArray:
+    r"""The least share of uncertainty that remains of a number through linear and nonlinear releases.
+
+    The attacker may know all other records. The linear releases have Fisher information G about the record
+    and carry at most :math:`\frac12 \ln(1 + vG)` under Gaussian noise; the nonlinear ones carry at most T.
+
+    .. math:: \frac{N}{v} \cdot \frac{e^{-2T}}{1 + vG}
+
+    Under Laplace noise T counts all releases and G is not used.
+    """
+    kept = prior.entropy_power / prior.variance * np.exp(-2 * carried)
+    return kept / (1 + prior.variance * information) if law is NoiseLaw.GAUSSIAN else kept
 
 
 def nonlinear_findings(

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -169,12 +170,30 @@ class Attacker(_Section):
     )
 
 
+class AssumptionName(StrEnum):
+    """Assumptions that a pass needs, and that a plan can accept."""
+
+    DROPPED = "dropped"
+    CLIPPED = "clipped"
+    EMPTY = "empty"
+    PUBLISHED_BUT_DROPPED = "published_but_dropped"
+    UNDECIDED = "undecided"
+    LOCAL = "local"
+    HOMOGENEOUS = "homogeneous"
+
+
 class Limits(_Section):
     """What the publisher wants to keep."""
 
     remaining_uncertainty: Share | None = Field(
         default=None,
         description="The share of its uncertainty that every record must keep: 0.5 or '50%'.",
+    )
+    accept: Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)] = (
+        Field(
+            default=(),
+            description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",
+        )
     )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -27,7 +27,7 @@ from sightline.noise.pricing import price as priced_noise
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
-from sightline.releases.features import power_range, smooth_step_rise
+from sightline.releases.features import power_range
 from sightline.tables.membership import Feature, Membership, Partition, Statistic
 
 # For a Laplace budget, whose rules do not use it, and for plans without one.
@@ -57,6 +57,10 @@ class Pricing:
     def noise_stddev(self) -> FloatArray:
         """The standard deviation of the noise on each cell."""
         return self.scale * (math.sqrt(2) if self.law is NoiseLaw.LAPLACE else 1.0)
+
+    def scaled(self, factor: float) -> Pricing:
+        """The same releases with all noise multiplied by a factor."""
+        return replace(self, scale=self.scale * factor, multipliers=self.multipliers * factor)
 
 
 def price(plan: Plan, membership: Membership) -> Pricing:
@@ -126,8 +130,7 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
         case Feature.POWER:
             return float(power_range(_number(partition), low=low, high=high))
         case Feature.THRESHOLD:
-            at, width = _number(partition), bandwidth_of(partition, bandwidth)
-            return float(smooth_step_rise(low - at, high - at, bandwidth=width))
+            return 1.0  # the count that is published is sharp, whatever smooth step stands for it
 
 
 def bandwidth_of(partition: Partition, bandwidth: float | None) -> float:

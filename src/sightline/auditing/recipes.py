@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import cell_name
+from sightline.auditing.design import CategoryDesign, cell_name
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.result import Recipe, Step
@@ -33,29 +33,40 @@ class RecipeWriter:
         group = int(self.found.exposures.group[column])
         if not self.found.exposures.groups.identifiable[group]:
             return None
-        return self.written(self.found.exposures.group_recipe(group))
+        return self.written(column, self.found.exposures.group_recipe(group))
 
     def shortest(self, column: int) -> Recipe | None:
         """One number that is the value, or a difference of two; of several, the one with the least error."""
-        alone = self._cells_of_its_own(column)
-        errors = self.found.linear.design.law.variances
-        weights = np.zeros(self.found.linear.design.row_count)
-        if alone.size:
-            weights[min(alone.tolist(), key=lambda line: (errors[line], line))] = 1.0
-        else:
-            pairs = self.findings.contributions.pairs if self.findings.contributions is not None else ()
-            mine = [pair for pair in pairs if pair.record == column]
-            if not mine:
-                return None
-            pair = min(mine, key=lambda pair: (errors[pair.larger] + errors[pair.smaller], pair.larger))
-            weights[pair.larger], weights[pair.smaller] = 1.0, -1.0
-        return self.written(weights)
+        linear = self.found.linear
+        part, _ = linear.place(column)
+        weights = np.zeros(part.design.row_count)
+        for row, sign in zip(self.shortest_rows(column), (1.0, -1.0), strict=False):
+            weights[row] = sign
+        if not weights.any():
+            return None
+        return self.written(column, weights * part.factors / linear.main.factors)
 
-    def written(self, weights: FloatArray) -> Recipe:
-        """The recipe of some weights on rows: the numbers to add, then those to subtract."""
-        rmse = math.sqrt(float(weights**2 @ self.found.linear.design.law.variances))
-        published = weights * self.found.linear.factors
-        constant = float(weights @ self.found.linear.offsets)
+    def shortest_rows(self, column: int) -> tuple[int, ...]:
+        """The row that is a column's value, or the two whose difference it is; none if there are none."""
+        part, own = self.found.linear.place(column)
+        errors = part.design.law.variances
+        alone = _cells_of_its_own(part, own)
+        if alone.size:
+            return (min(alone.tolist(), key=lambda line: (errors[line], line)),)
+        pairs = self.findings.contributions.pairs if self.findings.contributions is not None else ()
+        mine = [pair for pair in pairs if pair.record == column]
+        if not mine:
+            return ()
+        pair = min(mine, key=lambda pair: (errors[pair.larger] + errors[pair.smaller], pair.larger))
+        return pair.larger, pair.smaller
+
+    def written(self, column: int, weights: FloatArray) -> Recipe:
+        """The recipe of weights on the main design's rows: the numbers to add, then those to subtract."""
+        linear = self.found.linear
+        rmse = math.sqrt(float(weights**2 @ linear.design.law.variances))
+        published = weights * linear.main.factors
+        part, _ = linear.place(column)
+        constant = float((published / part.factors) @ part.offsets)
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
         order = used[np.lexsort((used, -np.abs(published[used])))]
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
@@ -74,9 +85,11 @@ class RecipeWriter:
 
     def _uses_known(self, weights: FloatArray) -> bool:
         """Whether the weighted sum contains records that the attacker knows."""
-        if not self.found.linear.known.any():
+        design = self.found.linear.design
+        known = self.found.linear.known[: design.size]
+        if not known.any():
             return False
-        shares = combined(self.found.linear.design, weights)[self.found.linear.known]
+        shares = combined(design, weights)[known]
         return bool(np.max(np.abs(shares)) > _NOTHING * np.max(np.abs(weights)))
 
     def _step(self, line: int, weight: float) -> Step:
@@ -109,9 +122,10 @@ class RecipeWriter:
             words.append(f"{'−' if constant < 0 else '+'} {weight_text(abs(constant))}")
         return " ".join(words)
 
-    def _cells_of_its_own(self, column: int) -> IndexArray:
-        design = self.found.linear.design
-        mine = design.incidence.columns(np.array([column]))[:, 0] > 0
-        counts = design.incidence.counts
-        size = 1 if counts is None else int(counts[column])
-        return np.flatnonzero(mine & (design.incidence.sizes == size))
+
+def _cells_of_its_own(part: CategoryDesign, column: int) -> IndexArray:
+    """The rows that hold the records of a column and no other."""
+    incidence = part.design.incidence
+    mine = incidence.columns(np.array([column]))[:, 0] > 0
+    size = 1 if incidence.counts is None else int(incidence.counts[column])
+    return np.flatnonzero(mine & (incidence.sizes == size))

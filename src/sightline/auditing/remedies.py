@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 
 from sightline.auditing.brackets import assess, most_information
-from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.result import Change, ChangeKind, Exposed, ReleaseReport
+from sightline.auditing.design import LinearDesign, cell_name
+from sightline.auditing.exposed import ExposedSection
+from sightline.auditing.findings import Findings, LinearFindings, linear_findings
+from sightline.auditing.recipes import RecipeWriter
+from sightline.auditing.result import Change, ChangeKind, ReleaseReport
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountants
@@ -19,21 +23,26 @@ from sightline.progress import silent
 _SEARCHABLE = 2e9
 _CLOSE = 1.01  # the factor is found up to 1 %, from above
 _MOST = 1e12  # a factor beyond which more noise changes nothing
+_MOST_TRIED, _MOST_SHOWN = 10, 5  # pairs of numbers that are audited again, and that are told
 
 
 def remedies(
-    findings: Findings, releases: tuple[ReleaseReport, ...], exposed: tuple[Exposed, ...]
+    findings: Findings, releases: tuple[ReleaseReport, ...], section: ExposedSection
 ) -> tuple[Change, ...]:
-    """The changes worth making, the mildest first; none of them hides anyone better than the limit asks."""
+    """The changes worth making, the mildest first; each was audited again and does what it says.
+
+    None is proposed to hide anyone better than the limit asks.
+    """
     found, pricing = findings.linear, findings.pricing
     changes = [
         _publish_once(report, shared=pricing.releases > 0)
         for report in releases
         if report.copy_of is not None
     ]
-    if found is None or (found.limit is not None and not found.below_limit):
+    if found is None or (found.limit is not None and not (found.below_limit or findings.not_shown)):
         return tuple(changes)
-    changes += _separate(exposed)
+    if found.repeatable:
+        changes += _separate(findings, found, section)
     helpful = [r for r in releases if r.exposes_alone and len(releases) > 1]
     changes += [_drop(r) for r in sorted(helpful, key=lambda r: -(r.exposes_alone or 0))[:3]]
     if found.limit is not None:
@@ -47,40 +56,61 @@ def _publish_once(report: ReleaseReport, *, shared: bool) -> Change:
     return Change(kind=ChangeKind.MERGE, release=report.name, noise_factor=None, epsilon=None, text=text)
 
 
-def _separate(exposed: tuple[Exposed, ...]) -> list[Change]:
-    """Numbers that single out one record by themselves, or in twos."""
-    changes, seen = [], set()
-    for one in exposed:
-        steps = one.shortest.steps if one.shortest is not None else ()
-        named = sorted(
-            (_name(s.release, s.cell), _name(s.release, s.publishable_cell or s.cell)) for s in steps
-        )
-        if not named or tuple(named) in seen:
+def _separate(findings: Findings, found: LinearFindings, section: ExposedSection) -> list[Change]:
+    """Numbers that single out a record by themselves or in twos, if nothing does so without them."""
+    writer = RecipeWriter(findings=findings, found=found)
+    linear, changes = found.linear, []
+    seen: set[tuple[int, ...]] = set()
+    for column in section.columns.tolist():
+        rows = writer.shortest_rows(column) if found.visible[column] else ()
+        if not rows or rows in seen or len(seen) >= _MOST_TRIED:
             continue
-        seen.add(tuple(named))
-        whom = "one record" if one.size == 1 else f"{one.size} records that nothing else tells apart"
-        text, publishable = (_separation(names, whom) for names in zip(*named, strict=True))
+        seen.add(rows)
+        needed = next((row for row in reversed(rows) if not _still_visible(linear, column, row)), None)
+        if needed is None:
+            continue
+        size = int(found.counts[column])
+        whom = "one record" if size == 1 else f"{size} records that nothing else tells apart"
+        release = findings.plan.releases[linear.query_of_row[needed]].name
+        beside = next((row for row in rows if row != needed), None)
+        text, publishable = (
+            _separation(findings, linear, (needed, beside), whom, owner) for owner in (True, False)
+        )
         changes.append(
             Change(
-                kind=ChangeKind.COARSEN if len(named) == 1 else ChangeKind.MERGE,
-                release=steps[0].release,
+                kind=ChangeKind.COARSEN if beside is None else ChangeKind.MERGE,
+                release=release,
                 noise_factor=None,
                 epsilon=None,
                 text=text,
                 publishable_text=publishable if publishable != text else None,
             )
         )
-    return changes[:5]
+    return changes[:_MOST_SHOWN]
 
 
-def _name(release: str, cell: str) -> str:
-    return f"{release}: {cell}" if cell else release
+def _still_visible(linear: LinearDesign, column: int, row: int) -> bool:
+    """Whether a column's value or sum is identifiable without one number."""
+    fewer = linear.without(row)
+    if fewer is None:
+        return False
+    exposures = assess(fewer, silent)
+    return bool(exposures.groups.identifiable[exposures.group[column]])
 
 
-def _separation(names: tuple[str, ...], whom: str) -> str:
-    if len(names) == 1:
-        return f'merge "{names[0]}" with another group: it holds {whom}'
-    return f'publish only one of "{names[0]}" and "{names[1]}": they differ by {whom}'
+def _separation(
+    findings: Findings, linear: LinearDesign, rows: tuple[int, int | None], whom: str, owner: bool
+) -> str:
+    needed, beside = (None if row is None else _row_name(findings, linear, row, owner) for row in rows)
+    if beside is None:
+        return f'merge "{needed}" with another group: it holds {whom}'
+    return f'do not publish "{needed}" beside "{beside}": they differ by {whom}'
+
+
+def _row_name(findings: Findings, linear: LinearDesign, row: int, owner: bool) -> str:
+    cell = int(linear.cells[row])
+    withheld = findings.key_columns[findings.membership.cells[cell].partition]
+    return cell_name(findings.membership, cell, withheld=frozenset() if owner else withheld)
 
 
 def _drop(report: ReleaseReport) -> Change:
@@ -91,10 +121,10 @@ def _drop(report: ReleaseReport) -> Change:
 
 
 def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Change:
-    factor = noise_factor(found, limit)
+    factor = noise_factor(findings, found, limit)
     share = f"{100 * limit:.4g} %"
     if factor is None:
-        text = f"no amount of this noise is proven to keep {share}: lower the limit or use Gaussian noise"
+        text = f"no amount of this noise is proven to keep {share}: {_instead(findings, limit)}"
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     epsilon = epsilon_for(findings, factor)
     budget = "" if epsilon is None else f", which is a budget of epsilon = {epsilon:.3g}"
@@ -102,17 +132,30 @@ def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Chan
     return Change(kind=ChangeKind.NOISE, release=None, noise_factor=factor, epsilon=epsilon, text=text)
 
 
-def noise_factor(found: LinearFindings, limit: float) -> float | None:
-    """A factor on all noise with which no record is below the limit; the least up to 1 % if affordable.
+def _instead(findings: Findings, limit: float) -> str:
+    """What helps where more noise of the same law does not: Gaussian noise, if it is proven to."""
+    pricing = findings.pricing
+    if pricing.law is NoiseLaw.LAPLACE:
+        gaussian = replace(pricing, law=NoiseLaw.GAUSSIAN, scale=pricing.noise_stddev)
+        found = linear_findings(findings.plan, findings.membership, gaussian)
+        assert found is not None  # the plan has a linear part
+        factor = noise_factor(replace(findings, pricing=gaussian, linear=found), found, limit)
+        if factor is not None:
+            return f"Gaussian noise of {factor:.3g} times its standard deviation keeps it"
+    return "lower the limit"
+
+
+def noise_factor(findings: Findings, found: LinearFindings, limit: float) -> float | None:
+    """A factor on all noise with which every record keeps the limit; the least up to 1 % if affordable.
 
     Enough noise against an attacker who knows all other records is enough; that is a closed form. From
     there a bisection goes down and ends on the safe side.
     """
-    enough = _enough(found, limit)
+    enough = _enough(findings, found, limit)
     design = found.linear.design
     if enough is None or design.row_count**3 + design.row_count * design.size > _SEARCHABLE:
         return enough
-    return least_factor(lambda factor: lowest(found, factor) >= limit, enough)
+    return least_factor(lambda factor: lowest(findings, factor) >= limit, enough)
 
 
 def least_factor(safe: Callable[[float], bool], enough: float, *, close: float = _CLOSE) -> float:
@@ -128,19 +171,22 @@ def least_factor(safe: Callable[[float], bool], enough: float, *, close: float =
     return high
 
 
-def lowest(found: LinearFindings, factor: float) -> float:
+def lowest(findings: Findings, factor: float) -> float:
     """The least lower end of remaining uncertainty with all noise multiplied by a factor."""
-    linear = found.linear.with_noise(found.linear.design.law.scaled(factor))
-    return float(np.nanmin(assess(linear, silent).remaining_lower))
+    found = linear_findings(findings.plan, findings.membership, findings.pricing.scaled(factor))
+    assert found is not None  # the plan has a linear part
+    return float(np.nanmin(found.lower))
 
 
-def _enough(found: LinearFindings, limit: float) -> float | None:
+def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
     information, loss = most_information(found.linear, found.exposures)
-    law = NoiseLaw.LAPLACE if found.linear.design.law.excess > 1 else NoiseLaw.GAUSSIAN
-    prior = found.linear.prior
+    pricing, prior = findings.pricing, findings.prior
 
     def safe(factor: float) -> bool:
-        return prior.kept(information=information / factor**2, loss=loss / factor, law=law) >= limit
+        if findings.has_nonlinear:
+            return prior.kept_whatever_is_published(pricing.multipliers * factor, pricing.law) >= limit
+        kept = prior.kept(information=information / factor**2, loss=loss / factor, law=pricing.law)
+        return kept >= limit
 
     if not safe(_MOST):
         return None

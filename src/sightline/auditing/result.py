@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
+from sightline.auditing.plan import AssumptionName
 from sightline.auditing.plan_text import file_name, publishable_plan
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
@@ -205,12 +206,41 @@ class Alternative(_Part):
     below_limit: int
 
 
+class VerdictStatus(StrEnum):
+    """Whether a limit holds."""
+
+    PASSED = "passed"  # shown to hold, under the assumptions that the plan accepts
+    FAILED = "failed"  # somebody may keep less
+    NOT_SHOWN = "not shown"  # nobody is known to keep less, but the proof needs what was not verified
+
+
 class Verdict(_Part):
-    """The answer in a sentence, and whether it is below the limit that was set."""
+    """The answer in a few sentences, and whether the limit holds."""
 
     passed: bool | None  # none if no limit was set
+    status: Annotated[VerdictStatus | None, Many] = None  # none if no limit was set
     limit: float | None
-    below_limit: int  # records with a lower end below it
+    below_limit: int  # records of which the linear releases, or a local attack, may leave less than the limit
+    text: str
+
+
+class Unverified(_Part):
+    """An assumption that a pass needs and that does not hold, or that the audit cannot verify."""
+
+    name: Annotated[AssumptionName, Many]
+    count: int  # of rows, releases or records that it is about
+    reason: str
+    accepted: bool  # by the plan, by name
+    owner_only: bool
+
+
+class HomogeneousCell(_Part):
+    """A published number whose true answer tells the values of its rows. Owner-only."""
+
+    release: str
+    cell: str
+    rows: int  # unknown rows in it
+    remaining: float  # the share of a row's prior variance that the attack below leaves, at the true values
     text: str
 
 
@@ -281,6 +311,9 @@ class AuditResult(Displayed, _Part):
     relative_error: float  # of the numbers, first order
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
+    category_count: int | None = None  # how many values a categorical secret can have
+    unverified: Annotated[tuple[Unverified, ...], Many] = ()
+    homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
 
     @property
     def unit(self) -> str:
@@ -299,6 +332,7 @@ class AuditResult(Displayed, _Part):
             "what_to_change": tuple(changes.values()),
             "verdict": self.publishable_verdict or self.verdict,
             "publishable_verdict": None,
+            "unverified": tuple(one for one in self.unverified if not one.owner_only),
             "owner_only": (),
             "source": file_name(self.source),
             "plan": publishable_plan(self.plan),

@@ -38,7 +38,9 @@ def audit(
     watch("opening the table", 0.0)
     with opened(checked, base) as session:
         findings = _find(session, watch)
-        return assemble(findings, top=top, names=names, keys=session.keys, progress=watch)
+        return assemble(
+            findings, top=top, names=names, keys=session.keys, totals=session.totals, progress=watch
+        )
 
 
 def check(plan: PlanLike) -> Plan:
@@ -70,7 +72,7 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
         return Explanation(
             record=record,
             exposed=about_signatures(findings, signatures),
-            result=assemble(findings, keys=session.keys, progress=watch),
+            result=assemble(findings, keys=session.keys, totals=session.totals, progress=watch),
         )
 
 

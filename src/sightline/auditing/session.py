@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress
@@ -15,7 +16,7 @@ from sightline.tables.declared import check_declared
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
-from sightline.tables.records import has_rows, members_of, row_values, signature_of
+from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.subject import Schema, Subject
 
@@ -40,6 +41,10 @@ class Session:
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
         return row_values(self.engine, self.queries, self.subject)
+
+    def totals(self) -> FloatArray:
+        """Owner-only: the sum of the secrets that the attacker does not know, signature by signature."""
+        return signature_totals(self.engine, self.queries, self.subject)
 
     def keys(self, signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The keys of the records with some signatures that the attacker does not know."""

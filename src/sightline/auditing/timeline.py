@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from sightline.arrays import IndexArray
-from sightline.auditing.brackets import assess
-from sightline.auditing.findings import Findings, LinearFindings
+from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.result import Stage
-from sightline.progress import Progress, silent
+from sightline.progress import Progress
 
 # Every stage is an assessment of its own; more of them than fit a page are thinned evenly.
 _MOST_STAGES = 60
@@ -26,8 +23,7 @@ def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
     stages = []
     ends = _ends(len(plan.releases))
     for number, end in enumerate(ends):
-        linear = found.linear.up_to(int(end))
-        seen = None if linear is None else replace(found, linear=linear, exposures=assess(linear, silent))
+        seen = linear_findings(plan, findings.membership, findings.pricing, up_to=int(end))
         now = before if seen is None else seen.exposures.identifiable
         stages.append(
             Stage(

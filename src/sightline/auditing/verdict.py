@@ -7,29 +7,32 @@ import math
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.numerals import counted, readable, remains
-from sightline.auditing.result import Exposed, LocalReport, Verdict
+from sightline.auditing.result import (
+    Exposed,
+    LocalReport,
+    Uncertainty,
+    Unverified,
+    Verdict,
+    VerdictStatus,
+)
 from sightline.tables.subject import SecretKind
-
-# A share of values outside the domain that looks like a mistake in the plan.
-_MANY = 0.05
 
 
 def verdict(
-    findings: Findings, section: ExposedSection, *, guaranteed: float | None, publishable: bool
+    findings: Findings, section: ExposedSection, unverified: tuple[Unverified, ...], *, publishable: bool
 ) -> Verdict:
     """Who is exposed and whether the limit holds, in a few sentences.
 
-    ``guaranteed`` is what everyone keeps through the noise alone. A ``publishable`` verdict uses nothing that
-    is for the owner only.
+    A ``publishable`` verdict names nothing that is for the owner only. It is not passed unless the owner's
+    is: then it says that the reason is for the owner only.
     """
     plan, membership, found = findings.plan, findings.membership, findings.linear
-    local = None if publishable or findings.nonlinear is None else findings.nonlinear.report()
-    clipped = 0 if publishable else membership.clipped
-    nonlinear = findings.has_nonlinear
-    limit = plan.limits.remaining_uncertainty
-    percent = "" if limit is None else f"{readable(100 * limit)} %"
+    nonlinear, limit = findings.has_nonlinear, plan.limits.remaining_uncertainty
+    local = None if findings.nonlinear is None else findings.nonlinear.report()
     # The view near the true values includes the linear releases: these are the same records, not others.
-    below = max(0 if found is None else found.below_limit, 0 if local is None else local.below_limit)
+    below = 0 if found is None else found.below_limit
+    if not publishable and local is not None:
+        below = max(below, local.below_limit)
     sentences = []
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
@@ -37,34 +40,82 @@ def verdict(
         sentences.append("Nothing that is published depends on the secret.")
     if found is not None:
         sentences += _linear(findings, section, found)
-    if local is not None:
+    if findings.least is not None:
+        sentences.append(_headline(findings, findings.least))
+    if local is not None and not publishable:
         sentences += _local(plan.data.secret, local)
     elif nonlinear:
         sentences.append("What moments and thresholds show near the true values is for the owner only.")
-    # Moments and thresholds have no bracket: only the noise itself can show that a limit holds.
-    shown = limit is not None and below == 0 and (not nonlinear or (guaranteed or 0.0) >= limit)
-    if limit is not None and membership.rows:
-        unit = "row" if membership.contributions > 1 else "record"
-        if below:
-            sentences.append(f"{counted(below, unit)} may keep less than the limit of {percent}.")
-        elif shown:
-            sentences.append(f"Everyone keeps at least the limit of {percent}.")
-        else:
-            sentences.append(
-                f"Nobody is shown to keep the limit of {percent}: against moments and thresholds only the "
-                "noise itself protects, and it is too little for that."
-            )
-    if clipped and clipped >= _MANY * membership.rows:
-        domain = "bounds" if plan.data.secret_kind is SecretKind.NUMBER else "categories"
-        sentences.append(
-            f"But {clipped:,} of {membership.rows:,} values are outside the {domain}, and none of this is "
-            f"about what they are: check {domain} in [data]."
-        )
+    status = None
+    if limit is not None:
+        hidden_fail = publishable and local is not None and local.below_limit > 0
+        status = _status(below, unverified, hidden_fail=hidden_fail)
+        shown = tuple(one for one in unverified if not (publishable and one.owner_only))
+        sentences += _limit_sentences(findings, below, status, shown)
     return Verdict(
-        passed=None if limit is None else shown,
+        passed=None if status is None else status is VerdictStatus.PASSED,
+        status=status,
         limit=limit,
         below_limit=below,
         text=" ".join(sentences),
+    )
+
+
+def _status(below: int, unverified: tuple[Unverified, ...], *, hidden_fail: bool) -> VerdictStatus:
+    if below:
+        return VerdictStatus.FAILED
+    if hidden_fail or any(not one.accepted for one in unverified):
+        return VerdictStatus.NOT_SHOWN
+    return VerdictStatus.PASSED
+
+
+def _limit_sentences(
+    findings: Findings, below: int, status: VerdictStatus, unverified: tuple[Unverified, ...]
+) -> list[str]:
+    limit, membership = findings.plan.limits.remaining_uncertainty, findings.membership
+    percent = f"{readable(100 * (limit or 0.0))} %"
+    unit = "row" if membership.contributions > 1 else "record"
+    open_ones = [one for one in unverified if not one.accepted]
+    sentences = []
+    match status:
+        case VerdictStatus.FAILED:
+            sentences.append(f"{counted(below, unit)} may keep less than the limit of {percent}.")
+        case VerdictStatus.PASSED:
+            sentences.append(f"On that average everyone keeps at least the limit of {percent}.")
+        case VerdictStatus.NOT_SHOWN:
+            reasons = "; ".join(f"{one.reason} ({one.name.value})" for one in open_ones)
+            sentences.append(
+                f"That everyone keeps the limit of {percent} is not shown: "
+                f"{reasons or 'the reason is for the owner only'}."
+            )
+            if open_ones:
+                names = ", ".join(f'"{one.name.value}"' for one in open_ones)
+                sentences.append(f"Correct this, or write accept = [{names}] in [limits].")
+    if status is VerdictStatus.FAILED and open_ones:
+        sentences.append(f"Also, {'; '.join(f'{one.reason} ({one.name.value})' for one in open_ones)}.")
+    accepted = [one for one in unverified if one.accepted]
+    if accepted:
+        sentences.append(
+            f"The plan accepts: {'; '.join(f'{one.reason} ({one.name.value})' for one in accepted)}."
+        )
+    return sentences
+
+
+def _headline(findings: Findings, least: Uncertainty) -> str:
+    """What remains of the most exposed record, with what it is an average over."""
+    match findings.prior.kind:
+        case SecretKind.NUMBER:
+            average = "values spread over the bounds (a cos² prior)"
+        case SecretKind.BOOLEAN:
+            average = "values that are yes or no with even chances"
+        case SecretKind.CATEGORY:
+            average = "categories with even chances"
+    others = (
+        ", the noise and the values of some records" if findings.membership.known.any() else " and the noise"
+    )
+    return (
+        f"On average over {average}, {remains(least)} of the most exposed record's uncertainty remains, to "
+        f"every attacker who knows the groups{others}."
     )
 
 
@@ -90,11 +141,6 @@ def _linear(findings: Findings, section: ExposedSection, found: LinearFindings) 
     if groups:
         several = "rows" if membership.contributions > 1 else "records"
         sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several {several} can, by the sum.")
-    least = found.least
-    if least is not None:
-        sentences.append(
-            f"Of the most exposed record's uncertainty {remains(least)} remains, whatever the attacker does."
-        )
     return sentences
 
 

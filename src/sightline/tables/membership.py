@@ -75,6 +75,8 @@ class Membership:
     contributions: int  # the most rows that one record has
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
+    empty_releases: int = 0  # releases that aggregate no row
+    published_but_dropped: int = 0  # rows without an audited secret that the release's own SQL aggregates
 
     @property
     def starts(self) -> IndexArray:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.tables.collect import expand, known_condition
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
@@ -42,6 +43,32 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
     if subject.bounds is not None:
         values = np.clip(values, *subject.bounds)
     return RowValues(signature=answer["s"].astype(np.int64), secret=values)
+
+
+def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> FloatArray:
+    """Owner-only: the sum of the secret over the rows with each signature; one column, or one per category.
+
+    Values are clipped to the bounds. Rows that the attacker knows are left out.
+    """
+    value = audited_rows(queries, subject, engine.columns()).secret
+    if subject.kind is SecretKind.BOOLEAN:
+        value = f"CASE WHEN {value} THEN 1.0 ELSE 0.0 END"
+    elif subject.bounds is not None:
+        low, high = subject.bounds
+        value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
+    known = known_condition(engine, subject) or "FALSE"
+    ranked = _ranked(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    if subject.kind is not SecretKind.CATEGORY:
+        summed = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"
+        answer = engine.fetch(f"SELECT s, {summed} FROM ({ranked}) AS ranked GROUP BY s ORDER BY s")
+        return answer["total"].astype(np.float64)[:, None]
+    answer = engine.fetch(f"SELECT s, v, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY s, v ORDER BY s")
+    names = list(subject.categories or ())
+    totals = np.zeros((int(answer["s"].max()) + 1, len(names)))
+    for signature, name, count in zip(answer["s"], answer["v"], answer["n"], strict=True):
+        if name in names:
+            totals[int(signature), names.index(name)] = count
+    return totals
 
 
 def members_of(
