@@ -122,7 +122,9 @@ def imported(path: Path, modules: Iterable[str]) -> Iterator[str]:
     """The modules of the package that one file imports."""
     known = set(modules)
     tree = ast.parse(path.read_text(encoding="utf-8"))
-    texts = {node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and _is_text(node.value)}
+    texts = {
+        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    }
     prefixes = {""} | ({"sightline."} if path.name == "__init__.py" else set())
     for node in ast.walk(tree):
         match node:
@@ -137,10 +139,6 @@ def imported(path: Path, modules: Iterable[str]) -> Iterator[str]:
             case ast.JoinedStr(values=[ast.Constant(value=str(start)), *_]) if start.startswith("sightline."):
                 prefixes.add(start)  # import_module(f"sightline.{home}")
     yield from ({prefix + text for prefix in prefixes for text in texts} & known) - {"sightline"}
-
-
-def _is_text(value: object) -> bool:
-    return isinstance(value, str) and "\n" not in value
 
 
 def main() -> int:
