@@ -15,7 +15,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 PARALLEL := --numprocesses 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs lock clean
+.PHONY: help demo test quick fuzz check format rooms bench docs lock clean
 
 help: ## Show this list
 	@echo "make TARGET, where TARGET is one of:"
@@ -28,11 +28,23 @@ demo: $(VENV)/.demo ## Audit the shipped example: a dashboard that singles out t
 test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs
 	$(BIN)/pytest $(PARALLEL)
 
-check: $(VENV)/.dev ## Everything that must hold before a change lands: format, lint, types, tests, docs
+quick: $(VENV)/.dev ## Run the tests that take less than about half a minute together
+	$(BIN)/pytest $(PARALLEL) -m "not slow" tests
+
+# FUZZ_SEED=... repeats a hunt; without it the seed is random, and printed.
+FUZZ_SECONDS ?= 600
+fuzz: $(VENV)/.dev ## Hunt for failures with random seeds, for FUZZ_SECONDS (600); prints how to repeat each
+	$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
+
+rooms: ## Print which rooms and modules import which, the cycles, and the lines of source in each room
+	@$(PYTHON) tools/rooms.py
+
+check: $(VENV)/.dev ## Everything that must hold before a change lands: format, lint, types, tests with coverage, docs
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/pytest $(PARALLEL) --cov --cov-report=
+	@echo "Branch coverage of src: $$($(BIN)/coverage report --format=total)%"
 	$(MAKE) --no-print-directory docs
 
 format: $(VENV)/.dev ## Format the code and repair what the linter can

@@ -123,7 +123,9 @@ def imported(path: Path, modules: Iterable[str]) -> Iterator[str]:
     known = set(modules)
     tree = ast.parse(path.read_text(encoding="utf-8"))
     texts = {
-        node.value for node in ast.walk(tree) if isinstance(node, ast.Constant) and isinstance(node.value, str)
+        node.value
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
     }
     prefixes = {""} | ({"sightline."} if path.name == "__init__.py" else set())
     for node in ast.walk(tree):
