@@ -13,6 +13,8 @@ from sightline.tables.membership import Membership
 from sightline.tables.records import members_of, row_values, signature_of
 from tests.tables.table_cases import NUMBER_RELEASES, awkward_rows, cells_of, expected_cells, read_all
 
+pytestmark = pytest.mark.slow
+
 ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 ABOUT = {"record": "home", "secret": "load", "secret_kind": Kind.NUMBER}
 
