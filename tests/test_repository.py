@@ -104,6 +104,8 @@ MANY_PARAMETERS: frozenset[str] = frozenset(
         "tables/sql/reader.py:read_release",
     }
 )
+# Files that CONTRIBUTING.md names and that do not exist yet:
+NOT_YET: frozenset[str] = frozenset({"privacy/registry.py"})
 REASON = re.compile(r"# many parameters: \S")
 
 
@@ -296,8 +298,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         sightline.Bugdet  # noqa: B018
 
 
-def test_the_version_is_the_installed_one() -> None:
+def test_the_version_is_the_installed_one_and_the_one_to_cite() -> None:
     assert sightline.__version__ == version("sightline")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {sightline.__version__}\n" in citation
 
 
 def test_dir_lists_the_public_names() -> None:
@@ -363,6 +367,36 @@ def test_code_in_prose_is_either_run_or_plainly_not_python(path: Path) -> None:
 def test_links_between_pages_lead_somewhere(path: Path) -> None:
     links = re.findall(r"\]\((?!https?:|#|mailto:)([^)#\s]+)", path.read_text(encoding="utf-8"))
     assert [link for link in links if not (path.parent / link).exists()] == []
+
+
+def contributing(heading: str) -> str:
+    """One section of CONTRIBUTING.md."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_the_walk_of_one_audit_passes_through_code_that_exists() -> None:
+    hops = re.findall(
+        r"^\d+\. `([^`]+)`, `([^`]+)`:", contributing("The walk of one audit"), flags=re.MULTILINE
+    )
+    assert 5 < len(hops) <= 15
+    for file, name in hops:
+        tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
+        kinds = ast.FunctionDef | ast.ClassDef
+        assert any(isinstance(node, kinds) and node.name == name for node in ast.walk(tree)), (
+            f"{file}: {name}"
+        )
+
+
+def test_adding_one_thing_touches_at_most_three_files_which_exist() -> None:
+    rows = re.findall(
+        r"^\| (an? [^|]+) \| (.+) \|$", contributing("To add one thing, touch these files"), re.MULTILINE
+    )
+    assert len(rows) >= 7
+    touched = {what: re.findall(r"`([^`]+\.py)`", files) for what, files in rows}
+    assert {what for what, files in touched.items() if not 1 <= len(files) <= 3} == set()
+    named = {file for files in touched.values() for file in files if "NEW" not in file}
+    assert {file for file in named if not (SOURCE / file).is_file()} == NOT_YET
 
 
 def test_the_picture_shows_the_numbers_of_the_demo() -> None:
