@@ -9,11 +9,14 @@ import runpy
 import subprocess
 import sys
 from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import version
 from itertools import groupby
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sightline
 from sightline.cli import commands
@@ -459,3 +462,39 @@ def test_type_checkers_see_the_same_names_at_the_same_places():
         for alias in node.names
     }
     assert imported == sightline._HOME
+
+
+# ------------------------------------------------------------------ the same tests every time
+
+
+def test_property_tests_draw_the_same_examples_whatever_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn() -> list[int]:
+        numbers = []
+
+        @settings(max_examples=300, derandomize=True, database=None)
+        @given(st.integers())
+        def law(number: int) -> None:
+            numbers.append(number)
+
+        law()
+        return numbers
+
+    before = drawn()
+    (tmp_path / "many_constants.py").write_text(f"CONSTANTS = {list(range(1000, 90_000, 700))}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_module("many_constants")
+    assert drawn() == before
+
+
+def test_random_numbers_in_tests_have_a_seed() -> None:
+    unseeded = re.compile(
+        r"default_rng\(\)|RandomState\(\)|np\.random\.(?!default_rng|Generator|SeedSequence|Philox|PCG64)\w+\("
+    )
+    found = {
+        name_of(path): unseeded.findall(text)
+        for path, text in texts().items()
+        if path.suffix == ".py" and "tests" in path.parts and path != Path(__file__)
+    }
+    assert {name: calls for name, calls in found.items() if calls} == {}
