@@ -40,6 +40,7 @@ def plan(
     return str(path)
 
 
+@pytest.mark.slow
 def test_a_limit_that_fails_exits_with_2(capsys: Captured) -> None:
     assert main(["audit", MICROGRID]) == 2
     assert "BELOW THE LIMIT" in capsys.readouterr().out

@@ -45,6 +45,7 @@ groups = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(
     lines=groups,
     means=st.lists(st.booleans(), min_size=4, max_size=4),
@@ -104,6 +105,7 @@ def test_the_audit_says_what_the_labeled_engine_says_when_fed_by_hand(
     assert sum(result.distribution.records) == len(unknown)
 
 
+@pytest.mark.slow
 @given(lines=groups, seed=st.integers(0, 99))
 @settings(deadline=None)
 def test_every_recipe_gives_the_value_from_exact_answers(lines: list[list[str | None]], seed: int) -> None:
@@ -228,6 +230,7 @@ def test_a_complement_is_the_size_of_the_cell_less_the_count() -> None:
     assert any("There are few values, so attackers can round" in line for line in result.assumptions)
 
 
+@pytest.mark.slow
 @given(
     lines=st.lists(
         st.lists(st.sampled_from([None, "a", "b"]), min_size=5, max_size=5).filter(any),

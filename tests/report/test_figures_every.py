@@ -88,6 +88,7 @@ def test_a_lower_bound_is_never_rounded_up() -> None:
 
 
 class TestExport:
+    @pytest.mark.slow
     def test_every_figure_as_svg_and_pdf(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = tmp_path / "new" / "figures"
         assert main(["figures", str(example_plan("microgrid")), "--out", str(out)]) == 2

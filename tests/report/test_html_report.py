@@ -37,6 +37,8 @@ from tests.report.report_cases import (
     with_names,
 )
 
+pytestmark = pytest.mark.slow
+
 
 class Outline(HTMLParser):
     """Every element with its attributes, the texts of headings, and elements that were left open."""

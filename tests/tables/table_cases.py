@@ -55,7 +55,11 @@ def awkward_rows() -> list[Row]:
     ]
 
 
-AREAS = [{"region": 0, "area": "north"}, {"region": 1, "area": "south"}, {"region": 2, "area": None}]
+AREAS: list[Row] = [
+    {"region": 0, "area": "north"},
+    {"region": 1, "area": "south"},
+    {"region": 2, "area": None},
+]
 
 
 def write_parquet(folder: Path) -> None:

@@ -364,6 +364,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(columns, groupings)
 def test_any_table_and_any_releases_give_the_signatures_of_a_naive_twin(

@@ -21,6 +21,8 @@ from tests.tables.table_cases import (
     read_all,
 )
 
+pytestmark = pytest.mark.slow
+
 ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 BOUNDED = replace(SUBJECT, bounds=(0, 9000), known=("home = 'h3'", "age > 80 AND solar"))
 

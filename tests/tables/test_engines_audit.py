@@ -11,6 +11,8 @@ import sightline as sl
 from sightline.auditing import session
 from sightline.tables.engines.protocol import Engine
 
+pytestmark = pytest.mark.slow
+
 ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 PLAN = {
     "data": {

@@ -13,6 +13,8 @@ from sightline.tables.sql.reader import ReleaseQuery, read_condition
 from sightline.tables.subject import Schema
 from tests.tables.test_release_reader import ACCEPTED, REFUSED, SECRETS, TABLE, read
 
+pytestmark = pytest.mark.slow
+
 VALID = [(secret, sql) for secret, listed in ACCEPTED.items() for sql in listed]
 WORDS = """
  SELECT FROM data WHERE GROUP BY AND OR NOT NULL CASE WHEN THEN ELSE END IN IS LIKE BETWEEN AS ALL
