@@ -164,4 +164,5 @@ class ExposedGroups:
         )
         factor = others.factor(Rank(rank=rank - sizes.size, evidence=Evidence.MODULAR))
         whitened = others.design.whiten(np.hstack([kept, factor.factor]))
-        return np.sqrt(variances(whitened, 0.0, targets=sizes.size))
+        squares, _ = variances(whitened, 0.0, targets=sizes.size)
+        return np.asarray(np.sqrt(squares))

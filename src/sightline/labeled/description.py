@@ -84,6 +84,7 @@ class LinearReleases:
             error=InvalidNoise,
         )
         object.__setattr__(self, "law", law)
+        self._require_members(correlated=self.whitening.ndim == 2)
 
     @property
     def row_count(self) -> int:
@@ -130,6 +131,21 @@ class LinearReleases:
             factors=self.scale[kept],
         )
 
+    def _require_members(self, *, correlated: bool) -> None:
+        """Rows without members are kept only where their noise is part of other rows' noise.
+
+        The attacker subtracts that noise. Under independent noise such a row is useless, and most likely a
+        mistake.
+        """
+        empty = np.flatnonzero(self.incidence.sizes == 0)
+        require(
+            correlated or empty.size == 0,
+            "at least one member in every row with independent noise",
+            got=f"none in row {empty[:1].tolist()}",
+            fix="drop it: it depends on no record",
+            error=InvalidRelease,
+        )
+
     def _scaled(self, factors: ArrayLike | None) -> FloatArray:
         if factors is not None:
             scale = frozen_floats(factors, name="factors", ndim=1, error=InvalidRelease)
@@ -142,7 +158,7 @@ class LinearReleases:
             return scale
         match self.readout:
             case Readout.MEAN:
-                return frozen_floats(1.0 / self.incidence.sizes, name="factors")
+                return frozen_floats(1.0 / np.maximum(self.incidence.sizes, 1), name="factors")
             case Readout.SUM:
                 return frozen_floats(np.ones(self.row_count), name="factors")
 
@@ -155,6 +171,7 @@ class LinearReleases:
             error=InvalidNoise,
         )
         radius = positive_number(self.radius, name="radius")
+        self._require_members(correlated=False)
         self._require_disjoint_cells()
         sensitivities = radius * self.incidence.peaks * np.abs(self.scale)
         return price(accountant, sensitivities, releases=self.release_count)

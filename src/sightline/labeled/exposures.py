@@ -15,10 +15,12 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.certified import RELATIVE_ERROR, certified_numbers
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import Known, unknown_records
 from sightline.labeled.risk_forms import Quantity, entropic_factor, risks_over_v
+from sightline.labeled.routes.columns import by_columns
 from sightline.labeled.routes.exact import by_elimination
 from sightline.labeled.routes.gap import by_gap
 from sightline.labeled.routes.independent import by_independent_rows
@@ -29,6 +31,9 @@ from sightline.labeled.unknown_gram import UnknownRecordsGram, row_sums
 from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
+_UNIT = float(np.finfo(np.float64).eps)
+# Beyond this error the numbers are computed again in ball arithmetic, if the design is small enough.
+_ENOUGH = 1e-10
 # Signals beyond this would overflow a double when they are squared and summed.
 _MOST = 1e140
 
@@ -90,7 +95,7 @@ class Exposures:
     groups: Groups
     evidence: Evidence
     rank: int  # directions that the releases see
-    relative_error: float  # first-order estimate for the numbers above
+    relative_error: float  # a bound for rmse, information and both ends; infinite where there is none
     width: float  # of the domain
     recipes: FloatArray  # weights on the answers, one row for each identifiable group in order
     names: tuple[str, ...]  # of the rows
@@ -209,9 +214,8 @@ def exposures(
     factor = _entropic_factor(gram, prior)
     risks = risks_over_v(prior, excess=design.law.excess, entropic_factor=factor)
     problem = Problem(gram=gram, risks=risks, progress=progress)
-    reading = (
-        by_gap(problem) or by_independent_rows(problem) or by_partitions(problem) or by_elimination(problem)
-    )
+    routes = (by_columns, by_gap, by_independent_rows, by_partitions)
+    reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
     progress("the most exposed", 0.0)
     if isinstance(known, Known):
         return _with_others_known(problem, reading, prior)
@@ -237,13 +241,31 @@ def _with_others_unknown(
 ) -> Exposures:
     decisions, quantities = reading.decisions, reading.quantities
     attacks = group_attacks(problem, reading)
-    refined = refine_sharp(problem, reading)
+    sharp, refined = refine_sharp(problem, reading)
+    touched = quantities[Quantity.INFORMATION] > 0
+    share_error = np.where(touched, reading.share_error + 2 * problem.gram.whitening_error, 0.0)
+    share_error[sharp] = 0.0
+    relative_error = np.zeros(touched.size)
+    relative_error[sharp] = refined
+    if max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error) > _ENOUGH:
+        certified = certified_numbers(problem, reading)
+        if certified is not None:
+            quantities = certified.quantities
+            attacks = GroupAttacks(
+                rmse=certified.rmse, recipes=certified.recipes, relative_error=RELATIVE_ERROR
+            )
+            share_error = np.zeros(touched.size)
+            relative_error = np.where(touched, RELATIVE_ERROR, 0.0)
     sizes = decisions.sizes[decisions.group]
     lower = _bound_within_group(problem.gram, prior, quantities[Quantity.INFORMATION], sizes)
-    if Quantity.VAN_TREES in quantities:
-        lower = np.maximum(lower, quantities[Quantity.VAN_TREES])
-    if Quantity.ENTROPIC in quantities:
-        lower = np.maximum(lower, entropic * quantities[Quantity.ENTROPIC])
+    for name, factor in ((Quantity.VAN_TREES, 1.0), (Quantity.ENTROPIC, entropic)):
+        if name in quantities:
+            lower = np.maximum(lower, factor * (quantities[name] * (1 - relative_error) - share_error))
+    upper = quantities[Quantity.LINEAR] * (1 + relative_error) + share_error
+    lower, upper = np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(share_error > 0, 2 * share_error / np.minimum(lower, upper), 0.0)
+    error = max(float(np.max(share + 2 * relative_error)), attacks.relative_error)
     return _laid_out(
         problem,
         reading,
@@ -252,8 +274,9 @@ def _with_others_unknown(
             identifiable=decisions.identifiable[decisions.group] & (sizes == 1),
             rmse=np.where(sizes == 1, attacks.rmse[decisions.group], np.inf),
             lower=lower,
-            upper=quantities[Quantity.LINEAR],
-            relative_error=max(reading.relative_error, attacks.relative_error, refined),
+            upper=upper,
+            information=quantities[Quantity.INFORMATION],
+            relative_error=error,
             width=prior.width,
         ),
     )
@@ -281,7 +304,8 @@ def _with_others_known(problem: Problem, reading: Reading, prior: RecordPrior) -
             rmse=rmse,
             lower=np.maximum(van_trees, _bound_within_group(problem.gram, prior, information, alone)),
             upper=1 / (1 + v * information / design.law.excess),
-            relative_error=design.row_count * float(np.finfo(np.float64).eps),
+            information=information,
+            relative_error=4 * (design.row_count * _UNIT + problem.gram.whitening_error),
             width=prior.width,
         ),
     )
@@ -306,6 +330,7 @@ class _PerRecord:
     rmse: FloatArray
     lower: FloatArray
     upper: FloatArray
+    information: FloatArray
     relative_error: float
     width: float
 
@@ -313,7 +338,6 @@ class _PerRecord:
 def _laid_out(problem: Problem, reading: Reading, attacks: GroupAttacks, own: _PerRecord) -> Exposures:
     """The numbers of the unknown records, laid out over all records."""
     unknown, decisions = problem.gram.unknown, reading.decisions
-    information = reading.quantities[Quantity.INFORMATION]
     groups = Groups(
         sizes=decisions.sizes,
         identifiable=decisions.identifiable,
@@ -326,8 +350,8 @@ def _laid_out(problem: Problem, reading: Reading, attacks: GroupAttacks, own: _P
         rmse=_spread(own.rmse, unknown, np.nan),
         remaining_lower=_spread(own.lower, unknown, np.nan),
         remaining_upper=_spread(own.upper, unknown, np.nan),
-        information=_spread(information, unknown, np.nan),
-        touched=_spread(information > 0, unknown, False),
+        information=_spread(own.information, unknown, np.nan),
+        touched=_spread(own.information > 0, unknown, False),
         known=~unknown,
         group=_spread(decisions.group, unknown, -1),
         groups=groups,

@@ -29,7 +29,7 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.protocol import RecordPrior
 from sightline.labeled.column_forms import ColumnForms, MatrixForms, ProjectedForms
 from sightline.labeled.gram_factor import GramFactor
-from sightline.labeled.least_squares import factorise
+from sightline.labeled.least_squares import factorisation_error, factorise
 from sightline.numerics.inverse import positive_inverse
 
 _UNIT = float(np.finfo(np.float64).eps)
@@ -68,7 +68,7 @@ class RiskForms:
 
     names: tuple[Quantity, ...]
     forms: ColumnForms
-    relative_error: float
+    share_error: float  # a bound on the error of every risk over v, before cancellation is repaired
 
 
 def forms_from_inverses(
@@ -97,7 +97,7 @@ def forms_from_inverses(
         matrices.append(both_sides(whitening.T, inverse, out=inverse))
         offsets.append(risk.unit / c)
     forms = MatrixForms(symmetric=tuple(matrices), offsets=np.array(offsets), linear=linear)
-    return RiskForms(names=tuple(names), forms=forms, relative_error=error)
+    return RiskForms(names=tuple(names), forms=forms, share_error=_bound(error, len(seen)))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -133,7 +133,6 @@ def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArr
         names.append(Quantity.LEVERAGE)
         offsets.append(0.0)
         weights.append(1 / values)
-        error = max(error, relative / float(values[0]))
     vectors = spectrum.vectors.T
     forms = ProjectedForms(
         projection=vectors * whitening if whitening.ndim == 1 else vectors @ whitening,
@@ -142,7 +141,7 @@ def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArr
         linear=linear,
         diagonal=_diagonal(whitening),
     )
-    return RiskForms(names=tuple(names), forms=forms, relative_error=error)
+    return RiskForms(names=tuple(names), forms=forms, share_error=_bound(error, len(values)))
 
 
 def _diagonal(whitening: FloatArray) -> FloatArray | None:
@@ -168,11 +167,14 @@ def forms_from_factor(
         ]
         weights = np.stack([spectrum, *shares, np.ones(factor.rank)])
         projection = vectors.T @ coordinates
+        bound = _bound(error, len(B))
     else:
         # Noise over many orders of magnitude: one factorisation for each precision, none of a Gram matrix.
         blocks = [B @ coordinates]
+        factorisation = 0.0
         for risk in risks.values():
             R, order = factorise(B, risk.precision)
+            factorisation = max(factorisation, factorisation_error(R, len(B)))
             blocks.append(solve_triangular(R, coordinates[order], trans="T", check_finite=False))
         projection = np.concatenate([*blocks, coordinates])
         starts = np.cumsum([0, *(len(block) for block in blocks), factor.rank])
@@ -182,7 +184,7 @@ def forms_from_factor(
             if name in risks:
                 weights[i] *= risks[name].unit
                 weights[i, starts[-2] :] = -risks[name].unit / risks[name].precision
-        error = 0.0
+        bound = 2 * factorisation
     forms = ProjectedForms(
         projection=projection,
         weights=weights,
@@ -190,7 +192,7 @@ def forms_from_factor(
         linear=linear,
         diagonal=_diagonal(whitening),
     )
-    return RiskForms(names=names, forms=forms, relative_error=max(error, factor.relative_error))
+    return RiskForms(names=names, forms=forms, share_error=bound + 4 * factor.coordinate_error)
 
 
 def risks_over_v(prior: RecordPrior, *, excess: float, entropic_factor: float) -> Risks:
@@ -219,6 +221,11 @@ def entropic_factor(eigenvalues: FloatArray, prior: RecordPrior) -> float:
     raised = np.maximum(eigenvalues, 0.0) + rounding
     shrink = np.log1p(prior.entropy_power * raised) - np.log1p(prior.variance * raised)
     return float(np.exp(np.sum(shrink)))
+
+
+def _bound(error: float, row_count: int) -> float:
+    """A bound from the estimate: every rounding of the factorisation counts in full."""
+    return row_count * (error + _ROUNDINGS * _UNIT)
 
 
 def _gram_error(information: FloatArray, risks: Risks) -> float:

@@ -27,7 +27,7 @@ class GroupAttacks:
 
     rmse: FloatArray  # over the groups; infinite where there is no such attack
     recipes: FloatArray  # weights on the answers, one row for each identifiable group in order
-    relative_error: float
+    relative_error: float  # of the RMSE: a bound, infinite where the RMSE is only known to be at least this
 
 
 def group_attacks(problem: Problem, reading: Reading) -> GroupAttacks:
@@ -44,25 +44,37 @@ def group_attacks(problem: Problem, reading: Reading) -> GroupAttacks:
     others = gram.without(columns, decisions.sizes[exposed], removed)
     factor = others.factor_of_known_rank(reading.rank.rank - exposed.size)
     whitened = gram.design.whiten(np.hstack([columns, factor.factor]))
-    rmse[exposed] = np.sqrt(variances(whitened, 0.0, targets=exposed.size))
+    errors = others.column_errors(factor, whitened)
+    squares, error = variances(whitened, 0.0, targets=exposed.size, errors=errors)
+    # What an attacker errs by who knows all others: less than that it cannot be.
+    information = reading.quantities[Quantity.INFORMATION][decisions.first[exposed]]
+    rmse[exposed] = np.sqrt(squares if np.isfinite(error) else 1 / information)
     recipes = gram.design.law.recipe(best_recipes(whitened, targets=exposed.size))
-    return GroupAttacks(rmse=rmse, recipes=recipes, relative_error=factor.relative_error)
+    return GroupAttacks(rmse=rmse, recipes=recipes, relative_error=error)
 
 
-def refine_sharp(problem: Problem, reading: Reading) -> float:
-    """Replace the risks of records with hardly any uncertainty left; returns the error of the new ones."""
+def refine_sharp(problem: Problem, reading: Reading) -> tuple[IndexArray, float]:
+    """Replace the risks of records with hardly any uncertainty left.
+
+    Returns which records these are, and a bound on the relative error of their new risks.
+    """
     decisions, quantities = reading.decisions, reading.quantities
     alone = decisions.sizes[decisions.group] == 1
     sharp: IndexArray = np.flatnonzero((quantities[Quantity.LINEAR] < _SHARP) & alone)
     if sharp.size == 0:
-        return 0.0
+        return sharp, 0.0
     gram = problem.gram
     records = np.flatnonzero(gram.unknown)[sharp]
     removed = np.zeros_like(gram.unknown)
     removed[records] = True
     columns = gram.design.incidence.columns(records)
-    factor = gram.without(columns, np.ones_like(sharp), removed).factor_of_known_rank(None)
+    others = gram.without(columns, np.ones_like(sharp), removed)
+    factor = others.factor_of_known_rank(None)
     whitened = gram.design.whiten(np.hstack([columns, factor.factor]))
+    errors = others.column_errors(factor, whitened)
+    worst = 0.0
     for name, risk in problem.risks.items():
-        quantities[name][sharp] = risk.unit * variances(whitened, risk.precision, targets=sharp.size)
-    return factor.relative_error
+        squares, error = variances(whitened, risk.precision, targets=sharp.size, errors=errors)
+        quantities[name][sharp] = risk.unit * squares
+        worst = max(worst, (1 + error) ** 2 - 1)
+    return sharp, worst

@@ -32,9 +32,10 @@ from sightline.progress import Progress, silent
 # The Gram matrix loses twice the digits that the rows do. Beyond this error the rows themselves are
 # factorised, if that takes at most so many operations.
 _COARSE, _AFFORDABLE = 1e-10, 1e12
+_UNIT = float(np.finfo(np.float64).eps)
 # Up to this many rows, eigenvalues cost next to nothing.
 _FEW_ROWS = 1000
-_BLOCK = 4096  # records whose columns are dense at a time
+BLOCK = 4096  # records whose columns are dense at a time
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,6 +62,22 @@ class UnknownRecordsGram:
     def spectrum(self) -> Spectrum:
         """Eigenvalues and eigenvectors of the whitened matrix."""
         return Spectrum.of(self.matrix, self.whitening)
+
+    @property
+    def row_scale(self) -> FloatArray:
+        """What makes the rows over the unknown records unit length; zero for rows without any."""
+        diagonal = np.diagonal(self.matrix)
+        return np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
+
+    @cached_property
+    def whitening_error(self) -> float:
+        """A bound on the relative error of whitened lengths: that of the noise's factorisation."""
+        count = self.design.row_count
+        if self.whitening.ndim == 1:
+            return 4 * _UNIT
+        # Cholesky errs by n roundings of the covariance's diagonal, whatever the units of the answers.
+        own = self.whitening / self.design.scale * np.sqrt(self.design.law.variances)
+        return 8 * count**2 * _UNIT * float(np.sum(own**2))
 
     @property
     def signal(self) -> float:
@@ -105,25 +122,35 @@ class UnknownRecordsGram:
 
     def factor_of_rows(self, rank: Rank | None) -> tuple[GramFactor, Rank]:
         """A factor of the matrix from a QR factorisation of the rows; the rank by gap unless it is given."""
-        diagonal = np.diagonal(self.matrix)
-        scale = np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
-        triangle = self.design.incidence.triangle(self.unknown, scale)
-        factor, by_gap = factor_of_rows(triangle, scale, None if rank is None else rank.rank)
+        scale = self.row_scale
+        triangle = self.design.incidence.triangle(self.unknown.astype(np.float64), scale)
+        blocks = -(-self.design.size // BLOCK)
+        factor, by_gap = factor_of_rows(triangle, scale, None if rank is None else rank.rank, blocks=blocks)
         return factor, rank or by_gap
 
     def _accurate(self, factor: GramFactor, rank: Rank) -> GramFactor:
         costly = self.design.row_count**2 * self.design.size > _AFFORDABLE
-        if factor.relative_error <= _COARSE or (costly and factor.rank == rank.rank):
+        if factor.estimated_error <= _COARSE or (costly and factor.rank == rank.rank):
             return factor
         return self.factor_of_rows(rank)[0]
 
     def without(self, columns: FloatArray, sizes: IndexArray, removed: BoolArray) -> UnknownRecordsGram:
         """The same without the ``removed`` records: ``sizes`` of them for each of some columns."""
-        return UnknownRecordsGram(
-            design=self.design,
-            matrix=self.matrix - (columns * sizes) @ columns.T,
-            unknown=self.unknown & ~removed,
-        )
+        left = self.unknown & ~removed
+        if not self.design.incidence.whole:  # a difference of rounded numbers would cost digits
+            return UnknownRecordsGram.of(self.design, left)
+        matrix = self.matrix - (columns * sizes) @ columns.T
+        return UnknownRecordsGram(design=self.design, matrix=matrix, unknown=left)
+
+    def column_errors(self, factor: GramFactor, whitened: FloatArray) -> FloatArray:
+        """Bounds on the relative errors of whitened columns, the last of which are this factor's."""
+        lengths = np.sqrt(np.maximum(np.diagonal(self.matrix), 0.0))
+        reach = float(np.linalg.norm(self.whitening * lengths))
+        errors = np.full(whitened.shape[1], self.whitening_error)
+        own = np.linalg.norm(whitened[:, whitened.shape[1] - factor.rank :], axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            errors[whitened.shape[1] - factor.rank :] += factor.column_errors * reach / own
+        return np.where(np.isnan(errors), np.inf, errors)
 
     def factor_of_known_rank(self, rank: int | None) -> GramFactor:
         """A factor; the rank is decided if it is not given: exactly for whole weights, else by gap."""
@@ -139,7 +166,7 @@ def row_sums(design: LinearReleases, weights: FloatArray) -> FloatArray:
     incidence = design.incidence
     if incidence.binary:
         return combined(design, weights)
-    blocks = [np.arange(start, min(start + _BLOCK, design.size)) for start in range(0, design.size, _BLOCK)]
+    blocks = [np.arange(start, min(start + BLOCK, design.size)) for start in range(0, design.size, BLOCK)]
     return np.concatenate([weights @ np.abs(incidence.columns(block)) for block in blocks])
 
 

@@ -23,7 +23,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms
 from sightline.labeled.incidence.dense import DenseIncidence, numbered_columns
-from sightline.labeled.incidence.protocol import EXACT, BoolArray, Incidence, checked_members
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, Incidence
 from sightline.progress import Progress
 
 # Entries of the table in a block: large enough to pay for the look-up tables, small enough for the cache.
@@ -85,7 +85,6 @@ class CellIncidence:
             for first, width, own in zip(incidence.starts, widths, cells, strict=True):
                 together = np.bincount(own, counts[start:stop], width + 1)[:width]
                 incidence.sizes[first : first + width] += together.astype(np.intp)
-        checked_members(incidence.sizes)
         for array in (table, widths, incidence.sizes):
             array.setflags(write=False)
         return incidence
@@ -100,6 +99,10 @@ class CellIncidence:
 
     @property
     def whole(self) -> bool:
+        return True
+
+    @property
+    def integral(self) -> bool:
         return True
 
     @property
@@ -191,9 +194,9 @@ class CellIncidence:
             columns[first + cells[inside], inside] = 1.0
         return columns
 
-    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
+    def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
         triangle = np.zeros((0, self.row_count))
-        length = np.sqrt(self.counts) * unknown
+        length = np.sqrt(self.counts) * factors
         for start in range(0, self.records, 4096):
             records = np.arange(start, min(start + 4096, self.records))
             block = self.columns(records) * scale[:, None] * length[records]
@@ -246,6 +249,7 @@ class CellIncidence:
             records=self.records,
             binary=True,
             whole=True,
+            integral=True,
             sizes=self.sizes,
             peaks=self.peaks,
             counts=self.counts,

@@ -15,7 +15,7 @@ from scipy.linalg import qr
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms
-from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_members, checked_shape
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_shape
 from sightline.progress import Progress
 
 # Records in a block: a multiple of 8 (packed bits), small enough for the cache, large enough for BLAS. Sums
@@ -32,6 +32,7 @@ class DenseIncidence:
     records: int
     binary: bool
     whole: bool
+    integral: bool
     sizes: IndexArray
     peaks: FloatArray
     counts: IndexArray | None = None
@@ -75,13 +76,20 @@ class DenseIncidence:
             peaks[i] = peak
             binary = False
             whole = whole and bool(np.all(row == np.rint(row)))
-        checked_members(sizes)
         largest = float(peaks.max())
-        whole = whole and largest**2 * records < EXACT
+        integral, whole = whole, whole and largest**2 * records < EXACT
         stored = packed if binary else _compact(table, largest, whole)
         for array in (stored, sizes, peaks):
             array.setflags(write=False)
-        return cls(stored=stored, records=records, binary=binary, whole=whole, sizes=sizes, peaks=peaks)
+        return cls(
+            stored=stored,
+            records=records,
+            binary=binary,
+            whole=whole,
+            integral=integral,
+            sizes=sizes,
+            peaks=peaks,
+        )
 
     @property
     def row_count(self) -> int:
@@ -131,9 +139,10 @@ class DenseIncidence:
         bits = (self.stored[:, records // 8] >> (7 - records % 8).astype(np.uint8)) & 1
         return np.asarray(bits, dtype=np.float64)
 
-    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
+    def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
         triangle = np.zeros((0, self.row_count))
-        for start, stop, block in self._blocks(unknown, np.float64):
+        for start, stop, block in self._blocks(factors != 0, np.float64):
+            block *= factors[start:stop]
             if self.counts is not None:
                 block *= np.sqrt(self.counts[start:stop])
             (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
@@ -160,6 +169,7 @@ class DenseIncidence:
     def integers(self) -> tuple[DenseIncidence, FloatArray] | None:
         sizes = np.where(self.stored != 0, np.abs(self.stored), np.inf)
         bases: FloatArray = sizes.min(axis=1)
+        bases[np.isinf(bases)] = 1.0  # rows without members
         ratios = np.rint(self.stored / bases[:, None])
         if not multiples(self.stored, ratios, bases[:, None]):
             return None
@@ -171,6 +181,7 @@ class DenseIncidence:
             records=self.records,
             binary=self.binary,
             whole=self.whole,
+            integral=self.integral,
             sizes=self.sizes[rows],
             peaks=self.peaks[rows],
             counts=self.counts,
@@ -220,17 +231,38 @@ def numbered_columns(keys: NDArray[np.generic]) -> IndexArray:
 
 
 def multiples(values: FloatArray, ratios: FloatArray, bases: FloatArray) -> bool:
-    """Whether values are whole multiples of bases, as written down in floating point.
+    """Whether values are exactly these whole multiples of bases, all below 2²⁰.
 
-    >>> multiples(np.array([1 / 7, 3 / 7]), np.array([1.0, 3.0]), np.array([1 / 7, 1 / 7]))
+    >>> multiples(np.array([0.1, 0.4]), np.array([1.0, 4.0]), np.array([0.1, 0.1]))
     True
+    >>> multiples(np.array([0.1, 0.3]), np.array([1.0, 3.0]), np.array([0.1, 0.1]))
+    False
     """
-    roundings = 2 * np.finfo(np.float64).eps * np.abs(values)
-    return bool(np.all(np.abs(values - ratios * bases) <= roundings) and np.max(np.abs(ratios)) < 2**20)
+    if values.size and float(np.max(np.abs(ratios))) >= 2**20:
+        return False
+    # Both products are exact, and so is the difference of two numbers that are nearly equal.
+    high = (np.ascontiguousarray(bases).view(np.int64) & ~np.int64((1 << 27) - 1)).view(np.float64)
+    return bool(np.all(values - ratios * high == ratios * (bases - high)))
+
+
+def exact_doubles(weights: NDArray[np.generic]) -> FloatArray:
+    """The weights as doubles; integers that a double cannot hold are refused rather than rounded."""
+    doubles = weights.astype(np.float64)
+    if weights.dtype.kind in "iu":
+        large = np.abs(doubles) >= EXACT
+        same = doubles[large].astype(object) == weights[large].astype(object)
+        require(
+            bool(np.all(same)),
+            "integer weights that a double holds exactly: below 2^53",
+            got="larger ones",
+            fix="divide the row by a common factor",
+            error=InvalidRelease,
+        )
+    return doubles
 
 
 def _compact(table: NDArray[np.generic], largest: float, whole: bool) -> NDArray[np.generic]:
     if not whole:
-        return table.astype(np.float64)
+        return exact_doubles(table)
     widths = (np.int8, np.int16, np.int32)
     return table.astype(next((w for w in widths if largest <= np.iinfo(w).max), np.int64))

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sightline.arrays import frozen_index
+from sightline.arrays import IndexArray, frozen_index
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.incidence.dense import DenseIncidence
 from sightline.labeled.incidence.protocol import Incidence
@@ -38,9 +38,9 @@ def as_incidence(rows: RowsLike | Incidence, *, records: int | None = None) -> I
 
 
 def _from_members(rows: Iterable[Iterable[int]], records: int) -> sparse.csr_array:
-    lists = [frozen_index(row, error=InvalidRelease) for row in rows]
+    lists = [_members(row) for row in rows]
     require(len(lists) > 0, "at least one release", got="L = 0", error=InvalidRelease)
-    beyond = next((i for i, row in enumerate(lists) if row[-1] >= records), None)
+    beyond = next((i for i, row in enumerate(lists) if row.size and row[-1] >= records), None)
     require(
         beyond is None,
         f"members below {records}",
@@ -49,3 +49,8 @@ def _from_members(rows: Iterable[Iterable[int]], records: int) -> sparse.csr_arr
     )
     indptr = np.concatenate([[0], np.cumsum([row.size for row in lists])])
     return sparse.csr_array((np.ones(indptr[-1]), np.concatenate(lists), indptr), shape=(len(lists), records))
+
+
+def _members(row: Iterable[int]) -> IndexArray:
+    members = row if isinstance(row, np.ndarray) else list(row)
+    return frozen_index(members, error=InvalidRelease) if len(members) else np.zeros(0, dtype=np.intp)

@@ -33,7 +33,11 @@ class Incidence(Protocol):
 
     @property
     def whole(self) -> bool:
-        """Whether all weights are integers, small enough for exact sums of products."""
+        """Whether all weights are integers, small enough that doubles hold the Gram matrix exactly."""
+
+    @property
+    def integral(self) -> bool:
+        """Whether all weights are integers, of any size."""
 
     @property
     def binary(self) -> bool:
@@ -77,8 +81,8 @@ class Incidence(Protocol):
     def columns(self, records: IndexArray) -> FloatArray:
         """Some records' columns, dense."""
 
-    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
-        """R of a QR factorisation of the unknown records' columns, rows scaled: no products of entries."""
+    def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
+        """R of a QR factorisation of the columns times ``factors`` (zero: known), rows times ``scale``."""
 
     def signatures(self, unknown: BoolArray) -> IndexArray:
         """For every record a number that equal columns share; different columns have different numbers."""
@@ -108,17 +112,5 @@ def checked_shape(shape: tuple[int, ...]) -> None:
         "at least two records",
         got=f"N = {records}",
         fix="a single record is exposed by every release; no geometry is needed",
-        error=InvalidRelease,
-    )
-
-
-def checked_members(sizes: IndexArray) -> None:
-    """No release is empty."""
-    empty = np.flatnonzero(sizes == 0)
-    require(
-        empty.size == 0,
-        "at least one member in every row",
-        got=f"none in row {empty[:1].tolist()}",
-        fix="drop it: it depends on no record",
         error=InvalidRelease,
     )

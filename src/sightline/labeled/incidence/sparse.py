@@ -15,8 +15,8 @@ from scipy.linalg import qr
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms, square
-from sightline.labeled.incidence.dense import multiples, numbered_columns
-from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_members, checked_shape
+from sightline.labeled.incidence.dense import exact_doubles, multiples, numbered_columns
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_shape
 from sightline.progress import Progress
 
 _BLOCK = 1 << 16
@@ -30,6 +30,7 @@ class SparseIncidence:
 
     stored: Any  # scipy.sparse.csc_array
     whole: bool
+    integral: bool
     binary: bool
     sizes: IndexArray
     peaks: FloatArray
@@ -45,6 +46,7 @@ class SparseIncidence:
             error=InvalidRelease,
         )
         entries = rows.nnz
+        exact_doubles(np.asarray(rows.tocoo().data))
         stored = sparse.csc_array(rows, dtype=np.float64, copy=True)
         stored.sum_duplicates()
         require(
@@ -65,16 +67,19 @@ class SparseIncidence:
         stored.eliminate_zeros()
         row_count, records = stored.shape
         sizes = np.bincount(stored.indices, minlength=row_count).astype(np.intp)
-        checked_members(sizes)
         peaks = np.zeros(row_count)
         np.maximum.at(peaks, stored.indices, np.abs(stored.data))
-        whole = (
-            bool(np.all(stored.data == np.rint(stored.data))) and float(peaks.max()) ** 2 * records < EXACT
-        )
+        integral = bool(np.all(stored.data == np.rint(stored.data)))
+        whole = integral and float(peaks.max()) ** 2 * records < EXACT
         for array in (stored.data, stored.indices, stored.indptr, sizes, peaks):
             array.setflags(write=False)
         return cls(
-            stored=stored, whole=whole, binary=bool(np.all(stored.data == 1)), sizes=sizes, peaks=peaks
+            stored=stored,
+            whole=whole,
+            integral=integral,
+            binary=bool(np.all(stored.data == 1)),
+            sizes=sizes,
+            peaks=peaks,
         )
 
     @property
@@ -141,10 +146,10 @@ class SparseIncidence:
         dense: FloatArray = self.stored[:, records].toarray()
         return dense
 
-    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
+    def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
         triangle = np.zeros((0, self.row_count))
         for start in range(0, self.records, 4096):
-            block = self.stored[:, start : start + 4096].toarray() * unknown[start : start + 4096]
+            block = self.stored[:, start : start + 4096].toarray() * factors[start : start + 4096]
             (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
             triangle = triangle[: self.row_count]
         return triangle
@@ -168,6 +173,7 @@ class SparseIncidence:
         data, row_of = np.abs(self.stored.data), self.stored.indices
         bases = np.full(self.row_count, np.inf)
         np.minimum.at(bases, row_of, data)
+        bases[np.isinf(bases)] = 1.0  # rows without members
         ratios = np.copysign(np.rint(data / bases[row_of]), self.stored.data)
         if not multiples(self.stored.data, ratios, bases[row_of]):
             return None
@@ -178,6 +184,7 @@ class SparseIncidence:
         return SparseIncidence(
             stored=sparse.csc_array(self.stored[rows]),
             whole=self.whole,
+            integral=self.integral,
             binary=self.binary,
             sizes=self.sizes[rows],
             peaks=self.peaks[rows],

@@ -97,7 +97,7 @@ def by_elimination(problem: Problem) -> Reading:
         rank=rank,
         decisions=test.decide(sums, gram.unknown),
         quantities=quantities,
-        relative_error=forms.relative_error,
+        share_error=forms.share_error,
     )
 
 

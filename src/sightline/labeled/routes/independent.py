@@ -35,7 +35,7 @@ def by_independent_rows(problem: Problem) -> Reading | None:
         rank=Rank(rank=incidence.row_count, evidence=Evidence.FULL_RANK),
         decisions=_decide(gram, sums, quantities[Quantity.LEVERAGE]),
         quantities=quantities,
-        relative_error=forms.relative_error,
+        share_error=forms.share_error,
     )
 
 

@@ -32,7 +32,7 @@ def by_partitions(problem: Problem) -> Reading | None:
         rank=rank,
         decisions=decide_partitions(problem, quantities[Quantity.LEVERAGE]),
         quantities=quantities,
-        relative_error=risk_forms.relative_error,
+        share_error=risk_forms.share_error,
     )
 
 
@@ -46,7 +46,7 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
     inverse = inverse_of_products(gram.matrix[np.ix_(kept, kept)])
     if inverse is None or kept.size * inverse[1] > PROOF:
         return None
-    within, error = inverse
+    within, _ = inverse
     nothing = np.zeros((0, incidence.row_count))
     without = forms_from_inverses(gram.matrix, gram.whitening, problem.risks, linear=nothing)
     if without is None:
@@ -60,7 +60,7 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
     )
     rank = Rank(rank=kept.size, evidence=Evidence.FULL_RANK)
     names = (*without.names, Quantity.LEVERAGE)
-    return RiskForms(names=names, forms=forms, relative_error=max(without.relative_error, error)), rank
+    return RiskForms(names=names, forms=forms, share_error=without.share_error), rank
 
 
 def independent_rows(incidence: CellIncidence, gram: FloatArray) -> IndexArray:

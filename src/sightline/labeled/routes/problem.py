@@ -49,7 +49,7 @@ class Reading:
     rank: Rank
     decisions: Decisions
     quantities: dict[Quantity, FloatArray]
-    relative_error: float
+    share_error: float  # a bound on the error of every risk over v
 
 
 def group_sizes(group: IndexArray) -> tuple[IndexArray, IndexArray]:
