@@ -57,6 +57,10 @@ class Noise(Protocol):
         """The distribution: what an accountant prescribes."""
 
     @property
+    def correlated(self) -> bool:
+        """Whether the noise on one answer may depend on the noise on another."""
+
+    @property
     def scales(self) -> FloatArray:
         """The scale of independent noise on each answer: a standard deviation, or a Laplace scale."""
 
@@ -97,6 +101,7 @@ class GaussianNoise:
 
     stddevs: FloatArray
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    correlated: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # what goes in is wider than what is kept
 
@@ -169,6 +174,7 @@ class LaplaceNoise:
 
     scales: FloatArray
     law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
+    correlated: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # what goes in is wider than what is kept
 
@@ -248,6 +254,7 @@ class CorrelatedNoise:
     blocks: tuple[FloatArray, ...]
     _factors: tuple[Factor, ...] = ()
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    correlated: ClassVar[bool] = True
 
     if TYPE_CHECKING:  # what goes in is wider than what is kept
 

@@ -96,17 +96,25 @@ def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray 
     ``False`` means not proved, never singular.
     """
     columns = triangle.shape[0]
-    if columns == 0:
-        return True
+    rounding = 10 * lines * columns**1.5 * _UNIT * math.sqrt(columns)
+    return bool(rounding * inverse_norm(triangle, lengths=lengths) < 0.5)
+
+
+def inverse_norm(triangle: FloatArray, *, lengths: FloatArray | None = None) -> float:
+    """The Frobenius norm of the inverse of a triangle whose columns are divided by their lengths first.
+
+    Infinite if the triangle is singular.
+    """
+    if triangle.shape[0] == 0:
+        return 0.0
     if np.any(np.diagonal(triangle) == 0):
-        return False
+        return math.inf
     if lengths is None:
         lengths = np.linalg.norm(triangle, axis=0)
     inverse, _ = get_lapack_funcs("trtri", (triangle,))(triangle)
     # Dividing the columns by their lengths multiplies the rows of the inverse by them.
-    inverse_norm = float(np.linalg.norm(inverse * lengths[:, None]))
-    rounding = 10 * lines * columns**1.5 * float(np.finfo(float).eps) * math.sqrt(columns)
-    return math.isfinite(inverse_norm) and rounding * inverse_norm < 0.5
+    norm = float(np.linalg.norm(inverse * lengths[:, None]))
+    return norm if math.isfinite(norm) else math.inf
 
 
 def independent_columns(matrix: FloatArray, rank: int) -> IndexArray:
