@@ -12,14 +12,6 @@ from sightline.auditing.run import Explanation
 from sightline.format import count, number, parameter
 from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, who
 
-_WIDTH = 118  # of a text that no window limits
-
-
-def console() -> Console:
-    """Standard output: colours and its own width in a terminal, plain text elsewhere."""
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=_WIDTH, no_color=True)
-
 
 def print_result(result: AuditResult, screen: Console) -> None:
     """Print the whole result."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sightline.auditing.result import Exposed, Recipe, ReleaseReport
 from sightline.format import number
 
-NO_RECIPE = "cannot be singled out, but may be below the limit"
+NO_RECIPE = "cannot be singled out; may be below the limit"
 
 
 def who(place: int, one: Exposed) -> str:
