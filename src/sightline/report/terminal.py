@@ -10,7 +10,7 @@ from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
 from sightline.auditing.run import Explanation
 from sightline.format import count, number, parameter
-from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, who
+from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, spent_by_accountant, who
 
 
 def print_result(result: AuditResult, screen: Console) -> None:
@@ -118,8 +118,7 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
     table.add_column("accountant")
     table.add_column("epsilon of this noise", justify="right")
     table.add_column("noise it asks for, over sensitivity" if budget.would_need else "", justify="right")
-    names = {"exact": "gaussian-dp"}
-    spent = {names.get(name, name): value for name, value in budget.spent.items()}
+    spent = spent_by_accountant(budget)
     for name in dict.fromkeys([*spent, *budget.would_need]):
         cost, needed = spent.get(name), budget.would_need.get(name)
         table.add_row(name, *("" if value is None else number(value) for value in (cost, needed)))
