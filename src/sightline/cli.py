@@ -171,9 +171,10 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     if as_json:
         _print_json([one.model_dump(mode="json") for one in found.exposed])
         return
-    from sightline.report import terminal
+    from sightline.report.console import console
+    from sightline.report.terminal import print_explanation
 
-    terminal.print_explanation(found, terminal.console())
+    print_explanation(found, console())
 
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
@@ -235,9 +236,9 @@ def tour_command(as_json: bool) -> None:
     if as_json:
         _print_json(asdict(found))
         return
-    from sightline.report import terminal
+    from sightline.report.console import console
 
-    print_tour(found, terminal.console())
+    print_tour(found, console())
 
 
 @commands.command(epilog="Example:  sightline paper fig:mle --fast --out figures")
@@ -264,9 +265,10 @@ def _print_result(found: AuditResult, as_json: bool) -> None:
     if as_json:
         _print_json(found.model_dump(mode="json"))
         return
-    from sightline.report import terminal
+    from sightline.report.console import console
+    from sightline.report.terminal import print_result
 
-    terminal.print_result(found, terminal.console())
+    print_result(found, console())
 
 
 def _print_json(document: Any) -> None:

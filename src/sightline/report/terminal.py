@@ -10,16 +10,7 @@ from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
 from sightline.auditing.run import Explanation
 from sightline.format import count, number, parameter
-from sightline.privacy.registry import accountant_of_cost
-from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, who
-
-_WIDTH = 118  # of a text that no window limits
-
-
-def console() -> Console:
-    """Standard output: colours and its own width in a terminal, plain text elsewhere."""
-    screen = Console(highlight=False)
-    return screen if screen.is_terminal else Console(highlight=False, width=_WIDTH, no_color=True)
+from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, spent_by_accountant, who
 
 
 def print_result(result: AuditResult, screen: Console) -> None:
@@ -126,8 +117,8 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column("accountant")
     table.add_column("epsilon of this noise", justify="right")
-    table.add_column("noise it would ask for, over sensitivity" if budget.would_need else "", justify="right")
-    spent = {accountant_of_cost(name): value for name, value in budget.spent.items()}
+    table.add_column("noise it asks for, over sensitivity" if budget.would_need else "", justify="right")
+    spent = spent_by_accountant(budget)
     for name in dict.fromkeys([*spent, *budget.would_need]):
         cost, needed = spent.get(name), budget.would_need.get(name)
         table.add_row(name, *("" if value is None else number(value) for value in (cost, needed)))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from sightline.auditing.result import Exposed, Recipe, ReleaseReport
+from sightline.auditing.result import BudgetReport, Exposed, Recipe, ReleaseReport
 from sightline.format import number
 
-NO_RECIPE = "cannot be singled out, but may be below the limit"
+NO_RECIPE = "cannot be singled out; may be below the limit"
 
 
 def who(place: int, one: Exposed) -> str:
@@ -27,3 +27,8 @@ def noise_range(release: ReleaseReport) -> str:
         return "none"
     low, high = number(release.smallest_noise_stddev, 3), number(release.largest_noise_stddev, 3)
     return low if low == high else f"{low}–{high}"
+
+
+def spent_by_accountant(budget: BudgetReport) -> dict[str, float]:
+    """The epsilon that the noise amounts to, under the accountants' names in a plan."""
+    return {"gaussian-dp" if name == "exact" else name: value for name, value in budget.spent.items()}

@@ -9,6 +9,7 @@ from sightline.format import number, parameter, percent
 from sightline.privacy.registry import accountant_of_cost
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, rows, zoom
 from sightline.report.style import INK, altair
+from sightline.report.wording import spent_by_accountant
 
 
 def draw(result: AuditResult) -> Any:
@@ -71,8 +72,8 @@ def _alternatives(result: AuditResult) -> Any:
 def _spent(result: AuditResult) -> Any:
     alt = altair()
     bars = [
-        {"accountant": accountant_of_cost(name), "epsilon": epsilon, "text": f"{number(epsilon)}"}
-        for name, epsilon in result.budget.spent.items()
+        {"accountant": name, "epsilon": epsilon, "text": number(epsilon)}
+        for name, epsilon in spent_by_accountant(result.budget).items()
     ]
     order = [bar["accountant"] for bar in sorted(bars, key=lambda bar: (bar["epsilon"], bar["accountant"]))]
     most = max(result.budget.spent.values())

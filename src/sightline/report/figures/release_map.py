@@ -96,8 +96,8 @@ def describe(result: AuditResult) -> str:
     )
     if not worst:
         return f"The {shown} that are most exposed. Leaving out one release would not hide anyone."
-    listed = "; ".join(f'{many:,} without "{short(name, 40)}"' for many, name in worst)
-    return f"The {shown} that are most exposed. How many fewer could be singled out: {listed}."
+    listed = "; ".join(f'{many:,} fewer without "{short(name, 40)}"' for many, name in worst)
+    return f"The {shown} that are most exposed. Fewer records could be singled out: {listed}."
 
 
 def drawable(result: AuditResult) -> bool:

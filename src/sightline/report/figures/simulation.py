@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from sightline.attacks.simulation import Simulation
+from sightline.format import number
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, rows, zoom
 from sightline.report.names import isolated
 from sightline.report.style import INK, altair
@@ -29,7 +30,7 @@ def draw(found: Simulation) -> Any:
         {"what": "ignoring the answers", "at": found.trivial_mse, "kind": "bound"},
     ]
     shown = [
-        {**bar, "text": f"{bar['at']:.4g}"}
+        {**bar, "text": number(bar["at"])}
         for bar in bars
         if all(math.isfinite(value) and value > 0 for value in bar.values() if isinstance(value, float))
     ]

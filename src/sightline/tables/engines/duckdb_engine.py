@@ -10,7 +10,8 @@ import csv
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -76,7 +77,8 @@ class DuckDBEngine:
             statements = self._connection.extract_statements(query)
             kinds = [statement.type.name for statement in statements]
             require(kinds == ["SELECT"], "one SELECT", got=" and ".join(kinds), error=InvalidPlan)
-            return _columns_of(self._connection.execute(statements[0]))
+            with _interruptible():
+                return _columns_of(self._connection.execute(statements[0]))
         except duckdb.Error as error:
             _refuse_query(error)
 
@@ -132,7 +134,8 @@ class DuckDBEngine:
         zoned = [_identifier(row[0]) for row in described if row[1] == "TIMESTAMP WITH TIME ZONE"]
         plain = ", ".join(f"make_timestamp(epoch_us({column})) AS {column}" for column in zoned)
         listed = f"* REPLACE ({plain})" if zoned else "*"
-        self._connection.execute(f"CREATE {kind} {_identifier(name)} AS SELECT {listed} FROM {source}")
+        with _interruptible():
+            self._connection.execute(f"CREATE {kind} {_identifier(name)} AS SELECT {listed} FROM {source}")
 
     def _table(self, attached: str, asked: str, path: Path) -> str:
         """The table of a DuckDB file that is asked for, or its only one."""
@@ -148,6 +151,17 @@ class DuckDBEngine:
             error=InvalidPlan,
         )
         return found[0]
+
+
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C as what it is: DuckDB turns it into an error of its own."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
 
 
 _FIXES = {
