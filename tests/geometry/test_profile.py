@@ -68,8 +68,8 @@ def test_three_forms_agree_with_each_other_and_with_120_digits(rows_of, decades,
     rounded = reference_information(np.asarray(geometry.whitened), target, stddevs=np.ones(lines))
     truth = reference_information(rows, target, stddevs=stddevs)
     scale = np.sqrt(np.outer(np.diag(truth), np.diag(truth)))
-    for form in sl.Form:
-        difference = np.abs(sl.profiled_information(exposure, form) - rounded) / scale
+    for form in sl.geometry.Form:
+        difference = np.abs(sl.geometry.profiled_information(exposure, form) - rounded) / scale
         assert difference.max() < 1e-9, form
     assert exposure.relative_error < 1e-6
     assert np.abs(exposure.information - truth).max() / scale.max() <= max(exposure.relative_error, 1e-15)

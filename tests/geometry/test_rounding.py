@@ -90,8 +90,8 @@ def test_no_number_is_further_off_than_is_stated(kind: int) -> None:
             [0] if generator.random() < 0.5 else sorted(generator.choice(rows.shape[1], 2, False).tolist())
         )
         noise = sl.GaussianNoise(stddevs=stddevs)
-        exposure = sl.Geometry(jacobian=rows, noise=noise).profile(target=target)
-        if exposure.identifiable is sl.Decision.UNDECIDED:
+        exposure = sl.geometry.Geometry(jacobian=rows, noise=noise).profile(target=target)
+        if exposure.identifiable is sl.geometry.Decision.UNDECIDED:
             continue
         truth = exact_information(rows, stddevs, target)
         stated = exposure.relative_error
@@ -110,15 +110,19 @@ def test_no_number_is_further_off_than_is_stated(kind: int) -> None:
 def test_a_long_chain_keeps_all_its_digits() -> None:
     """The first record of {i, i+1, i+3}: with 60 rows double precision alone loses half its digits."""
     rows = chain(60, (0, 1, 3))
-    exposure = sl.Geometry(jacobian=rows, noise=sl.GaussianNoise(stddevs=np.ones(60))).profile(target=0)
+    exposure = sl.geometry.Geometry(jacobian=rows, noise=sl.GaussianNoise(stddevs=np.ones(60))).profile(
+        target=0
+    )
     truth = exact_information(rows, np.ones(60), [0])
     assert exposure.crb == pytest.approx(1 / number(truth[0, 0]), rel=2**-48)
 
 
 def test_a_claim_is_infinite_where_nothing_is_known() -> None:
     rows = np.array([[1.0, 1.0], [1.0, 1.0 + 3e-14], [math.pi, math.pi]])
-    exposure = sl.Geometry(jacobian=rows, noise=sl.GaussianNoise(stddevs=np.ones(3))).profile(target=0)
-    assert exposure.identifiable is sl.Decision.UNDECIDED
+    exposure = sl.geometry.Geometry(jacobian=rows, noise=sl.GaussianNoise(stddevs=np.ones(3))).profile(
+        target=0
+    )
+    assert exposure.identifiable is sl.geometry.Decision.UNDECIDED
     assert exposure.relative_error == math.inf
 
 
@@ -157,4 +161,4 @@ def test_an_increment_states_its_error_and_decides_exactly_whether_it_helps(kind
         assert deviation(step.information, truth) <= max(step.relative_error, 1e-15)
         assert step.relative_error < 1e-5
         seen.add(step.helps)
-    assert seen == {sl.Decision.YES, sl.Decision.NO}
+    assert seen == {sl.geometry.Decision.YES, sl.geometry.Decision.NO}

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from report_cases import calm, microgrid
 
 import sightline as sl
 from sightline.errors import InvalidInput
 from sightline.report import files
 from sightline.report.files import write_new
 from sightline.report.html import write_report
+from tests.report.report_cases import calm, microgrid
 
 
 @pytest.fixture

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from report_cases import microgrid
 
 import sightline as sl
 from sightline.format import count, json_text, number, percent_at_least, percent_bracket, power_of_ten, weight
 from sightline.report.html import report_html
+from tests.report.report_cases import microgrid
 
 SHARES = st.floats(0, 1)
 FINITE = st.floats(allow_nan=False, allow_infinity=False)

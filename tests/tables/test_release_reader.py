@@ -251,8 +251,8 @@ REFUSED = {
     "SELECT load, COUNT(*) FROM data GROUP BY load": "the secret in GROUP BY",
     "SELECT COUNT(*) FROM data GROUP BY load > 3": "the secret in GROUP BY",
     "SELECT region, AVG(load) FROM data GROUP BY region WITH ROLLUP": "standard form",
-    "SELECT AVG(load) FROM data GROUP BY CUBE (1+1, 2+1, 3+1, 4+1, 5+1, 6+1, 7+1, 8+1, 9+1, "
-    "10+1, 11+1, 12+1, 13+1)": "4,096",
+    "SELECT AVG(load) FROM data GROUP BY CUBE (age+1, age+2, age+3, age+4, age+5, age+6, "
+    "age+7, age+8, age+9, age+10, age+11, age+12, age+13)": "4,096",
     "SELECT AVG(load) FROM data GROUP BY CUBE (age, region, home), CUBE (age, region, home), "
     "CUBE (age, region, home), CUBE (age, region, home), CUBE (age, region, home)": "4,096",
     # aggregates
@@ -447,7 +447,7 @@ class TestNames:
 class TestConditions:
     def test_they_are_over_public_columns(self) -> None:
         assert read_condition("Home = 'h7' OR AGE > 3", secret="load", schema=Schema(columns=TABLE)) == (
-            '"data"."home" = \'h7\' OR "data"."age" > 3'
+            '("data"."home" = \'h7\' OR "data"."age" > 3)'
         )
 
     @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ BAD = {
     "open quote.csv": "readable as csv, got quotes that do not match at line 4; repair that line",
     "latin.csv": "not UTF-8 at line 4; convert it, for example: iconv -f latin1 -t utf-8 latin.csv",
     "latin header.csv": "readable as csv, got bytes that are not UTF-8 at line 1",
-    "twins.csv": '"home", "Home"; rename one of them',
+    "twins.csv": "got columns 1 and 2 alike; rename one of them",
     "cut.csv.gz": "readable as csv, got a file that ends too early; copy or write it again",
     "cut.parquet": "cut off or not Parquet",
     "text.parquet": "cut off or not Parquet",
@@ -287,6 +287,7 @@ class TestTablesOfOtherEngines:
             builder = property(lambda self: self)
             catalog = spark_session.catalog
             table = staticmethod(spark_session.table)
+            sql = staticmethod(spark_session.sql)
             appName = master = config = lambda self, *_: self
             getActiveSession = staticmethod(lambda: None)
 

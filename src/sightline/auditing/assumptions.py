@@ -47,8 +47,6 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     """The assumptions that a pass needs and that are not verified, accepted or not."""
     membership, nonlinear = findings.membership, findings.nonlinear
     data = findings.plan.data
-    filled = {membership.partitions[cell.partition].query for cell in membership.cells}
-    empty = {part.query for part in membership.partitions} - filled
     undecided = 0 if findings.linear is None else int(findings.linear.exposures.undecided.sum())
     undecided += 0 if nonlinear is None else nonlinear.report().undecided
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
@@ -57,7 +55,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     cases = (
         _Case(
             name=name.DROPPED,
-            count=membership.dropped,
+            count=0 if membership.unaudited else membership.dropped,  # else the SQL was checked for them
             one="row without a secret or a record key is not audited",
             many="rows without a secret or a record key are not audited",
         ),
@@ -75,7 +73,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.EMPTY,
-            count=max(len(empty), membership.empty_releases),
+            count=len(membership.empty),
             one="release aggregates no row; check its condition",
             many="releases aggregate no row; check their conditions",
             owner_only=False,

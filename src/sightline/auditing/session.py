@@ -8,17 +8,18 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightline.arrays import FloatArray
-from sightline.auditing.plan import Plan
+from sightline.auditing.plan import AssumptionName, Plan
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress
 from sightline.tables.collect import collect
-from sightline.tables.declared import check_declared
+from sightline.tables.declared import check_declared, check_public
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.subject import Schema, Subject
+from sightline.tables.verify import verify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,8 +36,17 @@ class Session:
         return subject_of(self.plan)
 
     def membership(self, progress: Progress) -> Membership:
-        """Who is in which cell."""
-        return collect(self.engine, self.queries, self.subject, progress=progress)
+        """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
+        membership = collect(self.engine, self.queries, self.subject, progress=progress)
+        empty = [self.queries[place].name for place in membership.empty]
+        if empty and AssumptionName.EMPTY not in self.plan.limits.accept:
+            raise InvalidPlan(
+                f"release {empty[0]!r}: expected rows that meet its conditions, got none; "
+                'check the spelling of its constants, or say accept = ["empty"] in [limits]'
+            )
+        progress("comparing with the engine's own groups", 0.0)
+        unaudited = verify(self.engine, self.queries, self.subject, membership)
+        return replace(membership, unaudited=unaudited)
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -83,12 +93,16 @@ def subject_of(plan: Plan) -> Subject:
 
 @contextmanager
 def opened(plan: Plan, base: Path) -> Iterator[Session]:
-    """Open the plan's table and read its releases; the table is closed at the end."""
+    """Open the plan's table and read its releases.
+
+    At the end the table must still be as it was, and is closed.
+    """
     subject = subject_of(plan)
     engine = open_source(plan.data.source, base=base, tables=plan.data.tables)
     try:
         check_declared(engine, subject)
         schema = Schema.of(engine, list(plan.data.tables))
+        check_public(schema, subject)
         for text in plan.attacker.knows:
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
@@ -99,5 +113,6 @@ def opened(plan: Plan, base: Path) -> Iterator[Session]:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             queries.append(query)
         yield Session(plan=plan, engine=engine, queries=tuple(queries))
+        engine.check_unchanged()
     finally:
         engine.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from sightline.auditing.result import BudgetReport, Exposed, Recipe, ReleaseReport
 from sightline.format import number
+from sightline.privacy.registry import accountant_of_cost
 
 NO_RECIPE = "cannot be singled out; may be below the limit"
 
@@ -31,4 +32,4 @@ def noise_range(release: ReleaseReport) -> str:
 
 def spent_by_accountant(budget: BudgetReport) -> dict[str, float]:
     """The epsilon that the noise amounts to, under the accountants' names in a plan."""
-    return {"gaussian-dp" if name == "exact" else name: value for name, value in budget.spent.items()}
+    return {accountant_of_cost(name): value for name, value in budget.spent.items()}

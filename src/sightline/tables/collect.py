@@ -17,7 +17,8 @@ from sightline.tables.cells import RowGrouping, group_rows, signature_table
 from sightline.tables.encoding import Encoding, PackedCodes, encode
 from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import Cell, Feature, Membership, Partition
-from sightline.tables.rows import Rows, audited_rows, literal, quoted
+from sightline.tables.rows import Rows, audited_rows
+from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condition
 from sightline.tables.subject import Schema, Subject

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
-from sightline.tables.rows import Rows, quoted
+from sightline.tables.rows import Rows
+from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import PartitionQuery
 

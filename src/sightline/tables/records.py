@@ -15,7 +15,8 @@ from sightline.tables.collect import expand, known_condition
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import RowValues
-from sightline.tables.rows import audited_rows, literal, quoted
+from sightline.tables.rows import audited_rows
+from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column

@@ -6,7 +6,6 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult
 from sightline.format import number, parameter, percent
-from sightline.privacy.registry import accountant_of_cost
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, rows, zoom
 from sightline.report.style import INK, altair
 from sightline.report.wording import spent_by_accountant

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.errors import InvalidPlan
+from sightline.tables.engines.address import checked_source, scheme_of
 from sightline.tables.engines.protocol import DATA, NO_TABLES, Engine
 
 if TYPE_CHECKING:
@@ -41,20 +41,20 @@ def open_source(
         if table is None:
             raise InvalidPlan("expected the table's name with a SparkSession, got none; give table='homes'")
         return SparkEngine(source, table=table, tables=tables)
-    scheme = re.match(r"([a-z]+)://", str(source))
-    match scheme and scheme.group(1):
+    source = checked_source(str(source))
+    match scheme_of(source):
         case None:
             from sightline.tables.engines.duckdb_engine import DuckDBEngine
 
-            return DuckDBEngine(str(source), tables=tables, base=base)
+            return DuckDBEngine(source, tables=tables, base=base)
         case "postgresql" | "postgres":
             from sightline.tables.engines.postgres_engine import PostgresEngine
 
-            return PostgresEngine(str(source), table=table, tables=tables)
+            return PostgresEngine(source, table=table, tables=tables)
         case "spark" | "sc":
             from sightline.tables.engines.spark_engine import connect
 
-            return connect(str(source), table=table, tables=tables)
+            return connect(source, table=table, tables=tables)
         case other:
             raise InvalidPlan(
                 f"expected a file, postgresql:// or spark:// as the data source, got {other}://; "

@@ -1,6 +1,7 @@
 """What an audit needs of a data engine: the columns of a relation, and the answer to one SELECT.
 
-Queries are written once, in DuckDB's dialect; another engine translates them. Only text that this package
+A plan's SQL is in the engine's own dialect. Our own queries are written once, in DuckDB's; another engine
+translates them. Only text that this package
 made from a checked syntax tree ever reaches an engine, and the connection could not write if it tried.
 """
 
@@ -49,6 +50,12 @@ class Engine(Protocol):
 
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
         """The answer to one SELECT in DuckDB's dialect, by column; NULL is None in an object array."""
+
+    def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
+        """The answer to one SELECT in the engine's own dialect, run as it is written."""
+
+    def check_unchanged(self) -> None:
+        """Refuse if the tables are not the ones that were opened."""
 
     def close(self) -> None:
         """Give the connection back; an engine can be closed twice."""

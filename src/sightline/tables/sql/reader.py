@@ -10,10 +10,12 @@ from sqlglot import exp
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
+from sightline.tables.sql.check_query import CheckQuery, Reading, check_query
+from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_select, refuse, shown
 from sightline.tables.sql.grouping import Keys, has_aggregate, read_grouping, referred
 from sightline.tables.sql.scope import Join, Scope, find_column, read_scope
-from sightline.tables.sql.secret_conditions import Secret, SecretTest, all_of
+from sightline.tables.sql.secret_conditions import Secret, SecretTest
 from sightline.tables.subject import Schema, SecretKind, Subject
 
 
@@ -28,6 +30,8 @@ class PartitionQuery:
     above: bool
     condition: str | None  # which rows it aggregates, as SQL over public columns; None for all
     keys: tuple[str, ...]  # what it groups by, as SQL over public columns
+    grouping_set: int  # its place among the release's grouping sets
+    aggregate: int  # its place among the release's aggregates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,6 +43,9 @@ class ReleaseQuery:
     joins: tuple[Join, ...]
     partitions: tuple[PartitionQuery, ...]
     public_counts: tuple[str, ...]  # counts that no value of the secret can change
+    check: (
+        CheckQuery | None
+    )  # to compare with what the engine itself makes of the SQL; None if nothing depends
 
 
 def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> ReleaseQuery:
@@ -67,10 +74,11 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             "a secret that is not the record key", got=f'"{subject.secret}" as both', fix="name two columns"
         )
     try:
-        select = parse_select(sql)
+        select = parse_select(sql, schema.dialect)
         scope, joins = read_scope(select, schema=schema, secret=secret_column.name)
-        about = Secret(scope=scope, kind=_usable(secret_column, subject.kind))
-        partitions, counts = _partitions(select, about, joins)
+        about = Secret(scope=scope, kind=_usable(secret_column, subject.kind), categories=subject.categories)
+        reading, test = _read(select, about)
+        partitions, counts = _partitions(reading, about, joins, test)
         thresholds = [one.label for one in partitions if one.feature is Feature.THRESHOLD]
         if thresholds and subject.bandwidth is None:
             refuse(
@@ -80,33 +88,36 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             )
         return ReleaseQuery(
             name=name,
-            sql=select.sql("duckdb", comments=False),
+            sql=select.sql(schema.dialect, comments=False),
             joins=joins,
             partitions=tuple(partitions),
             public_counts=tuple(dict.fromkeys(counts)),
+            check=check_query(reading, about, subject),
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
 
 
 def read_condition(text: str, *, secret: str, schema: Schema) -> str:
-    """A condition on public columns and the record key, checked, as DuckDB's SQL over ``data``.
+    """A condition on public columns and the record key, checked, as SQL for our own queries over ``data``.
 
     >>> schema = Schema(columns=[Column("home", ColumnKind.TEXT), Column("watts", ColumnKind.NUMBER)])
     >>> read_condition("HOME = 'A7'", secret="watts", schema=schema)
-    '"data"."home" = \\'A7\\''
+    '("data"."home" = \\'A7\\')'
     """
     try:
         column = find_column(schema.columns, secret)
-        scope = Scope(relations={DATA: (DATA, tuple(schema.columns))}, secret=column.name)
-        bound = scope.bind(parse_condition(text))
+        scope = Scope(
+            relations={DATA: (DATA, tuple(schema.columns))}, secret=column.name, dialect=schema.dialect
+        )
+        bound = scope.bind(parse_condition(text, schema.dialect))
         if scope.mentions_secret(bound):
             refuse(
                 "a condition on public columns",
                 got=f"the secret in {shown(bound)}",
                 fix="say whose secret is known",
             )
-        return bound.sql("duckdb", comments=False)
+        return embedded(bound, schema.dialect)
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the condition")
 
@@ -127,9 +138,8 @@ def _usable(column: Column, kind: SecretKind) -> SecretKind:
     return kind
 
 
-def _partitions(
-    select: exp.Select, secret: Secret, joins: Sequence[Join]
-) -> tuple[list[PartitionQuery], list[str]]:
+def _read(select: exp.Select, secret: Secret) -> tuple[Reading, SecretTest | None]:
+    """What a SELECT groups and aggregates, and the one condition on the secret in its WHERE."""
     scope = secret.scope
     where = select.args.get("where")
     public, test = secret.split(scope.bind(where.this) if where is not None else None)
@@ -147,18 +157,26 @@ def _partitions(
     for item in select.expressions:
         if item not in aggregates:
             _check_public_item(item, sets, scope)
-    _check_order(select, scope)
+    _check_order(select, sets, scope)
     measures = [read_aggregate(item, secret=secret, where=test) for item in aggregates]
+    return Reading(select=select, sets=sets, items=aggregates, measures=measures, public=public), test
+
+
+def _partitions(
+    reading: Reading, secret: Secret, joins: Sequence[Join], test: SecretTest | None
+) -> tuple[list[PartitionQuery], list[str]]:
+    scope = secret.scope
     matched = [f"({join.matched})" for join in joins if join.required]
     partitions: list[PartitionQuery] = []
     counts: list[str] = []
-    for keys in sets:
+    for place, keys in enumerate(reading.sets):
         by = [key for key in keys if not scope.is_secret(key)]
-        for measure in measures:
+        for number, measure in enumerate(reading.measures):
             tests = _tests(measure, histogram=len(by) < len(keys), secret=secret, where=test)
             if not tests:
                 counts.append(measure.label)
-            condition = " AND ".join(filter(None, [all_of([*public, *measure.filters]), *matched])) or None
+            public = [embedded(one, scope.dialect) for one in (*reading.public, *measure.filters)]
+            condition = " AND ".join([*public, *matched]) or None
             partitions += [
                 PartitionQuery(
                     label=measure.label + _by(by),
@@ -167,7 +185,9 @@ def _partitions(
                     parameter=one.parameter,
                     above=one.above,
                     condition=condition,
-                    keys=tuple(key.sql("duckdb", comments=False) for key in by),
+                    keys=tuple(embedded(key, scope.dialect) for key in by),
+                    grouping_set=place,
+                    aggregate=number,
                 )
                 for one in tests
             ]
@@ -211,7 +231,10 @@ def _check_public_item(item: exp.Expr, sets: list[Keys], scope: Scope) -> None:
         return
     if plain.find(exp.Star) is not None:
         refuse("the names of columns", got=shown(item), fix="a plan publishes aggregates, not rows")
-    bound = scope.bind(plain)
+    _check_made_of_keys(scope.bind(plain), item, sets)
+
+
+def _check_made_of_keys(bound: exp.Expr, item: exp.Expr, sets: list[Keys]) -> None:
     texts = {key.sql("duckdb", comments=False) for keys in sets for key in keys}
     waiting = [bound]
     while waiting:
@@ -227,15 +250,30 @@ def _check_public_item(item: exp.Expr, sets: list[Keys], scope: Scope) -> None:
         waiting += node.iter_expressions()
 
 
-def _check_order(select: exp.Select, scope: Scope) -> None:
+def _check_order(select: exp.Select, sets: list[Keys], scope: Scope) -> None:
+    """ORDER BY may use the keys of GROUP BY and nothing else."""
     order = select.args.get("order")
     for ordered in order.expressions if order is not None else []:
-        if has_aggregate(referred(ordered.this.unnest(), select, scope)):
+        named = ordered.this.unnest() if isinstance(ordered, exp.Ordered) else ordered
+        plain = referred(named, select, scope)
+        if has_aggregate(plain) or _is_all(named) or _names_aggregate(named, select):
             refuse(
                 "ORDER BY on public columns",
                 got=shown(ordered),
                 fix="the order of exact numbers would be published without noise: sort the noisy ones",
             )
+        _check_made_of_keys(scope.bind(plain), ordered, sets)
+
+
+def _is_all(node: exp.Expr) -> bool:
+    """``ORDER BY ALL``: every item of the SELECT list, the aggregates too."""
+    return node.name.casefold() == "all" and not (isinstance(node, exp.Column) and node.this.quoted)
+
+
+def _names_aggregate(node: exp.Expr, select: exp.Select) -> bool:
+    """Whether a name in an expression is the alias of an aggregate."""
+    aliases = {item.alias.casefold() for item in select.expressions if item.alias and has_aggregate(item)}
+    return any(not one.table and one.name.casefold() in aliases for one in node.find_all(exp.Column))
 
 
 def _by(keys: Sequence[exp.Expr]) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -30,6 +30,7 @@ class Secret:
 
     scope: Scope
     kind: SecretKind
+    categories: tuple[str, ...] | None = None  # the declared ones
 
     def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
         """The public parts of a bound condition, and its one test of the secret if it has one."""
@@ -107,6 +108,12 @@ class Secret:
         constant = _other_side(node, self.scope.is_secret) if isinstance(node, exp.EQ | exp.NEQ) else None
         if not isinstance(constant, exp.Literal) or not constant.is_string:
             return None
+        if self.categories is not None and constant.name not in self.categories:
+            refuse(
+                "a category that the plan declares",
+                got=f"'{constant.name}'",
+                fix="check its spelling, or add it to the categories",
+            )
         return SecretTest(feature=Feature.INDICATOR, parameter=constant.name, above=isinstance(node, exp.EQ))
 
     def _threshold(self, node: exp.Expr) -> SecretTest | None:
@@ -142,12 +149,6 @@ def constant_of(node: exp.Expr) -> float | None:
         value = float(node.name)
         return value if abs(value) < float("inf") else None
     return None
-
-
-def all_of(parts: Sequence[exp.Expr]) -> str | None:
-    """Bound conditions joined by AND, as DuckDB's SQL; None for no condition."""
-    texts = [f"({part.sql('duckdb', comments=False)})" for part in parts]
-    return " AND ".join(texts) if texts else None
 
 
 def _other_side(node: exp.Binary, wanted: Callable[[exp.Expr], bool]) -> exp.Expr | None:
