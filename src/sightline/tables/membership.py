@@ -104,7 +104,7 @@ class Membership:
 
     @property
     def published_but_dropped(self) -> int:
-        """Rows that are in no audited cell although a release's SQL aggregates them: the most of any release."""
+        """Rows that are in no audited cell that a release's SQL aggregates all the same, at most."""
         return max((one.total - one.clipped for one in self.unaudited), default=0)
 
     @property

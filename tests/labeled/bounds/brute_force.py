@@ -27,7 +27,7 @@ class Small:
 
     @property
     def whitened(self) -> np.ndarray:
-        return self.rows / self.scales[:, None]
+        return np.asarray(self.rows / self.scales[:, None])
 
     @property
     def variances(self) -> np.ndarray:
