@@ -1,11 +1,25 @@
-"""The Python blocks of the README and of the docs are tests: prose that is not run is assumed wrong."""
+"""What every test run shares: the same examples each time, and the Python blocks of the pages as tests."""
 
 from __future__ import annotations
 
+import os
 from doctest import ELLIPSIS
 
+from hypothesis import settings
+from hypothesis.internal.conjecture import providers
 from sybil import Sybil
 from sybil.parsers.myst import PythonCodeBlockParser
+
+# `make test` draws the same examples on every machine and day.
+# `make fuzz` draws new ones, from a seed that it prints.
+settings.register_profile("same", derandomize=True, deadline=None, database=None)
+settings.register_profile("fuzz", max_examples=500, deadline=None, database=None, print_blob=True)
+settings.load_profile(os.environ.get("SIGHTLINE_EXAMPLES", "same"))
+
+# Hypothesis also draws constants that it reads in the modules imported so far, so the examples of a property
+# test would depend on which tests ran before it in the same process. Leave these constants out.
+if hasattr(providers, "_get_local_constants"):
+    providers._get_local_constants = lambda: providers._local_constants
 
 pytest_collect_file = Sybil(
     parsers=[PythonCodeBlockParser(doctest_optionflags=ELLIPSIS)], patterns=["*.md"]

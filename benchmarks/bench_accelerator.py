@@ -18,7 +18,8 @@ import numpy as np
 
 from sightline.attacks.estimates import Estimates
 from sightline.attacks.mle import ConstrainedMLE
-from sightline.attacks.model import Model, model_of
+from sightline.attacks.model import Model
+from sightline.attacks.transcript_model import model_of
 from sightline.noise.laws import GaussianNoise
 from sightline.releases.moment import Moment
 

@@ -10,10 +10,11 @@ import time
 from collections.abc import Callable
 
 import numpy as np
+from projected_adam import ProjectedAdam
 from scipy.optimize import minimize
 
 import sightline as sl
-from sightline.attacks.model import model_of
+from sightline.attacks.transcript_model import model_of
 
 TRIALS, LOOPED = 5_000, 60
 BOX = (-1.0, 1.0)
@@ -81,7 +82,7 @@ def adam(epsilon: float) -> None:
     answers = transcript.answers([-0.4, 0.7]) + transcript.law.sample(
         TRIALS, generator=np.random.default_rng(1)
     )
-    newton, reference = sl.ConstrainedMLE(), sl.AdamMLE()
+    newton, reference = sl.ConstrainedMLE(), ProjectedAdam()
     gap = reference.estimate(transcript, answers).objective - newton.estimate(transcript, answers).objective
     fast = best_time(lambda: newton.estimate(transcript, answers), 5)
     slow = best_time(lambda: reference.estimate(transcript, answers), 3)

@@ -21,11 +21,11 @@ def best_of(action: Callable[[], object], *, repeats: int = 5) -> float:
     return min(times)
 
 
-def geometry_of(rows: np.ndarray, *, whole: bool) -> sl.Geometry:
+def geometry_of(rows: np.ndarray, *, whole: bool) -> sl.geometry.Geometry:
     noise = sl.GaussianNoise(stddevs=np.linspace(0.5, 2.0, len(rows)))
     integers = rows.astype(np.int64) if whole else None
     scale = 1.0 if whole else np.pi
-    return sl.Geometry(jacobian=rows * scale, noise=noise, integer_rows=integers)
+    return sl.geometry.Geometry(jacobian=rows * scale, noise=noise, integer_rows=integers)
 
 
 def profile_ratio(size: int, *, whole: bool) -> tuple[float, float]:

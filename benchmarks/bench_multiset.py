@@ -24,7 +24,7 @@ def best_time(job: Callable[[], object], repeats: int) -> float:
     return min(times)
 
 
-def gram_loop(groups: np.ndarray, family: sl.Family, counts: range) -> np.ndarray:
+def gram_loop(groups: np.ndarray, family: sl.multiset.Family, counts: range) -> np.ndarray:
     """What one would write first: a Gram matrix, its inverse and the trace, for every group and count."""
     kappa = ACCOUNTANT.kappa(counts)
     rows = family.rows(groups, counts[-1])
@@ -41,7 +41,7 @@ def many_pairs() -> None:
     family, counts = sl.Moments(), range(2, 41)
 
     def ours() -> np.ndarray:
-        return sl.release_curves(groups, family=family, accountant=ACCOUNTANT, releases=counts).crb
+        return sl.multiset.release_curves(groups, family=family, accountant=ACCOUNTANT, releases=counts).crb
 
     crb = ours()
     fast = best_time(ours, 7)
@@ -50,7 +50,7 @@ def many_pairs() -> None:
     closest = np.argsort(np.abs(np.diff(groups, axis=1)[:, 0]))[:40]
     truth = np.array(
         [
-            sl.certified_curve(groups[b], family=family, accountant=ACCOUNTANT, releases=counts).crb
+            sl.multiset.certified_curve(groups[b], family=family, accountant=ACCOUNTANT, releases=counts).crb
             for b in closest
         ]
     )
@@ -72,7 +72,7 @@ def one_long_curve() -> None:
     rows = family.rows(np.sort(values)[None], longest)[0]
     kappa = ACCOUNTANT.kappa(counts)
 
-    def ours() -> sl.ReleaseCurve:
+    def ours() -> sl.multiset.ReleaseCurve:
         return sl.release_curve(values, family=family, accountant=ACCOUNTANT, releases=counts)
 
     def afresh() -> np.ndarray:

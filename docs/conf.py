@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import inspect
 import re
+from collections.abc import Iterable
 from importlib import import_module
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
@@ -17,6 +19,7 @@ from sphinx.util import logging
 from sphinx.util.docutils import SphinxDirective
 
 import sightline
+from sightline._names import homes
 
 if TYPE_CHECKING:
     from sphinx.application import Sphinx
@@ -119,21 +122,42 @@ def display_formula(found: re.Match[str]) -> str:
 
 
 class PublicNames(SphinxDirective):
-    """Every public name, in the order in which ``sightline`` lists them, under what its room is for."""
+    """The names at the root under the headings of its stub, then those of each room under what it is for."""
 
     def run(self) -> list[nodes.Node]:
-        rooms: dict[str, list[str]] = {}
-        for name, home in sightline._HOME.items():
-            rooms.setdefault(home.split(".")[0], []).append(name)
-        lines = []
-        for room, names in rooms.items():
-            about = inspect.getdoc(import_module(f"sightline.{room}")) or ""
-            lines += [f"## {room.capitalize()}", "", "````{eval-rst}", *about.splitlines(), ""]
-            for name in names:
-                lines += [f".. {autodoc_directive(getattr(sightline, name))}:: sightline.{name}", ""]
-            lines += ["````", ""]
+        lines: list[str] = []
+        for heading, names in sections("sightline").items():
+            if names := [name for name in names if not inspect.ismodule(getattr(sightline, name))]:
+                lines += [f"## {heading}", "", *entries("sightline", names)]
+        for name in dir(sightline):
+            room = getattr(sightline, name)
+            if inspect.ismodule(room):
+                about = (inspect.getdoc(room) or "").splitlines()
+                lines += [f"## sl.{name}", "", "````{eval-rst}", *about, "````", ""]
+                lines += entries(room.__name__, homes(room.__name__))
         content = StringList(lines, source=self.get_source_info()[0])
         return self.parse_text_to_nodes(content, allow_section_headings=True)
+
+
+def sections(package: str) -> dict[str, list[str]]:
+    """The public names of a package under the comments of its stub."""
+    found: dict[str, list[str]] = {}
+    stub = Path(import_module(package).__file__ or "").with_suffix(".pyi").read_text(encoding="utf-8")
+    for line in stub.splitlines():
+        if line.startswith("# ") and "ruff" not in line:
+            found[line.removeprefix("# ")] = []
+        elif line.startswith("from "):
+            list(found.values())[-1].append(line.split()[3])
+    return found
+
+
+def entries(package: str, names: Iterable[str]) -> list[str]:
+    """What autodoc reads for each name."""
+    module = import_module(package)
+    found = ["````{eval-rst}"]
+    for name in names:
+        found += [f".. {autodoc_directive(getattr(module, name))}:: {package}.{name}", ""]
+    return [*found, "````", ""]
 
 
 def autodoc_directive(value: object) -> str:

@@ -1,4 +1,4 @@
-"""The repository keeps its own promises: one-way imports, documented names, prose that agrees with code."""
+"""The laws of the house: imports, parameters, documented names, prose that agrees with the code."""
 
 from __future__ import annotations
 
@@ -7,28 +7,37 @@ import inspect
 import re
 import runpy
 import subprocess
+import sys
+from collections.abc import Iterator
+from importlib import import_module
 from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sightline
+from sightline._names import homes
 from sightline.cli import commands
 from sightline.demo import tour
+from tools.rooms import (
+    ROOMS,
+    ROOT,
+    SOURCE,
+    cycles,
+    import_graph,
+    imported,
+    module_name,
+    rightward,
+    room_of,
+    shortest_cycle,
+)
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "sightline"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# The path plan -> report; a module may import only from rooms before its own, and from its own.
-ROOMS = (
-    *("errors", "arrays", "progress", "display", "numerics"),
-    *("privacy", "releases", "noise", "geometry"),
-    *("labeled", "multiset", "attacks"),
-    *("tables", "auditing", "report", "paper"),
-    *("examples", "demo", "cli"),
-)
-POSITION = {room: position for position, room in enumerate(ROOMS)}
+REASON = re.compile(r"# many parameters: \S")
 
 
 def tracked_files() -> list[Path]:
@@ -66,39 +75,117 @@ PROSE = [path for path in tracked_files() if path.suffix == ".md"]
 # ------------------------------------------------------------------ the folder tree is the architecture
 
 
-def imported_rooms(path: Path) -> set[str]:
-    """The rooms that a module imports from, at its top or inside a function."""
-    rooms = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name_of(path)}: a relative import hides which room it reaches into"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        rooms |= {name.split(".")[1] for name in names if name.startswith("sightline.")}
-    return rooms
+GRAPH = import_graph()
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def test_every_room_has_its_place() -> None:
+    assert {room_of(module) for module in GRAPH} <= set(ROOMS), "give a new room its place in tools/rooms.py"
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if p.parent != SOURCE or p.stem != "__init__"], ids=name_of
-)
-def test_imports_point_one_way(path: Path) -> None:
-    assert room_of(path) in POSITION, f"give {room_of(path)} its place in ROOMS"
-    later = {room for room in imported_rooms(path) if POSITION[room] > POSITION[room_of(path)]}
-    assert not later
+def test_imports_point_to_the_left() -> None:
+    assert list(rightward(GRAPH)) == []
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if p.name == "__init__.py" and p.parent != SOURCE], ids=name_of
-)
-def test_a_room_opens_without_importing_anything(path: Path) -> None:
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    assert [type(statement) for statement in body] == [ast.Expr], "a docstring and nothing else"
+def test_no_modules_import_each_other() -> None:
+    assert [" -> ".join(shortest_cycle(GRAPH, component)) for component in cycles(GRAPH)] == []
+
+
+def test_the_import_graph_counts_lazy_and_typing_only_imports(tmp_path: Path) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n"
+        "    from sightline.b import name\n"
+        "def later():\n"
+        "    import sightline.c\n"
+        "    from sightline import d\n"
+        "    import_module('sightline.e')\n"
+        "    import_module(f'sightline.{HOME}')\n"
+        "HOME = 'f.g'\n"
+    )
+    known = {f"sightline.{name}" for name in ("b", "c", "d", "e", "f", "f.g", "h")}
+    assert set(imported(path, known)) == known - {"sightline.f", "sightline.h"}
+    path.rename(tmp_path / "__init__.py")
+    (tmp_path / "__init__.py").write_text('_HOME = {"Name": "f.g"}\n')
+    assert set(imported(tmp_path / "__init__.py", known)) == {"sightline.f.g"}
+
+
+def test_cycles_are_found_whatever_their_length() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    frozen = {module: frozenset(targets) for module, targets in graph.items()}
+    assert cycles(frozen) == [["a", "b", "c"], ["d", "e"]]
+    assert shortest_cycle(frozen, ["a", "b", "c"]) == ["a", "b", "c", "a"]
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many parameters a function takes, without ``self`` and ``cls``."""
+    taken = function.args
+    names = [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
+    own = bool(names) and names[0] in {"self", "cls"}
+    return len(names) - own + (taken.vararg is not None) + (taken.kwarg is not None)
+
+
+def functions(
+    node: ast.AST, inside: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function below a node, with its qualified name."""
+    for child in ast.iter_child_nodes(node):
+        name = inside
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{inside}.{child.name}".lstrip(".")
+            if not isinstance(child, ast.ClassDef):
+                yield name, child
+        yield from functions(child, name)
+
+
+def test_no_function_takes_more_than_six_parameters_without_a_reason() -> None:
+    many = set()
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        for name, function in functions(ast.parse(text)):
+            line = text.splitlines()[function.lineno - 1]
+            if parameters(function) > 6 and not REASON.search(line):
+                many.add(f"{path.relative_to(SOURCE).as_posix()}:{name}")
+    assert many == set(), "group them, or end the line of the def: # many parameters: REASON"
+
+
+def in_the_name_table(statement: ast.stmt) -> bool:
+    """Whether a statement may stand in a room's ``__init__.py``: it names things and computes nothing."""
+    match statement:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+        case ast.ImportFrom() | ast.Import() | ast.Assign() | ast.AnnAssign():
+            return True
+        case ast.FunctionDef(name="__getattr__" | "__dir__"):
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+    return False
+
+
+ROOM_INITS = [path for path in MODULES if path.name == "__init__.py" and path.parent != SOURCE]
+
+
+@pytest.mark.parametrize("path", ROOM_INITS, ids=name_of)
+def test_a_room_opens_with_a_docstring_or_a_table_of_names(path: Path) -> None:
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(module)
+    assert [ast.unparse(statement) for statement in module.body if not in_the_name_table(statement)] == []
+
+
+def test_opening_the_rooms_loads_none_of_their_modules() -> None:
+    """Names load on first use: ``import sightline.privacy`` reads no rule, and loads no NumPy."""
+    rooms = [module_name(path) for path in ROOM_INITS]
+    script = f"import sys, {', '.join(rooms)}; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert "numpy" not in loaded
+    ours = {name for name in loaded if name.startswith("sightline.")} - set(rooms)
+    assert {name for name in ours if room_of(name) in rooms_with_folders()} == set()
+
+
+def rooms_with_folders() -> set[str]:
+    return {path.parent.relative_to(SOURCE).parts[0] for path in ROOM_INITS}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -110,20 +197,70 @@ def test_a_file_holds_one_idea(path: Path) -> None:
 # ------------------------------------------------------------------ public names
 
 
-@pytest.mark.parametrize("name", sorted(sightline._HOME))
+PUBLISHERS = [
+    "sightline",
+    *(f"sightline.{name}" for name, home in homes("sightline").items() if home == "sightline"),
+]
+PUBLIC_NAMES = [
+    (package, name, home)
+    for package in PUBLISHERS
+    for name, home in homes(package).items()
+    if home != package  # a room
+]
+
+
+@pytest.mark.parametrize(("package", "name", "home"), PUBLIC_NAMES)
 class TestEveryPublicName:
-    def test_it_resolves_to_the_module_that_defines_it(self, name: str) -> None:
-        value = getattr(sightline, name)
-        home = getattr(value, "__module__", f"sightline.{sightline._HOME[name]}")
-        assert home == f"sightline.{sightline._HOME[name]}"
+    def test_it_resolves_to_the_module_that_defines_it(self, package: str, name: str, home: str) -> None:
+        value = getattr(import_module(package), name)
+        assert value is getattr(import_module(home), name)
+        assert getattr(value, "__module__", home) in {home, "builtins"}
 
-    def test_it_is_documented(self, name: str) -> None:
-        assert (inspect.getdoc(getattr(sightline, name)) or "").strip()
+    def test_it_is_documented(self, package: str, name: str, home: str) -> None:
+        assert (inspect.getdoc(getattr(import_module(package), name)) or "").strip()
+
+    def test_no_module_beside_it_has_its_name(self, package: str, name: str, home: str) -> None:
+        # The import of such a module would hide the name.
+        assert find_spec(f"{package}.{name}") is None
 
 
-def test_public_names_are_listed_along_the_path() -> None:
-    positions = [POSITION[home.split(".")[0]] for home in sightline._HOME.values()]
-    assert positions == sorted(positions)
+def test_every_public_name_is_in_one_place() -> None:
+    names = [name for _, name, _ in PUBLIC_NAMES]
+    assert len(set(names)) == len(names)
+
+
+def test_the_root_holds_the_names_of_the_three_jobs() -> None:
+    assert len([name for package, name, _ in PUBLIC_NAMES if package == "sightline"]) < 40
+
+
+@pytest.mark.parametrize("package", PUBLISHERS)
+def test_the_stub_is_read_as_python_reads_it(package: str) -> None:
+    stub = SOURCE.joinpath(*package.split(".")[1:], "__init__.pyi")
+    imported = {
+        alias.asname: node.module
+        for node in ast.walk(ast.parse(stub.read_text(encoding="utf-8")))
+        if isinstance(node, ast.ImportFrom)
+        for alias in node.names
+    }
+    assert imported == homes(package)
+    assert set(imported) == set(dir(import_module(package))) == set(import_module(package).__all__)
+
+
+def test_rooms_with_a_stub_are_at_the_root() -> None:
+    stubs = [".".join(path.relative_to(SOURCE.parent).parent.parts) for path in SOURCE.rglob("*.pyi")]
+    assert sorted(stubs) == sorted(PUBLISHERS)
+
+
+def test_a_module_of_any_room_can_be_imported_under_another_name() -> None:
+    import sightline.auditing.run as run
+
+    assert sightline.audit is run.audit
+
+
+def test_importing_the_package_loads_no_other_module_of_it() -> None:
+    code = "import sightline, sys; print([name for name in sys.modules if name.startswith('sightline.')])"
+    printed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert printed.strip() == "['sightline._names']"
 
 
 def test_the_reference_is_made_from_the_public_names() -> None:
@@ -135,12 +272,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         sightline.Bugdet  # noqa: B018
 
 
-def test_the_version_is_the_installed_one() -> None:
+def test_the_version_is_the_installed_one_and_the_one_to_cite() -> None:
     assert sightline.__version__ == version("sightline")
-
-
-def test_dir_lists_the_public_names() -> None:
-    assert set(dir(sightline)) == set(sightline._HOME) == set(sightline.__all__)
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {sightline.__version__}\n" in citation
 
 
 # ------------------------------------------------------------------ prose that agrees with the code
@@ -204,6 +339,36 @@ def test_links_between_pages_lead_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
+def contributing(heading: str) -> str:
+    """One section of CONTRIBUTING.md."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_the_walk_of_one_audit_passes_through_code_that_exists() -> None:
+    hops = re.findall(
+        r"^\d+\. `([^`]+)`, `([^`]+)`:", contributing("The walk of one audit"), flags=re.MULTILINE
+    )
+    assert 5 < len(hops) <= 15
+    for file, name in hops:
+        tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
+        kinds = ast.FunctionDef | ast.ClassDef
+        assert any(isinstance(node, kinds) and node.name == name for node in ast.walk(tree)), (
+            f"{file}: {name}"
+        )
+
+
+def test_adding_one_thing_touches_at_most_three_files_which_exist() -> None:
+    rows = re.findall(
+        r"^\| (an? [^|]+) \| (.+) \|$", contributing("To add one thing, touch these files"), re.MULTILINE
+    )
+    assert len(rows) >= 7
+    touched = {what: re.findall(r"`([^`]+\.py)`", files) for what, files in rows}
+    assert {what for what, files in touched.items() if not 1 <= len(files) <= 3} == set()
+    named = {file for files in touched.values() for file in files if "NEW" not in file}
+    assert {file for file in named if not (SOURCE / file).is_file()} == set()
+
+
 def test_the_picture_shows_the_numbers_of_the_demo() -> None:
     drawing = runpy.run_path(str(ROOT / "docs" / "picture.py"))
     assert drawing["PICTURE"].read_text(encoding="utf-8") == drawing["svg"](tour()), (
@@ -255,12 +420,37 @@ def test_the_demo_lock_is_part_of_the_dev_lock() -> None:
     assert pins("demo") <= pins("dev")
 
 
-def test_type_checkers_see_the_same_names_at_the_same_places():
-    stub = ast.parse((SOURCE / "__init__.pyi").read_text())
-    imported = {
-        alias.asname: node.module.removeprefix("sightline.")
-        for node in ast.walk(stub)
-        if isinstance(node, ast.ImportFrom)
-        for alias in node.names
+# ------------------------------------------------------------------ the same tests every time
+
+
+def test_property_tests_draw_the_same_examples_whatever_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn() -> list[int]:
+        numbers = []
+
+        @settings(max_examples=300, derandomize=True, database=None)
+        @given(st.integers())
+        def law(number: int) -> None:
+            numbers.append(number)
+
+        law()
+        return numbers
+
+    before = drawn()
+    (tmp_path / "many_constants.py").write_text(f"CONSTANTS = {list(range(1000, 90_000, 700))}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_module("many_constants")
+    assert drawn() == before
+
+
+def test_random_numbers_in_tests_have_a_seed() -> None:
+    unseeded = re.compile(
+        r"default_rng\(\)|RandomState\(\)|np\.random\.(?!default_rng|Generator|SeedSequence|Philox|PCG64)\w+\("
+    )
+    found = {
+        name_of(path): unseeded.findall(text)
+        for path, text in texts().items()
+        if path.suffix == ".py" and "tests" in path.parts and path != Path(__file__)
     }
-    assert imported == sightline._HOME
+    assert {name: calls for name, calls in found.items() if calls} == {}

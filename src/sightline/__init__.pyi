@@ -1,131 +1,61 @@
-"""The public names, for type checkers; `__init__.py` loads each on first use from the same place."""
+"""The public names, in the order of the reference; `__init__.py` loads each on first use."""
 
-from sightline.attacks.adam import AdamMLE as AdamMLE
-from sightline.attacks.blue import Blue as Blue
-from sightline.attacks.box import BoxLeastSquares as BoxLeastSquares
-from sightline.attacks.estimates import Attack as Attack
-from sightline.attacks.estimates import AttackStatus as AttackStatus
-from sightline.attacks.estimates import Estimates as Estimates
-from sightline.attacks.inversion import MomentInversion as MomentInversion
-from sightline.attacks.linear_bayes import BayesBracket as BayesBracket
-from sightline.attacks.linear_bayes import LinearBayes as LinearBayes
-from sightline.attacks.linear_bayes import bayes_bracket as bayes_bracket
-from sightline.attacks.mle import ConstrainedMLE as ConstrainedMLE
-from sightline.attacks.monte_carlo import simulate as simulate
-from sightline.attacks.monte_carlo import sweep as sweep
-from sightline.attacks.posterior import PosteriorMean as PosteriorMean
-from sightline.attacks.prior import CosinePrior as CosinePrior
-from sightline.attacks.prior import Prior as Prior
-from sightline.attacks.prior import UniformPrior as UniformPrior
-from sightline.attacks.reconstruction import ReconstructedValue as ReconstructedValue
-from sightline.attacks.reconstruction import Reconstruction as Reconstruction
-from sightline.attacks.reconstruction import reconstruct as reconstruct
-from sightline.attacks.simulation import Simulation as Simulation
-from sightline.attacks.target import MissingDirection as MissingDirection
-from sightline.attacks.trivial import Trivial as Trivial
-from sightline.auditing.plan import Plan as Plan
-from sightline.auditing.result import AuditResult as AuditResult
-from sightline.auditing.run import Explanation as Explanation
+# ruff: isort: skip_file
+
+# Audit a plan
 from sightline.auditing.run import audit as audit
 from sightline.auditing.run import explain as explain
+from sightline.auditing.run import Explanation as Explanation
+from sightline.auditing.plan import Plan as Plan
+from sightline.auditing.result import AuditResult as AuditResult
+from sightline.report.html import report_html as report_html
+from sightline.report.html import write_report as write_report
+from sightline.report.export import export_figures as export_figures
 from sightline.errors import SightlineError as SightlineError
-from sightline.geometry.exposure import Direction as Direction
-from sightline.geometry.exposure import Exposure as Exposure
-from sightline.geometry.fisher import Geometry as Geometry
-from sightline.geometry.forms import Form as Form
-from sightline.geometry.forms import profiled_information as profiled_information
-from sightline.geometry.increment import Increment as Increment
-from sightline.geometry.lift import lift as lift
-from sightline.geometry.transcript import Transcript as Transcript
-from sightline.geometry.transcript import noise_multipliers as noise_multipliers
-from sightline.labeled.bounds.coin import CoinPrior as CoinPrior
-from sightline.labeled.bounds.cosine import CosineSquaredPrior as CosineSquaredPrior
-from sightline.labeled.contrast import exchangeable_information as exchangeable_information
-from sightline.labeled.contrast import one_contrast_information as one_contrast_information
-from sightline.labeled.contrast import symmetry as symmetry
-from sightline.labeled.contributions import Contributions as Contributions
-from sightline.labeled.design import MembershipDesign as MembershipDesign
-from sightline.labeled.exposures import Exposures as Exposures
-from sightline.labeled.exposures import RecordExposure as RecordExposure
-from sightline.labeled.inout import InOut as InOut
-from sightline.labeled.knowledge import Known as Known
-from sightline.multiset.asymptotics import Asymptotics as Asymptotics
-from sightline.multiset.asymptotics import Regime as Regime
-from sightline.multiset.asymptotics import Trend as Trend
-from sightline.multiset.certified import CertifiedCurve as CertifiedCurve
-from sightline.multiset.certified import certified_curve as certified_curve
-from sightline.multiset.chart import Collision as Collision
-from sightline.multiset.chart import chart_radius as chart_radius
-from sightline.multiset.chart import collisions as collisions
-from sightline.multiset.chart import matching_loss as matching_loss
-from sightline.multiset.curve import ReleaseCurve as ReleaseCurve
-from sightline.multiset.curve import ReleaseCurves as ReleaseCurves
-from sightline.multiset.curve import release_curve as release_curve
-from sightline.multiset.curve import release_curves as release_curves
-from sightline.multiset.family import Family as Family
-from sightline.multiset.family import QueryFamily as QueryFamily
-from sightline.multiset.mixture import Mixture as Mixture
-from sightline.multiset.moment_family import Moments as Moments
-from sightline.multiset.moments import moment_crb_bound as moment_crb_bound
-from sightline.multiset.moments import moment_limit as moment_limit
-from sightline.multiset.moments import moment_limit_trace as moment_limit_trace
-from sightline.multiset.moments import moment_log_determinant_bound as moment_log_determinant_bound
-from sightline.multiset.moments import moment_sum_limit as moment_sum_limit
-from sightline.multiset.moments import moment_sums as moment_sums
-from sightline.multiset.moments import moment_value_bounds as moment_value_bounds
-from sightline.multiset.moments import pair_crb as pair_crb
-from sightline.multiset.moments import pair_crb_at_two as pair_crb_at_two
-from sightline.multiset.moments import pair_information as pair_information
-from sightline.multiset.moments import pair_step_ratio as pair_step_ratio
-from sightline.multiset.moments import scalar_crb as scalar_crb
-from sightline.multiset.moments import scalar_floor as scalar_floor
-from sightline.multiset.moments import scalar_step_ratio as scalar_step_ratio
-from sightline.multiset.moments import scalar_stopping_scale as scalar_stopping_scale
-from sightline.multiset.moments import scalar_tail as scalar_tail
-from sightline.multiset.planning import ReleasePlan as ReleasePlan
-from sightline.multiset.planning import budget_sweep as budget_sweep
-from sightline.multiset.planning import largest_epsilon as largest_epsilon
-from sightline.multiset.planning import plan_releases as plan_releases
-from sightline.multiset.signal import CurveStatus as CurveStatus
-from sightline.multiset.spectrum import Bottleneck as Bottleneck
-from sightline.multiset.spectrum import Growth as Growth
-from sightline.multiset.threshold_family import Thresholds as Thresholds
-from sightline.multiset.thresholds import dense_grid_matrix as dense_grid_matrix
-from sightline.multiset.thresholds import dense_grid_trace as dense_grid_trace
-from sightline.multiset.thresholds import step_overlap as step_overlap
-from sightline.multiset.thresholds import threshold_crb_bound as threshold_crb_bound
-from sightline.multiset.thresholds import threshold_trace_bound as threshold_trace_bound
-from sightline.noise.laws import CorrelatedNoise as CorrelatedNoise
-from sightline.noise.laws import GaussianNoise as GaussianNoise
-from sightline.noise.laws import LaplaceNoise as LaplaceNoise
-from sightline.numerics.decision import Decision as Decision
-from sightline.numerics.decision import Evidence as Evidence
-from sightline.numerics.integers import certificate as certificate
-from sightline.privacy.accountant import Accountant as Accountant
-from sightline.privacy.accountant import NoiseLaw as NoiseLaw
-from sightline.privacy.accountant import Validity as Validity
-from sightline.privacy.advanced import AdvancedComposition as AdvancedComposition
-from sightline.privacy.basic import BasicComposition as BasicComposition
-from sightline.privacy.basic import Calibration as Calibration
+
+# Budgets and accountants
 from sightline.privacy.budget import Budget as Budget
+from sightline.privacy.basic import BasicComposition as BasicComposition
+from sightline.privacy.advanced import AdvancedComposition as AdvancedComposition
+from sightline.privacy.zero_concentrated import ZeroConcentrated as ZeroConcentrated
+from sightline.privacy.renyi import Renyi as Renyi
 from sightline.privacy.gaussian_dp import GaussianDP as GaussianDP
 from sightline.privacy.laplace import LaplaceComposition as LaplaceComposition
-from sightline.privacy.renyi import Renyi as Renyi
-from sightline.privacy.spending import Spending as Spending
-from sightline.privacy.spending import account as account
-from sightline.privacy.spending import account_budgets as account_budgets
-from sightline.privacy.zero_concentrated import ZeroConcentrated as ZeroConcentrated
-from sightline.releases.cells import Cells as Cells
-from sightline.releases.deepset import DeepSet as DeepSet
-from sightline.releases.moment import Moment as Moment
-from sightline.releases.query import Adjacency as Adjacency
-from sightline.releases.query import Query as Query
-from sightline.releases.smooth_threshold import SmoothThreshold as SmoothThreshold
+
+# Study a design
 from sightline.releases.subset_mean import SubsetMean as SubsetMean
 from sightline.releases.subset_sum import SubsetSum as SubsetSum
 from sightline.releases.weighted_sum import WeightedSum as WeightedSum
-from sightline.report.export import export_figures as export_figures
-from sightline.report.html import report_html as report_html
-from sightline.report.html import write_report as write_report
+from sightline.releases.cells import Cells as Cells
+from sightline.releases.moment import Moment as Moment
+from sightline.releases.smooth_threshold import SmoothThreshold as SmoothThreshold
+from sightline.releases.deepset import DeepSet as DeepSet
+from sightline.noise.laws import GaussianNoise as GaussianNoise
+from sightline.noise.laws import LaplaceNoise as LaplaceNoise
+from sightline.noise.laws import CorrelatedNoise as CorrelatedNoise
+from sightline.geometry.transcript import Transcript as Transcript
+from sightline.labeled.design import MembershipDesign as MembershipDesign
+from sightline.labeled.inout import InOut as InOut
+
+# Study a multiset
+from sightline.multiset.moment_family import Moments as Moments
+from sightline.multiset.threshold_family import Thresholds as Thresholds
+from sightline.multiset.curve import release_curve as release_curve
+from sightline.multiset.planning import plan_releases as plan_releases
+
+# Attack it
+from sightline.attacks.monte_carlo import simulate as simulate
+from sightline.attacks.mle import ConstrainedMLE as ConstrainedMLE
+from sightline.attacks.blue import Blue as Blue
+from sightline.attacks.reconstruction import reconstruct as reconstruct
+
+# Everything else, by room
+from sightline import privacy as privacy
+from sightline import releases as releases
+from sightline import geometry as geometry
+from sightline import labeled as labeled
+from sightline import multiset as multiset
+from sightline import attacks as attacks
+from sightline import paper as paper
 
 __version__: str

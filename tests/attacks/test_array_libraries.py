@@ -7,9 +7,11 @@ import sys
 
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, moments, noisy, thresholds
 
 import sightline as sl
+from tests.attacks.attack_cases import INTERIOR, moments, noisy, thresholds
+
+pytestmark = pytest.mark.slow
 
 CASES = {
     "pair": (moments(5.0), INTERIOR),
@@ -22,21 +24,21 @@ FEW = sl.ConstrainedMLE(grid_starts=2, random_starts=1)
 
 
 class TestOtherLibraries:
-    @pytest.mark.parametrize(("name", "attack"), [("pair", FEW), ("thresholds", FEW), ("pair", sl.AdamMLE())])
-    def test_jax(self, name, attack) -> None:
+    @pytest.mark.parametrize("name", ["pair", "thresholds"])
+    def test_jax(self, name) -> None:
         jax = pytest.importorskip("jax")
         transcript, at = CASES[name]
         answers = noisy(transcript, at, 60)
-        reference = attack.estimate(transcript, answers)
+        reference = FEW.estimate(transcript, answers)
         with jax.enable_x64(True):
-            found = attack.estimate(transcript, jax.numpy.asarray(answers))
+            found = FEW.estimate(transcript, jax.numpy.asarray(answers))
             assert isinstance(found.values, jax.Array)
             assert found.values.dtype == np.float64
         self.check(found.on_host(), reference)
 
     @pytest.mark.parametrize("name", CASES)
-    @pytest.mark.parametrize("attack", [sl.ConstrainedMLE(), sl.AdamMLE()], ids=["newton", "adam"])
-    def test_torch(self, name, attack) -> None:
+    def test_torch(self, name) -> None:
+        attack = sl.ConstrainedMLE()
         torch = pytest.importorskip("torch")
         transcript, at = CASES[name]
         answers = noisy(transcript, at, 200)
@@ -46,7 +48,7 @@ class TestOtherLibraries:
         self.check(found.on_host(), attack.estimate(transcript, answers))
 
     @staticmethod
-    def check(found: sl.Estimates, reference: sl.Estimates) -> None:
+    def check(found: sl.attacks.Estimates, reference: sl.attacks.Estimates) -> None:
         assert isinstance(found.values, np.ndarray)
         assert np.max(np.abs(found.objective - reference.objective)) <= 1e-9
         # Where the optimum is flat, rounding moves the values more than the objective.
@@ -89,7 +91,7 @@ def test_the_search_needs_numpy_and_scipy_only() -> None:
     """An accelerator machine need not have the rest."""
     script = (
         "import sys\n"
-        "import sightline.attacks.mle, sightline.attacks.adam, sightline.attacks.inversion\n"
+        "import sightline.attacks.mle, sightline.attacks.inversion\n"
         "print(sorted({'flint', 'click', 'rich', 'scipy.stats', 'jax', 'torch'} & set(sys.modules)))\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from attack_cases import EVERY_ATTACK, in_out, moments, triangle
 
 import sightline as sl
 from sightline.errors import InvalidInput, InvalidNoise, Undecided
+from tests.attacks.attack_cases import EVERY_ATTACK, in_out, moments, triangle
 
 IDS = [f"{type(attack).__name__}-{transcript.outputs}" for attack, transcript, _ in EVERY_ATTACK]
 
@@ -38,7 +38,7 @@ class TestEveryAttackChecksItsAnswers:
 
 
 class TestSettings:
-    @pytest.mark.parametrize("kind", [sl.ConstrainedMLE, sl.AdamMLE, sl.BoxLeastSquares])
+    @pytest.mark.parametrize("kind", [sl.ConstrainedMLE, sl.attacks.BoxLeastSquares])
     @pytest.mark.parametrize("box", [(1.0, 1.0), (2.0, 1.0), (0.0, np.inf), (np.nan, 1.0)])
     def test_a_box_without_an_inside(self, kind, box) -> None:
         with pytest.raises(InvalidInput, match=r"a box \(low, high\) with low < high"):
@@ -49,23 +49,24 @@ class TestSettings:
         with pytest.raises(InvalidInput, match=r"expected a box \(low, high\)"):
             sl.ConstrainedMLE(box=box)
 
-    @pytest.mark.parametrize("kind", [sl.UniformPrior, sl.CosinePrior])
-    def test_a_prior_on_nothing(self, kind) -> None:
+    def test_a_prior_on_nothing(self) -> None:
         with pytest.raises(InvalidInput, match="low < high"):
-            kind(1.0, 0.0)
+            sl.attacks.UniformPrior(1.0, 0.0)
+        with pytest.raises(InvalidInput, match=r"a domain \(low, high\) of finite width > 0"):
+            sl.labeled.CosineSquaredPrior.between(1.0, 0.0)
 
     def test_releases_that_state_no_bound_need_a_box(self) -> None:
         with pytest.raises(InvalidInput, match="releases that state no bound"):
-            sl.BoxLeastSquares().estimate(triangle(), [0.0, 0.0, 0.0])
+            sl.attacks.BoxLeastSquares().estimate(triangle(), [0.0, 0.0, 0.0])
 
     @pytest.mark.parametrize("confidence", [0.0, 1.0, np.nan])
     def test_confidence(self, confidence) -> None:
-        prior = sl.UniformPrior(0.0, 1.0)
+        prior = sl.attacks.UniformPrior(0.0, 1.0)
         for build in (
             lambda: sl.Blue(confidence=confidence),
             lambda: sl.ConstrainedMLE(confidence=confidence),
-            lambda: sl.LinearBayes(prior=prior, confidence=confidence),
-            lambda: sl.PosteriorMean(prior=prior, confidence=confidence),
+            lambda: sl.attacks.LinearBayes(prior=prior, confidence=confidence),
+            lambda: sl.attacks.PosteriorMean(prior=prior, confidence=confidence),
             lambda: sl.reconstruct(triangle(), [0.0] * 3, confidence=confidence),
             lambda: sl.simulate(
                 triangle(), attack=sl.Blue(), at=[0.0] * 3, domain=(0, 1), confidence=confidence
@@ -81,11 +82,11 @@ class TestSettings:
             (lambda: sl.ConstrainedMLE(random_starts=-1), "random_starts >= 0"),
             (lambda: sl.ConstrainedMLE(grid_starts=0, random_starts=0), "at least one grid start"),
             (lambda: sl.ConstrainedMLE(steps=0), "steps >= 1"),
-            (lambda: sl.BoxLeastSquares(steps=0), "steps >= 1"),
-            (lambda: sl.AdamMLE(steps=0), "steps >= 1"),
-            (lambda: sl.AdamMLE(stepsize=0.0), "stepsize > 0"),
-            (lambda: sl.AdamMLE(grid=0), "grid >= 1"),
-            (lambda: sl.PosteriorMean(prior=sl.UniformPrior(0.0, 1.0), points=99), "points >= 100"),
+            (lambda: sl.attacks.BoxLeastSquares(steps=0), "steps >= 1"),
+            (
+                lambda: sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(0.0, 1.0), points=99),
+                "points >= 100",
+            ),
         ],
     )
     def test_counts(self, build, expected) -> None:
@@ -95,7 +96,12 @@ class TestSettings:
 
 class TestTranscripts:
     @pytest.mark.parametrize(
-        "attack", [sl.Blue(), sl.BoxLeastSquares(), sl.LinearBayes(prior=sl.UniformPrior(-1.0, 1.0))]
+        "attack",
+        [
+            sl.Blue(),
+            sl.attacks.BoxLeastSquares(),
+            sl.attacks.LinearBayes(prior=sl.attacks.UniformPrior(-1.0, 1.0)),
+        ],
     )
     def test_a_linear_attack_on_releases_that_bend(self, attack) -> None:
         with pytest.raises(InvalidInput, match="linear releases for a linear attack, got 'release 2'"):
@@ -109,7 +115,7 @@ class TestTranscripts:
     def test_inversion_needs_the_first_moments(self) -> None:
         queries = [sl.Moment(order=order, members=range(2), bound=1.0) for order in (1, 3)]
         with pytest.raises(InvalidInput, match=r"without moment \[2\]"):
-            sl.MomentInversion().estimate(sl.Transcript(queries, noise=[1.0, 1.0]), [0.0, 0.0])
+            sl.attacks.MomentInversion().estimate(sl.Transcript(queries, noise=[1.0, 1.0]), [0.0, 0.0])
 
     def test_inversion_needs_one_group(self) -> None:
         queries = [
@@ -117,12 +123,12 @@ class TestTranscripts:
             sl.Moment(order=2, members=range(3), bound=1.0),
         ]
         with pytest.raises(InvalidInput, match="one group of scalar records"):
-            sl.MomentInversion().estimate(sl.Transcript(queries, noise=[1.0, 1.0]), [0.0, 0.0])
+            sl.attacks.MomentInversion().estimate(sl.Transcript(queries, noise=[1.0, 1.0]), [0.0, 0.0])
 
     def test_a_target_that_is_not_there(self) -> None:
-        prior = sl.UniformPrior(0.0, 1.0)
+        prior = sl.attacks.UniformPrior(0.0, 1.0)
         with pytest.raises(InvalidInput, match="targets among records 0 to 3"):
-            sl.LinearBayes(prior=prior, target=4).estimate(in_out(), [0.0, 0.0])
+            sl.attacks.LinearBayes(prior=prior, target=4).estimate(in_out(), [0.0, 0.0])
         with pytest.raises(InvalidInput, match="target among records 0 to 3"):
             sl.Blue(target=4).estimate(in_out(), [0.0, 0.0])
 
@@ -166,15 +172,15 @@ class TestSimulate:
 
     def test_progress_that_cannot_be_called(self) -> None:
         with pytest.raises(
-            InvalidInput, match=r"progress to be a function of chunks .* got True; .* progress=print"
+            InvalidInput, match=r"progress to be a function of a stage .* got True; .* progress=print"
         ):
             sl.simulate(triangle(), **GOOD, progress=True)  # type: ignore[arg-type]
 
     def test_no_transcript(self) -> None:
         with pytest.raises(InvalidInput, match="at least one transcript"):
-            sl.sweep({}, **GOOD)
+            sl.attacks.sweep({}, **GOOD)
         with pytest.raises(InvalidInput, match="transcripts to attack, got int"):
-            sl.sweep({1: 2}, **GOOD)
+            sl.attacks.sweep({1: 2}, **GOOD)
 
     def test_nothing_to_attack(self) -> None:
         hidden = sl.Transcript([sl.SubsetMean(members=range(3), radius=1.0)], noise=[1.0])

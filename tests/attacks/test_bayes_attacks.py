@@ -7,12 +7,16 @@ import math
 import mpmath
 import numpy as np
 import pytest
-from attack_cases import in_out, moments, noisy, triangle
 
 import sightline as sl
 from sightline.attacks.prior import order_means
+from tests.attacks.attack_cases import in_out, moments, noisy, triangle
 
-PRIORS = [sl.UniformPrior(-1.0, 1.0), sl.CosinePrior(-1.0, 1.0), sl.CosinePrior(2.0, 5.0)]
+PRIORS = [
+    sl.attacks.UniformPrior(-1.0, 1.0),
+    sl.labeled.CosineSquaredPrior.between(-1.0, 1.0),
+    sl.labeled.CosineSquaredPrior.between(2.0, 5.0),
+]
 
 
 @pytest.mark.parametrize("prior", PRIORS, ids=str)
@@ -48,7 +52,7 @@ class TestEveryPrior:
 
 
 def test_the_information_of_the_cosine_prior() -> None:
-    prior = sl.CosinePrior(0.0, 2.0)
+    prior = sl.labeled.CosineSquaredPrior.between(0.0, 2.0)
 
     def score_squared(x: mpmath.mpf) -> mpmath.mpf:
         # d/dx log cos² = −2(π/r) tan, squared and times the density: 4(π/r)² (2/r) sin².
@@ -69,16 +73,20 @@ class TestPosteriorMean:
     def test_one_record_under_a_uniform_prior_is_a_truncated_normal(self, stddev) -> None:
         transcript = sl.Transcript([sl.SubsetSum(members=[0], radius=1.0)], noise=[stddev])
         answers = np.array([[-2 * stddev], [0.3], [1.0 + stddev]])
-        found = sl.PosteriorMean(prior=sl.UniformPrior(0.0, 1.0)).estimate(transcript, answers)
+        found = sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(0.0, 1.0)).estimate(
+            transcript, answers
+        )
         closed = [truncated_normal_mean(float(y), stddev, 0, 1) for (y,) in answers]
         assert found.values[:, 0] == pytest.approx(np.array(closed), abs=1e-9)
-        assert np.all(found.status == sl.AttackStatus.SOLVED)
+        assert np.all(found.status == sl.attacks.AttackStatus.SOLVED)
 
     def test_laplace_noise_has_its_own_likelihood(self) -> None:
         transcript = sl.Transcript(
             [sl.SubsetSum(members=[0], radius=1.0)], noise=sl.LaplaceNoise(scales=[0.5])
         )
-        found = sl.PosteriorMean(prior=sl.UniformPrior(0.0, 1.0)).estimate(transcript, [[-1.0], [0.25]])
+        found = sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(0.0, 1.0)).estimate(
+            transcript, [[-1.0], [0.25]]
+        )
 
         def weight(y: float, power: int) -> mpmath.mpf:
             return mpmath.quad(lambda x: x**power * mpmath.exp(-abs(y - x) / 0.5), [0, 0.25, 1])
@@ -89,7 +97,9 @@ class TestPosteriorMean:
     def test_a_pair_under_two_moments_is_the_sum_over_a_fine_grid(self) -> None:
         transcript = moments(10.0)
         answers = noisy(transcript, (-0.4, 0.7), 3)
-        found = sl.PosteriorMean(prior=sl.UniformPrior(-1.0, 1.0)).estimate(transcript, answers)
+        found = sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(-1.0, 1.0)).estimate(
+            transcript, answers
+        )
         axis = -1 + (np.arange(1500) + 0.5) / 750
         u, v = np.meshgrid(axis, axis)
         s1, s2 = np.sqrt(np.diag(transcript.law.covariance))
@@ -105,7 +115,9 @@ class TestPosteriorMean:
         queries = [sl.SubsetSum(members=[k], radius=1.0) for k in range(6)]
         transcript = sl.Transcript(queries, noise=[1.0] * 6)
         y = np.linspace(-1, 1, 6)
-        found = sl.PosteriorMean(prior=sl.UniformPrior(-1.0, 1.0), points=40_000).estimate(transcript, y)
+        found = sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(-1.0, 1.0), points=40_000).estimate(
+            transcript, y
+        )
         closed = np.array([truncated_normal_mean(float(v), 1.0, -1, 1) for v in y])
         # Self-normalised importance sampling: a spread of about 0.56 over 20,000 effective points.
         assert np.max(np.abs(found.values[0] - closed)) < 4.5 * 0.56 / math.sqrt(20_000)
@@ -118,19 +130,19 @@ class TestPosteriorMean:
             "in-out": in_out(2, noise=[0.2, 0.2]),
             "triangle, loud": triangle([1.0, 2.0, 1.0]),
         }[name]
-        prior = sl.CosinePrior(-1.0, 1.0)
-        attack = sl.PosteriorMean(prior=prior, points=20_000)
+        prior = sl.labeled.CosineSquaredPrior.between(-1.0, 1.0)
+        attack = sl.attacks.PosteriorMean(prior=prior, points=20_000)
         found = sl.simulate(transcript, attack=attack, at=prior, trials=4000, seed=7)
-        assert set(found.statuses) == {sl.AttackStatus.SOLVED}
+        assert set(found.statuses) == {sl.attacks.AttackStatus.SOLVED}
         assert found.mse > found.bayes_lower - 4.5 * found.standard_error
         assert found.mse < found.bayes_upper + 4.5 * found.standard_error
         assert found.ratio_to_trivial < 1.02
 
     def test_no_other_attack_has_less_mean_risk(self) -> None:
         """The same draws for every attack, so the differences are sharp."""
-        prior = sl.UniformPrior(-1.0, 1.0)
+        prior = sl.attacks.UniformPrior(-1.0, 1.0)
         transcript = moments(10.0)
-        attacks = [sl.PosteriorMean(prior=prior), sl.ConstrainedMLE(), sl.MomentInversion()]
+        attacks = [sl.attacks.PosteriorMean(prior=prior), sl.ConstrainedMLE(), sl.attacks.MomentInversion()]
         best, mle, inversion = (
             sl.simulate(transcript, attack=attack, at=prior, trials=4000) for attack in attacks
         )
@@ -142,6 +154,8 @@ class TestPosteriorMean:
 
     def test_a_posterior_too_sharp_for_its_points_says_so(self) -> None:
         transcript = sl.Transcript([sl.SubsetSum(members=[0, 1], radius=1.0)], noise=[1e-6])
-        found = sl.PosteriorMean(prior=sl.UniformPrior(0.0, 1.0)).estimate(transcript, [1.2345])
-        assert found.status.tolist() == [sl.AttackStatus.FEW_POINTS]
-        assert "narrower" in str(sl.AttackStatus.FEW_POINTS)
+        found = sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(0.0, 1.0)).estimate(
+            transcript, [1.2345]
+        )
+        assert found.status.tolist() == [sl.attacks.AttackStatus.FEW_POINTS]
+        assert "narrower" in str(sl.attacks.AttackStatus.FEW_POINTS)

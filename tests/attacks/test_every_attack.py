@@ -6,9 +6,9 @@ import pickle
 
 import numpy as np
 import pytest
-from attack_cases import EVERY_ATTACK, noisy
 
 import sightline as sl
+from tests.attacks.attack_cases import EVERY_ATTACK, noisy
 
 IDS = [f"{type(attack).__name__}-{transcript.outputs}" for attack, transcript, _ in EVERY_ATTACK]
 
@@ -16,7 +16,7 @@ IDS = [f"{type(attack).__name__}-{transcript.outputs}" for attack, transcript, _
 @pytest.mark.parametrize(("attack", "transcript", "at"), EVERY_ATTACK, ids=IDS)
 class TestEveryAttack:
     def test_it_is_an_attack_that_travels(self, attack, transcript, at) -> None:
-        assert isinstance(attack, sl.Attack)
+        assert isinstance(attack, sl.attacks.Attack)
         answers = noisy(transcript, at, 5)
         again = pickle.loads(pickle.dumps(attack)).estimate(pickle.loads(pickle.dumps(transcript)), answers)
         assert np.array_equal(again.values, attack.estimate(transcript, answers).values)
@@ -33,7 +33,9 @@ class TestEveryAttack:
         found = attack.estimate(transcript, noisy(transcript, at, 7))
         assert found.values.shape == (7, len(found.targets))
         assert found.status.shape == (7,)
-        assert {sl.AttackStatus(code) for code in found.status.tolist()} <= set(sl.AttackStatus)
+        assert {sl.attacks.AttackStatus(code) for code in found.status.tolist()} <= set(
+            sl.attacks.AttackStatus
+        )
         for part in (found.standard_errors, found.lower, found.upper):
             assert part is None or part.shape == found.values.shape
         if found.lower is not None:
@@ -55,7 +57,9 @@ class TestEveryAttack:
 
 # The others shrink towards the prior, or need noise that their points resolve.
 SHARP = [
-    case for case in EVERY_ATTACK if not isinstance(case[0], sl.Trivial | sl.PosteriorMean | sl.LinearBayes)
+    case
+    for case in EVERY_ATTACK
+    if not isinstance(case[0], sl.attacks.Trivial | sl.attacks.PosteriorMean | sl.attacks.LinearBayes)
 ]
 
 
@@ -65,6 +69,5 @@ SHARP = [
 def test_it_finds_the_records_when_there_is_hardly_noise(attack, transcript, at) -> None:
     quiet = sl.Transcript(transcript.queries, noise=[1e-7] * transcript.outputs)
     found = attack.estimate(quiet, quiet.answers(at))
-    tolerance = 1e-2 if isinstance(attack, sl.AdamMLE) else 1e-5
     truth = np.sort(at) if found.unlabeled else np.array(at)
-    assert found.values[0] == pytest.approx(truth, abs=tolerance)
+    assert found.values[0] == pytest.approx(truth, abs=1e-5)

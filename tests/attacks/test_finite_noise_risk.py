@@ -6,7 +6,10 @@ import math
 
 import numpy as np
 import pytest
-from attack_cases import (
+
+import sightline as sl
+from benchmarks.projected_adam import ProjectedAdam
+from tests.attacks.attack_cases import (
     BOUNDARY,
     BUDGETS,
     INTERIOR,
@@ -17,7 +20,7 @@ from attack_cases import (
     noisy,
 )
 
-import sightline as sl
+pytestmark = pytest.mark.slow
 
 # 24 comparisons with the printed means. At 4.1 joint standard errors the chance that any of them fails, for a
 # seed drawn at random and a true reproduction, is below 24 · P(|Z| > 4.1) = 0.001.
@@ -34,11 +37,11 @@ class TestFigureMLE:
     def test_every_printed_point_is_reproduced(self, pair, name) -> None:
         """Inside the printed 95 % interval, widened by two of our own standard errors (fixed seed)."""
         attack, printed = {
-            "inversion": (sl.MomentInversion(), PRINTED_INVERSION[pair]),
+            "inversion": (sl.attacks.MomentInversion(), PRINTED_INVERSION[pair]),
             "mle": (sl.ConstrainedMLE(), PRINTED_MLE[pair]),
         }[name]
         strata = {epsilon: moments(epsilon) for epsilon in BUDGETS}
-        found = sl.sweep(strata, attack=attack, at=pair, trials=10_000, seed=1)
+        found = sl.attacks.sweep(strata, attack=attack, at=pair, trials=10_000, seed=1)
         for simulation, (mean, half) in zip(found.values(), printed, strict=True):
             ours = simulation.standard_error
             assert abs(simulation.mse - mean) <= half + 2 * ours
@@ -50,7 +53,9 @@ class TestFigureMLE:
                 assert simulation.mse < simulation.crb or pair == BOUNDARY
 
     def test_the_papers_adam_steps_agree(self, pair) -> None:
-        found = sl.sweep({1.0: moments(1.0), 10.0: moments(10.0)}, attack=sl.AdamMLE(), at=pair, seed=2)
+        found = sl.attacks.sweep(
+            {1.0: moments(1.0), 10.0: moments(10.0)}, attack=ProjectedAdam(), at=pair, seed=2
+        )
         for epsilon, simulation in found.items():
             mean, half = PRINTED_MLE[pair][BUDGETS.index(epsilon)]
             assert abs(simulation.mse - mean) <= JOINT * math.hypot(half / 1.96, simulation.standard_error)
@@ -108,13 +113,13 @@ class TestFigureMLEAgainstReleases:
 
     def test_at_a_high_budget_bound_and_attack_choose_two_releases(self) -> None:
         strata = {L: moments(20.0, releases=L) for L in range(2, 11)}
-        found = sl.sweep(strata, attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3000)
+        found = sl.attacks.sweep(strata, attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3000)
         assert min(found, key=lambda L: found[L].crb) == 2
         assert all(found[2].interval[1] < found[L].interval[0] for L in range(3, 11))
 
     def test_at_a_low_budget_the_box_decides(self) -> None:
         strata = {L: moments(1.0, releases=L) for L in range(2, 11)}
-        found = sl.sweep(strata, attack=sl.ConstrainedMLE(), at=INTERIOR, trials=10_000)
+        found = sl.attacks.sweep(strata, attack=sl.ConstrainedMLE(), at=INTERIOR, trials=10_000)
         risks = np.array([found[L].mse for L in range(2, 11)])
         assert min(found[L].crb / found[L].interval[1] for L in found) > 150
         assert risks.max() / risks.min() < 1.15

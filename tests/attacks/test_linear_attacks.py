@@ -6,13 +6,13 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from attack_cases import in_out, noisy, triangle
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 import sightline as sl
 from sightline.attacks.target import missing_direction
+from tests.attacks.attack_cases import in_out, noisy, triangle
 
 RECORDS = (0.3, -0.2, 0.6)
 CORRELATED = np.array([[0.04, 0.01, 0.0], [0.01, 0.09, -0.02], [0.0, -0.02, 0.16]])
@@ -170,7 +170,7 @@ class TestBoxLeastSquares:
     def test_no_other_feasible_records_are_nearer(self, name) -> None:
         transcript = triangle(NOISES[name])
         answers = noisy(transcript, (0.9, -0.9, 0.5), 60)
-        found = sl.BoxLeastSquares(box=(-1, 1)).estimate(transcript, answers)
+        found = sl.attacks.BoxLeastSquares(box=(-1, 1)).estimate(transcript, answers)
         root = np.linalg.inv(np.linalg.cholesky(transcript.law.covariance))
         A = root @ dense_rows(transcript)
         for y, values in zip(answers, found.values, strict=True):
@@ -188,8 +188,8 @@ class TestBoxLeastSquares:
             [sl.SubsetSum(members=row, radius=1.0) for row in rows], noise=[2.0] * len(rows)
         )
         answers = noisy(transcript, generator.random(records), 8)
-        found = sl.BoxLeastSquares(box=(0, 1)).estimate(transcript, answers)
-        assert set(found.status.tolist()) == {sl.AttackStatus.SOLVED}
+        found = sl.attacks.BoxLeastSquares(box=(0, 1)).estimate(transcript, answers)
+        assert set(found.status.tolist()) == {sl.attacks.AttackStatus.SOLVED}
         for y, values, objective in zip(answers, found.values, found.objective, strict=True):
             other = lsq_linear(dense_rows(transcript) / 2, y / 2, bounds=(0, 1), method="trf", tol=1e-13)
             assert objective == pytest.approx(2 * other.cost, abs=1e-8)
@@ -202,14 +202,14 @@ class TestBoxLeastSquares:
     def test_inside_the_box_it_is_blue(self) -> None:
         transcript = triangle([1e-3] * 3)
         answers = noisy(transcript, RECORDS, 10)
-        box = sl.BoxLeastSquares(box=(-1, 1)).estimate(transcript, answers)
+        box = sl.attacks.BoxLeastSquares(box=(-1, 1)).estimate(transcript, answers)
         assert box.values == pytest.approx(sl.Blue().estimate(transcript, answers).values, abs=1e-10)
 
     def test_records_alike_are_one_unknown(self) -> None:
         transcript = in_out(60)
         records = np.linspace(0, 1, 61)
         answers = noisy(transcript, records, 30)
-        found = sl.BoxLeastSquares(box=(0, 1)).estimate(transcript, answers)
+        found = sl.attacks.BoxLeastSquares(box=(0, 1)).estimate(transcript, answers)
         whole, without = answers.T
         # Two unknowns, the target t and the mean b of the others: least squares over the unit square.
         t, b = np.meshgrid(np.linspace(0, 1, 201), np.linspace(0, 1, 2001))
@@ -220,27 +220,29 @@ class TestBoxLeastSquares:
 
     def test_a_target_that_is_not_identifiable_is_refused(self) -> None:
         with pytest.raises(sl.SightlineError, match="got record 2: moving the records along − x1 \\+ x2"):
-            sl.BoxLeastSquares(box=(0, 1), target=2).estimate(in_out(), [0.5, 0.5])
+            sl.attacks.BoxLeastSquares(box=(0, 1), target=2).estimate(in_out(), [0.5, 0.5])
 
 
 class TestLinearBayes:
     @pytest.mark.parametrize("name", NOISES)
     def test_it_is_the_textbook_formula(self, name) -> None:
         transcript = triangle(NOISES[name])
-        prior = sl.UniformPrior(-1.0, 3.0)
+        prior = sl.attacks.UniformPrior(-1.0, 3.0)
         answers = noisy(transcript, RECORDS, 10)
         A, Sigma = dense_rows(transcript), transcript.law.covariance
         v, mu = prior.variance, prior.mean
         gain = v * A.T @ np.linalg.inv(v * A @ A.T + Sigma)
-        found = sl.LinearBayes(prior=prior).estimate(transcript, answers)
+        found = sl.attacks.LinearBayes(prior=prior).estimate(transcript, answers)
         assert found.values == pytest.approx(mu + (answers - mu * A.sum(axis=1)) @ gain.T, abs=1e-12)
         risks = np.diag(v * np.eye(3) - gain @ A * v)
         assert found.standard_errors[0] == pytest.approx(np.sqrt(risks), rel=1e-10)
 
     def test_its_simulated_risk_is_the_upper_end_of_the_bracket(self) -> None:
-        prior = sl.CosinePrior(-1.0, 1.0)
+        prior = sl.labeled.CosineSquaredPrior.between(-1.0, 1.0)
         for transcript in (triangle(), in_out(3)):
-            found = sl.simulate(transcript, attack=sl.LinearBayes(prior=prior), at=prior, trials=20_000)
+            found = sl.simulate(
+                transcript, attack=sl.attacks.LinearBayes(prior=prior), at=prior, trials=20_000
+            )
             assert abs(found.mse - found.bayes_upper) < 4.5 * found.standard_error
             assert found.bayes_lower < found.bayes_upper
             low, high = found.ratio_to_bayes
@@ -248,11 +250,11 @@ class TestLinearBayes:
             assert "Bayes bracket" in str(found)
 
     def test_the_bracket_agrees_with_the_labeled_room(self) -> None:
-        prior = sl.CosinePrior(0.0, 1.0)
+        prior = sl.labeled.CosineSquaredPrior.between(0.0, 1.0)
         rows = [[0, 1, 2, 3], [1, 2, 3], [0, 4], [2, 4, 5]]
         stddevs = [0.05, 0.1, 0.02, 0.2]
         transcript = sl.Transcript([sl.SubsetMean(members=r, radius=1.0) for r in rows], noise=stddevs)
-        bracket = sl.bayes_bracket(transcript, prior=prior)
+        bracket = sl.attacks.bayes_bracket(transcript, prior=prior)
         exposures = sl.MembershipDesign(rows, records=6, noise=stddevs).exposures(domain=(0, 1))
         assert bracket.upper == pytest.approx(exposures.remaining_upper * prior.variance, rel=1e-9)
         # The labeled room knows further lower bounds; its own is never below van Trees.
@@ -260,10 +262,14 @@ class TestLinearBayes:
 
     def test_a_record_that_no_answer_touches_keeps_its_prior(self) -> None:
         transcript = sl.Transcript([sl.SubsetSum(members=[0, 2], radius=1.0)], noise=[0.1])
-        found = sl.LinearBayes(prior=sl.UniformPrior(0.0, 4.0), target=1).estimate(transcript, [9.0])
+        found = sl.attacks.LinearBayes(prior=sl.attacks.UniformPrior(0.0, 4.0), target=1).estimate(
+            transcript, [9.0]
+        )
         assert found.values.tolist() == [[2.0]]
         assert found.standard_errors[0, 0] == pytest.approx(np.sqrt(16 / 12))
 
     def test_without_a_smooth_prior_there_is_no_lower_bound(self) -> None:
-        bracket = sl.bayes_bracket(triangle(), prior=sl.UniformPrior(-1.0, 1.0), target=[0, 2])
+        bracket = sl.attacks.bayes_bracket(
+            triangle(), prior=sl.attacks.UniformPrior(-1.0, 1.0), target=[0, 2]
+        )
         assert bracket.lower.tolist() == [0.0, 0.0]

@@ -6,15 +6,15 @@ import math
 
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, in_out, moments, triangle
 
 import sightline as sl
 from sightline.attacks.monte_carlo import CHUNK
+from tests.attacks.attack_cases import INTERIOR, in_out, moments, triangle
 
 RECORDS = (0.3, -0.2, 0.6)
 
 
-def same(one: sl.Simulation, other: sl.Simulation) -> bool:
+def same(one: sl.attacks.Simulation, other: sl.attacks.Simulation) -> bool:
     scalars = ("trials", "mse", "standard_error", "interval", "crb", "trivial_mse", "statuses", "certified")
     return all(getattr(one, name) == getattr(other, name) for name in scalars) and np.array_equal(
         one.bias, other.bias
@@ -22,7 +22,7 @@ def same(one: sl.Simulation, other: sl.Simulation) -> bool:
 
 
 @pytest.fixture(scope="module")
-def alone() -> sl.Simulation:
+def alone() -> sl.attacks.Simulation:
     return sl.simulate(moments(5.0), attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3500, seed=11)
 
 
@@ -55,13 +55,17 @@ class TestReport:
 
     def test_the_loss_of_a_multiset_is_the_matching_loss(self) -> None:
         transcript = moments(5.0)
-        found = sl.simulate(transcript, attack=sl.MomentInversion(), at=(0.7, -0.4), trials=400, seed=3)
+        found = sl.simulate(
+            transcript, attack=sl.attacks.MomentInversion(), at=(0.7, -0.4), trials=400, seed=3
+        )
         generator = np.random.default_rng(np.random.SeedSequence(3, spawn_key=(0,)))
         answers = transcript.answers([0.7, -0.4]) + transcript.law.sample(400, generator=generator)
-        estimates = sl.MomentInversion().estimate(transcript, answers)
-        assert found.mse == pytest.approx(np.mean(sl.matching_loss(estimates.values, [0.7, -0.4])), rel=1e-12)
+        estimates = sl.attacks.MomentInversion().estimate(transcript, answers)
+        assert found.mse == pytest.approx(
+            np.mean(sl.multiset.matching_loss(estimates.values, [0.7, -0.4])), rel=1e-12
+        )
         assert found.unlabeled
-        complex_roots = found.statuses[sl.AttackStatus.NO_REAL_SOLUTION]
+        complex_roots = found.statuses[sl.attacks.AttackStatus.NO_REAL_SOLUTION]
         assert complex_roots == int(np.sum(answers[:, 1] < answers[:, 0] ** 2))
         assert f"{complex_roots} trials: no real values" in str(found)
 
@@ -70,20 +74,24 @@ class TestReport:
         assert other.mse != alone.mse
 
     def test_strata_have_noise_of_their_own(self) -> None:
-        found = sl.sweep({"a": triangle(), "b": triangle()}, attack=sl.Blue(), at=RECORDS, domain=(-1, 1))
+        found = sl.attacks.sweep(
+            {"a": triangle(), "b": triangle()}, attack=sl.Blue(), at=RECORDS, domain=(-1, 1)
+        )
         assert list(found) == ["a", "b"]
         assert found["a"].mse != found["b"].mse
 
     def test_one_stratum_is_a_simulation(self) -> None:
         settings = {"attack": sl.Blue(), "at": RECORDS, "domain": (-1, 1), "trials": 300}
-        assert same(sl.sweep({"a": triangle()}, **settings)["a"], sl.simulate(triangle(), **settings))
+        assert same(sl.attacks.sweep({"a": triangle()}, **settings)["a"], sl.simulate(triangle(), **settings))
 
     def test_records_drawn_from_a_prior_see_other_queries_too(self) -> None:
         jax_numpy = pytest.importorskip("jax.numpy")
         custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(2), sensitivity=2.0)
         transcript = sl.Transcript([custom], noise=[1.0])
-        prior = sl.UniformPrior(-1.0, 1.0)
-        found = sl.simulate(transcript, attack=sl.PosteriorMean(prior=prior, points=150), at=prior, trials=20)
+        prior = sl.attacks.UniformPrior(-1.0, 1.0)
+        found = sl.simulate(
+            transcript, attack=sl.attacks.PosteriorMean(prior=prior, points=150), at=prior, trials=20
+        )
         assert found.targets == (0, 1)
 
     def test_copies_average(self) -> None:

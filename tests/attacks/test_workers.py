@@ -15,20 +15,23 @@ from dataclasses import dataclass
 
 import numpy as np
 import pytest
-from attack_cases import INTERIOR, moments, triangle
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import sightline as sl
 from sightline.attacks import monte_carlo, workers
 from sightline.attacks.monte_carlo import CHUNK
 from sightline.errors import InvalidInput, SightlineError
+from sightline.progress import silent
+from tests.attacks.attack_cases import INTERIOR, moments, triangle
+
+pytestmark = pytest.mark.slow
 
 RECORDS = (0.3, -0.2, 0.6)
 MLE = {"attack": sl.ConstrainedMLE(), "at": INTERIOR, "trials": 3500, "seed": 11}
 BLUE = {"attack": sl.Blue(), "at": RECORDS, "domain": (-1, 1), "trials": 2 * CHUNK + 1}
 
 
-def run(function, calls, *, executor=None, count=None, progress=None):
+def run(function, calls, *, executor=None, count=None, progress=silent):
     return workers.run_all(function, calls, executor=executor, workers=count, progress=progress)
 
 
@@ -36,7 +39,7 @@ def local_processes() -> list[str]:
     return [child.name for child in multiprocessing.active_children() if child.name.startswith("Loky")]
 
 
-def same(one: sl.Simulation, other: sl.Simulation) -> bool:
+def same(one: sl.attacks.Simulation, other: sl.attacks.Simulation) -> bool:
     scalars = ("trials", "mse", "standard_error", "interval", "crb", "trivial_mse", "statuses", "certified")
     return all(getattr(one, name) == getattr(other, name) for name in scalars) and np.array_equal(
         one.bias, other.bias
@@ -51,7 +54,7 @@ def eager(monkeypatch) -> None:
 
 
 @pytest.fixture(scope="module")
-def alone() -> sl.Simulation:
+def alone() -> sl.attacks.Simulation:
     return sl.simulate(moments(5.0), **MLE, workers=1)
 
 
@@ -75,7 +78,7 @@ class Scaled:
         found = sl.Blue().estimate(transcript, answers)
         inverse = np.linalg.inv(np.random.default_rng(0).random((300, 300)))
         values = found.values * np.abs(inverse).sum()
-        return sl.Estimates(values=values, targets=found.targets, status=found.status)
+        return sl.attacks.Estimates(values=values, targets=found.targets, status=found.status)
 
 
 class TestTheSameDigits:
@@ -150,11 +153,9 @@ class TestWhere:
 
     @pytest.mark.parametrize("count", [1, 2])
     def test_progress_counts_chunks(self, count) -> None:
-        calls: list[tuple[int, int]] = []
-        sl.simulate(
-            triangle(), **BLUE, workers=count, progress=lambda done, total: calls.append((done, total))
-        )
-        assert calls == [(0, 3), (1, 3), (2, 3), (3, 3)]
+        calls: list[tuple[str, float]] = []
+        sl.simulate(triangle(), **BLUE, workers=count, progress=lambda *call: calls.append(call))
+        assert calls == [("simulating", done / 3) for done in range(4)]
 
     @pytest.mark.usefixtures("eager")
     def test_chunks_that_are_spread_already_stay(self, monkeypatch) -> None:
@@ -173,8 +174,8 @@ class TestWhere:
 
         monkeypatch.setattr(workers, "_on_processes", refuse)
         custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(1), sensitivity=2.0)
-        prior = sl.UniformPrior(-1.0, 1.0)
-        grid = sl.PosteriorMean(prior=prior, points=100)
+        prior = sl.attacks.UniformPrior(-1.0, 1.0)
+        grid = sl.attacks.PosteriorMean(prior=prior, points=100)
         sl.simulate(sl.Transcript([custom], noise=[1.0]), attack=grid, at=prior, trials=CHUNK + 20)
         sl.simulate(triangle(), **{**BLUE, "attack": OnDevice("cuda")})
         with pytest.raises(AssertionError, match="processes"):
@@ -240,8 +241,8 @@ class TestTrouble:
         assert local_processes() == []
 
     def test_of_the_caller_too(self) -> None:
-        def stop(done: int, total: int) -> None:
-            if done == 1:
+        def stop(stage: str, share: float) -> None:
+            if share > 0:
                 raise TimeoutError
 
         with pytest.raises(TimeoutError):
@@ -289,12 +290,14 @@ class TestTrouble:
     def test_an_interrupt_ends_the_workers(self) -> None:
         """As Ctrl+C does, it goes to all processes; the pipes close when the last of them has ended."""
         script = """if True:
-            import os, time
+            import os, signal, time
             from sightline.attacks.workers import run_all
+            from sightline.progress import silent
+            signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
             def chunk():
                 os.write(1, b"running\\n")
                 time.sleep(300)
-            run_all(chunk, [()] * 9, executor=None, workers=2, progress=None)
+            run_all(chunk, [()] * 9, executor=None, workers=2, progress=silent)
         """
         command = [sys.executable, "-W", "error", "-c", script]
         with subprocess.Popen(
@@ -315,7 +318,7 @@ class Rounded:
 
     def estimate(self, transcript, answers):
         found = sl.Blue().estimate(transcript, answers)
-        return sl.Estimates(values=found.values.round(), targets=found.targets, status=found.status)
+        return sl.attacks.Estimates(values=found.values.round(), targets=found.targets, status=found.status)
 
 
 SCRIPT = """
@@ -326,7 +329,7 @@ queries = [sl.SubsetSum(members=pair, radius=1.0) for pair in ((0, 1), (0, 2), (
 class Rounded:
     def estimate(self, transcript, answers):
         found = sl.Blue().estimate(transcript, answers)
-        return sl.Estimates(values=found.values.round(), targets=found.targets, status=found.status)
+        return sl.attacks.Estimates(values=found.values.round(), targets=found.targets, status=found.status)
 
 transcript = sl.Transcript(queries, noise=[0.2, 0.3, 0.4])
 settings = dict(attack=Rounded(), at=(0.3, -0.2, 0.6), domain=(-1, 1), trials=2001)

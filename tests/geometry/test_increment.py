@@ -45,14 +45,14 @@ def test_one_more_release_adds_exactly_its_increment(seed, whole, wide):
     stddevs = 10.0 ** generator.uniform(-1, 1, len(queries) + 1)
     before = profiled(queries, stddevs[:-1], records)
     after = profiled([*queries, query], stddevs, records)
-    if sl.Decision.UNDECIDED in (before.identifiable, after.identifiable):
+    if sl.geometry.Decision.UNDECIDED in (before.identifiable, after.identifiable):
         return
     step = before.increment(query, noise_stddev=stddevs[-1])
     np.testing.assert_allclose(step.information, after.information, rtol=1e-10, atol=0)
     assert step.opens == int(bool(after.identifiable)) - int(bool(before.identifiable))
     # Monotone, and no gain if and only if there is no contrast.
     assert step.gain[0, 0] >= 0
-    assert step.helps == (step.gain[0, 0] > 0)
+    assert bool(step.helps) == (step.gain[0, 0] > 0)
     if step.gain[0, 0] > 1e-12 * before.information[0, 0]:
         assert after.information[0, 0] > before.information[0, 0]
     elif before.information[0, 0] > 0:
@@ -74,7 +74,7 @@ def test_a_block_of_rows_adds_its_block_increment_for_a_vector_target(seed, whol
     target = [0, 1]
     before = profiled(queries, stddevs[:-2], records, target)
     after = profiled([*queries, block], stddevs, records, target)
-    if sl.Decision.UNDECIDED in (before.identifiable, after.identifiable):
+    if sl.geometry.Decision.UNDECIDED in (before.identifiable, after.identifiable):
         return
     step = before.increment(block, noise_stddev=stddevs[-2:])
     scale = max(np.abs(after.information).max(), 1e-300)
@@ -162,6 +162,8 @@ class TestOneClearErrorEach:
 
     def test_an_undecided_exposure_cannot_grow(self):
         rows = np.array([[1.0, 1.0], [1.0, 1.0 + 3e-14], [math.pi, math.pi]])
-        exposure = sl.Geometry(jacobian=rows, noise=sl.GaussianNoise(stddevs=np.ones(3))).profile(target=0)
+        exposure = sl.geometry.Geometry(jacobian=rows, noise=sl.GaussianNoise(stddevs=np.ones(3))).profile(
+            target=0
+        )
         with pytest.raises(InvalidInput, match="a decided exposure to add to"):
             exposure.increment(self.mean, noise_stddev=1.0)

@@ -53,7 +53,7 @@ def test_a_release_with_many_cells_is_paid_for_once():
     assert (transcript.releases, transcript.outputs) == (2, 3)
     scale = math.sqrt(accountant.kappa(2))
     np.testing.assert_allclose(transcript.law.stddevs, [scale / 2, scale, scale / 2])
-    np.testing.assert_allclose(sl.noise_multipliers(transcript), [scale, scale])
+    np.testing.assert_allclose(sl.geometry.noise_multipliers(transcript), [scale, scale])
     exposure = transcript.geometry().profile(target=0)
     assert exposure.crb == pytest.approx(scale**2 * (1 + 1 + 1))  # x0 = 2·cell − 2·mean + x2
 
@@ -64,13 +64,13 @@ def test_laplace_scales_follow_the_l1_sensitivity():
     transcript = sl.Transcript([mean], noise=accountant)
     assert isinstance(transcript.law, sl.LaplaceNoise)
     np.testing.assert_allclose(transcript.law.scales, math.sqrt(accountant.kappa(1)) * 2 * 0.5)
-    np.testing.assert_allclose(sl.noise_multipliers(transcript), 1.0)
+    np.testing.assert_allclose(sl.geometry.noise_multipliers(transcript), 1.0)
 
 
 def test_what_somebody_else_chose_is_accounted_for():
     queries = in_out(4, 1)
     transcript = sl.Transcript(queries, noise=[1.0, 2.0])
-    spending = sl.account(sl.noise_multipliers(transcript), delta=1e-5)
+    spending = sl.privacy.account(sl.geometry.noise_multipliers(transcript), delta=1e-5)
     ratios = np.array([1.0 / (2 / 5), 2.0 / (2 / 4)])
     assert spending.rho == pytest.approx(np.sum(1 / (2 * ratios**2)))
     assert spending.mu == pytest.approx(math.sqrt(np.sum(1 / ratios**2)))
@@ -116,8 +116,8 @@ class TestEveryNoiseLaw:
         np.testing.assert_allclose(raw, weights @ noise.whiten(answers))
 
     def test_arrays_are_locked(self, noise):
-        for array in (getattr(noise, "stddevs", None), getattr(noise, "scales", None)):
-            assert array is None or not array.flags.writeable
+        arrays = getattr(noise, "blocks", None) or [noise.scales]
+        assert not any(array.flags.writeable for array in arrays)
 
 
 def test_answers_are_exact_without_a_seed_and_reproducible_with_one():
@@ -146,13 +146,13 @@ def test_the_kronecker_lift_is_the_explicit_block_computation():
     coordinates = root @ root.T + np.eye(3)
     explicit = sl.Transcript(lifted_queries, noise=np.kron(np.diag(stddevs**2), coordinates))
     for target in (0, [0, 1], 3):
-        ours = sl.lift(scalar.geometry().profile(target=target), coordinates)
+        ours = sl.geometry.lift(scalar.geometry().profile(target=target), coordinates)
         theirs = explicit.geometry().profile(target=target)
         assert ours.identifiable is theirs.identifiable
         np.testing.assert_allclose(ours.information, theirs.information, rtol=1e-9, atol=1e-12)
         assert ours.crb == pytest.approx(theirs.crb, rel=1e-9)
     hidden = sl.Transcript([sl.SubsetMean(members=[0, 1], radius=1.0)], noise=[1.0]).geometry()
-    assert sl.lift(hidden.profile(target=0), np.eye(2)).crb == math.inf
+    assert sl.geometry.lift(hidden.profile(target=0), np.eye(2)).crb == math.inf
 
 
 def test_vector_records_in_out_costs_p_times_the_scalar():
@@ -197,7 +197,7 @@ class TestOneClearErrorEach:
             ([math.nan], "finite noise"),
             ([1.0, 1.0], "noise for 1 published numbers, got noise for 2"),
             ([[1.0, 0.0], [0.0, 1.0]], "noise for 1 published numbers, got noise for 2"),
-            ([[-1.0]], "positive definite covariance"),
+            ([[-1.0]], "a variance > 0 for every answer of the covariance"),
             ([[[1.0]]], "stddevs \\(one dimension\\) or a covariance matrix"),
             ([[1.0, 0.0]], "a square covariance"),
             ([[1.0, 0.5], [0.0, 1.0]], "a symmetric covariance"),
@@ -209,7 +209,7 @@ class TestOneClearErrorEach:
             sl.Transcript([self.mean], noise=noise)
 
     def test_a_covariance_that_is_not_positive_definite(self):
-        with pytest.raises(InvalidNoise, match="positive definite"):
+        with pytest.raises(InvalidNoise, match="positive semidefinite"):
             sl.CorrelatedNoise(blocks=[[[1.0, 2.0], [2.0, 1.0]]])
         with pytest.raises(InvalidNoise, match="at least one covariance block"):
             sl.CorrelatedNoise(blocks=[])
@@ -235,9 +235,12 @@ class TestOneClearErrorEach:
         with pytest.raises(InvalidInput, match="finite records"):
             curved.geometry(at=[math.nan])
 
-    def test_appending_and_accounting_need_independent_noise(self):
-        transcript = sl.Transcript([self.mean], noise=[[1.0]])
-        with pytest.raises(InvalidNoise, match="independent Gaussian noise to append to"):
-            transcript.append(self.mean, noise_stddev=1.0)
+    def test_appending_needs_gaussian_noise_and_accounting_independent_noise(self):
+        laplace = sl.Transcript([self.mean], noise=sl.LaplaceNoise(scales=[1.0]))
+        with pytest.raises(InvalidNoise, match="expected Gaussian noise to append"):
+            laplace.append(self.mean, noise_stddev=1.0)
+        transcript = sl.Transcript([self.mean], noise=[[4.0]])
+        longer = transcript.append(self.mean, noise_stddev=3.0)
+        np.testing.assert_array_equal(longer.law.covariance, np.diag([4.0, 9.0]))
         with pytest.raises(InvalidNoise, match="expected independent noise, got correlated"):
-            sl.noise_multipliers(transcript)
+            sl.geometry.noise_multipliers(transcript)

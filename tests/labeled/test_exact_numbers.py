@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
-from sightline import CosineSquaredPrior, Exposures, MembershipDesign
+from sightline import MembershipDesign
+from sightline.labeled import CosineSquaredPrior, Exposures
 
 PRIOR = CosineSquaredPrior(width=1.0)
 

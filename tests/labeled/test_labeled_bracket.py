@@ -8,8 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline import CosineSquaredPrior, MembershipDesign
+from sightline import MembershipDesign
 from sightline.errors import InvalidInput
+from sightline.labeled import CosineSquaredPrior
 
 
 def test_the_constants_of_the_prior_by_quadrature() -> None:
@@ -83,6 +84,7 @@ def test_the_best_possible_attack_is_inside(name: str, stddev: float) -> None:
     assert np.all(risks <= found.remaining_upper + 1e-6)
 
 
+@pytest.mark.slow
 def test_the_quadrature_has_converged() -> None:
     rows = np.array(DESIGNS["differencing in a crowd of three"])
     coarse = exact_risks(rows, 0.08, nodes=26, answers=260)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import naive_labeled as naive
 import numpy as np
 import pytest
 from scipy import sparse
 
+import tests.labeled.naive_labeled as naive
 from sightline import InOut, MembershipDesign
 from sightline.errors import InvalidRelease
 

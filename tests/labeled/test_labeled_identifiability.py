@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import naive_labeled as naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
 
-from sightline import Decision, Evidence, MembershipDesign
+import tests.labeled.naive_labeled as naive
+from sightline import MembershipDesign
+from sightline.geometry import Decision, Evidence
 from sightline.numerics import integers as exact
 from sightline.numerics import residues
 

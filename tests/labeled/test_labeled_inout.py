@@ -79,13 +79,13 @@ def test_the_closed_form_is_the_reduced_experiment(
 
 @pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=str)
 class TestEveryAccountant:
-    def test_the_block_size_cancels(self, accountant: sl.Accountant) -> None:
+    def test_the_block_size_cancels(self, accountant: sl.privacy.Accountant) -> None:
         risks = {n: InOut(background=n).design(3, 2, noise=accountant) for n in (1, 7, 60)}
         found = [design.exposures(domain=(0, 1)).rmse[0] ** 2 for design in risks.values()]
         assert found == pytest.approx([PAPER.mse_under(accountant, 3, 2)] * 3, rel=1e-9)
 
     def test_no_split_beats_the_lower_bound_and_the_odd_factor_is_exact(
-        self, accountant: sl.Accountant
+        self, accountant: sl.privacy.Accountant
     ) -> None:
         for releases in range(2, 12):
             splits = [PAPER.mse_under(accountant, k, releases - k) for k in range(1, releases)]

@@ -7,8 +7,9 @@ import pytest
 from scipy import sparse
 
 import sightline as sl
-from sightline import InOut, Known, MembershipDesign
+from sightline import InOut, MembershipDesign
 from sightline.errors import InvalidInput, InvalidNoise, InvalidRelease
+from sightline.labeled import Known
 
 BASIC = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
 ONE = np.ones(1)
@@ -147,6 +148,35 @@ class TestKnown:
 def test_a_design_of_an_in_out_needs_both() -> None:
     with pytest.raises(InvalidInput, match="in_releases >= 1"):
         InOut(background=3).design(0, 1, noise=ONE)
+
+
+class TestTranscripts:
+    def test_a_design_of_a_transcript_is_the_transcript(self) -> None:
+        cells = sl.Cells(
+            cells=[sl.SubsetMean(members=[0, 1, 2], radius=1.0), sl.SubsetSum(members=[3, 4], radius=1.0)]
+        )
+        weighted = sl.WeightedSum(members=[0, 4], weights=[2.0, -1.0], radius=1.0)
+        queries = [cells, sl.SubsetMean(members=[1, 2], radius=1.0), weighted]
+        transcript = sl.Transcript(queries, noise=BASIC, names=("streets", "pair", "net"))
+        design = transcript.membership_design(records=6)
+        assert design.names == ("streets, cell 1", "streets, cell 2", "pair", "net")
+        assert design.release_of.tolist() == [0, 0, 1, 2]
+        found = design.exposures(domain=(0, 1))
+        geometry = transcript.geometry(records=6)
+        for target in range(6):
+            exposure = geometry.profile(target=target)
+            assert exposure.identifiable is found.decision(target)
+            if found.identifiable[target]:
+                assert found.rmse[target] ** 2 == pytest.approx(exposure.crb, rel=1e-9)
+                assert np.allclose(found.recipe(target), exposure.recipe, rtol=1e-8, atol=1e-9)
+
+    def test_only_linear_releases_of_scalars(self) -> None:
+        moment = sl.Moment(order=3, members=range(3), bound=1.0)
+        with pytest.raises(InvalidRelease, match="got nonlinear releases"):
+            sl.Transcript([moment], noise=[1.0]).membership_design()
+        vector = sl.SubsetMean(members=[0, 1], radius=1.0, dimension=2)
+        with pytest.raises(InvalidRelease, match="records of dimension 2"):
+            sl.Transcript([vector], noise=[1.0, 1.0]).membership_design()
 
 
 def test_an_accountant_pays_for_no_row_without_members() -> None:

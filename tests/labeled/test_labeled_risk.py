@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 
 import mpmath
-import naive_labeled as naive
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -13,7 +12,9 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 import sightline as sl
-from sightline import Known, MembershipDesign
+import tests.labeled.naive_labeled as naive
+from sightline import MembershipDesign
+from sightline.labeled import Known
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.gram_factor import factor_of_gram
 from sightline.labeled.risk_forms import (
@@ -181,7 +182,7 @@ def test_the_diagonal_stands_in_for_eigenvalues_on_the_safe_side(
     assert entropic_factor(gram.eigenvalues, PRIOR) <= sharp
 
 
-def same(one: sl.Exposures, other: sl.Exposures) -> bool:
+def same(one: sl.labeled.Exposures, other: sl.labeled.Exposures) -> bool:
     names = ("rmse", "remaining_lower", "remaining_upper", "information")
     close = all(np.allclose(getattr(one, n), getattr(other, n), rtol=1e-9, equal_nan=True) for n in names)
     return close and np.array_equal(one.identifiable, other.identifiable)
@@ -222,7 +223,9 @@ class TestPricing:
     @pytest.mark.parametrize(
         "accountant", [sl.BasicComposition(BUDGET), sl.ZeroConcentrated(BUDGET)], ids=str
     )
-    def test_means_and_sums_get_the_noise_of_the_general_engine(self, accountant: sl.Accountant) -> None:
+    def test_means_and_sums_get_the_noise_of_the_general_engine(
+        self, accountant: sl.privacy.Accountant
+    ) -> None:
         members = [[0, 1, 2], [1, 2, 3, 4], [0, 4]]
         for readout, query in (("mean", sl.SubsetMean), ("sum", sl.SubsetSum)):
             design = MembershipDesign(members, records=5, noise=accountant, radius=2.5, readout=readout)

@@ -8,8 +8,10 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from sightline import CosineSquaredPrior, Evidence, MembershipDesign
+from sightline import MembershipDesign
 from sightline.errors import InvalidRelease
+from sightline.geometry import Evidence
+from sightline.labeled import CosineSquaredPrior
 from sightline.labeled.incidence.cells import incidence_of_cells
 
 

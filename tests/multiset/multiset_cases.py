@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -30,13 +32,13 @@ FAMILIES = {
         bandwidth=0.9, kernel="compact", grid=np.linspace(-0.9, 0.9, 12), order="bisecting"
     ),
     "logistic, rule": sl.Thresholds(bandwidth=0.3, grid=lambda L: np.linspace(-0.8, 0.9, L)),
-    "mixture": sl.Mixture(families=(sl.Moments(), sl.Thresholds(bandwidth=0.3))),
-    "mixture, nested": sl.Mixture(
+    "mixture": sl.multiset.Mixture(families=(sl.Moments(), sl.Thresholds(bandwidth=0.3))),
+    "mixture, nested": sl.multiset.Mixture(
         families=(sl.Moments(), sl.Thresholds(bandwidth=0.4, grid=np.linspace(-0.9, 0.9, 7))),
         lead=(0, 0),
         turns=(1, 0, 0),
     ),
-    "queries": sl.QueryFamily(queries=moment_queries),
+    "queries": sl.multiset.QueryFamily(queries=moment_queries),
 }
 GROUP = (-0.62, 0.13, 0.71)
 
@@ -56,10 +58,10 @@ def exact_step(family: sl.Thresholds, offset: mp.mpf) -> mp.mpf:
     return (1 + w + mp.sin(mp.pi * w) / mp.pi) / 2
 
 
-def exact_rows(values, family, releases: int) -> list[list[mp.mpf]]:
+def exact_rows(values: Collection[float], family: Any, releases: int) -> list[list[mp.mpf]]:
     """The normalised gradients by their formulas, each double taken for the exact number it is."""
     z = [mp.mpf(v) for v in sorted(values)]
-    if isinstance(family, sl.Mixture):
+    if isinstance(family, sl.multiset.Mixture):
         whose = family.whose(releases).tolist()
         supply = [
             iter(exact_rows(values, part, whose.count(turn))) for turn, part in enumerate(family.families)
@@ -85,7 +87,7 @@ def exact_rows(values, family, releases: int) -> list[list[mp.mpf]]:
     return [[exact_slope(family, v - s) / c for v in z] for s, c in zip(t, rise, strict=True)]
 
 
-def exact_trace(values, family, releases: int, digits: int = 80) -> mp.mpf:
+def exact_trace(values: Collection[float], family: Any, releases: int, digits: int = 80) -> mp.mpf:
     """tr A⁻¹ by the definition: outer products, inverse, trace."""
     with mp.workdps(digits):
         G = mp.matrix(exact_rows(values, family, releases))

@@ -8,10 +8,10 @@ import pytest
 from flint import ctx, fmpq
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, FAMILIES, GROUP, exact_rows
 
 import sightline as sl
 from sightline.errors import InvalidInput, InvalidRelease
+from tests.multiset.multiset_cases import BASIC, FAMILIES, GROUP, exact_rows
 
 CONVENTIONS = ["tight", "uniform"]
 
@@ -59,7 +59,7 @@ def test_powers_are_right_to_the_last_place(r: float, order: int, bound: float) 
 @pytest.mark.parametrize("name", FAMILIES)
 class TestEveryFamily:
     def test_it_is_a_family(self, name: str) -> None:
-        assert isinstance(FAMILIES[name], sl.Family)
+        assert isinstance(FAMILIES[name], sl.multiset.Family)
 
     def test_nested_means_that_the_rows_only_grow(self, name: str) -> None:
         family = FAMILIES[name]
@@ -99,7 +99,7 @@ def test_queries_by_autodiff_are_a_family() -> None:
 
     counts = range(1, 6)
     own = sl.release_curve(
-        GROUP, family=sl.QueryFamily(queries=mean_power), accountant=BASIC, releases=counts
+        GROUP, family=sl.multiset.QueryFamily(queries=mean_power), accountant=BASIC, releases=counts
     )
     same = sl.release_curve(GROUP, family=sl.Moments(), accountant=BASIC, releases=counts)
     assert own.crb == pytest.approx(same.crb, rel=1e-12)
@@ -140,16 +140,18 @@ class TestThresholdLists:
 class TestMixtures:
     def test_its_rows_are_its_parts_in_turn(self) -> None:
         moments, steps = sl.Moments(), sl.Thresholds(bandwidth=0.2)
-        mixture = sl.Mixture(families=(moments, steps), lead=(0, 0, 0), turns=(1,))
+        mixture = sl.multiset.Mixture(families=(moments, steps), lead=(0, 0, 0), turns=(1,))
         rows = mixture.rows(np.array([GROUP]), 7)[0]
         assert rows[:3].tolist() == moments.rows(np.array([GROUP]), 3)[0].tolist()
         assert rows[3:].tolist() == steps.rows(np.array([GROUP]), 4)[0].tolist()
         assert not mixture.nested
 
     def test_the_identifiability_theorem_carries_over(self) -> None:
-        mixture = sl.Mixture(families=(sl.Moments(), sl.Thresholds(bandwidth=0.2)))
+        mixture = sl.multiset.Mixture(families=(sl.Moments(), sl.Thresholds(bandwidth=0.2)))
         assert mixture.full_rank_from(3) == 5  # the third moment is the fifth release
-        late = sl.Mixture(families=(sl.Moments(), sl.Thresholds(bandwidth=0.2)), lead=(0, 0), turns=(1,))
+        late = sl.multiset.Mixture(
+            families=(sl.Moments(), sl.Thresholds(bandwidth=0.2)), lead=(0, 0), turns=(1,)
+        )
         assert late.full_rank_from(3) is None
 
     @pytest.mark.parametrize(
@@ -157,7 +159,7 @@ class TestMixtures:
         [((), (0, 1), 7), ((), (0,), None), ((1, 1), (0,), None), ((1, 1, 1, 1), (0,), 3), ((1,), (1,), 3)],
     )
     def test_it_ends_where_a_list_is_used_up(self, lead: tuple, turns: tuple, largest: int | None) -> None:
-        mixture = sl.Mixture(
+        mixture = sl.multiset.Mixture(
             families=(sl.Moments(), sl.Thresholds(bandwidth=0.2, grid=[-0.5, 0.0, 0.5])),
             lead=lead,
             turns=turns,
@@ -192,12 +194,12 @@ REFUSED = [
     (lambda: threshold(grid=[0.2, 1.1]), "thresholds within"),
     (lambda: threshold(order="bisecting"), "an order only with a list"),
     (lambda: threshold(bandwidth=1e129, bound=1e-100), "sensitivity between"),
-    (lambda: sl.QueryFamily(queries=[]), "at least one query"),
-    (lambda: sl.QueryFamily(queries=3), "queries or a rule"),
-    (lambda: sl.Mixture(families=()), "at least one family"),
-    (lambda: sl.Mixture(families=(sl.Moments(), "thresholds")), "nothing but families"),
-    (lambda: sl.Mixture(families=(sl.Moments(), sl.Moments)), "nothing but families"),
-    (lambda: sl.Mixture(families=(sl.Moments(),), turns=(1,)), "turns from 0 to 0"),
+    (lambda: sl.multiset.QueryFamily(queries=[]), "at least one query"),
+    (lambda: sl.multiset.QueryFamily(queries=3), "queries or a rule"),
+    (lambda: sl.multiset.Mixture(families=()), "at least one family"),
+    (lambda: sl.multiset.Mixture(families=(sl.Moments(), "thresholds")), "nothing but families"),
+    (lambda: sl.multiset.Mixture(families=(sl.Moments(), sl.Moments)), "nothing but families"),
+    (lambda: sl.multiset.Mixture(families=(sl.Moments(),), turns=(1,)), "turns from 0 to 0"),
 ]
 
 
@@ -209,13 +211,18 @@ def test_a_family_that_publishes_nothing_cannot_be_written_down(make, message: s
 
 USED_WRONGLY = [
     (sl.Thresholds(bandwidth=0.1, grid=lambda L: [0.0]), "3 thresholds from the grid rule"),
-    (sl.QueryFamily(queries=lambda n: sl.Moment(order=n, members=range(2), bound=1.0)), "the 3 values"),
     (
-        sl.QueryFamily(queries=lambda n: sl.WeightedSum(members=range(3), weights=[1, 2, 3], radius=1.0)),
+        sl.multiset.QueryFamily(queries=lambda n: sl.Moment(order=n, members=range(2), bound=1.0)),
+        "the 3 values",
+    ),
+    (
+        sl.multiset.QueryFamily(
+            queries=lambda n: sl.WeightedSum(members=range(3), weights=[1, 2, 3], radius=1.0)
+        ),
         "do not depend on the order",
     ),
     (
-        sl.QueryFamily(
+        sl.multiset.QueryFamily(
             queries=lambda n: sl.Cells(
                 cells=[sl.SubsetMean(members=[0, 1], radius=1.0), sl.SubsetMean(members=[2], radius=1.0)]
             )

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, FAMILIES, GROUP, ZCDP, exact_trace
-from paper_numbers import CURVES, TRIPLES
 
 import sightline as sl
+from tests.multiset.multiset_cases import BASIC, FAMILIES, GROUP, ZCDP, exact_trace
+from tests.multiset.paper_numbers import CURVES, TRIPLES
 
 distances = st.floats(-1, 1).filter(lambda x: x == 0 or abs(x) > 1e-6)
 
@@ -36,7 +36,7 @@ class TestThePapersCurves:
     def test_all_together_are_the_same(self, name: str) -> None:
         pair, convention, best, printed = CURVES[name]
         pairs = np.tile(pair, (9, 1))
-        curves = sl.release_curves(
+        curves = sl.multiset.release_curves(
             pairs[:, ::-1], family=sl.Moments(convention=convention), accountant=BASIC, releases=range(2, 41)
         )
         assert curves.crb == pytest.approx(np.tile(printed, (9, 1)), rel=1e-9)
@@ -59,7 +59,10 @@ def test_the_papers_thresholds(triple: tuple[float, ...], best: int, crb: float)
 def test_tight_sensitivities_move_the_best_count_near_an_edge(triple: tuple[float, ...], best: int) -> None:
     family = sl.Thresholds(bandwidth=0.12)
     assert sl.release_curve(triple, family=family, accountant=BASIC).best == best
-    assert sl.certified_curve(triple, family=family, accountant=BASIC, releases=range(3, 25)).best == best
+    assert (
+        sl.multiset.certified_curve(triple, family=family, accountant=BASIC, releases=range(3, 25)).best
+        == best
+    )
 
 
 def scaled(name: str) -> tuple[float, ...]:
@@ -83,7 +86,7 @@ class TestEveryFamily:
         family, values = FAMILIES[name], scaled(name)
         L = 9
         rows = family.rows(np.sort(values)[None], L)[0]
-        geometry = sl.Geometry(
+        geometry = sl.geometry.Geometry(
             jacobian=rows, noise=sl.GaussianNoise(stddevs=np.full(L, np.sqrt(BASIC.kappa(L))))
         )
         exposure = geometry.profile(target=range(3))
@@ -127,7 +130,7 @@ class TestEveryFamily:
         groups = np.array(scaled(name)) + np.linspace(-0.2, 0.2, 11)[:, None] * [1.0, -0.5, 0.3]
         counts = range(1, 12)
         seen = []
-        together = sl.release_curves(
+        together = sl.multiset.release_curves(
             groups, family=family, accountant=BASIC, releases=counts, progress=lambda *at: seen.append(at)
         )
         for b, group in enumerate(groups):
@@ -138,7 +141,7 @@ class TestEveryFamily:
             assert (together.first_identifiable[b] or None) == alone.first_identifiable
         assert len(together) == 11
         total = 1 if family.nested else len(counts)
-        assert seen == [(done, total) for done in range(total + 1)]
+        assert seen == [("release curves", done / total) for done in range(total + 1)]
 
     def test_fewer_releases_than_values_are_infinite_not_an_error(self, name: str) -> None:
         curve = sl.release_curve(scaled(name), family=FAMILIES[name], accountant=BASIC, releases=[1, 2, 8])
@@ -152,7 +155,7 @@ class TestEveryFamily:
 class TestAgainstATranscript:
     """The whole path by the general engine: queries, the accountant's noise, geometry, profile."""
 
-    def test_moments(self, accountant: sl.Accountant) -> None:
+    def test_moments(self, accountant: sl.privacy.Accountant) -> None:
         queries = [sl.Moment(order=order, members=range(3), bound=1.0) for order in range(1, 7)]
         exposure = sl.Transcript(queries, noise=accountant).geometry(at=GROUP).profile(target=range(3))
         curve = sl.release_curve(GROUP, family=sl.Moments(), accountant=accountant, releases=[6])
@@ -160,7 +163,7 @@ class TestAgainstATranscript:
         assert curve.value_crb[0] == pytest.approx(np.diagonal(exposure.covariance), rel=1e-12)
 
     @pytest.mark.parametrize("kernel", ["logistic", "compact"])
-    def test_thresholds(self, accountant: sl.Accountant, kernel: str) -> None:
+    def test_thresholds(self, accountant: sl.privacy.Accountant, kernel: str) -> None:
         family = sl.Thresholds(bandwidth=0.5, kernel=kernel)
         queries = [
             sl.SmoothThreshold(at=t, members=range(3), bound=1.0, bandwidth=0.5, kernel=kernel)
@@ -212,7 +215,7 @@ class TestALongNestedCurve:
 
     def test_many_at_once_take_the_other_way_to_the_same_numbers(self) -> None:
         groups = np.tile(self.values, (45, 1))
-        many = sl.release_curves(groups, family=self.family, accountant=ZCDP, releases=[40, 120])
+        many = sl.multiset.release_curves(groups, family=self.family, accountant=ZCDP, releases=[40, 120])
         one = sl.release_curve(self.values, family=self.family, accountant=ZCDP, releases=[40, 120])
         assert many.crb == pytest.approx(np.tile(one.crb, (45, 1)), rel=1e-11)
 
@@ -245,7 +248,7 @@ class TestDigits:
         values = np.random.default_rng(seed).uniform(-1, 1, m)
         for family in (sl.Moments(), sl.Thresholds(bandwidth=0.15)):
             curve = sl.release_curve(values, family=family, accountant=ZCDP, releases=[m, m + 4])
-            proven = sl.certified_curve(values, family=family, accountant=ZCDP, releases=[m, m + 4])
+            proven = sl.multiset.certified_curve(values, family=family, accountant=ZCDP, releases=[m, m + 4])
             known = np.isfinite(curve.crb)
             error = np.abs(curve.crb / proven.crb - 1)
             assert (error[known] <= curve.relative_error[known]).all()
@@ -283,7 +286,7 @@ class TestDigits:
         unseen = alone[0].bottleneck(10)
         assert (unseen.eigenvalue, unseen.share) == (0.0, 1.0)
         assert np.abs(unseen.direction).tolist() == [0.0, 1.0, 0.0]
-        many = sl.release_curves(groups * 5, family=family, accountant=BASIC, releases=[10])
+        many = sl.multiset.release_curves(groups * 5, family=family, accountant=BASIC, releases=[10])
         assert [many[b].status[0].name for b in range(2)] == ["UNSEEN", "ACCURATE"]
 
     def test_a_steep_logistic_step_underflows_to_infinity(self) -> None:
@@ -297,7 +300,7 @@ class TestDigits:
         curve = sl.release_curve([0.0], family=sl.Moments(), accountant=ZCDP, releases=range(1, 4))
         assert curve.best == 1
         assert curve.ties == (1,)
-        level = sl.ReleaseCurve(
+        level = sl.multiset.ReleaseCurve(
             releases=curve.releases,
             kappa=np.ones(3),
             family=curve.family,
@@ -323,7 +326,7 @@ def test_the_same_geometry_under_another_accountant() -> None:
     curve = sl.release_curve(GROUP, family=sl.Moments(), accountant=BASIC)
     other = sl.release_curve(GROUP, family=sl.Moments(), accountant=ZCDP)
     assert curve.under(ZCDP).crb.tolist() == other.crb.tolist()
-    curves = sl.release_curves([GROUP], family=sl.Moments(), accountant=BASIC)
+    curves = sl.multiset.release_curves([GROUP], family=sl.Moments(), accountant=BASIC)
     assert curves.under(ZCDP).crb[0].tolist() == other.crb.tolist()
 
 

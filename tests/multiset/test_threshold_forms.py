@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from multiset_cases import BASIC, ZCDP
 
 import sightline as sl
 from sightline.errors import InvalidInput, InvalidRelease
+from tests.multiset.multiset_cases import BASIC, ZCDP
 
 KERNELS = ["logistic", "compact"]
 CONVENTIONS = ["tight", "uniform"]
@@ -32,13 +32,13 @@ class TestOverlap:
                 slope = lambda u: (1 + mp.cos(mp.pi * u)) / 2  # noqa: E731
                 pieces = [-1, 1 - w] if w < 2 else [0, 0]
             truth = mp.quad(lambda u: slope(u) * slope(u + w), pieces) / mp.mpf(tau)
-        got = sl.step_overlap([-x * tau, x * tau], bandwidth=tau, kernel=kernel)
+        got = sl.multiset.step_overlap([-x * tau, x * tau], bandwidth=tau, kernel=kernel)
         assert got[0] == got[1]
         assert got[0] == pytest.approx(float(truth), rel=2e-11, abs=1e-40)
 
     @pytest.mark.parametrize("kernel", KERNELS)
     def test_far_apart_steps_do_not_overlap_and_nothing_overflows(self, kernel: str) -> None:
-        assert sl.step_overlap(1e6, bandwidth=1e-3, kernel=kernel) == 0.0
+        assert sl.multiset.step_overlap(1e6, bandwidth=1e-3, kernel=kernel) == 0.0
 
 
 def triple(kernel: str, convention: str) -> sl.Thresholds:
@@ -53,7 +53,7 @@ class TestDenseGrid:
     def test_the_signal_over_the_spacing_tends_to_the_integral(self, kernel: str, convention: str) -> None:
         family = triple(kernel, convention)
         for values in (self.values, (0.7, 0.85, 0.97), (-1.0, 1.0)):
-            limit = sl.dense_grid_matrix(values, family=family)
+            limit = sl.multiset.dense_grid_matrix(values, family=family)
             errors = []
             for L in (100, 1000):
                 rows = family.rows(np.array([values]), L)[0]
@@ -64,19 +64,19 @@ class TestDenseGrid:
 
     def test_inside_the_kernel_is_as_good(self, kernel: str, convention: str) -> None:
         family = triple(kernel, convention)
-        plain = sl.dense_grid_matrix(self.values, family=family, edges=False)
-        exact = sl.dense_grid_matrix(self.values, family=family)
+        plain = sl.multiset.dense_grid_matrix(self.values, family=family, edges=False)
+        exact = sl.multiset.dense_grid_matrix(self.values, family=family)
         assert plain == pytest.approx(exact, rel=2e-2 if convention == "tight" else 1e-3)
         weight = 0.25 if convention == "uniform" else 1.0
-        gap = sl.step_overlap(0.15, bandwidth=0.12, kernel=kernel)
+        gap = sl.multiset.step_overlap(0.15, bandwidth=0.12, kernel=kernel)
         assert plain[0, 1] == pytest.approx(weight * float(gap), rel=1e-12)
 
     def test_the_curve_is_kappa_times_spacing_times_a_constant(self, kernel: str, convention: str) -> None:
         family = triple(kernel, convention)
         curve = sl.release_curve(self.values, family=family, accountant=ZCDP, releases=[400, 800])
-        constant = sl.dense_grid_trace(self.values, family=family)
+        constant = sl.multiset.dense_grid_trace(self.values, family=family)
         assert curve.crb == pytest.approx(curve.kappa * (2 / curve.releases) * constant, rel=1e-6)
-        rough = sl.dense_grid_trace(self.values, family=family, edges=False)
+        rough = sl.multiset.dense_grid_trace(self.values, family=family, edges=False)
         assert rough == pytest.approx(constant, rel=2e-2)
 
     def test_edges_count_near_the_boundary(self, kernel: str, convention: str) -> None:
@@ -84,8 +84,8 @@ class TestDenseGrid:
         values = (0.6, 0.8, 0.99)
         curve = sl.release_curve(values, family=family, accountant=ZCDP, releases=[2000])
         truth = curve.crb[0] / (curve.kappa[0] * family.spacing(2000))
-        assert sl.dense_grid_trace(values, family=family) == pytest.approx(truth, rel=1e-4)
-        assert abs(sl.dense_grid_trace(values, family=family, edges=False) / truth - 1) > 0.05
+        assert sl.multiset.dense_grid_trace(values, family=family) == pytest.approx(truth, rel=1e-4)
+        assert abs(sl.multiset.dense_grid_trace(values, family=family, edges=False) / truth - 1) > 0.05
 
     def test_a_pair_is_seen_by_the_difference_of_the_kernel(self, kernel: str, convention: str) -> None:
         """The weakest eigenvalue is proportional to K(0) − K(d) (subsec:lever2_threshold)."""
@@ -93,7 +93,7 @@ class TestDenseGrid:
         values = np.array([[-0.05, 0.06]])
         rows = family.rows(values, 900)[0]
         weakest = np.linalg.svd(rows, compute_uv=False)[-1] ** 2
-        K = sl.step_overlap([0.0, 0.11], bandwidth=0.12, kernel=kernel)
+        K = sl.multiset.step_overlap([0.0, 0.11], bandwidth=0.12, kernel=kernel)
         weight = 0.25 if convention == "uniform" else 1.0
         assert weakest == pytest.approx(weight * (K[0] - K[1]) / family.spacing(900), rel=1e-2)
 
@@ -119,7 +119,7 @@ class TestDenseGrid:
     ) -> None:
         family = sl.Thresholds(bandwidth=bandwidth, kernel=kernel, convention=convention)
         rows = family.rows(np.array([values]), L)[0]
-        bound = sl.threshold_trace_bound(L, members=len(values), family=family)
+        bound = sl.multiset.threshold_trace_bound(L, members=len(values), family=family)
         assert np.sum(rows**2) <= bound * (1 + 1e-12)
 
     def test_the_bound_is_below_the_curve_and_of_order_kappa_over_l(
@@ -129,7 +129,7 @@ class TestDenseGrid:
         curve = sl.release_curve(self.values, family=family, accountant=BASIC, releases=range(3, 200))
         bounds = np.array(
             [
-                sl.threshold_crb_bound(int(L), members=3, family=family, accountant=BASIC)
+                sl.multiset.threshold_crb_bound(int(L), members=3, family=family, accountant=BASIC)
                 for L in curve.releases
             ]
         )
@@ -139,7 +139,7 @@ class TestDenseGrid:
         assert 0.9 < order[-1] / order[-50] < 1.1
         # One eigenvalue, as in the paper, gives a ninth of it.
         assert bounds[0] == pytest.approx(
-            9 * BASIC.kappa(3) / sl.threshold_trace_bound(3, members=3, family=family)
+            9 * BASIC.kappa(3) / sl.multiset.threshold_trace_bound(3, members=3, family=family)
         )
 
 
@@ -147,21 +147,21 @@ def test_the_constant_of_the_trace_is_sharp() -> None:
     family = sl.Thresholds(bandwidth=0.05, convention="uniform")
     rows = family.rows(np.array([[0.0]]), 4000)[0]
     assert np.sum(rows**2) == pytest.approx(
-        sl.threshold_trace_bound(4000, members=1, family=family), rel=2e-2
+        sl.multiset.threshold_trace_bound(4000, members=1, family=family), rel=2e-2
     )
 
 
 def test_values_too_close_for_the_kernel_are_infinite_not_wrong() -> None:
     family = sl.Thresholds(bandwidth=0.2)
-    assert sl.dense_grid_trace([0.3, 0.3], family=family) == np.inf
-    assert sl.dense_grid_trace([0.3, 0.3 + 1e-9], family=family, edges=False) == np.inf
+    assert sl.multiset.dense_grid_trace([0.3, 0.3], family=family) == np.inf
+    assert sl.multiset.dense_grid_trace([0.3, 0.3 + 1e-9], family=family, edges=False) == np.inf
 
 
 def test_dense_grids_are_about_midpoints() -> None:
     family = sl.Thresholds(bandwidth=0.2, grid=[-0.5, 0.5])
     with pytest.raises(InvalidRelease, match="a midpoint grid"):
-        sl.dense_grid_matrix([0.1], family=family)
+        sl.multiset.dense_grid_matrix([0.1], family=family)
     with pytest.raises(InvalidInput, match="at least one value"):
-        sl.dense_grid_trace([], family=sl.Thresholds(bandwidth=0.2))
+        sl.multiset.dense_grid_trace([], family=sl.Thresholds(bandwidth=0.2))
     with pytest.raises(InvalidInput, match="at least one value"):
-        sl.threshold_trace_bound(3, members=0, family=sl.Thresholds(bandwidth=0.2))
+        sl.multiset.threshold_trace_bound(3, members=0, family=sl.Thresholds(bandwidth=0.2))

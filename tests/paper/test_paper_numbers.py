@@ -14,7 +14,7 @@ from sightline.errors import InvalidInput
 from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import pair_crb_at_two, pair_information
 from sightline.paper import boundary_sweeps, calibration, mle, realdata
-from sightline.paper.claim import Verdict, claim
+from sightline.paper.claim import ClaimVerdict, claim
 from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.line import Line
 from sightline.paper.loads import normalise, shipped_loads
@@ -107,12 +107,12 @@ def test_lines_are_whole() -> None:
 
 
 def test_verdicts() -> None:
-    def verdict(**given: object) -> Verdict:
+    def verdict(**given: object) -> ClaimVerdict:
         return claim("l", "s", checked="c", value=1, quantity="q", **given).verdict  # type: ignore[arg-type]
 
-    assert verdict(holds=True) is Verdict.HOLDS
-    assert verdict(holds=True, remark="but") is Verdict.REMARK
-    assert verdict(holds=False, remark="but") is Verdict.FAILS
+    assert verdict(holds=True) is ClaimVerdict.HOLDS
+    assert verdict(holds=True, remark="but") is ClaimVerdict.REMARK
+    assert verdict(holds=False, remark="but") is ClaimVerdict.FAILS
 
 
 @pytest.mark.parametrize(

@@ -11,10 +11,13 @@ import pytest
 
 from sightline.cli import main
 from sightline.errors import InvalidInput, MissingExtra
-from sightline.paper.claim import Verdict
-from sightline.paper.figure import LABELS, figure
-from sightline.paper.regenerate import Made, Regenerated, regenerate
+from sightline.paper.claim import ClaimVerdict
+from sightline.paper.figures import LABELS, figure
+from sightline.paper.made import MadeFigure
+from sightline.paper.run import Regenerated, regenerate
 from sightline.paper.store import file_stem
+
+pytestmark = pytest.mark.slow
 
 # What the paper says and its own numbers contradict; everything else must hold.
 KNOWN_FAILURES = {("fig:realdata", "(left) Colours are bins of the larger magnitude max(|z₁|, |z₂|).")}
@@ -38,7 +41,7 @@ def run(folder: Path) -> Regenerated:
     return regenerate(out=folder, fast=True, seed=0)
 
 
-def of(run: Regenerated, label: str) -> Made:
+def of(run: Regenerated, label: str) -> MadeFigure:
     return next(made for made in run.made if made.label == label)
 
 
@@ -93,7 +96,7 @@ class TestAFastRun:
     def test_every_statement_has_a_row_and_only_known_ones_fail(self, run: Regenerated) -> None:
         claims = [claim for made in run.made for claim in made.claims]
         assert {claim.label for claim in claims} >= STATEMENTS
-        failed = {(claim.label, claim.says) for claim in claims if claim.verdict is Verdict.FAILS}
+        failed = {(claim.label, claim.says) for claim in claims if claim.verdict is ClaimVerdict.FAILS}
         assert failed == KNOWN_FAILURES
 
     def test_remarks_say_what_was_found(self, run: Regenerated) -> None:
@@ -205,7 +208,7 @@ class TestAnInterruptedRun:
         def stop(*_arguments: object, **_options: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("sightline.paper.regenerate._make", stop)
+        monkeypatch.setattr("sightline.paper.run._make", stop)
         assert main(["paper", "--out", str(tmp_path)]) == 130
         assert capsys.readouterr().err.strip() == "Interrupted."
 

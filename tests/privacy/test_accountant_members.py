@@ -32,7 +32,9 @@ EXTREMES = [*itertools.product([1e-6, 1e-2, 1.0, 10.0, 1e3], [1e-300, 1e-5, 0.1,
     ],
     ids=lambda value: type(value).__name__,
 )
-def test_kappa_of_twenty_releases_to_the_printed_digits(accountant: sl.Accountant, kappa: str) -> None:
+def test_kappa_of_twenty_releases_to_the_printed_digits(
+    accountant: sl.privacy.Accountant, kappa: str
+) -> None:
     assert f"{accountant.kappa(20):.12g}" == kappa
 
 
@@ -55,7 +57,7 @@ class TestBasicComposition:
 
     def test_calibrations_have_names(self) -> None:
         assert sl.BasicComposition(PAPER, calibration="classical") == sl.BasicComposition(PAPER)
-        analytic = sl.BasicComposition(PAPER, calibration=sl.Calibration.ANALYTIC)
+        analytic = sl.BasicComposition(PAPER, calibration=sl.privacy.Calibration.ANALYTIC)
         assert analytic == sl.BasicComposition(PAPER, calibration="analytic")
         with pytest.raises(InvalidBudget, match="'classical', 'analytic', got 'clasical'"):
             sl.BasicComposition(PAPER, calibration="clasical")
@@ -234,7 +236,7 @@ class TestAdvancedComposition:
 class TestLaplaceComposition:
     def test_kappa_is_the_squared_scale_and_half_the_variance(self) -> None:
         laplace = sl.LaplaceComposition(sl.Budget(epsilon=0.5, delta=1e-5))
-        assert laplace.law is sl.NoiseLaw.LAPLACE
+        assert laplace.law is sl.privacy.NoiseLaw.LAPLACE
         assert laplace.kappa([1, 3]).tolist() == [4.0, 36.0]
         assert laplace.noise_stddev(3, sensitivity=2.0) ** 2 == pytest.approx(2 * 36 * 4, rel=1e-15)
 

@@ -16,14 +16,14 @@ from mpmath import mp
 import sightline as sl
 from sightline.errors import InvalidBudget, InvalidInput, InvalidNoise
 
-Factory = Callable[[sl.Budget], sl.Accountant]
+Factory = Callable[[sl.Budget], sl.privacy.Accountant]
 
 
-def basic_analytic(budget: sl.Budget) -> sl.Accountant:
+def basic_analytic(budget: sl.Budget) -> sl.privacy.Accountant:
     return sl.BasicComposition(budget, calibration="analytic")
 
 
-def renyi_fixed_order(budget: sl.Budget) -> sl.Accountant:
+def renyi_fixed_order(budget: sl.Budget) -> sl.privacy.Accountant:
     return sl.Renyi(budget, order=1 - 3 * math.log(budget.delta) / budget.epsilon)
 
 
@@ -53,10 +53,10 @@ def name(factory: Factory) -> str:
     return factory.__name__
 
 
-def scale_multiplier(accountant: sl.Accountant, releases: int) -> float:
+def scale_multiplier(accountant: sl.privacy.Accountant, releases: int) -> float:
     """Scale over sensitivity of the prescribed noise, from its standard deviation."""
     stddev = accountant.noise_stddev(releases, sensitivity=1.0)
-    return stddev / math.sqrt(2) if accountant.law is sl.NoiseLaw.LAPLACE else stddev
+    return stddev / math.sqrt(2) if accountant.law is sl.privacy.NoiseLaw.LAPLACE else stddev
 
 
 @pytest.mark.parametrize("factory", ACCOUNTANTS, ids=name)
@@ -162,7 +162,9 @@ class TestEveryAccountant:
 
     def test_the_standard_deviation_scales_with_the_sensitivity(self, factory: Factory) -> None:
         accountant = factory(PAPER)
-        variance = {sl.NoiseLaw.GAUSSIAN: 1, sl.NoiseLaw.LAPLACE: 2}[accountant.law] * accountant.kappa(7)
+        variance = {sl.privacy.NoiseLaw.GAUSSIAN: 1, sl.privacy.NoiseLaw.LAPLACE: 2}[
+            accountant.law
+        ] * accountant.kappa(7)
         stddev = accountant.noise_stddev(7, sensitivity=0.25)
         assert type(stddev) is float
         assert stddev**2 == pytest.approx(variance / 16, rel=1e-14)

@@ -27,7 +27,7 @@ class TestAccount:
     @given(multipliers=multipliers, delta=deltas)
     @settings(deadline=None, max_examples=40)
     def test_every_figure_is_the_true_one_or_above(self, multipliers: list[float], delta: float) -> None:
-        spent = sl.account(multipliers, delta=delta)
+        spent = sl.privacy.account(multipliers, delta=delta)
         with mp.workdps(60):
             mu_squared = mp.fsum(1 / mp.mpf(m) ** 2 for m in multipliers)
             log_inverse_delta = -mp.log(mp.mpf(delta))
@@ -52,12 +52,17 @@ class TestAccount:
     @settings(deadline=None, max_examples=20)
     def test_basic_is_the_sum_over_the_releases(self, multipliers: list[float], delta: float) -> None:
         each = [smallest_epsilon(float(m) ** -2, delta / len(multipliers)) for m in multipliers]
-        assert sl.account(multipliers, delta=delta).epsilon_basic == pytest.approx(math.fsum(each), rel=1e-12)
+        assert sl.privacy.account(multipliers, delta=delta).epsilon_basic == pytest.approx(
+            math.fsum(each), rel=1e-12
+        )
 
     @given(multipliers=multipliers, delta=deltas)
     @settings(deadline=None, max_examples=20)
     def test_another_release_never_costs_less(self, multipliers: list[float], delta: float) -> None:
-        before, after = sl.account(multipliers, delta=delta), sl.account([*multipliers, 5.0], delta=delta)
+        before, after = (
+            sl.privacy.account(multipliers, delta=delta),
+            sl.privacy.account([*multipliers, 5.0], delta=delta),
+        )
         assert after.rho > before.rho
         assert after.mu > before.mu
         for name in ("epsilon_exact", "epsilon_zcdp", "epsilon_renyi", "epsilon_basic"):
@@ -66,7 +71,7 @@ class TestAccount:
     @pytest.mark.parametrize("releases", [1, 20])
     def test_equal_noise_costs_what_the_accountants_say(self, releases: int) -> None:
         budget = sl.Budget(epsilon=1.0, delta=1e-5)
-        spent = sl.account([7.0] * releases, delta=1e-5)
+        spent = sl.privacy.account([7.0] * releases, delta=1e-5)
         for accountant, epsilon in [
             (sl.GaussianDP(budget), spent.epsilon_exact),
             (sl.ZeroConcentrated(budget), spent.epsilon_zcdp),
@@ -82,29 +87,29 @@ class TestAccount:
         accountant = PLDAccountant(value_discretization_interval=1e-3)
         for multiplier in (2.0, 3.0, 8.0, 1.0):
             accountant.compose(GaussianDpEvent(multiplier))
-        spent = sl.account([2.0, 3.0, 8.0, 1.0], delta=1e-6)
+        spent = sl.privacy.account([2.0, 3.0, 8.0, 1.0], delta=1e-6)
         assert spent.epsilon_exact == pytest.approx(accountant.get_epsilon(1e-6), abs=1e-4)
 
     @pytest.mark.parametrize("bad", [[], [1.0, 0.0], [-1.0], [float("nan")], [float("inf")], 3.0, ["loud"]])
     def test_multipliers_are_finite_and_positive(self, bad: list[float]) -> None:
         with pytest.raises(InvalidNoise, match="noise multipliers"):
-            sl.account(bad, delta=1e-5)
+            sl.privacy.account(bad, delta=1e-5)
 
     def test_next_to_no_noise_is_refused_when_its_cost_is_no_double(self) -> None:
-        assert sl.account([1e-100], delta=1e-5).epsilon_exact > 1e199
+        assert sl.privacy.account([1e-100], delta=1e-5).epsilon_exact > 1e199
         with pytest.raises(InvalidNoise, match="finite cost"):
-            sl.account([1e-160], delta=1e-5)
+            sl.privacy.account([1e-160], delta=1e-5)
 
     @pytest.mark.parametrize("delta", [0.0, 1.0, float("nan")])
     def test_delta_is_strictly_between_0_and_1(self, delta: float) -> None:
         with pytest.raises(InvalidBudget, match="delta"):
-            sl.account([1.0], delta=delta)
+            sl.privacy.account([1.0], delta=delta)
 
 
 class TestAccountBudgets:
     @pytest.mark.parametrize("calibration", ["classical", "analytic"])
     def test_equal_budgets_are_basic_composition(self, calibration: str) -> None:
-        spent = sl.account_budgets([0.05] * 20, [5e-7] * 20, calibration=calibration)
+        spent = sl.privacy.account_budgets([0.05] * 20, [5e-7] * 20, calibration=calibration)
         basic = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5), calibration=calibration)
         assert spent.releases == 20
         assert spent.epsilon_basic == pytest.approx(1.0, rel=1e-14)
@@ -116,7 +121,7 @@ class TestAccountBudgets:
 
     def test_unequal_budgets_in_the_papers_calibration(self) -> None:
         epsilons, deltas = np.array([0.5, 0.1, 0.9]), np.array([1e-6, 1e-7, 3e-6])
-        spent = sl.account_budgets(epsilons, deltas)
+        spent = sl.privacy.account_budgets(epsilons, deltas)
         information = epsilons**2 / (2 * np.log(1.25 / deltas))  # SNR of eq:gaussian_calibration
         assert spent.rho == pytest.approx(information.sum() / 2, rel=1e-14)
         assert spent.mu == pytest.approx(math.sqrt(information.sum()), rel=1e-14)
@@ -126,22 +131,25 @@ class TestAccountBudgets:
         assert spent.epsilon_exact < spent.epsilon_basic
 
     def test_a_release_that_misses_its_epsilon_counts_with_the_one_it_delivers(self) -> None:
-        classical = sl.account_budgets([20.0, 1.0], [1e-5, 1e-5])
+        classical = sl.privacy.account_budgets([20.0, 1.0], [1e-5, 1e-5])
         multiplier = math.sqrt(2 * math.log(1.25e5)) / 20
         assert classical.epsilon_basic == pytest.approx(1 + smallest_epsilon(multiplier**-2, 1e-5), rel=1e-12)
         assert classical.epsilon_basic > 24
-        assert sl.account_budgets([20.0, 1.0], [1e-5, 1e-5], calibration="analytic").epsilon_basic == 21.0
+        assert (
+            sl.privacy.account_budgets([20.0, 1.0], [1e-5, 1e-5], calibration="analytic").epsilon_basic
+            == 21.0
+        )
 
     def test_bad_budgets(self) -> None:
         with pytest.raises(InvalidBudget, match="as many deltas as epsilons"):
-            sl.account_budgets([1.0, 1.0], [1e-5])
+            sl.privacy.account_budgets([1.0, 1.0], [1e-5])
         with pytest.raises(InvalidBudget, match="sum to less than 1"):
-            sl.account_budgets([1.0, 1.0], [0.5, 0.5])
+            sl.privacy.account_budgets([1.0, 1.0], [0.5, 0.5])
         with pytest.raises(InvalidBudget, match="epsilons > 0"):
-            sl.account_budgets([1.0, 0.0], [1e-5, 1e-5])
+            sl.privacy.account_budgets([1.0, 0.0], [1e-5, 1e-5])
         with pytest.raises(InvalidBudget, match="deltas > 0"):
-            sl.account_budgets([1.0, 1.0], [1e-5, -1e-5])
+            sl.privacy.account_budgets([1.0, 1.0], [1e-5, -1e-5])
         with pytest.raises(InvalidBudget, match="at least one of epsilons"):
-            sl.account_budgets([], [])
+            sl.privacy.account_budgets([], [])
         with pytest.raises(InvalidBudget, match="one of 'classical', 'analytic'"):
-            sl.account_budgets([1.0], [1e-5], calibration="exact")
+            sl.privacy.account_budgets([1.0], [1e-5], calibration="exact")

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from release_cases import CASES
 
 import sightline as sl
+from tests.releases.release_cases import CASES
 
 seeds = st.integers(0, 2**32 - 1)
 few = settings(max_examples=12, deadline=None)
@@ -154,7 +154,7 @@ class TestEveryQuery:
             assert not getattr(query, name).flags.writeable
         with pytest.raises(dataclasses.FrozenInstanceError):
             query.members = np.array([1])
-        assert query.adjacency is sl.Adjacency.VALUE
+        assert query.adjacency is sl.releases.Adjacency.VALUE
         assert query.sensitivity.shape == query.sensitivity_l1.shape == (query.outputs,)
 
     def test_it_refuses_records_it_cannot_answer_for(self, case):

@@ -16,11 +16,16 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.errors import MissingExtra
-from sightline.releases.moment import moment_feature, moment_sensitivity, moment_slope
-from sightline.releases.smooth_threshold import (
+from sightline.releases.features import (
+    power,
+    power_range,
+    power_slope,
     smooth_step,
     smooth_step_rise,
     smooth_step_slope,
+)
+from sightline.releases.moment import moment_sensitivity
+from sightline.releases.smooth_threshold import (
     threshold_sensitivity,
 )
 
@@ -140,12 +145,21 @@ class TestMoment:
         np.testing.assert_allclose(uniform, [2 * 0.7**ell / 4 for ell in range(1, 11)], rtol=1e-15)
         np.testing.assert_array_equal(uniform / tight, np.where(orders % 2, 1.0, 2.0))
 
+    @given(ends=st.tuples(st.floats(-3, 3), st.floats(-3, 3)), order=st.integers(1, 9))
+    @unhurried
+    def test_the_range_of_a_power_is_what_exact_fractions_reach(self, ends, order):
+        low, high = sorted(ends)
+        reached = [Fraction(end) ** order for end in (low, high)] + ([Fraction(0)] if low < 0 < high else [])
+        width = power_range(order, low=low, high=high).item()
+        largest = float(max(abs(value) for value in reached))
+        assert width == pytest.approx(float(max(reached) - min(reached)), rel=1e-14, abs=4e-16 * largest)
+
     def test_features_broadcast_over_groups_and_orders(self):
         z = np.random.default_rng(0).uniform(-1, 1, (50, 3, 1))
         orders = np.arange(1, 5)
-        assert moment_feature(z, orders).shape == moment_slope(z, orders).shape == (50, 3, 4)
+        assert power(z, orders).shape == power_slope(z, orders).shape == (50, 3, 4)
         one = sl.Moment(order=3, members=range(3), bound=1.0)
-        np.testing.assert_array_equal(moment_slope(z, orders)[9, :, 2] / 3, one.jacobian(z[9]).ravel())
+        np.testing.assert_array_equal(power_slope(z, orders)[9, :, 2] / 3, one.jacobian(z[9]).ravel())
 
 
 class TestHardCases:

@@ -10,16 +10,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from report_cases import microgrid, page
 
 from sightline.report.figures.catalogue import FIGURES
+from tests.report.report_cases import microgrid, page
 
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium fonts-dejavu-core"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium fonts-dejavu-core"
+    ),
+]
 
 
 @dataclass

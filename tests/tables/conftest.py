@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from servers import binaries, running_postgres
-from table_cases import AREAS, COLUMNS, awkward_rows, write_parquet
 
-from sightline.tables.engines.engine import Engine, open_source
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Engine
+from tests.tables.servers import binaries, running_postgres
+from tests.tables.table_cases import AREAS, COLUMNS, awkward_rows, write_parquet
 
 
 @pytest.fixture(scope="session")

@@ -10,9 +10,10 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_box, host_answers
-from sightline.attacks.model import Model, Row, columns_of, model_of
+from sightline.attacks.model import Model, Row, columns_of
 from sightline.attacks.newton import minimise
 from sightline.attacks.target import Target, linear_geometry, reach
+from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol, assert_never
 
 from sightline.attacks.namespace import Column, namespace
-from sightline.releases.smooth_threshold import Kernel
+from sightline.releases.features import Kernel
 
 Bend = tuple[Column, Column | None, Column | None]
 """Value, first and second derivative; ``None`` stands for a derivative that is 1 or 0 everywhere."""

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.attacks.model import Fit, columns_of, model_of
+from sightline.attacks.model import Objective, columns_of
+from sightline.attacks.transcript_model import model_of
 from sightline.errors import InvalidInput
 from sightline.noise.laws import GaussianNoise
 
@@ -22,7 +23,7 @@ def touched(transcript: Transcript) -> tuple[int, ...]:
     return tuple((members[:, None] * p + np.arange(p)).ravel().tolist())
 
 
-def separable(transcript: Transcript) -> Fit | None:
+def separable(transcript: Transcript) -> Objective | None:
     """The transcript's answers as sums of curves, without its noise; ``None`` for other queries."""
     try:
         return model_of(transcript.queries, GaussianNoise(stddevs=np.ones(transcript.outputs)))

@@ -12,7 +12,7 @@ import numpy as np
 from sightline.arrays import FloatArray, frozen_index
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
 from sightline.attacks.group import touched
-from sightline.attacks.prior import Prior
+from sightline.attacks.prior import PriorDensity
 from sightline.attacks.target import Target, linear_geometry
 from sightline.errors import require
 from sightline.geometry.fisher import Geometry
@@ -41,7 +41,7 @@ class LinearBayes:
     [[1.5, 1.5]]
     """
 
-    prior: Prior
+    prior: PriorDensity
     target: Target = None
     confidence: float = 0.95
 
@@ -85,17 +85,17 @@ class BayesBracket:
     upper: FloatArray
 
 
-def bayes_bracket(transcript: Transcript, *, prior: Prior, target: Target = None) -> BayesBracket:
+def bayes_bracket(transcript: Transcript, *, prior: PriorDensity, target: Target = None) -> BayesBracket:
     r"""The bracket :math:`[(I + J)^{-1}]_{jj} \le \text{risk} \le [(A^\top\Sigma^{-1}A + v^{-1})^{-1}]_{jj}`.
 
     I is the Fisher information of linear releases, J that of the prior and v its variance. Under a prior
     without finite J, such as the uniform one, the lower bound is 0.
 
-    >>> from sightline.attacks.prior import CosinePrior
+    >>> from sightline.labeled.bounds.cosine import CosineSquaredPrior
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[0.5])
-    >>> bracket = bayes_bracket(transcript, prior=CosinePrior(-1.0, 1.0))
+    >>> bracket = bayes_bracket(transcript, prior=CosineSquaredPrior.between(-1.0, 1.0))
     >>> bracket.lower.round(4).tolist(), bracket.upper.round(4).tolist()
     ([0.0721], [0.0858])
     """

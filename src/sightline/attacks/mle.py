@@ -18,9 +18,10 @@ from sightline.attacks.estimates import (
     checked_confidence,
     width_factor,
 )
-from sightline.attacks.model import Fit, Model, columns_of, model_of, stacked
+from sightline.attacks.model import Model, Objective, columns_of, stacked
 from sightline.attacks.namespace import Column, namespace, to_device, to_numpy
 from sightline.attacks.newton import minimise, solve_positive
+from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 from sightline.noise.laws import GaussianNoise
 
@@ -90,7 +91,7 @@ class ConstrainedMLE:
         model = model_of(transcript.queries, transcript.law)
         return self.fit(model, checked, box=box_of(transcript, self.box))
 
-    def fit(self, model: Fit, answers: Any, *, box: tuple[float, float]) -> Estimates:
+    def fit(self, model: Objective, answers: Any, *, box: tuple[float, float]) -> Estimates:
         """The same from a model and checked (trials × outputs) answers, without a transcript."""
         if not isinstance(model, Model):  # JAX compiles it, for answers in NumPy's arrays
             answers = to_numpy(answers)
@@ -104,7 +105,7 @@ class ConstrainedMLE:
         blocks = [self._fit_block(model, answers[i : i + size], box) for i in range(0, len(answers), size)]
         return _joined(blocks)
 
-    def begin(self, model: Fit, answers: Any, *, box: tuple[float, float]) -> list[list[Column]]:
+    def begin(self, model: Objective, answers: Any, *, box: tuple[float, float]) -> list[list[Column]]:
         """All starts for every trial, as columns."""
         columns = columns_of(answers)
         zero = 0.0 * columns[0]
@@ -116,7 +117,7 @@ class ConstrainedMLE:
         found += [[zero + value for value in point] for point in points.tolist()]
         return [starts.apart(start, box=box) for start in found]
 
-    def _fit_block(self, model: Fit, answers: Any, box: tuple[float, float]) -> Estimates:
+    def _fit_block(self, model: Objective, answers: Any, box: tuple[float, float]) -> Estimates:
         xp = namespace(answers)
         trials, m = int(answers.shape[0]), model.unknowns
         begun = self.begin(model, answers, box=box)
@@ -153,7 +154,7 @@ class ConstrainedMLE:
         )
 
 
-def _certified(model: Fit, answers: Any, objective: Column, box: tuple[float, float]) -> Column:
+def _certified(model: Objective, answers: Any, objective: Column, box: tuple[float, float]) -> Column:
     """An objective of 0 is the least there is; for two values under two moments the least is known."""
     if not pair.applies(model):
         return objective <= OPTIMAL
@@ -161,7 +162,7 @@ def _certified(model: Fit, answers: Any, objective: Column, box: tuple[float, fl
     return objective <= exact * (1.0 + 1e-12) + OPTIMAL
 
 
-def _standard_errors(xp: Any, model: Fit, u: Sequence[Column], *, limit: float) -> list[Column]:
+def _standard_errors(xp: Any, model: Objective, u: Sequence[Column], *, limit: float) -> list[Column]:
     """Square roots of the inverse information's diagonal; infinite where it is singular."""
     information = model.information(u)
     zero, m = 0.0 * u[0], len(u)

@@ -31,12 +31,13 @@ from sightline.attacks.estimates import (
 )
 from sightline.attacks.group import exact_answers
 from sightline.attacks.linear_bayes import bayes_bracket
-from sightline.attacks.prior import Prior, UniformPrior
+from sightline.attacks.prior import PriorDensity, UniformPrior
 from sightline.attacks.simulation import Simulation
 from sightline.attacks.trivial import trivial_guess
-from sightline.attacks.workers import Progress, run_all
+from sightline.attacks.workers import run_all
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
+from sightline.progress import Progress, silent
 from sightline.releases.deepset import DeepSet
 
 CHUNK = 1000  # trials that share a stream; part of what a seed means
@@ -47,20 +48,20 @@ def simulate(
     transcript: Transcript,
     *,
     attack: Attack,
-    at: ArrayLike | Prior,
+    at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
     domain: tuple[float, float] | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> Simulation:
     r"""Run an attack on ``trials`` simulated sets of answers and report its risk.
 
     ``at`` is the records, for the risk at this point; or a prior, from which every trial draws its own, for
     the mean risk that the Bayes bracket bounds. ``domain`` is what the trivial attack knows (default: the
-    prior's, or the bound that the releases state). ``progress`` is called with chunks done and chunks in all.
+    prior's, or the bound that the releases state). ``progress(stage, share)`` is called along the way.
 
     Chunks of 1,000 trials run on local processes, one for each core, once what is left would take the calling
     process more than about a second at the pace of its last chunk: before that, starting them costs more.
@@ -97,14 +98,14 @@ def sweep(
     strata: Mapping[Stratum, Transcript],
     *,
     attack: Attack,
-    at: ArrayLike | Prior,
+    at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
     domain: tuple[float, float] | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> dict[Stratum, Simulation]:
     """:func:`simulate` for several transcripts, by budget or by release count, with noise of their own.
 
@@ -129,8 +130,8 @@ def sweep(
     if workers is not None:
         _whole(workers, at_least=1, name="workers")
     require(
-        progress is None or callable(progress),
-        "progress to be a function of chunks done and chunks in all",
+        callable(progress),
+        "progress to be a function of a stage and a share",
         got=repr(progress),
         fix="for example progress=print",
     )
@@ -158,8 +159,8 @@ class Job:
 
     transcript: Transcript
     attack: Attack
-    at: FloatArray | Prior  # coordinates of one set of records, or where to draw them from
-    baseline: Prior
+    at: FloatArray | PriorDensity  # coordinates of one set of records, or where to draw them from
+    baseline: PriorDensity
     seed: int
     key: tuple[int, ...]
     name: UUID = field(default_factory=uuid4)
@@ -240,15 +241,15 @@ def _chunk(found: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
 def _job(
     transcript: Transcript,
     attack: Attack,
-    at: ArrayLike | Prior,
+    at: ArrayLike | PriorDensity,
     domain: tuple[float, float] | None,
     *,
     seed: int,
     key: tuple[int, ...],
 ) -> Job:
     require(isinstance(transcript, Transcript), "transcripts to attack", got=type(transcript).__name__)
-    if isinstance(at, Prior):
-        baseline: Prior = at if domain is None else UniformPrior(*checked_box(domain))
+    if isinstance(at, PriorDensity):
+        baseline: PriorDensity = at if domain is None else UniformPrior(*checked_box(domain))
         return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
     records = frozen_floats(at, name="records")
     p = transcript.dimension

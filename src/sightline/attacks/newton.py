@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sightline.attacks.model import Fit, Local
+from sightline.attacks.model import Local, Objective
 from sightline.attacks.namespace import Column, compiles, namespace
 
 _STEPS = 5  # steps between two looks at which columns are done
@@ -35,7 +35,7 @@ class State(NamedTuple):
 
 
 def minimise(
-    model: Fit,
+    model: Objective,
     whitened: Sequence[Column],
     starts: Sequence[Column],
     *,
@@ -53,7 +53,7 @@ def minimise(
     return _run(xp, model, state, box, steps)
 
 
-def _run(xp: Any, model: Fit, state: State, box: tuple[float, float], steps: int) -> State:
+def _run(xp: Any, model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
     """Steps, with the columns that are not done yet packed together as their number shrinks."""
     while steps > 0:
         for _ in range(min(_STEPS, steps)):
@@ -68,7 +68,7 @@ def _run(xp: Any, model: Fit, state: State, box: tuple[float, float], steps: int
     return state
 
 
-def _run_packed(xp: Any, model: Fit, state: State, box: tuple[float, float], steps: int) -> State:
+def _run_packed(xp: Any, model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
     open_ = ~state.done
     packed: State = _map(lambda column: column[open_], state)
     packed = _run(xp, model, packed, box, steps)
@@ -79,7 +79,7 @@ def _run_packed(xp: Any, model: Fit, state: State, box: tuple[float, float], ste
     return merged
 
 
-def _run_compiled(model: Fit, state: State, box: tuple[float, float], steps: int) -> State:
+def _run_compiled(model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
     several = _compiled(model, box)
     for _ in range(0, steps, _STEPS):
         state = several(state)
@@ -89,7 +89,7 @@ def _run_compiled(model: Fit, state: State, box: tuple[float, float], steps: int
 
 
 @lru_cache(maxsize=16)
-def _compiled(model: Fit, box: tuple[float, float]) -> Any:
+def _compiled(model: Objective, box: tuple[float, float]) -> Any:
     """A few steps as one JAX program, compiled once for each model and number of columns."""
     import jax
 
@@ -99,7 +99,7 @@ def _compiled(model: Fit, box: tuple[float, float]) -> Any:
     return jax.jit(several)
 
 
-def advance(xp: Any, model: Fit, state: State, box: tuple[float, float]) -> State:
+def advance(xp: Any, model: Objective, state: State, box: tuple[float, float]) -> State:
     """One step of every column."""
     low, high = box
     u, local, damping, done, whitened = state

@@ -17,11 +17,11 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.attacks.cubic import cubic_roots
 from sightline.attacks.curves import Power
-from sightline.attacks.model import Fit, Model
+from sightline.attacks.model import Model, Objective
 from sightline.attacks.namespace import Column, namespace
 
 
-def applies(model: Fit) -> TypeGuard[Model]:
+def applies(model: Objective) -> TypeGuard[Model]:
     """Whether the model is the first two moments of two values."""
     if not isinstance(model, Model):
         return False

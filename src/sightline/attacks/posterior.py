@@ -14,7 +14,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
 from sightline.attacks.group import exact_answers, one_group, touched
-from sightline.attacks.prior import Prior
+from sightline.attacks.prior import PriorDensity
 from sightline.errors import require
 from sightline.noise.laws import LaplaceNoise, Noise
 
@@ -46,7 +46,7 @@ class PosteriorMean:
     [[0.5001]]
     """
 
-    prior: Prior
+    prior: PriorDensity
     points: int = 6000
     seed: int = 0
     confidence: float = 0.95

@@ -1,4 +1,7 @@
-r"""What an attacker believes of a record before any release: independent records on a stated domain."""
+r"""What an attacker believes of the records before any release, as a density that attacks can draw from.
+
+:class:`UniformPrior` is defined here; the cos² density is ``sl.labeled.CosineSquaredPrior``.
+"""
 
 from __future__ import annotations
 
@@ -10,12 +13,11 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import checked_box
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
 
 
 @runtime_checkable
-class Prior(Protocol):
-    """Independent records, all alike, on the domain from ``low`` to ``high``."""
+class PriorDensity(Protocol):
+    """The density of one record on the domain from ``low`` to ``high``. Records are independent."""
 
     @property
     def low(self) -> float: ...
@@ -28,11 +30,11 @@ class Prior(Protocol):
 
     @property
     def variance(self) -> float:
-        """The risk of an attacker who saw nothing."""
+        """The risk of an attacker who has seen no release."""
 
     @property
     def fisher_information(self) -> float:
-        """What van Trees' inequality charges for the prior; infinite if the density jumps at a bound."""
+        """J in van Trees' inequality; infinite if the density jumps at a bound."""
 
     def density(self, values: FloatArray) -> FloatArray:
         """Inside the domain."""
@@ -46,7 +48,7 @@ class Prior(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class UniformPrior:
-    """Every value of the domain is as likely as any other.
+    """The uniform density on the domain from ``low`` to ``high``.
 
     >>> UniformPrior(-1.0, 1.0).variance == 1 / 3
     True
@@ -86,63 +88,8 @@ class UniformPrior:
         return generator.uniform(self.low, self.high, shape)
 
 
-@dataclass(frozen=True, slots=True)
-class CosinePrior:
-    r"""The density :math:`\frac2r\cos^2(\pi(x - c)/r)` on a domain of width r around c: the least informative
-    one for van Trees' inequality, and the one behind the *remaining uncertainty* of membership designs.
-
-    >>> prior = CosinePrior(-1.0, 1.0)
-    >>> round(prior.variance, 6), round(prior.fisher_information, 6)
-    (0.130691, 9.869604)
-    """
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        checked_box((self.low, self.high))
-
-    @property
-    def mean(self) -> float:
-        """The middle."""
-        return 0.5 * (self.low + self.high)
-
-    @property
-    def variance(self) -> float:
-        r""":math:`r^2(1/12 - 1/(2\pi^2))`."""
-        return CosineSquaredPrior(width=self.high - self.low).variance
-
-    @property
-    def fisher_information(self) -> float:
-        r""":math:`4\pi^2/r^2`."""
-        return CosineSquaredPrior(width=self.high - self.low).fisher_information
-
-    def density(self, values: FloatArray) -> FloatArray:
-        """The raised cosine."""
-        width = self.high - self.low
-        density: FloatArray = 2 / width * np.cos(np.pi * (values - self.mean) / width) ** 2
-        return density
-
-    def cdf(self, values: FloatArray) -> FloatArray:
-        """Its integral."""
-        t = (values - self.low) / (self.high - self.low)
-        cdf: FloatArray = t - np.sin(2 * np.pi * t) / (2 * np.pi)
-        return cdf
-
-    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
-        """Uniform draws through the inverse of the distribution function, by bisection."""
-        wanted = generator.random(shape)
-        low, high = np.full(shape, self.low), np.full(shape, self.high)
-        for _ in range(53):
-            middle = 0.5 * (low + high)
-            above = self.cdf(middle) < wanted
-            low, high = np.where(above, middle, low), np.where(above, high, middle)
-        drawn: FloatArray = 0.5 * (low + high)
-        return drawn
-
-
-def order_means(prior: Prior, count: int) -> FloatArray:
-    r"""Expected order statistics of ``count`` draws: the best guess at a multiset that was never seen.
+def order_means(prior: PriorDensity, count: int) -> FloatArray:
+    r"""Expected order statistics of ``count`` draws: the best guess at a multiset before any release.
 
     .. math:: \mathbb E[X_{(k)}] = m\tbinom{m-1}{k-1}\int x\,F^{k-1}(1-F)^{m-k} f\,dx
 

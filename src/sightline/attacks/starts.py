@@ -15,7 +15,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.cubic import depressed_roots
 from sightline.attacks.curves import Power
-from sightline.attacks.model import Fit, Model
+from sightline.attacks.model import Model, Objective
 from sightline.attacks.namespace import Column, namespace
 
 _GRID = 140  # about how many grid points are looked at
@@ -68,7 +68,7 @@ def regions(points: FloatArray, count: int) -> IndexArray:
 
 
 def screened(
-    model: Fit, whitened: Sequence[Column], *, box: tuple[float, float], count: int
+    model: Objective, whitened: Sequence[Column], *, box: tuple[float, float], count: int
 ) -> list[list[Column]]:
     """For every column of answers the best grid point of each region."""
     if count == 0:
@@ -97,14 +97,14 @@ def screened(
     return starts
 
 
-def random_points(model: Fit, *, box: tuple[float, float], count: int, seed: int) -> FloatArray:
+def random_points(model: Objective, *, box: tuple[float, float], count: int, seed: int) -> FloatArray:
     """Uniform points, the same for every trial, so that an estimate is a function of its answers alone."""
     low, high = box
     points = np.random.default_rng(seed).uniform(low, high, (count, model.unknowns))
     return np.sort(points, axis=1) if model.exchangeable else points
 
 
-def algebraic(model: Fit, answers: Sequence[Column]) -> list[Column] | None:
+def algebraic(model: Objective, answers: Sequence[Column]) -> list[Column] | None:
     """The values that have the answered moments 1, …, m exactly, in closed form for up to three; else none.
 
     Where no real values do, the real parts of the roots.

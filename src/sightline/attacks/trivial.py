@@ -11,7 +11,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, host_answers
 from sightline.attacks.group import one_group, touched
-from sightline.attacks.prior import Prior, order_means
+from sightline.attacks.prior import PriorDensity, order_means
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
@@ -31,7 +31,7 @@ class Trivial:
     [[-0.333333, 0.333333]]
     """
 
-    prior: Prior
+    prior: PriorDensity
 
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
         """The same guess for every trial."""
@@ -47,6 +47,6 @@ class Trivial:
         )
 
 
-def trivial_guess(prior: Prior, targets: Sequence[int], *, unlabeled: bool) -> FloatArray:
+def trivial_guess(prior: PriorDensity, targets: Sequence[int], *, unlabeled: bool) -> FloatArray:
     """The best guess without answers, by squared loss."""
     return order_means(prior, len(targets)) if unlabeled else np.full(len(targets), prior.mean)

@@ -18,8 +18,8 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from sightline.errors import InvalidInput, SightlineError, require
+from sightline.progress import Progress
 
-Progress = Callable[[int, int], None]
 Call = tuple[Any, ...]
 Result = TypeVar("Result")
 
@@ -39,7 +39,7 @@ def run_all(
     *,
     executor: Executor | None,
     workers: int | None,
-    progress: Progress | None,
+    progress: Progress,
 ) -> list[Result]:
     """The results of ``function`` for every tuple of arguments, in their order.
 
@@ -48,14 +48,13 @@ def run_all(
     about a second at the pace of the last, and else on a process for each core. A worker starts no workers,
     and what cannot be sent to another process stays in this one.
     """
-    tell = progress or _silent
     results: list[Result] = []
 
     def keep(result: Result) -> None:
         results.append(result)
-        tell(len(results), len(calls))
+        progress("simulating", len(results) / len(calls))
 
-    tell(0, len(calls))
+    progress("simulating", 0.0)
     with _one_thread():  # also for executors that are threads of this process: some libraries count for all
         if executor is not None:
             _on_executor(executor, function, calls, keep)
@@ -175,7 +174,3 @@ def _libraries() -> Any:
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()
-
-
-def _silent(done: int, total: int) -> None:
-    pass

@@ -7,12 +7,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from enum import Enum
-from typing import Annotated, Any, Literal
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sightline.errors import InvalidPlan, require
+from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.registry import ACCOUNTANTS
+from sightline.tables.subject import SecretKind
 
 # No bound for all attacks says that more than 97 % remains: the prior's entropy power over its variance.
 LARGEST_LIMIT = 0.95
@@ -37,14 +40,6 @@ Share = Annotated[
     BeforeValidator(_share, json_schema_input_type=float | str),
     Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
 ]
-
-
-class Kind(Enum):
-    """What the secret is."""
-
-    NUMBER = "number"
-    BOOLEAN = "boolean"
-    CATEGORY = "category"
 
 
 class _Section(BaseModel):
@@ -82,11 +77,11 @@ class Data(_Section):
     )
 
     @property
-    def secret_kind(self) -> Kind:
+    def secret_kind(self) -> SecretKind:
         """What the secret is, given or inferred."""
         if self.kind is not None:
-            return Kind(self.kind)
-        return Kind.NUMBER if self.bounds is not None else Kind.CATEGORY
+            return SecretKind(self.kind)
+        return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -135,7 +130,10 @@ class Data(_Section):
         return self
 
 
-AccountantName = Literal["basic", "basic-analytic", "advanced", "zcdp", "renyi", "gaussian-dp", "laplace"]
+if TYPE_CHECKING:
+    AccountantName: TypeAlias = str
+else:
+    AccountantName = Literal[tuple(ACCOUNTANTS)]
 
 
 class Privacy(_Section):
@@ -172,12 +170,30 @@ class Attacker(_Section):
     )
 
 
+class AssumptionName(StrEnum):
+    """Assumptions that a pass needs, and that a plan can accept."""
+
+    DROPPED = "dropped"
+    CLIPPED = "clipped"
+    EMPTY = "empty"
+    PUBLISHED_BUT_DROPPED = "published_but_dropped"
+    UNDECIDED = "undecided"
+    LOCAL = "local"
+    HOMOGENEOUS = "homogeneous"
+
+
 class Limits(_Section):
     """What the publisher wants to keep."""
 
     remaining_uncertainty: Share | None = Field(
         default=None,
         description="The share of its uncertainty that every record must keep: 0.5 or '50%'.",
+    )
+    accept: Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)] = (
+        Field(
+            default=(),
+            description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",
+        )
     )
 
 
@@ -216,7 +232,7 @@ class Plan(_Section):
             got=f"neither for release {priced[0].name if priced else ''!r}",
             error=InvalidPlan,
         )
-        laplace = self.privacy.accountant == "laplace"
+        laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
         require(
             not priced or laplace or self.privacy.delta is not None,
             "[privacy] delta",

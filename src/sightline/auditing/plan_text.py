@@ -9,15 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sightline.auditing.plan import Plan
-
-
-def public_source(source: str) -> str:
-    """A source without a password or other settings of its connection.
-
-    >>> public_source("postgresql://ann:secret@db/grid?table=homes&sslkey=k")
-    'postgresql://db/grid'
-    """
-    return re.sub(r"^([a-z]+://)(?:[^/@]*@)?([^?]*).*$", r"\1\2", source)
+from sightline.tables.engines.address import public_source as public_source
 
 
 def plan_text(plan: Plan) -> str:

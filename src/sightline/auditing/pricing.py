@@ -1,4 +1,4 @@
-r"""What a plan's numbers cost: the sensitivity of every cell, and the noise that the budget buys for it.
+r"""The sensitivity of every published number of a plan, and the noise that the budget buys for it.
 
 Neighbours are tables in which one record's secrets differ; who is in which group is public. A record has at
 most :math:`m` rows (its contribution limit). In a cell of :math:`n` rows it moves a sum by at most
@@ -16,39 +16,22 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.errors import InvalidPlan, require
-from sightline.privacy.accountant import Accountant, NoiseLaw
-from sightline.privacy.advanced import AdvancedComposition
-from sightline.privacy.basic import BasicComposition, Calibration
+from sightline.noise.pricing import price as priced_noise
+from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
-from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.privacy.laplace import LaplaceComposition
-from sightline.privacy.renyi import Renyi
-from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.releases.smooth_threshold import smooth_step_rise
+from sightline.privacy.registry import ACCOUNTANTS, accountant_named
+from sightline.releases.features import power_range
 from sightline.tables.membership import Feature, Membership, Partition, Statistic
 
 # For a Laplace budget, whose rules do not use it, and for plans without one.
 _ANY_DELTA = 1e-6
-
-
-def accountants(budget: Budget) -> dict[str, Accountant]:
-    """Every accountant by the name that plans use."""
-    return {
-        "basic": BasicComposition(budget),
-        "basic-analytic": BasicComposition(budget, calibration=Calibration.ANALYTIC),
-        "advanced": AdvancedComposition(budget),
-        "zcdp": ZeroConcentrated(budget),
-        "renyi": Renyi(budget),
-        "gaussian-dp": GaussianDP(budget),
-        "laplace": LaplaceComposition(budget),
-    }
 
 
 def budget_of(plan: Plan) -> Budget | None:
@@ -60,10 +43,10 @@ def budget_of(plan: Plan) -> Budget | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pricing:
-    """The noise on every cell, for one copy of a release, and what an accountant counts."""
+    """The noise on every cell, for one copy of a release, and the releases that an accountant counts."""
 
     law: NoiseLaw
-    sensitivity: FloatArray  # of each cell: the largest change, times what a histogram costs
+    sensitivity: FloatArray  # of each cell: the largest change, times the factor of a histogram
     scale: FloatArray  # of the noise on each cell: a standard deviation, or a Laplace scale
     bundles: tuple[tuple[int, ...], ...]  # partitions that are paid for together: releases to an accountant
     times: IndexArray  # copies of each partition
@@ -74,6 +57,10 @@ class Pricing:
     def noise_stddev(self) -> FloatArray:
         """The standard deviation of the noise on each cell."""
         return self.scale * (math.sqrt(2) if self.law is NoiseLaw.LAPLACE else 1.0)
+
+    def scaled(self, factor: float) -> Pricing:
+        """The same releases with all noise multiplied by a factor."""
+        return replace(self, scale=self.scale * factor, multipliers=self.multipliers * factor)
 
 
 def price(plan: Plan, membership: Membership) -> Pricing:
@@ -86,17 +73,18 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         fix=f"set max_rows_per_record = {membership.contributions} in [data], or aggregate the rows first",
         error=InvalidPlan,
     )
-    laplace = plan.privacy.accountant == "laplace" and any(r.noise_stddev is None for r in plan.releases)
-    law = NoiseLaw.LAPLACE if laplace else NoiseLaw.GAUSSIAN
+    priced = any(release.noise_stddev is None for release in plan.releases)
+    law = ACCOUNTANTS[plan.privacy.accountant].law if priced else NoiseLaw.GAUSSIAN
+    laplace = law is NoiseLaw.LAPLACE
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
     rows = np.array([cell.rows for cell in membership.cells], dtype=np.float64)
     bundles = bundled(membership)
     together = {p: len(bundle) for bundle in bundles for p in bundle}
-    two = 2.0 if laplace else math.sqrt(2)
+    two_cells = 2.0 if laplace else math.sqrt(2)  # a record leaves one category and enters another
     reach = np.array(
         [
             feature_range(part, plan.data.domain, plan.data.bandwidth)
-            * (two if together.get(p, 1) > 1 else 1.0)
+            * (two_cells if together.get(p, 1) > 1 else 1.0)
             for p, part in enumerate(membership.partitions)
         ]
     )
@@ -109,8 +97,8 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     if count:
         budget = budget_of(plan)
         assert budget is not None  # the plan was checked for it
-        kappa = accountants(budget)[plan.privacy.accountant].kappa(count)
-        scale = np.where(scale > 0, scale, math.sqrt(kappa) * sensitivity)
+        noise = priced_noise(accountant_named(plan.privacy.accountant, budget), sensitivity, releases=count)
+        scale = np.where(scale > 0, scale, noise.scales)
     ratio = scale / sensitivity
     multipliers = [
         np.full(times[bundle[0]], min(float(ratio[owner == p].min()) for p in bundle)) for bundle in bundles
@@ -140,12 +128,9 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
         case Feature.INDICATOR:
             return 1.0
         case Feature.POWER:
-            power = _number(partition)
-            reached = [low**power, high**power] + ([0.0] if low < 0 < high and power % 2 == 0 else [])
-            return float(max(reached) - min(reached))
+            return float(power_range(_number(partition), low=low, high=high))
         case Feature.THRESHOLD:
-            at, width = _number(partition), bandwidth_of(partition, bandwidth)
-            return float(smooth_step_rise(low - at, high - at, bandwidth=width))
+            return 1.0  # the count that is published is sharp, whatever smooth step stands for it
 
 
 def bandwidth_of(partition: Partition, bandwidth: float | None) -> float:
@@ -166,7 +151,7 @@ def bundled(membership: Membership) -> tuple[tuple[int, ...], ...]:
     for p, part in enumerate(parts):
         home = None
         if p not in filled:
-            continue  # no row meets its condition: it publishes nothing about anyone
+            continue  # no row meets its condition: it publishes nothing about any record
         if part.feature is Feature.INDICATOR:
             home = next((b for b in bundles if _one_histogram(membership, b, p)), None)
         if home is None:

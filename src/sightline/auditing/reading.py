@@ -44,7 +44,7 @@ def with_limit(plan: Plan, limit: float | str) -> Plan:
     """The plan with another limit on the remaining uncertainty: 0.5 or "50%"."""
     number = _as_number(limit) if isinstance(limit, str) else limit
     try:
-        limits = Limits.model_validate({"remaining_uncertainty": number})
+        limits = Limits.model_validate({"remaining_uncertainty": number, "accept": plan.limits.accept})
     except ValidationError as error:
         found = dict(error.errors(include_url=False)[0])
         raise InvalidPlan(f"limit: {_one_line(found | {'loc': ()}, {})}") from None
@@ -78,7 +78,7 @@ def _text(path: Path) -> str:
                 f"expected a plan file of at most {_LARGEST_FILE:,} bytes, got {path.stat().st_size:,}; "
                 "split it into several plans"
             )
-        return path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError:
         raise InvalidPlan(f"expected a plan file in UTF-8, got other bytes in {path.name!r}") from None
     except (OSError, ValueError) as error:
@@ -168,7 +168,7 @@ def _expected(found: dict[str, Any]) -> str:
     kind = found["type"]
     if kind == "missing":
         return "a value"
-    if kind == "literal_error":
+    if kind in {"literal_error", "enum"}:
         return f"one of {limits['expected']}"
     if kind in {"tuple_type", "list_type"}:
         return "a list"

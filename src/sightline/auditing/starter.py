@@ -7,7 +7,9 @@ import os
 from pathlib import Path
 
 from sightline.errors import InvalidPlan, require
-from sightline.tables.engines.engine import Column, Kind, open_source
+from sightline.privacy.registry import ACCOUNTANTS
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.tables.sql.scope import find_column
 
 _MOST_RELEASES = 3
@@ -27,7 +29,7 @@ secret = {secret}    # the column to protect
 [privacy]
 epsilon = 1.0    # the budget of everything below together
 delta = 1e-6     # far below one over the number of records
-accountant = "zcdp"    # basic, basic-analytic, advanced, zcdp, renyi, gaussian-dp or laplace
+accountant = "zcdp"    # {accountants}
 
 [limits]
 remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with 2 if someone does not
@@ -39,11 +41,11 @@ remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with
 
 # Left out until somebody fills it in: the values of a guess would be clipped, and pass.
 _DOMAINS = {
-    Kind.NUMBER: """\
+    ColumnKind.NUMBER: """\
 # SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.
 # bounds = [0, 100]    # the smallest and the largest value""",
-    Kind.BOOLEAN: 'kind = "boolean"',
-    Kind.TEXT: """\
+    ColumnKind.BOOLEAN: 'kind = "boolean"',
+    ColumnKind.TEXT: """\
 # SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.
 # categories = ["yes", "no"]    # all its values""",
 }
@@ -62,16 +64,23 @@ def starter_plan(source: str, *, out: Path, record: str | None = None, secret: s
     hidden, key = _chosen(columns, record=record, secret=secret)
     text = _HEAD.format(
         name=out.name,
+        accountants=_alternatives(tuple(ACCOUNTANTS)),
         source=_quoted(_relative(source, out.parent)),
         record=_quoted(key.name),
         secret=_quoted(hidden.name),
         domain=_DOMAINS[hidden.kind],
         known=key.name.replace('"', "").replace("\\", ""),
     )
-    others = [c for c in columns if c not in (hidden, key) and c.kind in (Kind.TEXT, Kind.BOOLEAN)]
+    others = [
+        c for c in columns if c not in (hidden, key) and c.kind in (ColumnKind.TEXT, ColumnKind.BOOLEAN)
+    ]
     releases = [_release("everyone", None, hidden)]
     releases += [_release(f"by {c.name}", c, hidden) for c in others[:_MOST_RELEASES]]
     return "\n".join([text, *releases])
+
+
+def _alternatives(names: tuple[str, ...]) -> str:
+    return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
 def _chosen(columns: tuple[Column, ...], *, record: str | None, secret: str | None) -> tuple[Column, Column]:
@@ -85,7 +94,7 @@ def _chosen(columns: tuple[Column, ...], *, record: str | None, secret: str | No
         fix="name another column",
         error=InvalidPlan,
     )
-    keys = [c for c in columns if c != hidden and c.kind in (Kind.TEXT, Kind.NUMBER)]
+    keys = [c for c in columns if c != hidden and c.kind in (ColumnKind.TEXT, ColumnKind.NUMBER)]
     key = asked or (keys[0] if keys else None)
     if key is None or key == hidden:
         raise InvalidPlan(
@@ -97,7 +106,7 @@ def _chosen(columns: tuple[Column, ...], *, record: str | None, secret: str | No
 
 def _secret(columns: tuple[Column, ...], *, key: Column | None) -> Column:
     candidates = columns[1:] if key is None else [column for column in columns if column != key]
-    for kind in (Kind.NUMBER, Kind.BOOLEAN, Kind.TEXT):
+    for kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN, ColumnKind.TEXT):
         found = [column for column in candidates if column.kind is kind]
         if found:
             return found[-1]
@@ -114,9 +123,9 @@ def _release(name: str, by: Column | None, secret: Column) -> str:
     column = _identifier(secret.name)
     groups = [] if by is None else [_identifier(by.name)]
     match secret.kind:
-        case Kind.NUMBER:
+        case ColumnKind.NUMBER:
             what = f"AVG({column})"
-        case Kind.BOOLEAN:
+        case ColumnKind.BOOLEAN:
             what = f"COUNT(*) FILTER (WHERE {column})"
         case _:
             groups, what = [*groups, column], "COUNT(*)"

@@ -1,1 +1,5 @@
 """What a transcript exposes: the profiled Fisher geometry of its whitened rows. No epsilon in this room."""
+
+from sightline._names import lazy
+
+__getattr__, __dir__ = lazy(__name__)

@@ -22,13 +22,11 @@ from sightline.labeled.knowledge import unknown_records
 from sightline.labeled.least_squares import factorise
 from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics import integers as exact
+from sightline.numerics.certificate import reduced_rows
 from sightline.numerics.decision import Evidence, Rank
-from sightline.numerics.integers import IntegerRows
 
 # Entries of the table that is eliminated.
 _LARGEST = 4_000_000
-# Primes that coefficients are reconstructed from, of 62 bits each.
-_MOST_PRIMES = 400
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -69,47 +67,14 @@ def combination(design: LinearReleases, record: int, *, known: Iterable[int] = (
     # Early columns become pivots and drop out of the combination: after the record's own, large groups first.
     order = np.argsort(-sizes, kind="stable")
     order = np.concatenate([[target], order[order != target]])
-    fractions = _first_row(columns[:, order].astype(np.int64))
-    support = {int(order[i]): value for i, value in enumerate(fractions) if value != 0}
+    (row,) = reduced_rows(columns[:, order].astype(np.int64), [0])
+    support = {int(order[i]): value for i, value in enumerate(row.coefficients) if value != 0}
     members = np.flatnonzero(np.isin(group, list(support)))
     coefficients = tuple(support[int(group[i])] for i in members)
     seen = incidence.columns(positions[members]) @ np.array([float(value) for value in coefficients])
     rmse, recipe = _best_attack(design, unknown, seen)
     return SmallestCombination(
         records=positions[members], coefficients=coefficients, rmse=rmse, recipe=recipe
-    )
-
-
-def _first_row(columns: IntegerRows) -> list[Fraction]:
-    """The first row of the reduced echelon form, exactly.
-
-    Fractions are reconstructed modulo the product of some primes, and accepted once they also agree with the
-    reduced form modulo a further prime: a wrong one does so with a chance of 2⁻⁶¹.
-    """
-    form = exact.echelon(columns)
-    entries = range(columns.shape[1])
-    residues, modulus = form.entries(0, entries), form.prime
-    for draw in range(1, _MOST_PRIMES):
-        fresh = exact.echelon(columns, draw=draw)
-        if fresh.pivots != form.pivots:
-            continue  # one of the primes divides a minor; the next ones will tell which
-        expected = fresh.entries(0, entries)
-        fractions = [exact.rational(residue, modulus) for residue in residues]
-        known = [value for value in fractions if value is not None]
-        if len(known) == len(fractions) and all(
-            value.denominator % fresh.prime
-            and value.numerator * pow(value.denominator, -1, fresh.prime) % fresh.prime == residue
-            for value, residue in zip(known, expected, strict=True)
-        ):
-            return known
-        inverse = pow(modulus, -1, fresh.prime)
-        residues = [
-            residue + modulus * ((other - residue) * inverse % fresh.prime)
-            for residue, other in zip(residues, expected, strict=True)
-        ]
-        modulus *= fresh.prime
-    raise InvalidInput(
-        f"expected coefficients below 10^{9 * _MOST_PRIMES}, got longer ones; ask of fewer rows"
     )
 
 

@@ -18,11 +18,18 @@ from scipy.sparse.csgraph import structural_rank
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import require
-from sightline.multiset.counts import Counts, Progress, checked_counts
+from sightline.multiset.counts import Counts, checked_counts
 from sightline.multiset.family import Balls, Family
-from sightline.numerics.balls import rounded_down, rounded_up
-from sightline.numerics.inverse_trace import FIRST_BITS, LAST_BITS, sharp, trace_of_inverse
+from sightline.numerics.balls import (
+    FIRST_BITS,
+    LAST_BITS,
+    rounded_down,
+    rounded_up,
+    sharp,
+    trace_of_inverse,
+)
 from sightline.privacy.accountant import Accountant
+from sightline.progress import Progress, silent
 
 # An accountant's kappa is a double, possibly rounded up a little: the enclosure holds for every kappa this
 # near.
@@ -76,7 +83,7 @@ def certified_curve(
     family: Family,
     accountant: Accountant,
     releases: Counts = range(1, 41),
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> CertifiedCurve:
     """The curve of one group with proven enclosures; for moments, thresholds and mixtures of them.
 
@@ -101,8 +108,7 @@ def certified_curve(
     pending = [] if len(set(exact)) < len(exact) else [i for i, L in enumerate(counts) if len(exact) <= L]
     precision = FIRST_BITS
     while pending:
-        if progress is not None:
-            progress(len(counts) - len(pending), len(counts))
+        progress("certified curve", 1 - len(pending) / len(counts))
         still = []
         with ctx.workprec(precision):
             nested = family.balls(exact, int(counts[pending[-1]])) if family.nested else None
@@ -124,8 +130,7 @@ def certified_curve(
                     still.append(i)
         pending = still
         precision *= 2
-    if progress is not None:
-        progress(len(counts), len(counts))
+    progress("certified curve", 1.0)
     for array in (lower, upper, bits):
         array.setflags(write=False)
     return CertifiedCurve(releases=counts, lower=lower, upper=upper, bits=bits)

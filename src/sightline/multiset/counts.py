@@ -1,8 +1,8 @@
-"""Release counts as they come in, and the callback that long work reports to."""
+"""Release counts: what callers may pass, and the checked array."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from sightline.errors import require
 from sightline.multiset.family import Family
 
 Counts = Sequence[int] | range | NDArray[np.integer]
-Progress = Callable[[int, int], None]
 
 
 def checked_counts(releases: Counts, *, family: Family) -> IndexArray:

@@ -20,7 +20,7 @@ from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 from sightline.multiset.asymptotics import Asymptotics, asymptotics
 from sightline.multiset.chart import Collision, chart_radius, collisions
-from sightline.multiset.counts import Counts, Progress, checked_counts
+from sightline.multiset.counts import Counts, checked_counts
 from sightline.multiset.family import Family
 from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_limit_trace
@@ -28,6 +28,7 @@ from sightline.multiset.signal import CurveStatus, Signal, signals
 from sightline.multiset.single import single_values
 from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
 from sightline.privacy.accountant import Accountant
+from sightline.progress import Progress, silent
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -224,12 +225,12 @@ def release_curve(
     family: Family,
     accountant: Accountant,
     releases: Counts = range(1, 41),
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> ReleaseCurve:
     r"""The curve of one group of values, :math:`\mathrm{CRB}(L)` for every L in ``releases``.
 
-    Counts below the number of values have an infinite bound. ``progress(done, total)`` is called now and
-    then.
+    Counts below the number of values have an infinite bound. ``progress(stage, share)`` is called along the
+    way.
 
     >>> from sightline.multiset.moment_family import Moments
     >>> from sightline.privacy.basic import BasicComposition
@@ -252,7 +253,7 @@ def release_curves(
     family: Family,
     accountant: Accountant,
     releases: Counts = range(1, 41),
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> ReleaseCurves:
     """The curves of many groups of one size, a row of ``groups`` each, computed together.
 

@@ -1,7 +1,7 @@
-r"""Planning for a publisher: which release counts an attacker likes, and which keep a promise.
+r"""Planning for a publisher: which release counts an attacker prefers, and which keep a promise.
 
-A sample of plausible groups stands for what the publisher does not know or does not want to depend on; every
-statement is then about the group that comes off worst.
+The publisher gives one group of values, or a sample of plausible groups. Every number is about the worst
+group of the sample.
 """
 
 from __future__ import annotations
@@ -14,13 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
-from sightline.errors import InvalidInput, require
-from sightline.multiset.counts import Counts, Progress
+from sightline.errors import require
+from sightline.multiset.counts import Counts
 from sightline.multiset.curve import ReleaseCurves, release_curves
 from sightline.multiset.family import Family
 from sightline.multiset.single import single_values
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.budget import Budget
+from sightline.progress import Progress, silent
 
 Knowledge = Literal["nothing", "the others"]
 
@@ -30,49 +31,47 @@ class ReleasePlan:
     """What each release count gives an attacker, in the worst of the groups. Owner-only.
 
     ``crb`` is the smallest total bound over the groups, ``value_rmse`` the smallest bound on the error of any
-    single value of any group (see :func:`plan_releases`).
+    single value of any group (see :func:`plan_releases`). A ``tolerance`` t stands for the promise "no value
+    is known better than ± t": the bound on the standard error of every value is at least t.
     """
 
     releases: IndexArray
     crb: FloatArray
     value_rmse: FloatArray
-    undecided: NDArray[np.bool_]  # counts at which the digits of some group are gone
-    tolerance: float | None
-    margin: float
+    undecided: NDArray[np.bool_]  # counts at which rounding leaves no digit of some group's bound
 
     @property
     def attackers_choice(self) -> int | None:
-        """The count with the smallest bound, or ``None`` if none is finite."""
+        """The count with the smallest bound, or ``None`` if no bound is finite."""
         return int(self.releases[np.argmin(self.crb)]) if np.isfinite(self.crb).any() else None
 
-    @property
-    def avoid(self) -> tuple[int, ...]:
-        """The counts whose bound is within a factor ``margin`` of the smallest, and those without digits."""
+    def avoid(self, *, margin: float = 2.0) -> tuple[int, ...]:
+        """The counts whose bound is at most ``margin`` times the smallest, and the undecided ones."""
+        require(1 <= margin < np.inf, "a margin >= 1", got=margin)
         lowest = float(np.min(self.crb))
-        near = self.crb <= self.margin * lowest if np.isfinite(lowest) else np.zeros(len(self.crb), bool)
+        near = self.crb <= margin * lowest if np.isfinite(lowest) else np.zeros(len(self.crb), bool)
         return tuple(int(count) for count in self.releases[near | self.undecided])
 
-    @property
-    def safe(self) -> tuple[int, ...]:
-        """All counts at which no value is known better than ± ``tolerance``."""
-        return tuple(int(count) for count in self.releases[self._kept()])
+    def safe(self, *, tolerance: float) -> tuple[int, ...]:
+        """All counts that keep the promise."""
+        return tuple(int(count) for count in self.releases[self._kept(tolerance)])
 
-    @property
-    def largest_safe(self) -> int | None:
-        """The largest safe count. Smaller counts need not be safe: the curve is not monotone."""
-        return max(self.safe, default=None)
+    def largest_safe(self, *, tolerance: float) -> int | None:
+        """The largest count that keeps the promise. Smaller counts may break it: the curve can fall."""
+        return max(self.safe(tolerance=tolerance), default=None)
 
-    @property
-    def safe_up_to(self) -> int | None:
-        """The largest count that is safe with all smaller ones asked for: releases come one by one."""
-        kept = self._kept()
+    def safe_up_to(self, *, tolerance: float) -> int | None:
+        """The largest count that keeps the promise together with all smaller ones in ``releases``.
+
+        Releases come one by one, so this is the count at which to stop.
+        """
+        kept = self._kept(tolerance)
         run = len(kept) if kept.all() else int(np.argmin(kept))
         return int(self.releases[run - 1]) if run else None
 
-    def _kept(self) -> NDArray[np.bool_]:
-        if self.tolerance is None:
-            raise InvalidInput("expected a plan with a tolerance, got one without; give tolerance=...")
-        return self.value_rmse >= self.tolerance
+    def _kept(self, tolerance: float) -> NDArray[np.bool_]:
+        _require_tolerance(tolerance)
+        return self.value_rmse >= tolerance
 
 
 def plan_releases(
@@ -81,40 +80,35 @@ def plan_releases(
     family: Family,
     accountant: Accountant,
     releases: Counts = range(1, 41),
-    tolerance: float | None = None,
     attacker_knows: Knowledge = "nothing",
-    margin: float = 2.0,
-    progress: Progress | None = None,
+    progress: Progress = silent,
 ) -> ReleasePlan:
     r"""The plan for one group of values ``(m,)`` or for a sample of plausible groups ``(B, m)``.
 
-    ``tolerance`` is the t of the promise "no value known better than ± t": the bound on the standard error of
-    every sorted value is at least t. ``attacker_knows`` says which bound:
+    ``attacker_knows`` says which bound on the standard error of value k is taken:
 
-    - ``"nothing"`` else: :math:`\sqrt{\kappa_L (A_L^{-1})_{kk}}`, the paper's. Close values hide behind each
-      other in it, though an attacker may well know where they are together. Where values are equal, or the
-      digits gone, the other bound is taken;
-    - ``"the others"``: :math:`\sqrt{\kappa_L/(A_L)_{kk}}`, never larger: all values but one are known
-      already.
+    - ``"nothing"`` else: :math:`\sqrt{\kappa_L (A_L^{-1})_{kk}}`, the paper's, lowered by its estimated
+      rounding error. Close values hide each other under this bound, although an attacker may know well where
+      they are together. The other bound replaces it where values are equal or rounding leaves no digit;
+    - ``"the others"``: :math:`\sqrt{\kappa_L/(A_L)_{kk}}`. The attacker knows all values but one. This bound
+      is never larger.
 
     >>> from sightline.multiset.moment_family import Moments
     >>> from sightline.privacy.basic import BasicComposition
     >>> from sightline.privacy.budget import Budget
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
-    >>> plan = plan_releases([0.53, 0.96], family=Moments(), accountant=basic, tolerance=25.0)
-    >>> plan.attackers_choice, plan.avoid, plan.largest_safe, plan.safe_up_to
-    (4, (4, 5, 6, 7, 8, 9), 2, 2)
+    >>> plan = plan_releases([0.53, 0.96], family=Moments(), accountant=basic)
+    >>> plan.attackers_choice, plan.avoid(margin=2.0)
+    (4, (4, 5, 6, 7, 8, 9))
+    >>> plan.largest_safe(tolerance=25.0), plan.safe_up_to(tolerance=25.0)
+    (2, 2)
     """
-    if tolerance is not None:
-        require(0 < tolerance < np.inf, "a tolerance > 0", got=tolerance)
-    require(1 <= margin < np.inf, "a margin >= 1", got=margin)
     _require_knowledge(attacker_knows)
     sample = frozen_floats(groups, name="values")
     curves = release_curves(
         np.atleast_2d(sample), family=family, accountant=accountant, releases=releases, progress=progress
     )
-    smallest = _smallest_value_bound(curves, attacker_knows)
-    return _plan(curves, smallest, tolerance=tolerance, margin=margin)
+    return _plan(curves, _smallest_value_bound(curves, attacker_knows))
 
 
 def budget_sweep(
@@ -124,9 +118,7 @@ def budget_sweep(
     accountant: Accountant,
     epsilons: Sequence[float],
     releases: Counts = range(1, 41),
-    tolerance: float | None = None,
     attacker_knows: Knowledge = "nothing",
-    margin: float = 2.0,
 ) -> tuple[ReleasePlan, ...]:
     r"""The plan at several epsilons, the geometry computed once.
 
@@ -145,10 +137,7 @@ def budget_sweep(
     sample = np.atleast_2d(frozen_floats(groups, name="values"))
     curves = release_curves(sample, family=family, accountant=accountant, releases=releases)
     smallest = _smallest_value_bound(curves, attacker_knows)
-    return tuple(
-        _plan(curves.under(at_epsilon(accountant, epsilon)), smallest, tolerance=tolerance, margin=margin)
-        for epsilon in epsilons
-    )
+    return tuple(_plan(curves.under(at_epsilon(accountant, epsilon)), smallest) for epsilon in epsilons)
 
 
 def largest_epsilon(
@@ -160,10 +149,10 @@ def largest_epsilon(
     tolerance: float,
     attacker_knows: Knowledge = "nothing",
 ) -> float:
-    r"""The largest epsilon at which ``releases`` releases keep the promise "no value known better than ± t".
+    r"""The largest epsilon at which ``releases`` releases keep the promise of :class:`ReleasePlan`.
 
-    The accountant gives the rule and the delta; its own epsilon is not used. The search ends on the safe
-    side: the epsilon returned was evaluated and keeps the promise.
+    The accountant gives the rule and the delta; its own epsilon is not used. The search returns an epsilon
+    that it has evaluated and that keeps the promise.
 
     >>> from sightline.multiset.moment_family import Moments
     >>> from sightline.privacy.basic import BasicComposition
@@ -172,15 +161,15 @@ def largest_epsilon(
     >>> round(limit, 6)
     0.883173
     """
-    require(0 < tolerance < np.inf, "a tolerance > 0", got=tolerance)
+    _require_tolerance(tolerance)
     _require_knowledge(attacker_knows)
     sample = np.atleast_2d(frozen_floats(groups, name="values"))
     curves = release_curves(sample, family=family, accountant=accountant, releases=[releases])
     smallest = _smallest_value_bound(curves, attacker_knows)
 
     def kept(epsilon: float) -> bool:
-        plan = _plan(curves.under(at_epsilon(accountant, epsilon)), smallest, tolerance=tolerance, margin=1.0)
-        return plan.largest_safe is not None
+        plan = _plan(curves.under(at_epsilon(accountant, epsilon)), smallest)
+        return plan.largest_safe(tolerance=tolerance) is not None
 
     low = 1.0
     while not kept(low):
@@ -209,17 +198,17 @@ def _require_knowledge(attacker_knows: Knowledge) -> None:
     require(attacker_knows in choices, f"attacker_knows to be one of {choices}", got=repr(attacker_knows))
 
 
-def _plan(
-    curves: ReleaseCurves, smallest: FloatArray, *, tolerance: float | None, margin: float
-) -> ReleasePlan:
+def _require_tolerance(tolerance: float) -> None:
+    require(0 < tolerance < np.inf, "a tolerance > 0", got=tolerance)
+
+
+def _plan(curves: ReleaseCurves, smallest: FloatArray) -> ReleasePlan:
     reachable = np.where(np.isnan(curves.crb), np.inf, curves.crb)
     return ReleasePlan(
         releases=curves.releases,
         crb=reachable.min(axis=0),
         value_rmse=np.sqrt(curves.kappa * smallest),
         undecided=np.asarray(np.isnan(curves.crb).any(axis=0)),
-        tolerance=tolerance,
-        margin=margin,
     )
 
 
@@ -233,9 +222,10 @@ def _smallest_value_bound(curves: ReleaseCurves, attacker_knows: Knowledge) -> F
             bounds = alone
         case "nothing":
             bounds = single_values(curves.values, family=curves.family, counts=curves.releases, signal=signal)
-            # The safe side of the rounding error; and without digits, the stronger attacker.
+            # Lower each bound by its estimated rounding error, but not below 1/A_kk: (A⁻¹)_kk >= 1/A_kk.
+            # A bound without digits is NaN, and fmax then takes 1/A_kk.
             bounds *= (1 - np.where(np.isfinite(signal.trace), signal.relative_error, 0.0))[..., None]
-            bounds = np.where(np.isnan(bounds), alone, bounds)
+            bounds = np.fmax(bounds, alone)
         case _:
             assert_never(attacker_knows)
     smallest: FloatArray = bounds.min(axis=(0, 2))

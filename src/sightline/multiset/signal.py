@@ -13,7 +13,6 @@ variance inflation factor).
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from enum import IntEnum
 from itertools import pairwise
@@ -32,6 +31,7 @@ from sightline.multiset.factor import (
     triangles,
 )
 from sightline.multiset.family import Family, rounding
+from sightline.progress import Progress, silent
 
 _ACCURATE = 1e-8  # estimated relative errors below this need no remark
 _GONE = 1e-2  # beyond it the first-order estimate means nothing, and neither do the digits
@@ -96,7 +96,7 @@ def signals(
     *,
     family: Family,
     counts: IndexArray,
-    progress: Callable[[int, int], None] | None = None,
+    progress: Progress = silent,
 ) -> Signal:
     """The signal of sorted groups ``(B, m)`` at increasing counts."""
     B, m = groups.shape
@@ -136,14 +136,13 @@ def signals(
 class _Steps:
     """Counts finished steps for a callback, from none to all."""
 
-    def __init__(self, progress: Callable[[int, int], None] | None, total: int) -> None:
+    def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total, self._done = progress, total, -1
         self.advance()
 
     def advance(self) -> None:
         self._done += 1
-        if self._progress is not None:
-            self._progress(self._done, self._total)
+        self._progress("release curves", self._done / self._total)
 
 
 def _chunk(

@@ -16,8 +16,9 @@ from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Balls, in_domain
 from sightline.numerics.balls import ball
 from sightline.releases.domain import one_of, positive_number
+from sightline.releases.features import Kernel, smooth_step_slope
 from sightline.releases.query import Convention
-from sightline.releases.smooth_threshold import Kernel, smooth_step_slope, threshold_sensitivity
+from sightline.releases.smooth_threshold import threshold_sensitivity
 
 Order = Literal["left to right", "bisecting"]
 

@@ -21,7 +21,7 @@ from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.threshold_family import Thresholds
 from sightline.privacy.accountant import Accountant
-from sightline.releases.smooth_threshold import Kernel, smooth_step_slope
+from sightline.releases.features import Kernel, smooth_step_slope
 
 
 def step_overlap(distance: ArrayLike, *, bandwidth: float, kernel: Kernel = "logistic") -> FloatArray:

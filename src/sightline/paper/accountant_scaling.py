@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure import Figure, Progress, Table
+from sightline.paper.figures import Figure, Table
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.basic import BasicComposition
@@ -17,6 +17,7 @@ from sightline.privacy.budget import Budget
 from sightline.privacy.gaussian_dp import GaussianDP
 from sightline.privacy.renyi import Renyi
 from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.progress import Progress
 
 LABEL = "tab:accountant_scaling_main"
 
@@ -60,9 +61,9 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     }
     growths = []
     for done, (name, accountant) in enumerate(accountants.items()):
-        progress(done, len(accountants))
+        progress("computing", done / len(accountants))
         growths.append(_fit(name, accountant, parameters))
-    progress(len(accountants), len(accountants))
+    progress("computing", 1.0)
     return Result(growths=tuple(growths))
 
 

@@ -15,8 +15,9 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure import Figure, Progress, Table
+from sightline.paper.figures import Figure, Table
 from sightline.paper.line import Line
+from sightline.progress import Progress
 from sightline.releases.moment import Moment
 from sightline.releases.query import Query
 from sightline.releases.smooth_threshold import SmoothThreshold
@@ -101,7 +102,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     ]
     families = []
     for done, (name, domain, adjacency, stated, places, table, tight, values) in enumerate(rows):
-        progress(done, len(rows))
+        progress("computing", done / len(rows))
         families.append(
             Family(
                 name=name,
@@ -116,7 +117,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
                 ),
             )
         )
-    progress(len(rows), len(rows))
+    progress("computing", 1.0)
     return Result(families=tuple(families))
 
 

@@ -13,11 +13,12 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.threshold_family import Thresholds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
 from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.progress import Progress
 
 LABEL = "diag:bottleneck"
 
@@ -54,7 +55,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     smallest: tuple[list[Line], list[Line]] = ([], [])
     largest = []
     for done, (name, values, family) in enumerate(groups):
-        progress(done, len(groups))
+        progress("computing", done / len(groups))
         counts = [L for L in parameters.releases if len(values) <= L]
         curve = release_curve(values, family=family, accountant=accountants[0], releases=counts)
         # The first counts of a coarse grid may leave a direction unseen to all digits.
@@ -65,7 +66,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         largest.append(
             Line.of(name, x=np.array(counts)[seen], y=curve.eigenvalues[seen, 0] / curve.kappa[seen])
         )
-    progress(len(groups), len(groups))
+    progress("computing", 1.0)
     return Result(basic=tuple(smallest[0]), zcdp=tuple(smallest[1]), largest_basic=tuple(largest))
 
 

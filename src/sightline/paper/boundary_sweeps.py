@@ -22,11 +22,12 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import pair_information
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.paper.mle import Pair, transcript
 from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
+from sightline.progress import Progress
 
 LABEL = "diag:boundary"
 
@@ -56,7 +57,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     """Simulate every distance at every budget."""
     ratios, biases = [], []
     for done, epsilon in enumerate(parameters.epsilons):
-        progress(done, len(parameters.epsilons))
+        progress("computing", done / len(parameters.epsilons))
         released = transcript(2, epsilon=epsilon, delta=parameters.delta, calibration=Calibration.ANALYTIC)
         risks = [
             simulate(
@@ -78,7 +79,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
             )
         )
         biases.append(Line.of(name, x=parameters.distances, y=[float(risk.bias[0]) for risk in risks]))
-    progress(len(parameters.epsilons), len(parameters.epsilons))
+    progress("computing", 1.0)
     return Result(
         ratio=tuple(ratios), bias=tuple(biases), predicted_at_boundary=_half_space((-1.0, parameters.upper))
     )

@@ -13,7 +13,7 @@ import numpy as np
 
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.basic import BasicComposition, Calibration, kappa_of_one
@@ -22,6 +22,7 @@ from sightline.privacy.gaussian_curve import gaussian_delta
 from sightline.privacy.gaussian_dp import GaussianDP
 from sightline.privacy.renyi import Renyi
 from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.progress import Progress
 
 LABEL = "diag:calibration"
 
@@ -49,7 +50,7 @@ class Result:
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
     """Exact deltas in ball arithmetic."""
-    progress(0, 2)
+    progress("computing", 0.0)
     deltas, excesses, breaks = [], [], []
     for delta in parameters.deltas:
         name = f"δ = {delta:g}"
@@ -61,7 +62,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
             Line.of(name, x=parameters.epsilons, y=[a / b for a, b in zip(kappas, exact, strict=True)])
         )
         breaks.append(_first_break(delta))
-    progress(1, 2)
+    progress("computing", 1 / 2)
     budget = Budget(epsilon=parameters.epsilon, delta=parameters.delta)
     accountants: dict[str, Accountant] = {
         "basic, classical": BasicComposition(budget),
@@ -82,7 +83,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         )
         for name, accountant in accountants.items()
     ]
-    progress(2, 2)
+    progress("computing", 1.0)
     return Result(
         classical_delta=tuple(deltas),
         classical_excess=tuple(excesses),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 
-class Verdict(Enum):
+class ClaimVerdict(Enum):
     """What a check found."""
 
     HOLDS = "holds"
@@ -23,15 +23,15 @@ class Claim:
     checked: str
     value: float
     quantity: str  # what the value is
-    verdict: Verdict
+    verdict: ClaimVerdict
     remark: str = ""
 
 
-def claim(
+def claim(  # many parameters: they are the columns of the table of claims
     label: str, says: str, *, checked: str, value: float, quantity: str, holds: bool, remark: str = ""
 ) -> Claim:
     """A claim with the verdict that its check and its remark amount to."""
-    verdict = Verdict.FAILS if not holds else Verdict.REMARK if remark else Verdict.HOLDS
+    verdict = ClaimVerdict.FAILS if not holds else ClaimVerdict.REMARK if remark else ClaimVerdict.HOLDS
     return Claim(
         label=label,
         says=says,

@@ -17,10 +17,11 @@ from sightline.multiset.thresholds import dense_grid_trace, threshold_crb_bound,
 from sightline.paper import threshold
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.progress import Progress
 
 LABEL = "diag:compact"
 

@@ -14,13 +14,14 @@ from sightline.labeled.inout import InOut
 from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.drawing import panel
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
 from sightline.privacy.renyi import Renyi
 from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.progress import Progress
 from sightline.releases.subset_mean import SubsetMean
 
 

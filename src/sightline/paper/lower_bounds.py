@@ -12,10 +12,11 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_crb_bound, moment_log_determinant_bound, moment_value_bounds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.progress import Progress
 
 LABEL = "diag:bounds"
 
@@ -55,7 +56,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     determinant, coordinates, smallest, inside, log_gaps = [], [], [], [], []
     diverging = True
     for done, m in enumerate(parameters.sizes):
-        progress(done, len(parameters.sizes))
+        progress("computing", done / len(parameters.sizes))
         groups = generator.uniform(-parameters.reach, parameters.reach, (parameters.groups, m))
         counts = list(range(m, parameters.largest + 1))
         curves = release_curves(groups, family=family, accountant=basic, releases=counts)
@@ -80,7 +81,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         inside.append(float(np.mean(curves.best < parameters.largest)))
         diverging &= bool(np.all(by_determinant[:, -1] > by_determinant[:, -2]))
         log_gaps.append(_hadamard_gap(groups, m, family, basic))
-    progress(len(parameters.sizes), len(parameters.sizes))
+    progress("computing", 1.0)
     return Result(
         determinant=tuple(determinant),
         coordinates=tuple(coordinates),

@@ -20,12 +20,13 @@ from sightline.geometry.transcript import Transcript
 from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.drawing import panel
-from sightline.paper.figure import Figure, Progress, Table
+from sightline.paper.figures import Figure, Table
 from sightline.paper.line import Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
 from sightline.privacy.gaussian_curve import gaussian_delta
+from sightline.progress import Progress
 from sightline.releases.moment import Moment
 
 LABEL = "fig:mle"
@@ -82,9 +83,9 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     jobs = [(calibration, name, pair) for calibration in Calibration for name, pair in parameters.pairs]
     found: dict[Calibration, dict[str, Risks]] = {calibration: {} for calibration in Calibration}
     for done, (calibration, name, pair) in enumerate(jobs):
-        progress(done, len(jobs))
+        progress("computing", done / len(jobs))
         found[calibration][name] = _risks(parameters, pair, calibration)
-    progress(len(jobs), len(jobs))
+    progress("computing", 1.0)
     share = parameters.releases
     delivered, together = [], []
     for epsilon in parameters.epsilons:

@@ -9,10 +9,11 @@ from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.monte_carlo import sweep
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.paper.mle import Pair, simulated_line, transcript
 from sightline.privacy.basic import Calibration
+from sightline.progress import Progress
 
 LABEL = "fig:app_mle_vs_L"
 _BOUND, _MLE = "local CRB", "constrained MLE"
@@ -45,7 +46,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     """Simulate the attack at every count."""
     crb, mle, guessing = [], [], 0.0
     for done, epsilon in enumerate(parameters.epsilons):
-        progress(done, len(parameters.epsilons))
+        progress("computing", done / len(parameters.epsilons))
         strata = {
             L: transcript(L, epsilon=epsilon, delta=parameters.delta, calibration=parameters.calibration)
             for L in parameters.releases
@@ -62,7 +63,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         crb.append(Line.of(_BOUND, x=parameters.releases, y=[risk.crb for risk in risks]))
         mle.append(simulated_line(_MLE, parameters.releases, risks))
         guessing = risks[0].trivial_mse
-    progress(len(parameters.epsilons), len(parameters.epsilons))
+    progress("computing", 1.0)
     return Result(epsilons=parameters.epsilons, crb=tuple(crb), mle=tuple(mle), guessing=guessing)
 
 

@@ -6,19 +6,18 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from sightline.errors import MissingExtra
-from sightline.paper.claim import Verdict
+from sightline.format import power_of_ten
+from sightline.paper.claim import ClaimVerdict
 from sightline.paper.comparison import Comparison
+from sightline.paper.made import MadeFigure
 from sightline.paper.store import file_stem
 from sightline.report.style import embedded, still
 
-if TYPE_CHECKING:
-    from sightline.paper.regenerate import Made
 
-
-def page_of(figures: Sequence[Made], *, fast: bool, seed: int) -> str:
+def page_of(figures: Sequence[MadeFigure], *, fast: bool, seed: int) -> str:
     """The page as HTML that needs nothing but itself."""
     try:
         from jinja2 import Environment
@@ -37,7 +36,7 @@ def page_of(figures: Sequence[Made], *, fast: bool, seed: int) -> str:
     text: str = environment.from_string(template).render(
         figures=[_shown(made) for made in figures if made.label != "claims"],
         claims=claims,
-        counts=[(verdict.value, counts[verdict]) for verdict in Verdict],
+        counts=[(verdict.value, counts[verdict]) for verdict in ClaimVerdict],
         fast=fast,
         seed=seed,
         version=version("sightline"),
@@ -52,19 +51,10 @@ def number(value: float) -> str:
     >>> number(2.0), number(0.12345), number(3.9e-12)
     ('2', '0.123', '3.9·10⁻¹²')
     """
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        return (
-            f"{value:.0f}"
-            if float(value).is_integer()
-            else f"{value:.3g}"
-            if abs(value) < 1e3
-            else f"{value:.1f}"
-        )
-    mantissa, power = f"{value:.1e}".split("e")
-    return f"{mantissa}·10{str(int(power)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return power_of_ten(value)
 
 
-def _shown(made: Made) -> dict[str, Any]:
+def _shown(made: MadeFigure) -> dict[str, Any]:
     return {
         "label": made.label,
         "anchor": file_stem(made.label),

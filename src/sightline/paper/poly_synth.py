@@ -12,11 +12,12 @@ from sightline.multiset.moment_family import Moments
 from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.progress import Progress
 from sightline.releases.query import Convention
 
 LABEL = "fig:poly_synth"
@@ -66,7 +67,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
             found.append(Line.of(name, x=parameters.releases, y=curve.crb))
         return tuple(found)
 
-    progress(0, 1)
+    progress("computing", 0.0)
     uniform = Moments(bound=1.0, convention="uniform")
     proven = tuple(
         release_curve(pair, family=uniform, accountant=basic, releases=parameters.releases).best_is_global
@@ -78,7 +79,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         table_misfit=_misfit(parameters, basic),
         proven=proven,
     )
-    progress(1, 1)
+    progress("computing", 1.0)
     return result
 
 

@@ -23,11 +23,12 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import pair_crb_at_two
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import axis
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.loads import normalise, shipped_loads
 from sightline.paper.published import reference
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.progress import Progress
 from sightline.releases.query import Convention
 from sightline.report.style import INK, PALETTE, altair
 
@@ -74,7 +75,7 @@ class Result:
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
     """Solve the printed points for their pairs; sample pairs of the shipped loads."""
-    progress(0, 1)
+    progress("computing", 0.0)
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
     printed = {name: np.array(reference()[LABEL]["left"][name]) for name in BINS}
     everything = np.concatenate(list(printed.values()))
@@ -111,7 +112,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         },
         loads_formula_error=float(np.max(np.abs(np.array(formula) / crb - 1))),
     )
-    progress(1, 1)
+    progress("computing", 1.0)
     return result
 
 

@@ -13,10 +13,11 @@ from typing import Any
 from sightline.paper import mle_vs_releases
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.paper.mle import Pair
 from sightline.privacy.basic import Calibration
+from sightline.progress import Progress
 
 LABEL = "diag:releases"
 
@@ -48,7 +49,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     """The computation of ``fig:app_mle_vs_L`` for other pairs and budgets."""
     lines: dict[str, tuple[Line, ...]] = {}
     for done, (name, pair) in enumerate(parameters.pairs):
-        progress(done, len(parameters.pairs))
+        progress("computing", done / len(parameters.pairs))
         found = mle_vs_releases.compute(
             mle_vs_releases.Parameters(
                 pair=pair,
@@ -66,7 +67,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
             for epsilon, crb, mle in zip(found.epsilons, found.crb, found.mle, strict=True)
             for line in (crb, mle)
         )
-    progress(len(parameters.pairs), len(parameters.pairs))
+    progress("computing", 1.0)
     return Result(lines=lines)
 
 

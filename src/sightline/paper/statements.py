@@ -11,7 +11,8 @@ from sightline.paper.claim import Claim
 from sightline.paper.claims.framework import CHECKS as FRAMEWORK
 from sightline.paper.claims.labeled import CHECKS as LABELED
 from sightline.paper.claims.multiset import CHECKS as MULTISET
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
+from sightline.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,9 +35,9 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     checks = (*FRAMEWORK, *LABELED, *MULTISET)
     found = []
     for done, check in enumerate(checks):
-        progress(done, len(checks))
+        progress("computing", done / len(checks))
         found.append(check(parameters.cases, parameters.seed))
-    progress(len(checks), len(checks))
+    progress("computing", 1.0)
     return Result(claims=tuple(found))
 
 

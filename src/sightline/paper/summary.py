@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from sightline.paper.claim import Verdict
+from sightline.paper.claim import ClaimVerdict
+from sightline.paper.made import MadeFigure
 from sightline.paper.page import number
-from sightline.paper.regenerate import Made, Regenerated
+from sightline.paper.run import Regenerated
 
 
 def lines(regenerated: Regenerated) -> list[str]:
@@ -16,17 +17,21 @@ def lines(regenerated: Regenerated) -> list[str]:
     found = [f"{made.label:<{width}}  {_state(made)}" for made in regenerated.made]
     verdicts = Counter(claim.verdict for made in regenerated.made for claim in made.claims)
     if verdicts:
-        told = ", ".join(f"{verdicts[verdict]} {verdict.value}" for verdict in Verdict if verdicts[verdict])
+        told = ", ".join(
+            f"{verdicts[verdict]} {verdict.value}" for verdict in ClaimVerdict if verdicts[verdict]
+        )
         found.append(f"claims: {told}")
     for made in regenerated.made:
         found += [
-            f"not so: {claim.label}: {claim.says}" for claim in made.claims if claim.verdict is Verdict.FAILS
+            f"not so: {claim.label}: {claim.says}"
+            for claim in made.claims
+            if claim.verdict is ClaimVerdict.FAILS
         ]
     found.append(f"open {regenerated.page}")
     return found
 
 
-def _state(made: Made) -> str:
+def _state(made: MadeFigure) -> str:
     parts = ["computed" if made.computed else "found"]
     if made.largest_relative_difference is not None:
         parts.append(f"within {number(made.largest_relative_difference)} of the printed curves")

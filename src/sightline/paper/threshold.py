@@ -11,11 +11,12 @@ from sightline.multiset.curve import release_curve, release_curves
 from sightline.multiset.threshold_family import Thresholds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figure import Figure, Progress
+from sightline.paper.figures import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.releases.smooth_threshold import Kernel
+from sightline.progress import Progress
+from sightline.releases.features import Kernel
 
 LABEL = "fig:threshold"
 Triple = tuple[float, float, float]
@@ -65,10 +66,10 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     edges = generator.uniform(0.6, 1.0, size) * generator.choice([-1.0, 1.0], size)
     best = []
     for done, triples in enumerate((inside, edges)):
-        progress(done, 2)
+        progress("computing", done / 2)
         curves = release_curves(triples, family=family, accountant=basic, releases=parameters.releases)
         best.append(tuple(int(count) for count in curves.best if count > 0))
-    progress(2, 2)
+    progress("computing", 1.0)
     return Result(
         interior=tuple(curve(triple) for triple in parameters.interior),
         near_boundary=tuple(curve(triple) for triple in parameters.near_boundary),

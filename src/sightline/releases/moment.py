@@ -13,28 +13,8 @@ from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, fro
 from sightline.errors import InvalidRelease, require
 from sightline.releases.domain import one_of, positive_number, whole_number
 from sightline.releases.feature_mean import FeatureMean
+from sightline.releases.features import power, power_range, power_slope
 from sightline.releases.query import Convention
-
-
-def moment_feature(values: ArrayLike, order: ArrayLike) -> FloatArray:
-    r"""The feature :math:`\phi_\ell(z) = z^\ell`; the two arguments broadcast.
-
-    >>> moment_feature([2.0, -3.0], 3).tolist()
-    [8.0, -27.0]
-    """
-    powers: FloatArray = np.power(np.asarray(values, np.float64), np.asarray(order, np.float64))
-    return powers
-
-
-def moment_slope(values: ArrayLike, order: ArrayLike) -> FloatArray:
-    r"""The gain :math:`\phi_\ell'(z) = \ell z^{\ell-1}`; the two arguments broadcast.
-
-    >>> moment_slope([[0.0], [2.0]], [1, 2, 3]).tolist()
-    [[1.0, 0.0, 0.0], [1.0, 4.0, 12.0]]
-    """
-    ell = np.asarray(order, np.float64)
-    slopes: FloatArray = ell * moment_feature(values, ell - 1)
-    return slopes
 
 
 def moment_sensitivity(
@@ -54,12 +34,10 @@ def moment_sensitivity(
     """
     match convention:
         case "tight":
-            width = np.where(np.asarray(order) % 2 == 0, 1.0, 2.0)
+            return power_range(order, low=-bound, high=bound) / count
         case "uniform":
-            width = np.full(np.shape(order), 2.0)
-        case _:
-            assert_never(convention)
-    return width * moment_feature(bound, order) / count
+            return 2.0 * power(bound, order) / count
+    assert_never(convention)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -121,11 +99,11 @@ class Moment(FeatureMean):
 
     def feature(self, values: FloatArray) -> FloatArray:
         """The power."""
-        return moment_feature(values, self.order)
+        return power(values, self.order)
 
     def slope(self, values: FloatArray) -> FloatArray:
         r""":math:`\ell z^{\ell-1}`."""
-        return moment_slope(values, self.order)
+        return power_slope(values, self.order)
 
     def jacobian(self, records: FloatArray | None) -> FloatArray:
         r""":math:`\ell z_k^{\ell-1} / m` for member k; that of the first moment needs no records."""

@@ -1,17 +1,9 @@
-r"""Smooth thresholds: the share of the records' values above a point, with a softened step.
-
-Two steps :math:`h_\tau: \mathbb R \to [0, 1]`, both with bandwidth :math:`\tau` and :math:`h_\tau(0) = 1/2`:
-
-- ``logistic`` (``app:logistic_smoothing``): :math:`h_\tau(u) = 1/(1 + e^{-u/\tau})`, with exponential tails;
-- ``compact``: :math:`h_\tau(u) = \frac{1}{2} + \frac{u}{2\tau} + \frac{1}{2\pi}\sin\frac{\pi u}{\tau}` on
-  :math:`[-\tau, \tau]`, the integral of a raised cosine. It is 0 to the left and 1 to the right, so
-  :math:`h_\tau'` is supported on :math:`[-\tau, \tau]`, as ``prop:threshold_truncation`` assumes.
-"""
+"""Smooth thresholds: the share of the records' values above a point, with a softened step."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, assert_never, get_args
+from typing import TYPE_CHECKING, assert_never, get_args
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,74 +12,8 @@ from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, fro
 from sightline.errors import InvalidRelease, require
 from sightline.releases.domain import one_of, positive_number, real_number
 from sightline.releases.feature_mean import FeatureMean
+from sightline.releases.features import Kernel, smooth_step, smooth_step_rise, smooth_step_slope
 from sightline.releases.query import Convention
-
-Kernel = Literal["logistic", "compact"]
-
-
-def _logistic(w: FloatArray) -> FloatArray:
-    """Without overflow, and with all digits in both tails."""
-    tail = np.exp(-np.abs(w))  # importing scipy.special takes longer than all that an audit does with it
-    return np.where(w < 0, tail, 1.0) / (1.0 + tail)
-
-
-def smooth_step(offsets: ArrayLike, *, bandwidth: float, kernel: Kernel = "logistic") -> FloatArray:
-    r"""The step :math:`h_\tau(u)` at offsets :math:`u = z - t`.
-
-    >>> smooth_step([-1.0, 0.0, 1.0], bandwidth=1.0, kernel="compact").tolist()
-    [0.0, 0.5, 1.0]
-    """
-    w = np.asarray(offsets, np.float64) / bandwidth
-    match kernel:
-        case "logistic":
-            steps: FloatArray = _logistic(w)
-            return steps
-        case "compact":
-            v = np.maximum(1.0 - np.abs(w), 0.0)
-            # ½(v − sin(πv)/π), written so that no rounding leaves [0, 1].
-            tail = 0.5 * v * (1.0 - np.sinc(v))
-            return np.where(w < 0, tail, 1.0 - tail)
-    assert_never(kernel)
-
-
-def smooth_step_slope(offsets: ArrayLike, *, bandwidth: float, kernel: Kernel = "logistic") -> FloatArray:
-    r"""The derivative :math:`h_\tau'(u)` at offsets :math:`u = z - t`.
-
-    Logistic: :math:`\frac{1}{4\tau}\operatorname{sech}^2\frac{u}{2\tau}`; compact:
-    :math:`\frac{1}{2\tau}\bigl(1 + \cos\frac{\pi u}{\tau}\bigr)` on :math:`[-\tau, \tau]`, else 0.
-
-    >>> smooth_step_slope([-2.0, 0.0], bandwidth=0.5, kernel="compact").tolist()
-    [0.0, 2.0]
-    """
-    w = np.asarray(offsets, np.float64) / bandwidth
-    match kernel:
-        case "logistic":
-            slopes: FloatArray = _logistic(w) * _logistic(-w) / bandwidth
-            return slopes
-        case "compact":
-            v = np.maximum(1.0 - np.abs(w), 0.0)
-            return np.asarray(np.sin(0.5 * np.pi * v) ** 2 / bandwidth)
-    assert_never(kernel)
-
-
-def smooth_step_rise(
-    start: ArrayLike, stop: ArrayLike, *, bandwidth: float, kernel: Kernel = "logistic"
-) -> FloatArray:
-    r"""The rise :math:`h_\tau(b) - h_\tau(a)` from ``start`` a to ``stop`` b, accurate also where small.
-
-    >>> print(f"{smooth_step_rise(-1e-9, 1e-9, bandwidth=1.0):.12e}")
-    5.000000000000e-10
-    """
-    a, b = (np.asarray(u, np.float64) / bandwidth for u in (start, stop))
-    match kernel:
-        case "logistic":
-            rise: FloatArray = _logistic(b) * _logistic(-a) * -np.expm1(a - b)
-            return rise
-        case "compact":
-            a, b = np.clip(a, -1.0, 1.0), np.clip(b, -1.0, 1.0)
-            half, middle = 0.5 * (b - a), 0.5 * (a + b)
-            return np.asarray(half + np.cos(np.pi * middle) * np.sin(np.pi * half) / np.pi)
-    assert_never(kernel)
 
 
 def threshold_sensitivity(

@@ -28,6 +28,12 @@ class CosineSquaredPrior:
     """
 
     width: float
+    low: float = 0.0  # where the domain begins; risks depend on the width alone
+
+    @classmethod
+    def between(cls, low: float, high: float) -> CosineSquaredPrior:
+        """The prior on the domain from ``low`` to ``high``."""
+        return cls(width=float(high) - float(low), low=float(low))
 
     def __post_init__(self) -> None:
         require(
@@ -36,6 +42,38 @@ class CosineSquaredPrior:
             got=f"width {self.width}",
             fix="give the smallest and the largest value a record can have",
         )
+
+    @property
+    def high(self) -> float:
+        """Where the domain ends."""
+        return self.low + self.width
+
+    @property
+    def mean(self) -> float:
+        """The middle of the domain."""
+        return self.low + 0.5 * self.width
+
+    def density(self, values: FloatArray) -> FloatArray:
+        r""":math:`\tfrac{2}{r}\cos^2(\pi(x - c)/r)`, where c is the middle of the domain."""
+        density: FloatArray = 2 / self.width * np.cos(np.pi * (values - self.mean) / self.width) ** 2
+        return density
+
+    def cdf(self, values: FloatArray) -> FloatArray:
+        r""":math:`t - \sin(2\pi t)/(2\pi)` with :math:`t = (x - \text{low})/r`."""
+        t = (values - self.low) / self.width
+        cdf: FloatArray = t - np.sin(2 * np.pi * t) / (2 * np.pi)
+        return cdf
+
+    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
+        """Independent draws: uniform numbers through the inverse of the cdf, by bisection."""
+        wanted = generator.random(shape)
+        low, high = np.full(shape, self.low), np.full(shape, self.high)
+        for _ in range(53):
+            middle = 0.5 * (low + high)
+            above = self.cdf(middle) < wanted
+            low, high = np.where(above, middle, low), np.where(above, high, middle)
+        drawn: FloatArray = 0.5 * (low + high)
+        return drawn
 
     @property
     def fisher_information(self) -> float:

@@ -12,7 +12,7 @@ from flint import fmpq, fmpq_mat
 from sightline.arrays import FloatArray
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.forms import Form, profiled_information
-from sightline.geometry.lift import lift
+from sightline.geometry.lifting import lift
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.inout import InOut
 from sightline.noise.laws import GaussianNoise, LaplaceNoise

@@ -1,0 +1,26 @@
+"""The public names, in the order of the reference; `__init__.py` loads each on first use."""
+
+# ruff: isort: skip_file
+
+# Running attacks
+from sightline.attacks.monte_carlo import sweep as sweep
+from sightline.attacks.simulation import Simulation as Simulation
+from sightline.attacks.estimates import Attack as Attack
+from sightline.attacks.estimates import Estimates as Estimates
+from sightline.attacks.estimates import AttackStatus as AttackStatus
+from sightline.attacks.reconstruction import Reconstruction as Reconstruction
+from sightline.attacks.reconstruction import ReconstructedValue as ReconstructedValue
+from sightline.attacks.target import MissingDirection as MissingDirection
+
+# Attacks
+from sightline.attacks.box import BoxLeastSquares as BoxLeastSquares
+from sightline.attacks.linear_bayes import LinearBayes as LinearBayes
+from sightline.attacks.linear_bayes import BayesBracket as BayesBracket
+from sightline.attacks.linear_bayes import bayes_bracket as bayes_bracket
+from sightline.attacks.inversion import MomentInversion as MomentInversion
+from sightline.attacks.posterior import PosteriorMean as PosteriorMean
+from sightline.attacks.trivial import Trivial as Trivial
+
+# Priors
+from sightline.attacks.prior import PriorDensity as PriorDensity
+from sightline.attacks.prior import UniformPrior as UniformPrior

@@ -1,0 +1,94 @@
+"""The model that an attack fits to a transcript: its releases as curves, divided by the noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.attacks.autodiff import AutodiffModel, Block
+from sightline.attacks.curves import Curve, Power, Step
+from sightline.attacks.model import Model, Objective, Row
+from sightline.errors import InvalidInput, InvalidNoise, require
+from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
+from sightline.releases.deepset import DeepSet
+from sightline.releases.moment import Moment
+from sightline.releases.query import Query
+from sightline.releases.smooth_threshold import SmoothThreshold
+
+
+def model_of(queries: Sequence[Query], noise: Noise) -> Objective:
+    """The model of releases with Gaussian noise, over every coordinate that some release depends on."""
+    cells = tuple(cell for query in queries for cell in query.cells)
+    if any(isinstance(cell, DeepSet) for cell in cells):
+        return _autodiff(cells, noise)  # type: ignore[arg-type]  # laws are hashed by identity
+    coordinates = _coordinates(cells)
+    rows = [row for cell in cells for row in _rows_of(cell, coordinates)]
+    return Model(rows=tuple(rows), records=tuple(coordinates.tolist()), whitening=_whitening(noise))
+
+
+def _coordinates(cells: Sequence[Query]) -> IndexArray:
+    p = cells[0].dimension
+    return np.unique(np.concatenate([(q.members[:, None] * p + np.arange(p)).ravel() for q in cells]))
+
+
+@lru_cache(maxsize=8)  # a model holds compiled programs; releases and noise are values that never change
+def _autodiff(cells: tuple[Query, ...], noise: Noise) -> Objective:
+    coordinates = _coordinates(cells)
+    require(
+        cells[0].dimension == 1, "scalar records for a search in a box", got=f"dimension {cells[0].dimension}"
+    )
+    parts: list[Row | Block] = []
+    for cell in cells:
+        if isinstance(cell, DeepSet):
+            parts.append(Block(query=cell, places=np.searchsorted(coordinates, cell.members)))
+        else:
+            parts += _rows_of(cell, coordinates)
+    _whitening(noise)  # refuses noise for which least squares is not the likelihood
+    W = np.asarray(noise.whiten(np.eye(noise.outputs)))
+    return AutodiffModel(parts=tuple(parts), records=tuple(coordinates.tolist()), whitening=W)
+
+
+def _rows_of(query: Query, coordinates: IndexArray) -> list[Row]:
+    columns = query.members[:, None] * query.dimension + np.arange(query.dimension)
+    places = np.searchsorted(coordinates, columns.ravel())
+    if query.linear:
+        jacobian = query.jacobian(None).reshape(query.outputs, -1)
+        return [Row(curve=Power(order=1), weights=_spread(line, places, coordinates)) for line in jacobian]
+    match query:
+        case Moment():
+            curve: Curve = Power(order=query.order)
+        case SmoothThreshold():
+            curve = Step(at=query.at, bandwidth=query.bandwidth, kernel=query.kernel)
+        case _:
+            raise InvalidInput(
+                "expected linear releases, moments, smooth thresholds and DeepSets, got "
+                f"{type(query).__name__}; write it as a DeepSet"
+            )
+    share = np.full(len(places), 1.0 / len(query.members))
+    return [Row(curve=curve, weights=_spread(share, places, coordinates))]
+
+
+def _spread(line: FloatArray, places: IndexArray, coordinates: IndexArray) -> tuple[float, ...]:
+    weights = np.zeros(coordinates.size)
+    weights[places] = line
+    return tuple(weights.tolist())
+
+
+def _whitening(noise: Noise) -> tuple[Any, ...]:
+    match noise:
+        case GaussianNoise():
+            return tuple((1.0 / noise.stddevs).tolist())
+        case CorrelatedNoise():
+            W = np.asarray(noise.whiten(np.eye(noise.outputs)))
+            return tuple(tuple(W[i, : i + 1].tolist()) for i in range(noise.outputs))
+        case LaplaceNoise():
+            raise InvalidNoise(
+                "expected Gaussian noise, for which least squares is maximum likelihood, got Laplace noise; "
+                "use PosteriorMean, whose likelihood is the noise's own"
+            )
+        case _:
+            raise InvalidNoise(f"expected Gaussian noise, got {type(noise).__name__}")

@@ -1,0 +1,15 @@
+"""The public names, in the order of the reference; `__init__.py` loads each on first use."""
+
+# ruff: isort: skip_file
+
+from sightline.geometry.transcript import noise_multipliers as noise_multipliers
+from sightline.geometry.fisher import Geometry as Geometry
+from sightline.geometry.exposure import Exposure as Exposure
+from sightline.geometry.exposure import Direction as Direction
+from sightline.geometry.increment import Increment as Increment
+from sightline.geometry.forms import Form as Form
+from sightline.geometry.forms import profiled_information as profiled_information
+from sightline.geometry.lifting import lift as lift
+from sightline.numerics.decision import Decision as Decision
+from sightline.numerics.decision import Evidence as Evidence
+from sightline.numerics.certificate import certificate as certificate

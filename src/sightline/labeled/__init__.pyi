@@ -1,0 +1,13 @@
+"""The public names, in the order of the reference; `__init__.py` loads each on first use."""
+
+# ruff: isort: skip_file
+
+from sightline.labeled.knowledge import Known as Known
+from sightline.labeled.exposures import Exposures as Exposures
+from sightline.labeled.exposures import RecordExposure as RecordExposure
+from sightline.labeled.contributions import Contributions as Contributions
+from sightline.labeled.bounds.cosine import CosineSquaredPrior as CosineSquaredPrior
+from sightline.labeled.bounds.coin import CoinPrior as CoinPrior
+from sightline.labeled.contrast import one_contrast_information as one_contrast_information
+from sightline.labeled.contrast import exchangeable_information as exchangeable_information
+from sightline.labeled.contrast import symmetry as symmetry

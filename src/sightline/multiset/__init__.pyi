@@ -1,0 +1,55 @@
+"""The public names, in the order of the reference; `__init__.py` loads each on first use."""
+
+# ruff: isort: skip_file
+
+# Families of releases
+from sightline.multiset.family import Family as Family
+from sightline.multiset.family import QueryFamily as QueryFamily
+from sightline.multiset.mixture import Mixture as Mixture
+
+# Curves
+from sightline.multiset.curve import release_curves as release_curves
+from sightline.multiset.curve import ReleaseCurve as ReleaseCurve
+from sightline.multiset.curve import ReleaseCurves as ReleaseCurves
+from sightline.multiset.signal import CurveStatus as CurveStatus
+from sightline.multiset.certified import certified_curve as certified_curve
+from sightline.multiset.certified import CertifiedCurve as CertifiedCurve
+from sightline.multiset.spectrum import Bottleneck as Bottleneck
+from sightline.multiset.spectrum import Growth as Growth
+from sightline.multiset.asymptotics import Asymptotics as Asymptotics
+from sightline.multiset.asymptotics import Regime as Regime
+from sightline.multiset.asymptotics import Trend as Trend
+from sightline.multiset.planning import ReleasePlan as ReleasePlan
+from sightline.multiset.planning import budget_sweep as budget_sweep
+from sightline.multiset.planning import largest_epsilon as largest_epsilon
+
+# The sorted chart
+from sightline.multiset.chart import Collision as Collision
+from sightline.multiset.chart import collisions as collisions
+from sightline.multiset.chart import chart_radius as chart_radius
+from sightline.multiset.chart import matching_loss as matching_loss
+
+# Closed forms for moments
+from sightline.multiset.moments import moment_sums as moment_sums
+from sightline.multiset.moments import moment_sum_limit as moment_sum_limit
+from sightline.multiset.moments import scalar_crb as scalar_crb
+from sightline.multiset.moments import scalar_floor as scalar_floor
+from sightline.multiset.moments import scalar_tail as scalar_tail
+from sightline.multiset.moments import scalar_step_ratio as scalar_step_ratio
+from sightline.multiset.moments import scalar_stopping_scale as scalar_stopping_scale
+from sightline.multiset.moments import pair_information as pair_information
+from sightline.multiset.moments import pair_crb as pair_crb
+from sightline.multiset.moments import pair_crb_at_two as pair_crb_at_two
+from sightline.multiset.moments import pair_step_ratio as pair_step_ratio
+from sightline.multiset.moments import moment_value_bounds as moment_value_bounds
+from sightline.multiset.moments import moment_log_determinant_bound as moment_log_determinant_bound
+from sightline.multiset.moments import moment_crb_bound as moment_crb_bound
+from sightline.multiset.moments import moment_limit as moment_limit
+from sightline.multiset.moments import moment_limit_trace as moment_limit_trace
+
+# Closed forms for thresholds
+from sightline.multiset.thresholds import step_overlap as step_overlap
+from sightline.multiset.thresholds import dense_grid_matrix as dense_grid_matrix
+from sightline.multiset.thresholds import dense_grid_trace as dense_grid_trace
+from sightline.multiset.thresholds import threshold_trace_bound as threshold_trace_bound
+from sightline.multiset.thresholds import threshold_crb_bound as threshold_crb_bound

@@ -1,0 +1,16 @@
+"""The public names, in the order of the reference; `__init__.py` loads each on first use."""
+
+# ruff: isort: skip_file
+
+from sightline.paper.figures import figure as figure
+from sightline.paper.figures import Figure as Figure
+from sightline.paper.figures import Table as Table
+from sightline.paper.figures import LABELS as LABELS
+from sightline.paper.claim import Claim as Claim
+from sightline.paper.claim import ClaimVerdict as ClaimVerdict
+from sightline.paper.comparison import Comparison as Comparison
+from sightline.paper.comparison import JointTest as JointTest
+from sightline.paper.made import MadeFigure as MadeFigure
+from sightline.paper.made import Panel as Panel
+from sightline.paper.run import regenerate as regenerate
+from sightline.paper.run import Regenerated as Regenerated

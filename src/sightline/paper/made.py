@@ -1,0 +1,41 @@
+"""A finished figure: its numbers, its panels and how they compare with the paper."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sightline.paper.claim import Claim
+from sightline.paper.comparison import Comparison, JointTest
+from sightline.paper.figures import Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Panel:
+    """A drawn panel: its Vega-Lite specification and the SVG file that shows it."""
+
+    name: str
+    file: Path
+    specification: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MadeFigure:
+    """A finished figure with its panels, its comparisons with the printed curves and its claims."""
+
+    label: str
+    figure: Figure[Any, Any]
+    document: dict[str, Any]  # what the JSON file holds
+    result: Any
+    panels: tuple[Panel, ...]
+    comparisons: tuple[Comparison, ...]
+    agreement: JointTest | None
+    claims: tuple[Claim, ...]
+    computed: bool  # in this run; False if an earlier run left it in the folder
+
+    @property
+    def largest_relative_difference(self) -> float | None:
+        """Over all printed curves without intervals; ``None`` if there are none."""
+        exact = [c.largest_relative_difference for c in self.comparisons if not c.random]
+        return max(exact) if exact else None

@@ -1,0 +1,158 @@
+"""Compute the figures that the folder lacks, draw them, compare them, and write the index page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from sightline.errors import require
+from sightline.paper.comparison import joint_test
+from sightline.paper.figures import LABELS, Figure, figure
+from sightline.paper.made import MadeFigure, Panel
+from sightline.paper.page import page_of
+from sightline.paper.store import (
+    as_json,
+    file_stem,
+    key,
+    plain,
+    read_result,
+    writable_folder,
+    write_whole,
+)
+from sightline.progress import Progress, silent
+from sightline.report.style import altair, specification, svg
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Regenerated:
+    """The figures of a run, and the page that shows them with those of earlier runs."""
+
+    made: tuple[MadeFigure, ...]
+    page: Path
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Order:
+    """A figure to make in a folder, with its parameters."""
+
+    label: str
+    figure: Figure[Any, Any]
+    folder: Path
+    parameters: Any
+
+    @property
+    def key(self) -> str:
+        return key(self.label, self.parameters)
+
+    @property
+    def file(self) -> Path:
+        return self.folder / f"{file_stem(self.label)}.json"
+
+    def stored(self) -> Any | None:
+        """The result of an earlier run with the same code and parameters, if its file is there."""
+        return read_result(self.file, key=self.key, result=self.figure.result)
+
+
+def regenerate(
+    labels: Sequence[str] = (),
+    *,
+    out: Path,
+    fast: bool = False,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Regenerated:
+    """Make the named figures, or all of them, in the folder ``out``.
+
+    A figure whose file is there with the same parameters is not computed again. Each file is written whole
+    and a figure's JSON comes last, so an interrupted run continues where it stopped. ``progress`` is called
+    with a figure's label and the share of it that is done.
+    """
+    chosen = tuple(dict.fromkeys(labels)) or LABELS
+    for label in chosen:
+        figure(label)  # refuse an unknown label before any work
+    require(seed >= 0, "a seed >= 0", got=seed)
+    altair()  # refuse a missing extra before any work
+    folder = writable_folder(out)
+
+    def order(label: str) -> _Order:
+        one = figure(label)
+        return _Order(label=label, figure=one, folder=folder, parameters=one.parameters(fast=fast, seed=seed))
+
+    made = tuple(_make(order(label), progress) for label in chosen)
+    others = [_stored(order(label)) for label in LABELS if label not in chosen]
+    shown = {one.label: one for one in (*made, *others) if one is not None}
+    page = folder / "paper.html"
+    write_whole(page, page_of([shown[label] for label in LABELS if label in shown], fast=fast, seed=seed))
+    return Regenerated(made=made, page=page)
+
+
+def _make(order: _Order, progress: Progress) -> MadeFigure:
+    result = order.stored()
+    computed = result is None
+    if result is None:
+        result = order.figure.compute(order.parameters, lambda _, share: progress(order.label, share))
+    made = _described(order, result, computed=computed)
+    for panel in made.panels:
+        if computed or not panel.file.exists():
+            write_whole(panel.file, svg(panel.specification))
+    if computed:
+        write_whole(order.file, as_json(made.document))
+    progress(order.label, 1.0)
+    return made
+
+
+def _stored(order: _Order) -> MadeFigure | None:
+    """A figure that an earlier run finished, if its files are all there."""
+    if not order.file.exists():
+        return None
+    result = order.stored()
+    if result is None:
+        return None
+    made = _described(order, result, computed=False)
+    return made if all(panel.file.exists() for panel in made.panels) else None
+
+
+def _described(order: _Order, result: Any, *, computed: bool) -> MadeFigure:
+    label, one = order.label, order.figure
+    comparisons = one.compare(result)
+    claims = one.claims(result)
+    agreement = joint_test(comparisons)
+    document = {
+        "label": label,
+        "title": one.title,
+        "key": order.key,
+        "parameters": plain(order.parameters),
+        "comparison": [
+            {
+                "panel": comparison.panel,
+                "curve": comparison.ours.name,
+                "points": len(comparison.ours.x),
+                "largest_relative_difference": comparison.largest_relative_difference,
+            }
+            for comparison in comparisons
+        ],
+        "joint_test": None if agreement is None else {**plain(agreement), "passes": agreement.passes},
+        "claims": plain(claims),
+        "result": plain(result),
+    }
+    panels = tuple(
+        Panel(
+            name=name,
+            file=order.folder / f"{file_stem(f'{label} {name}')}.svg",
+            specification=specification(chart),
+        )
+        for name, chart in one.draw(result).items()
+    )
+    return MadeFigure(
+        label=label,
+        figure=one,
+        document=document,
+        result=result,
+        panels=panels,
+        comparisons=comparisons,
+        agreement=agreement,
+        claims=claims,
+        computed=computed,
+    )

@@ -1,0 +1,11 @@
+"""The public names, in the order of the reference; `__init__.py` loads each on first use."""
+
+# ruff: isort: skip_file
+
+from sightline.privacy.accountant import Accountant as Accountant
+from sightline.privacy.accountant import NoiseLaw as NoiseLaw
+from sightline.privacy.accountant import Validity as Validity
+from sightline.privacy.basic import Calibration as Calibration
+from sightline.privacy.spending import account as account
+from sightline.privacy.spending import account_budgets as account_budgets
+from sightline.privacy.spending import Spending as Spending

@@ -1,0 +1,6 @@
+"""The public names, in the order of the reference; `__init__.py` loads each on first use."""
+
+# ruff: isort: skip_file
+
+from sightline.releases.query import Query as Query
+from sightline.releases.query import Adjacency as Adjacency
