@@ -28,6 +28,8 @@ STATEMENTS = {
     *("prop:poly_interior_matrix", "prop:threshold_truncation", "eq:lever1_ident_cond"),
     *("fig:inout", "fig:poly_synth", "fig:realdata", "fig:threshold", "fig:mle", "fig:app_mle_vs_L"),
     *("tab:adjacency", "tab:accountant_scaling_main", "eq:gaussian_calibration"),
+    *("prop:ieff_variational", "prop:lever2_det_amgm", "cor:lever2_generalm_interior"),
+    *("cor:membership_necessity_s3", "eq:J_column_static", "app:poly_general_m"),
 }
 
 

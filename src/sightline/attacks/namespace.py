@@ -51,6 +51,13 @@ def to_device(values: Any, device: str) -> Any:
         raise InvalidInput(f"expected a device that PyTorch has, got {device!r}: {reason}") from None
 
 
+def like(array: Any, values: np.ndarray[Any, Any]) -> Any:
+    """NumPy numbers in the library, the precision and on the device of an array."""
+    xp = namespace(array)
+    place = {"device": array.device} if xp.__name__ == "torch" else {}
+    return xp.asarray(values, dtype=array.dtype, **place)
+
+
 def to_numpy(array: Any) -> Any:
     """An array of any library as NumPy's, on the host."""
     if isinstance(array, np.ndarray):
