@@ -62,7 +62,9 @@ def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposure
     """The lower end for every indicator: the mean over the other categories that the record may have."""
     blocks, reference, categories = part.blocks, part.reference, linear.prior.categories
     coin, design = linear.prior.coin, part.design
-    sizes = _records_alike(part, exposures).reshape(blocks, -1).astype(np.float64)
+    # Records with the same signature in all numbers, not only in those about this category.
+    counts = linear.counts[: design.size]
+    sizes = np.where(exposures.known, 1, counts).reshape(blocks, -1).astype(np.float64)
     gaussian = design.law.excess == 1
     bounds = coin.company_bounds if gaussian else coin.loss_bounds
     weights = whitening(design) ** 2 if gaussian else _row_losses(part, linear.copies)
@@ -78,19 +80,6 @@ def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposure
     lower: FloatArray = (means.max(axis=0) / (categories - 1)).ravel()
     lower[exposures.known] = np.nan
     return lower
-
-
-def _records_alike(part: CategoryDesign, exposures: Exposures) -> IndexArray:
-    """For every column, the unknown records that no number about its category tells apart; 1 if known.
-
-    A group of equal columns may hold two indicators of one record. These are not two records.
-    """
-    counts = part.design.pattern.counts
-    assert counts is not None  # a pattern of cells has them
-    block = np.repeat(np.arange(part.blocks), part.width)
-    key = exposures.group * part.blocks + block
-    total = np.bincount(key[~exposures.known], counts[~exposures.known], len(exposures.groups) * part.blocks)
-    return np.where(exposures.known, 1, total[np.where(exposures.known, 0, key)]).astype(np.intp)
 
 
 def _joined(linear: LinearDesign, main: Exposures, other: Exposures) -> Exposures:

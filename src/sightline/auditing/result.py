@@ -10,7 +10,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from sightline.auditing.plan import AssumptionName
-from sightline.auditing.plan_text import file_name, publishable_plan
+from sightline.auditing.plan_text import file_name
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 
@@ -281,6 +281,7 @@ class AuditResult(Displayed, _Part):
     relative_error: float  # of the numbers, first order
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
+    publishable_plan: str | None = None  # the plan without folders and what the attacker knows
     category_count: int | None = None  # how many values a categorical secret can have
     unverified: Annotated[tuple[Unverified, ...], Many] = ()
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
@@ -303,7 +304,8 @@ class AuditResult(Displayed, _Part):
             "unverified": tuple(one for one in self.unverified if not one.owner_only),
             "owner_only": (),
             "source": file_name(self.source),
-            "plan": publishable_plan(self.plan),
+            "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
+            "publishable_plan": None,
         }
         return self.model_copy(update=changes)
 
