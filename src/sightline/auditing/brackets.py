@@ -124,7 +124,7 @@ class _Sums:
     """The groups whose sum is one of values of a single category, and their recipes.
 
     Equal columns of two categories are a group, too: the sum of two indicators of one record. It is the
-    complement of the other categories, which are told by themselves.
+    complement of the other categories, which have exposures of their own.
     """
 
     identifiable: BoolArray

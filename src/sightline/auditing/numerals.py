@@ -1,4 +1,4 @@
-"""Numbers as people read them: a few digits, thousands apart, an exponent only where all else is longer."""
+"""Numbers as text: a few significant digits, separated thousands, an exponent only where zeros are longer."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def counted(count: int, thing: str, things: str | None = None) -> str:
 
 
 def remains(bracket: Uncertainty) -> str:
-    """A bracket on what remains in percent, rounded outwards: whole ones, and hundredths below one.
+    """A bracket in percent, rounded outwards: to whole percent, and to hundredths below one percent.
 
     >>> remains(Uncertainty(lower=0.5361, upper=0.5699)), remains(Uncertainty(lower=3e-6, upper=4e-6))
     ('53–57 %', '< 0.01 %')

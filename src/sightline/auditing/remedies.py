@@ -23,7 +23,7 @@ from sightline.progress import silent
 _SEARCHABLE = 2e9
 _CLOSE = 1.01  # the factor is found up to 1 %, from above
 _MOST = 1e12  # a factor beyond which more noise changes nothing
-_MOST_TRIED, _MOST_SHOWN = 10, 5  # pairs of numbers that are audited again, and that are told
+_MOST_TRIED, _MOST_SHOWN = 10, 5  # numbers that are audited again, and that are proposed
 
 
 def remedies(

@@ -1,4 +1,4 @@
-"""What an audit found: a frozen model with a versioned JSON form, readable without the data."""
+"""The result of an audit: a frozen model with a versioned JSON form. Reading it needs no data."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightline.errors import InvalidInput, require
 
 SCHEMA_VERSION = 1
 
-# Remaining uncertainty in steps of 5 %: enough to draw, too coarse to point at anyone.
+# Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
 EDGES = tuple(round(0.05 * i, 2) for i in range(21))
 
 Many = Field(strict=False)  # a JSON list is a tuple here

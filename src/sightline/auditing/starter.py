@@ -37,7 +37,7 @@ remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with
 """
 
 
-# Left out until somebody fills it in: the values of a guess would be clipped, and pass.
+# The reader fills this in: with a guess, values would be clipped, and the plan might pass.
 _DOMAINS = {
     Kind.NUMBER: """\
 # SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.
