@@ -30,7 +30,8 @@ delta = 1e-6     # far below one over the number of records
 accountant = "zcdp"    # basic, basic-analytic, advanced, zcdp, renyi, gaussian-dp or laplace
 
 [limits]
-remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with 2 if someone does not
+remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with 2 if that is not shown
+# accept = ["dropped"]    # assumptions that a pass may rest on: rows without a secret, say
 
 # [attacker]
 # knows = ["{known} = 'A7'"]    # rows whose secret the attacker knows already
