@@ -88,7 +88,8 @@ def _joined(linear: LinearDesign, main: Exposures, other: Exposures) -> Exposure
     first, second = _Sums.of(main, linear.main), _Sums.of(other, linear.other)
     chosen = linear.other_columns
     group = other.group[chosen]
-    groups = np.unique(group[group >= 0])
+    unknown = np.flatnonzero(group >= 0)
+    groups, index = np.unique(group[unknown], return_index=True)
     place = np.full(len(other.groups) + 1, -1, dtype=np.intp)  # the last entry is for known records
     place[groups] = len(main.groups) + np.arange(groups.size)
     # The same weights on the published numbers: the rows of the two designs differ by a sign at most.
@@ -112,7 +113,7 @@ def _joined(linear: LinearDesign, main: Exposures, other: Exposures) -> Exposure
             sizes=np.concatenate([main.groups.sizes, other.groups.sizes[groups]]),
             identifiable=np.concatenate([first.identifiable, second.identifiable[groups]]),
             rmse=np.concatenate([main.groups.rmse, other.groups.rmse[groups]]),
-            first=np.concatenate([main.groups.first, other.groups.first[groups] - chosen.start + len(main)]),
+            first=np.concatenate([main.groups.first, len(main) + unknown[index]]),
         ),
         relative_error=max(main.relative_error, other.relative_error),
         recipes=np.concatenate([first.recipes, second.recipes_of(groups) * signs]),
