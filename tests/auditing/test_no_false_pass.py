@@ -215,7 +215,7 @@ def test_a_count_of_one_person_above_a_threshold_does_not_pass(tmp_path: Path, b
     assert least is not None
     assert least.lower <= truth <= least.upper
     assert all(one.remaining_uncertainty.lower <= truth for one in result.release_map)
-    assert result.budget.spent["exact"] > 10, "a sharp count at noise 0.2 costs what it costs"
+    assert result.budget.spent["gaussian-dp"] > 10, "a sharp count at noise 0.2 costs what it costs"
 
 
 @pytest.mark.parametrize("noise", [0.1, 0.5, 2.0, 20.0])
@@ -228,6 +228,47 @@ def test_what_remains_beside_a_threshold_is_never_more_than_the_truth(noise: flo
     least = find(plan, membership_of([part], [["a", "b"]])).least
     assert least is not None
     assert least.lower <= risk_of_a_sharp_threshold(at / 10, noise) <= least.upper
+
+
+@pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
+@pytest.mark.parametrize("epsilon", [1.0, 6.0, 30.0])
+def test_a_threshold_beside_a_value_leaves_no_less_than_the_bracket_says(
+    accountant: str, epsilon: float
+) -> None:
+    """One record, its value and whether it is above the middle: the posterior on a grid, noise drawn."""
+    plan = plan_of(
+        {"name": "above"},
+        {"name": "value"},
+        data={**DATA, "bounds": [0, 10], "bandwidth": 1.0},
+        privacy={"epsilon": epsilon, "delta": 1e-5, "accountant": accountant},
+    )
+    parts = [
+        partition(0, "above", feature=Feature.THRESHOLD, parameter=5.0, statistic=Statistic.SUM),
+        partition(1, "value", statistic=Statistic.SUM),
+    ]
+    findings = find(plan, membership_of(parts, [["a", "b"]] * 2))
+    least = findings.least
+    assert least is not None
+    above, value = findings.pricing.scale[[0, 2]]
+    generator = np.random.default_rng(3)
+    x = (np.arange(800) + 0.5) / 80
+    prior = 2 * np.cos(np.pi * (x / 10 - 0.5)) ** 2 / x.size
+    v = prior @ (x - 5) ** 2
+    truth = generator.choice(x, p=prior, size=8_000)
+    laplace = accountant == "laplace"
+    draw = generator.laplace if laplace else generator.normal
+    offsets = np.stack(
+        [
+            ((truth > 5) + draw(size=truth.size) * above)[:, None] / above - (x > 5) / above,
+            (truth + draw(size=truth.size) * value)[:, None] / value - x / value,
+        ]
+    )
+    logs = -(np.abs(offsets) if laplace else offsets**2 / 2).sum(axis=0) + np.log(prior)
+    posterior = np.exp(logs - logs.max(axis=1, keepdims=True))
+    errors = (posterior @ x / posterior.sum(axis=1) - truth) ** 2 / v
+    spread = errors.std() / np.sqrt(truth.size)
+    assert least.lower <= errors.mean() + 5 * spread
+    assert errors.mean() - 5 * spread <= least.upper
 
 
 def test_enough_noise_on_thresholds_and_means_passes() -> None:

@@ -1,6 +1,6 @@
-"""The plan: what will be released about a table, on which budget, to an attacker who knows what.
+"""The plan: what is published about a table, with which noise or budget, and what the attacker knows.
 
-A plan is a TOML file, checked in full before anything else happens. Its models are the published JSON Schema.
+A plan is a TOML file. It is checked in full before anything else happens. Its models make the JSON Schema.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
-# No bound for all attacks says that more than 97 % remains: the prior's entropy power over its variance.
+# No bound for all attacks exceeds 97 %, the entropy power of the prior over its variance.
 LARGEST_LIMIT = 0.95
 
 Number = Annotated[float, Field(allow_inf_nan=False)]

@@ -23,7 +23,7 @@ from sightline.progress import silent
 _SEARCHABLE = 2e9
 _CLOSE = 1.01  # the factor is found up to 1 %, from above
 _MOST = 1e12  # a factor beyond which more noise changes nothing
-_MOST_TRIED, _MOST_SHOWN = 10, 5  # pairs of numbers that are audited again, and that are told
+_MOST_TRIED, _MOST_SHOWN = 10, 5  # numbers that are audited again, and that are proposed
 
 
 def remedies(
@@ -127,9 +127,21 @@ def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Chan
         text = f"no amount of this noise is proven to keep {share}: {_instead(findings, limit)}"
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     epsilon = epsilon_for(findings, factor)
-    budget = "" if epsilon is None else f", which is a budget of epsilon = {epsilon:.3g}"
-    text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"
+    budget = "" if epsilon is None else f", which is a budget of epsilon = {_rounded(epsilon, up=False):.3g}"
+    times = f"{_rounded(factor, up=True):.3g}"
+    text = f"multiply all noise by {times}{budget}: then everyone keeps at least {share}"
     return Change(kind=ChangeKind.NOISE, release=None, noise_factor=factor, epsilon=epsilon, text=text)
+
+
+def _rounded(value: float, *, up: bool) -> float:
+    """A value to three digits, on the safe side, so that the advice holds as it is printed.
+
+    >>> _rounded(5.1301, up=True), _rounded(0.12399, up=False)
+    (5.14, 0.123)
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    steps = math.ceil(value / step) if up else math.floor(value / step)
+    return float(f"{steps * step:.3g}")
 
 
 def _instead(findings: Findings, limit: float) -> str:
@@ -141,7 +153,7 @@ def _instead(findings: Findings, limit: float) -> str:
         assert found is not None  # the plan has a linear part
         factor = noise_factor(replace(findings, pricing=gaussian, linear=found), found, limit)
         if factor is not None:
-            return f"Gaussian noise of {factor:.3g} times its standard deviation keeps it"
+            return f"Gaussian noise of {_rounded(factor, up=True):.3g} times its standard deviation keeps it"
     return "lower the limit"
 
 
