@@ -74,7 +74,8 @@ class Cookbook:
 
     def written(self, weights: FloatArray) -> Recipe:
         """Weights on the view's rows on published numbers: those to add, then those to subtract."""
-        rmse = math.sqrt(float(weights**2 @ self._variances))
+        variances = np.where(weights == 0, 0.0, self._variances)  # no weight on infinite noise is no noise
+        rmse = math.sqrt(float(weights**2 @ variances))
         published = weights * self.view.factors
         constant = float(weights @ self.view.offsets)
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))

@@ -17,7 +17,7 @@ def draw(found: Simulation) -> Any:
     alt = altair()
     attack = isolated(found.attack)
     low, high = found.interval
-    bars = [
+    bars: list[dict[str, Any]] = [
         {"what": attack, "low": low, "at": found.mse, "high": high, "kind": "attack"},
         {"what": "Cramér–Rao bound", "at": found.crb, "kind": "bound"},
         {
