@@ -199,7 +199,7 @@ class TestAnInterruptedRun:
         def stop(*_paths: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("sightline.paper.store.os.replace", stop)
+        monkeypatch.setattr("os.replace", stop)
         with pytest.raises(KeyboardInterrupt):
             regenerate(["tab:adjacency"], out=tmp_path, fast=True)
         assert contents(tmp_path) == {}
