@@ -71,6 +71,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stddev", [0.08, 0.3, 2.0])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_the_best_possible_attack_is_inside(name: str, stddev: float) -> None:
