@@ -9,7 +9,7 @@ import pytest
 from hand_made import membership_of, partition, plan_of
 
 from sightline.auditing.examine import Examination
-from sightline.auditing.plan import Kind
+from sightline.auditing.plan import SecretKind
 from sightline.auditing.result import AuditResult
 from sightline.auditing.secret import Secret
 from sightline.privacy.accountant import NoiseLaw
@@ -66,7 +66,7 @@ def test_the_noise_protects_a_number_whatever_is_published_of_it(multiplier: flo
         evidence, moment = density @ mass, density @ first
         seen = evidence > 1e-280
         risk = prior @ x**2 - np.sum(moment[seen] ** 2 / evidence[seen]) * step
-        bound = Secret(kind=Kind.NUMBER).kept_whatever_is_published(np.array([multiplier]), law)
+        bound = Secret(kind=SecretKind.NUMBER).kept_whatever_is_published(np.array([multiplier]), law)
         assert bound <= risk / (prior @ x**2) * (1 + 1e-6)
 
 

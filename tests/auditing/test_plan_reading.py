@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.auditing.plan import Kind, Plan
+from sightline.auditing.plan import Plan, SecretKind
 from sightline.auditing.reading import plan_schema, read_plan, with_limit
 from sightline.errors import InvalidPlan, SightlineError
 
@@ -73,7 +73,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     plan, base = read_plan(written(tmp_path, PLAN))
     assert base == tmp_path
     assert plan.data.bounds == (0.0, 9000.0)
-    assert plan.data.secret_kind is Kind.NUMBER
+    assert plan.data.secret_kind is SecretKind.NUMBER
     assert plan.privacy.accountant == "zcdp"
     assert [(r.name, r.times, r.noise_stddev) for r in plan.releases] == [
         ("mean", 12, None),
@@ -98,14 +98,14 @@ def test_a_plan_cannot_be_changed() -> None:
 @pytest.mark.parametrize(
     ("data", "kind", "domain"),
     [
-        ({"bounds": [1, 3]}, Kind.NUMBER, (1.0, 3.0)),
-        ({"bounds": [1, 3], "kind": "number"}, Kind.NUMBER, (1.0, 3.0)),
-        ({"kind": "boolean"}, Kind.BOOLEAN, (0.0, 1.0)),
-        ({"categories": ["a", "b"]}, Kind.CATEGORY, (0.0, 1.0)),
+        ({"bounds": [1, 3]}, SecretKind.NUMBER, (1.0, 3.0)),
+        ({"bounds": [1, 3], "kind": "number"}, SecretKind.NUMBER, (1.0, 3.0)),
+        ({"kind": "boolean"}, SecretKind.BOOLEAN, (0.0, 1.0)),
+        ({"categories": ["a", "b"]}, SecretKind.CATEGORY, (0.0, 1.0)),
     ],
 )
 def test_the_kind_of_secret_follows_from_its_domain(
-    data: dict[str, object], kind: Kind, domain: tuple[float, float]
+    data: dict[str, object], kind: SecretKind, domain: tuple[float, float]
 ) -> None:
     plan = {**GOOD, "data": {"source": "homes.csv", "record": "home", "secret": "watts", **data}}
     found = read_plan(plan)[0].data

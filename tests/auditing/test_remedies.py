@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sightline.auditing import remedies
 from sightline.auditing.examine import Examination
-from sightline.auditing.plan import Kind
+from sightline.auditing.plan import SecretKind
 from sightline.auditing.pricing import accountants, price
 from sightline.auditing.remedies import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.result import Change
@@ -20,7 +20,7 @@ from sightline.auditing.secret import Secret
 from sightline.privacy.budget import Budget
 
 GROUPS = [["a", "a", "a", "b", "b"], [None, "", "", "", ""]]
-TEN = Secret(kind=Kind.NUMBER, bounds=(0.0, 10.0))
+TEN = Secret(kind=SecretKind.NUMBER, bounds=(0.0, 10.0))
 PARTS = [partition(0, "by group"), partition(1, "but one")]
 
 

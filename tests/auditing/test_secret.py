@@ -9,7 +9,7 @@ import pytest
 from hand_made import membership_of, partition, plan_of
 
 from sightline.auditing.examine import Examination
-from sightline.auditing.plan import Kind
+from sightline.auditing.plan import SecretKind
 from sightline.auditing.secret import Secret
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.privacy.accountant import NoiseLaw
@@ -118,7 +118,7 @@ def test_a_yes_or_no_is_a_coin_and_never_keeps_less_than_the_noise_guarantees(ac
 
 
 def test_a_number_keeps_what_the_larger_of_its_two_bounds_says() -> None:
-    number = Secret(kind=Kind.NUMBER, bounds=(0.0, 10.0))
+    number = Secret(kind=SecretKind.NUMBER, bounds=(0.0, 10.0))
     v, J, N = 100 * (1 / 12 - 1 / (2 * np.pi**2)), 4 * np.pi**2 / 100, 200 / (np.pi * np.e**3)
     for G in (0.0, 0.01, 3.0):
         van_trees, entropic = 1 / (v * (G + J)), N / v / (1 + v * G)

@@ -16,7 +16,7 @@ import sqlglot
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership
 from sightline.tables.sql.reader import ReleaseQuery, read_release
-from sightline.tables.subject import Kind, Schema, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 
 Row = dict[str, Any]
 COLUMNS = {
@@ -145,7 +145,7 @@ NUMBER_RELEASES: dict[str, list[Published]] = {
 }
 
 
-SUBJECT = Subject(record="home", secret="load", kind=Kind.NUMBER)
+SUBJECT = Subject(record="home", secret="load", kind=SecretKind.NUMBER)
 
 
 def in_dialect(sql: str, dialect: str) -> str:

@@ -26,7 +26,7 @@ from sightline.tables.membership import Feature, Membership
 from sightline.tables.records import members_of, row_values, signature_of
 from sightline.tables.rows import audited_rows
 from sightline.tables.sql.reader import read_release
-from sightline.tables.subject import Kind, Schema, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 
 Make = Callable[..., Engine]
 
@@ -53,7 +53,7 @@ def asked(
     engine: Engine,
     *sql: str,
     secret: str = "s",
-    kind: Kind = Kind.NUMBER,
+    kind: SecretKind = SecretKind.NUMBER,
     tables: Sequence[str] = (),
     progress: Progress = silent,
     **declared: object,
@@ -122,7 +122,7 @@ class TestSecretsOfOtherKinds:
             make(self.ROWS),
             "SELECT kind, COUNT(*) FROM data GROUP BY kind",
             secret="kind",
-            kind=Kind.CATEGORY,
+            kind=SecretKind.CATEGORY,
         )
         assert [(one.feature, one.parameter, one.name) for one in found.partitions] == [
             (Feature.INDICATOR, "x", "q0: COUNT(*) = x"),
@@ -138,13 +138,17 @@ class TestSecretsOfOtherKinds:
             make(self.ROWS),
             "SELECT kind, COUNT(*) FROM data GROUP BY kind",
             secret="kind",
-            kind=Kind.CATEGORY,
+            kind=SecretKind.CATEGORY,
             categories=("y", "o'z"),
         )
         assert [one.parameter for one in found.partitions] == ["y", "o'z"]
         assert found.clipped == 2
         empty = asked(
-            make(self.ROWS), "SELECT COUNT(*) FROM data", secret="kind", kind=Kind.CATEGORY, categories=()
+            make(self.ROWS),
+            "SELECT COUNT(*) FROM data",
+            secret="kind",
+            kind=SecretKind.CATEGORY,
+            categories=(),
         )
         assert empty.clipped == 3
 
@@ -153,30 +157,32 @@ class TestSecretsOfOtherKinds:
             asked(
                 make("SELECT i AS r, 'c' || i AS s FROM range(1001) AS t(i)"),
                 "SELECT s, COUNT(*) FROM data GROUP BY s",
-                kind=Kind.CATEGORY,
+                kind=SecretKind.CATEGORY,
             )
 
     def test_a_boolean_histogram_is_the_secret_and_its_complement(self, make: Make) -> None:
         engine = make(self.ROWS)
-        found = asked(engine, "SELECT ill, COUNT(*) FROM data GROUP BY ill", secret="ill", kind=Kind.BOOLEAN)
+        found = asked(
+            engine, "SELECT ill, COUNT(*) FROM data GROUP BY ill", secret="ill", kind=SecretKind.BOOLEAN
+        )
         assert [(one.feature, one.above) for one in found.partitions] == [
             (Feature.VALUE, True),
             (Feature.VALUE, False),
         ]
         assert (found.rows, found.dropped) == (3, 1)
-        subject = Subject(record="r", secret="ill", kind=Kind.BOOLEAN)
+        subject = Subject(record="r", secret="ill", kind=SecretKind.BOOLEAN)
         sql = "SELECT AVG(ill::INT) FROM data"
         query = read_release(sql, name="q", subject=subject, schema=Schema.of(engine))
         values = row_values(engine, [query], subject)
         assert values.secret.tolist() == [0.0, 1.0, 1.0]
 
     def test_a_number_declared_boolean_is_missing_unless_it_is_0_or_1(self, make: Make) -> None:
-        found = asked(make(self.ROWS), "SELECT AVG(flag) FROM data", secret="flag", kind=Kind.BOOLEAN)
+        found = asked(make(self.ROWS), "SELECT AVG(flag) FROM data", secret="flag", kind=SecretKind.BOOLEAN)
         assert (found.rows, found.dropped) == (2, 2)
 
     def test_a_text_has_no_row_values(self, make: Make) -> None:
         with pytest.raises(InvalidPlan, match="no values are needed"):
-            row_values(make(self.ROWS), [], Subject(record="r", secret="kind", kind=Kind.CATEGORY))
+            row_values(make(self.ROWS), [], Subject(record="r", secret="kind", kind=SecretKind.CATEGORY))
 
 
 class TestRefusedData:
@@ -231,7 +237,7 @@ class TestFindingRecords:
     def test_keys_of_numbers_and_times_are_found_as_they_are_shown(self, make: Make) -> None:
         engine = make("SELECT i AS r, DATE '2016-01-01' + i::INT AS day, 1.0 AS s FROM range(3) AS t(i)")
         for record, key in (("r", "2"), ("r", "2.0"), ("day", "2016-01-03")):
-            subject = Subject(record=record, secret="s", kind=Kind.NUMBER)
+            subject = Subject(record=record, secret="s", kind=SecretKind.NUMBER)
             sql = "SELECT AVG(s) FROM data WHERE r >= 2"
             query = read_release(sql, name="q", subject=subject, schema=Schema.of(engine))
             assert signature_of(engine, [query], subject, record_key=key) == (1,)
@@ -240,7 +246,7 @@ class TestFindingRecords:
 
     def test_rows_that_the_attacker_knows_are_left_out(self, make: Make) -> None:
         engine = make("SELECT i AS r, 1.0 AS s FROM range(4) AS t(i)")
-        subject = Subject(record="r", secret="s", kind=Kind.NUMBER)
+        subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER)
         query = read_release("SELECT AVG(s) FROM data", name="q", subject=subject, schema=Schema.of(engine))
         subject = replace(subject, known=("r = 1", "r > 2"))
         assert members_of(engine, [query], subject, signature_ids=[0]) == {0: ("0", "2")}
@@ -251,7 +257,9 @@ class TestFindingRecords:
         engine = make("SELECT 1 AS r, 1.0 AS s")
         for key in ("A7", "nan"):
             with pytest.raises(InvalidPlan, match="a number as the record's key, got something else"):
-                signature_of(engine, [], Subject(record="r", secret="s", kind=Kind.NUMBER), record_key=key)
+                signature_of(
+                    engine, [], Subject(record="r", secret="s", kind=SecretKind.NUMBER), record_key=key
+                )
 
 
 class TestPackedWords:
@@ -301,7 +309,7 @@ class TestPackedWords:
 
     def test_a_signature_s_number_is_its_place_in_the_order_of_the_words(self, make: Make) -> None:
         engine = make("SELECT i AS r, i % 3 AS g, i % 5 AS h, 1.0 AS s FROM range(30) AS t(i)")
-        subject = Subject(record="r", secret="s", kind=Kind.NUMBER)
+        subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER)
         queries = [
             read_release(
                 f"SELECT AVG(s) FROM data GROUP BY {key}",

@@ -13,9 +13,9 @@ from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condition, read_release
-from sightline.tables.subject import Kind, Schema, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 
-SECRETS = {"load": Kind.NUMBER, "ill": Kind.BOOLEAN, "blood": Kind.CATEGORY}
+SECRETS = {"load": SecretKind.NUMBER, "ill": SecretKind.BOOLEAN, "blood": SecretKind.CATEGORY}
 
 ACCEPTED = {
     "load": [
@@ -393,7 +393,7 @@ class TestNames:
         query = read_release(
             "SELECT AVG(kwh) FROM data",
             name="",
-            subject=Subject(record="HOME", secret="kwh", kind=Kind.NUMBER),
+            subject=Subject(record="HOME", secret="kwh", kind=SecretKind.NUMBER),
             schema=Schema(columns=self.COLUMNS),
         )
         assert [piece.feature for piece in query.partitions] == [Feature.VALUE]
@@ -403,7 +403,7 @@ class TestNames:
             read_release(
                 "SELECT AVG(KWH) FROM data",
                 name="",
-                subject=Subject(record="home", secret="kwh", kind=Kind.NUMBER),
+                subject=Subject(record="home", secret="kwh", kind=SecretKind.NUMBER),
                 schema=Schema(columns=self.COLUMNS),
             )
 
@@ -412,14 +412,15 @@ class TestNames:
             read_release(
                 "",
                 name="",
-                subject=Subject(record="home", secret="Home", kind=Kind.CATEGORY),
+                subject=Subject(record="home", secret="Home", kind=SecretKind.CATEGORY),
                 schema=Schema(columns=self.COLUMNS),
             )
 
     @pytest.mark.parametrize(
-        ("secret", "kind"), [("home", Kind.NUMBER), ("Kwh", Kind.CATEGORY), ("home", Kind.BOOLEAN)]
+        ("secret", "kind"),
+        [("home", SecretKind.NUMBER), ("Kwh", SecretKind.CATEGORY), ("home", SecretKind.BOOLEAN)],
     )
-    def test_the_secret_holds_what_is_declared(self, secret: str, kind: Kind) -> None:
+    def test_the_secret_holds_what_is_declared(self, secret: str, kind: SecretKind) -> None:
         other = "home" if secret == "Kwh" else "Kwh"
         with pytest.raises(InvalidPlan, match="declare what it holds"):
             read_release(
@@ -433,7 +434,7 @@ class TestNames:
         query = read_release(
             "SELECT AVG(Kwh), COUNT(*) FILTER (WHERE Kwh = 1), COUNT_IF(Kwh <> 0) FROM data",
             name="",
-            subject=Subject(record="home", secret="Kwh", kind=Kind.BOOLEAN),
+            subject=Subject(record="home", secret="Kwh", kind=SecretKind.BOOLEAN),
             schema=Schema(columns=self.COLUMNS),
         )
         assert [(piece.statistic, piece.above) for piece in query.partitions] == [

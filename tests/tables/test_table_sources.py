@@ -19,7 +19,7 @@ from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Column, ColumnKind, Engine
 from sightline.tables.sql.reader import read_release
 from sightline.tables.sql.translate import translated
-from sightline.tables.subject import Kind, Schema, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 
 HOMES = "home,feeder,watts\nA1,north,400\nA7,south,900\n"
 
@@ -191,7 +191,7 @@ def test_kinds_of_columns_and_values(tmp_path: Path) -> None:
     assert engine.columns() == tuple(Column(name, kind) for name, (_, kind) in values.items())
     assert engine.fetch("SELECT g FROM data")["g"].tolist() == [None]
     assert engine.fetch("SELECT g, h, f FROM data")["f"].tolist() == [1]
-    subject = Subject(record="b", secret="a", kind=Kind.NUMBER)
+    subject = Subject(record="b", secret="a", kind=SecretKind.NUMBER)
     for name in "abcdfghi":
         queries = [
             read_release(
@@ -325,14 +325,14 @@ class TestTablesOfOtherEngines:
         with pytest.raises(
             InvalidPlan, match=r'^\[data\] secret: expected a column of numbers, got "home", a text column'
         ):
-            check_declared(engine, Subject(record="load", secret="home", kind=Kind.NUMBER))
+            check_declared(engine, Subject(record="load", secret="home", kind=SecretKind.NUMBER))
 
     @pytest.mark.parametrize("name", ["duckdb_engine", "postgres_engine", "spark_engine"])
     def test_a_query_that_fails_while_running_tells_no_value(
         self, name: str, request: pytest.FixtureRequest
     ) -> None:
         engine: Engine = request.getfixturevalue(name)
-        subject = Subject(record="home", secret="load", kind=Kind.NUMBER)
+        subject = Subject(record="home", secret="load", kind=SecretKind.NUMBER)
         good, bad = (
             read_release(sql, name=title, subject=subject, schema=Schema.of(engine))
             for title, sql in {

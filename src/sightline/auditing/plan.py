@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sightline.errors import InvalidPlan, require
-from sightline.tables.subject import Kind as Kind
+from sightline.tables.subject import SecretKind as SecretKind
 
 # No bound for all attacks says that more than 97 % remains: the prior's entropy power over its variance.
 LARGEST_LIMIT = 0.95
@@ -74,11 +74,11 @@ class Data(_Section):
     )
 
     @property
-    def secret_kind(self) -> Kind:
+    def secret_kind(self) -> SecretKind:
         """What the secret is, given or inferred."""
         if self.kind is not None:
-            return Kind(self.kind)
-        return Kind.NUMBER if self.bounds is not None else Kind.CATEGORY
+            return SecretKind(self.kind)
+        return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
 
     @property
     def domain(self) -> tuple[float, float]:

@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.auditing.plan import Kind, Plan
+from sightline.auditing.plan import Plan, SecretKind
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.company import excess, row_sums, whitening
@@ -38,11 +38,11 @@ from sightline.progress import Progress
 class Secret:
     """What an attacker knows of every record's secret before any release.
 
-    >>> Secret(kind=Kind.BOOLEAN).kept(information=4.0, loss=0.0, law=NoiseLaw.GAUSSIAN)
+    >>> Secret(kind=SecretKind.BOOLEAN).kept(information=4.0, loss=0.0, law=NoiseLaw.GAUSSIAN)
     0.4495...
     """
 
-    kind: Kind
+    kind: SecretKind
     bounds: tuple[float, float] = (0.0, 1.0)
     categories: int = 2
 
@@ -55,7 +55,7 @@ class Secret:
     @property
     def domain(self) -> tuple[float, float] | CoinPrior:
         """What an assessment needs to know."""
-        return self.bounds if self.kind is Kind.NUMBER else self._coin
+        return self.bounds if self.kind is SecretKind.NUMBER else self._coin
 
     def exposures(
         self,
@@ -74,7 +74,7 @@ class Secret:
         """
         known = list(known)
         found = design.exposures(domain=self.domain, known=known, progress=progress)
-        if self.kind is Kind.NUMBER:
+        if self.kind is SecretKind.NUMBER:
             return found
         upper = found.remaining_upper
         if indicators > 1 and rest.any():
@@ -93,7 +93,7 @@ class Secret:
         its pure privacy loss, which counts where Laplace noise hides one of few values.
         """
         G = np.array([information])
-        if self.kind is not Kind.NUMBER:
+        if self.kind is not SecretKind.NUMBER:
             if law is NoiseLaw.LAPLACE:
                 return float(self._coin.bound_by_loss(np.array([loss]))[0])
             return float(self._coin.company_bound(G)[0])
@@ -162,6 +162,6 @@ def spread(
     secret: Secret, design: MembershipDesign, exposures: Exposures, copies: FloatArray
 ) -> tuple[float, float]:
     """The most information on a record, and the largest privacy loss, as :meth:`Secret.kept` takes them."""
-    sides = 2 if secret.kind is Kind.CATEGORY and secret.categories > 2 else 1
+    sides = 2 if secret.kind is SecretKind.CATEGORY and secret.categories > 2 else 1
     loss = float(np.max(row_sums(design, row_losses(design, copies)))) if excess(design) > 1 else 0.0
     return sides * float(np.nanmax(exposures.information)), sides * loss

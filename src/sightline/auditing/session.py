@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress
@@ -15,7 +16,7 @@ from sightline.tables.declared import check_declared, check_public
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
-from sightline.tables.records import has_rows, members_of, row_values, signature_of
+from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.subject import Schema, Subject
 from sightline.tables.verify import verify
@@ -38,18 +39,27 @@ class Session:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
         membership = collect(self.engine, self.queries, self.subject, progress=progress)
         empty = [self.queries[place].name for place in membership.empty]
-        if empty and "empty" not in getattr(self.plan, "accept", ()):
+        if empty and "empty" not in getattr(self.plan.limits, "accept", ()):
             raise InvalidPlan(
                 f"release {empty[0]!r}: expected rows that meet its conditions, got none; "
-                'check the spelling of its constants, or say accept = ["empty"] in the plan'
+                'check the spelling of its constants, or accept it: [limits] accept = ["empty"]'
             )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)
-        return replace(membership, unaudited=unaudited)
+        return replace(
+            membership,
+            empty_releases=len(empty),
+            published_but_dropped=max((rows.dropped for rows in unaudited), default=0),
+            unaudited=unaudited,
+        )
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
         return row_values(self.engine, self.queries, self.subject)
+
+    def totals(self) -> FloatArray:
+        """The sum of the secrets that the attacker does not know, by signature: only the owner may see it."""
+        return signature_totals(self.engine, self.queries, self.subject)
 
     def keys(self, signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The keys of the records with some signatures that the attacker does not know."""

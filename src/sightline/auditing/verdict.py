@@ -7,7 +7,7 @@ import math
 from sightline.auditing.findings import Findings
 from sightline.auditing.local import is_local
 from sightline.auditing.numerals import counted, readable, remains
-from sightline.auditing.plan import Kind, Plan
+from sightline.auditing.plan import Plan, SecretKind
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import Exposed, LocalReport, Verdict
 from sightline.auditing.view import LINEAR
@@ -63,7 +63,7 @@ def verdict(
                 "noise itself protects, and it is too little for that."
             )
     if clipped and clipped >= _MANY * membership.rows:
-        domain = "bounds" if plan.data.secret_kind is Kind.NUMBER else "categories"
+        domain = "bounds" if plan.data.secret_kind is SecretKind.NUMBER else "categories"
         sentences.append(
             f"But {clipped:,} of {membership.rows:,} values are outside the {domain}, and none of this is "
             f"about what they are: check {domain} in [data]."
@@ -90,7 +90,7 @@ def _linear(
                 f"The sharpest view of one has an error of {readable(sharpest.rmse)} in {plan.data.secret}"
                 + (
                     f" ({readable(sharpest.rmse_percent_of_range or 0.0, 3)} % of its range)."
-                    if plan.data.secret_kind is Kind.NUMBER
+                    if plan.data.secret_kind is SecretKind.NUMBER
                     else "."
                 )
             )
@@ -127,11 +127,11 @@ def _error(one: Exposed) -> float:
 
 def _prior(plan: Plan) -> str:
     match plan.data.secret_kind:
-        case Kind.NUMBER:
+        case SecretKind.NUMBER:
             return "a cos² prior over the bounds"
-        case Kind.BOOLEAN:
+        case SecretKind.BOOLEAN:
             return "an even chance of yes and no"
-        case Kind.CATEGORY:
+        case SecretKind.CATEGORY:
             return "an even chance of every category"
 
 
@@ -148,13 +148,17 @@ def assumptions(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[s
             f"A record has up to {plan.data.max_rows_per_record} rows; values are told apart row by row, "
             "and a record is as exposed as its most exposed row."
         )
-    if plan.data.secret_kind is not Kind.NUMBER:
+    if plan.data.secret_kind is not SecretKind.NUMBER:
         said.append(
             "An attacker who knows that there are few values can round, and tell records apart that no sum "
             "tells apart: the lower end allows for one who knows all other records."
         )
     if pricing.law is NoiseLaw.LAPLACE:
-        bound = "van Trees' bound" if plan.data.secret_kind is Kind.NUMBER else "what the privacy loss leaves"
+        bound = (
+            "van Trees' bound"
+            if plan.data.secret_kind is SecretKind.NUMBER
+            else "what the privacy loss leaves"
+        )
         said.append(f"Laplace noise: the lower end is {bound}, the upper end a linear attack's risk.")
     if any(release.times > 1 for release in plan.releases):
         said.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")

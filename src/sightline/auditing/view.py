@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.plan import Kind, Plan
+from sightline.auditing.plan import Plan, SecretKind
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.secret import Secret
 from sightline.errors import InvalidPlan, require
@@ -194,7 +194,7 @@ def _categories(
     The rest is one that is not published, if any, and else the one that the published numbers say least
     about: the others are told.
     """
-    if plan.data.secret_kind is not Kind.CATEGORY:
+    if plan.data.secret_kind is not SecretKind.CATEGORY:
         return (), None
     assert plan.data.categories is not None  # the plan was checked for it
     said = dict.fromkeys(plan.data.categories, 0.0)

@@ -128,6 +128,7 @@ def expand(
                     feature=partition.feature,
                     parameter=parameter,
                     above=partition.above,
+                    label="" if len(expanded) == 1 else name,
                 )
             )
     return tuple(partitions), tuple(asked)

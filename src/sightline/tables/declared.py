@@ -7,7 +7,7 @@ from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import Kind, Schema, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 
 
 def check_declared(engine: Engine, subject: Subject) -> None:
@@ -32,7 +32,7 @@ def check_declared(engine: Engine, subject: Subject) -> None:
                 got=f'"{subject.secret}" as both',
                 fix="name two columns",
             )
-        if subject.kind is Kind.NUMBER and column.kind is ColumnKind.TEXT:
+        if subject.kind is SecretKind.NUMBER and column.kind is ColumnKind.TEXT:
             refuse("a column of numbers", got=_text(engine, column), fix="repair them, or declare categories")
     except InvalidPlan as error:
         raise InvalidPlan(f"[data] secret: {error}") from None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.tables.collect import expand, known_condition
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
@@ -19,7 +20,7 @@ from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import Kind, Subject
+from sightline.tables.subject import SecretKind, Subject
 
 
 def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowValues:
@@ -27,20 +28,49 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
 
     Rows come sorted by signature, then by value, so that nothing tells whose they are.
     """
-    if subject.kind is Kind.CATEGORY:
+    if subject.kind is SecretKind.CATEGORY:
         refuse(
             "a numeric or boolean secret",
             got="a text secret",
             fix="its histogram is linear: no values are needed",
         )
     rows = audited_rows(queries, subject, engine.columns())
-    value = rows.secret if subject.kind is Kind.NUMBER else f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
+    value = (
+        rows.secret if subject.kind is SecretKind.NUMBER else f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
+    )
     ranked = _ranked(engine, queries, subject, f"CAST({value} AS DOUBLE)")
     answer = engine.fetch(f"SELECT s, v FROM ({ranked}) AS ranked ORDER BY s, v")
     values = answer["v"].astype(np.float64)
     if subject.bounds is not None:
         values = np.clip(values, *subject.bounds)
     return RowValues(signature=answer["s"].astype(np.int64), secret=values)
+
+
+def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> FloatArray:
+    """The sum of the secret over the rows with each signature; one column, or one per declared category.
+
+    Values are clipped to the bounds. Rows that the attacker knows are left out.
+    """
+    rows = audited_rows(queries, subject, engine.columns())
+    known = known_condition(engine, subject) or "FALSE"
+    value = rows.secret
+    if subject.kind is SecretKind.BOOLEAN:
+        value = f"CASE WHEN {value} THEN 1.0 ELSE 0.0 END"
+    elif subject.bounds is not None:
+        low, high = subject.bounds
+        value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
+    ranked = _ranked(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    if subject.kind is not SecretKind.CATEGORY:
+        summed = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"
+        answer = engine.fetch(f"SELECT s, {summed} FROM ({ranked}) AS ranked GROUP BY s ORDER BY s")
+        return answer["total"].astype(np.float64)[:, None]
+    answer = engine.fetch(f"SELECT s, v, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY s, v ORDER BY s")
+    names = list(subject.categories or ())
+    totals = np.zeros((int(answer["s"].max()) + 1, len(names)))
+    for signature, name, count in zip(answer["s"], answer["v"], answer["n"], strict=True):
+        if name in names:
+            totals[int(signature), names.index(name)] = count
+    return totals
 
 
 def members_of(

@@ -10,7 +10,7 @@ from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import Join, find_column
-from sightline.tables.subject import Kind, Subject
+from sightline.tables.subject import SecretKind, Subject
 
 _LARGEST = "1.7976931348623157e308"
 
@@ -58,10 +58,10 @@ def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Seq
     )
 
 
-def _secret(name: str, *, column: Column, kind: Kind) -> str:
-    if kind is Kind.NUMBER:
+def _secret(name: str, *, column: Column, kind: SecretKind) -> str:
+    if kind is SecretKind.NUMBER:
         # NaN sorts above every number on all three engines, so this leaves finite numbers only.
         return f"CASE WHEN ABS(CAST({name} AS DOUBLE)) <= {_LARGEST} THEN CAST({name} AS DOUBLE) END"
-    if kind is Kind.BOOLEAN and column.kind is ColumnKind.NUMBER:
+    if kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
         return f"CASE WHEN {name} = 1 THEN TRUE WHEN {name} = 0 THEN FALSE END"
     return name

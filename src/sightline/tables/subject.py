@@ -9,7 +9,7 @@ from enum import Enum
 from sightline.tables.engines.protocol import Column, Engine
 
 
-class Kind(Enum):
+class SecretKind(Enum):
     """What the secret is."""
 
     NUMBER = "number"
@@ -23,7 +23,7 @@ class Subject:
 
     record: str  # the column that says whose row it is
     secret: str  # the column to protect
-    kind: Kind
+    kind: SecretKind
     bounds: tuple[float, float] | None = None  # of a number
     categories: tuple[str, ...] | None = None  # of a category; None for those in the data
     bandwidth: float | None = None  # the width of the smooth step that stands for a threshold

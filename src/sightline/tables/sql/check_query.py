@@ -18,7 +18,7 @@ from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.grouping import Keys, resolved_group
 from sightline.tables.sql.scope import conjuncts, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
-from sightline.tables.subject import Kind, Subject
+from sightline.tables.subject import SecretKind, Subject
 
 LARGEST = "1.7976931348623157e308"  # what is above it in size is infinite or not a number
 _RELATIVE = "1e-9"  # two ways to compute a power of the secret may differ in the last digits
@@ -69,20 +69,15 @@ def check_query(reading: Reading, secret: Secret, subject: Subject) -> CheckQuer
         tuple(name in {scope.identity(key) for key in keys} for name in names) for keys in reading.sets
     )
     several = len(set(sets)) > 1
-    listed = [
-        f"GROUPING({public[name].sql(scope.dialect)}) AS g{j}" for j, name in enumerate(names) if several
-    ]
+    texts = {name: f"({leaf.sql(scope.dialect)})" for name, leaf in public.items()}
+    listed = [f"GROUPING({texts[name]}) AS g{j}" for j, name in enumerate(names) if several]
     listed += [f"{writer.is_constant(scope.bind(leaf))} AS k{j}" for j, leaf in enumerate(public.values())]
     for place in chosen:
         listed += writer.counts(place)
     if group is not None and (histogram or not several):
         # One set, or sets without the secret: listed one by one, since ROLLUP would count it as a level.
         tuples = [
-            "("
-            + ", ".join(
-                public[name].sql(scope.dialect) for name, used in zip(names, one, strict=True) if used
-            )
-            + ")"
+            "(" + ", ".join(texts[name] for name, used in zip(names, one, strict=True) if used) + ")"
             for one in dict.fromkeys(sets)
         ]
         grouped = (
@@ -185,7 +180,7 @@ class _Writer:
     def _feature(self, test: SecretTest) -> str:
         """What the audit adds up of a row's secret."""
         match test.feature:
-            case Feature.VALUE if self.subject.kind is Kind.NUMBER:
+            case Feature.VALUE if self.subject.kind is SecretKind.NUMBER:
                 return self._valid
             case Feature.VALUE:
                 yes = self._valid
@@ -210,10 +205,10 @@ class _Writer:
     def _valid(self) -> str:
         """The secret where it is a value that the audit knows, else NULL."""
         raw = self._raw
-        if self.subject.kind is Kind.NUMBER:
+        if self.subject.kind is SecretKind.NUMBER:
             return f"(CASE WHEN ABS(CAST({raw} AS DOUBLE)) <= {LARGEST} THEN CAST({raw} AS DOUBLE) END)"
         column = find_column(self._columns(), self.subject.secret)
-        if self.subject.kind is Kind.BOOLEAN and column.kind is ColumnKind.NUMBER:
+        if self.subject.kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
             return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
         return raw
 

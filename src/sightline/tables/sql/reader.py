@@ -16,7 +16,7 @@ from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_s
 from sightline.tables.sql.grouping import Keys, has_aggregate, read_grouping, referred
 from sightline.tables.sql.scope import Join, Scope, find_column, read_scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
-from sightline.tables.subject import Kind, Schema, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +53,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
 
     >>> text, number = ColumnKind.TEXT, ColumnKind.NUMBER
     >>> schema = Schema(columns=[Column("home", text), Column("feeder", text), Column("watts", number)])
-    >>> about = dict(subject=Subject(record="home", secret="watts", kind=Kind.NUMBER), schema=schema)
+    >>> about = dict(subject=Subject(record="home", secret="watts", kind=SecretKind.NUMBER), schema=schema)
     >>> query = read_release(
     ...     "SELECT feeder, AVG(watts), COUNT(*) FROM data WHERE home <> 'A7' GROUP BY ROLLUP (feeder)",
     ...     name="mean by feeder", **about)
@@ -122,12 +122,12 @@ def read_condition(text: str, *, secret: str, schema: Schema) -> str:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the condition")
 
 
-def _usable(column: Column, kind: Kind) -> Kind:
+def _usable(column: Column, kind: SecretKind) -> SecretKind:
     """The declared kind, if the column can hold it: a 0/1 number may be declared boolean."""
     allowed = {
-        Kind.NUMBER: {ColumnKind.NUMBER},
-        Kind.BOOLEAN: {ColumnKind.BOOLEAN, ColumnKind.NUMBER},
-        Kind.CATEGORY: {ColumnKind.TEXT},
+        SecretKind.NUMBER: {ColumnKind.NUMBER},
+        SecretKind.BOOLEAN: {ColumnKind.BOOLEAN, ColumnKind.NUMBER},
+        SecretKind.CATEGORY: {ColumnKind.TEXT},
     }[kind]
     if column.kind not in allowed:
         refuse(
@@ -206,7 +206,7 @@ def _tests(
             got=measure.label,
             fix="which rows it adds up would depend on the secret: group by public columns",
         )
-    if secret.kind is Kind.BOOLEAN:
+    if secret.kind is SecretKind.BOOLEAN:
         return [SecretTest(feature=Feature.VALUE), SecretTest(feature=Feature.VALUE, above=False)]
     return [SecretTest(feature=Feature.INDICATOR)]
 
@@ -214,7 +214,7 @@ def _tests(
 def _check_key(key: exp.Expr, secret: Secret) -> None:
     if not secret.scope.mentions_secret(key):
         return
-    if secret.kind is Kind.NUMBER:
+    if secret.kind is SecretKind.NUMBER:
         refuse(
             "GROUP BY on public columns",
             got=f"the secret in GROUP BY {shown(key)}",

@@ -10,7 +10,7 @@ from sqlglot import exp
 from sightline.tables.membership import Feature
 from sightline.tables.sql.grammar import WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.scope import Scope, conjuncts
-from sightline.tables.subject import Kind
+from sightline.tables.subject import SecretKind
 
 _ABOVE: dict[type[exp.Expr], bool] = {exp.GT: True, exp.GTE: True, exp.LT: False, exp.LTE: False}
 
@@ -29,7 +29,7 @@ class Secret:
     """The secret column and how conditions on it are read."""
 
     scope: Scope
-    kind: Kind
+    kind: SecretKind
     categories: tuple[str, ...] | None = None  # the declared ones
 
     def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
@@ -55,7 +55,11 @@ class Secret:
         if isinstance(node, exp.Not):
             inner = self.test(node.this)
             return replace(inner, above=not inner.above)
-        readers = {Kind.BOOLEAN: self._boolean, Kind.CATEGORY: self._category, Kind.NUMBER: self._threshold}
+        readers = {
+            SecretKind.BOOLEAN: self._boolean,
+            SecretKind.CATEGORY: self._category,
+            SecretKind.NUMBER: self._threshold,
+        }
         found = readers[self.kind](node)
         if found is None:
             refuse(
@@ -68,7 +72,7 @@ class Secret:
         node = node.unnest()
         if isinstance(node, exp.Cast):
             harmless = {exp.DType.DOUBLE, exp.DType.FLOAT} | (
-                WHOLE_NUMBERS if self.kind is Kind.BOOLEAN else set()
+                WHOLE_NUMBERS if self.kind is SecretKind.BOOLEAN else set()
             )
             return node.args["to"].this in harmless and self.is_value(node.this)
         return self.scope.is_secret(node)
@@ -124,9 +128,9 @@ class Secret:
 
 
 _EXPECTED = {
-    Kind.BOOLEAN: "the boolean secret itself, its NOT, or = TRUE or FALSE",
-    Kind.CATEGORY: "the secret = or <> one category in quotes",
-    Kind.NUMBER: "the secret compared with a number by <, <=, > or >=",
+    SecretKind.BOOLEAN: "the boolean secret itself, its NOT, or = TRUE or FALSE",
+    SecretKind.CATEGORY: "the secret = or <> one category in quotes",
+    SecretKind.NUMBER: "the secret compared with a number by <, <=, > or >=",
 }
 
 
