@@ -66,7 +66,7 @@ def on_spark(spark_session: Any) -> Iterator[tuple[Engine, sql_oracle.Run]]:
 @pytest.mark.parametrize("block", range(10))
 def test_on_duckdb(block: int, on_duckdb: tuple[Engine, sql_oracle.Run]) -> None:
     for seed in range(10 * block, 10 * block + 10):
-        assert differences(*on_duckdb, seed, 20) == [], seed
+        assert differences(*on_duckdb, seed, 15) == [], seed
 
 
 @pytest.mark.slow
