@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.plan import Plan
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress
 from sightline.tables.collect import collect
@@ -46,7 +47,12 @@ class Session:
             )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)
-        return replace(membership, unaudited=unaudited)
+        return replace(
+            membership,
+            empty_releases=len(empty),
+            published_but_dropped=max((rows.dropped for rows in unaudited), default=0),
+            unaudited=unaudited,
+        )
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""

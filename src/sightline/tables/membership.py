@@ -71,8 +71,9 @@ class UnauditedRows:
     clipped: int = 0  # rows whose secret lies outside its bounds or the declared categories
 
     @property
-    def total(self) -> int:
-        return self.unkeyed + self.invalid + self.missing + self.clipped
+    def dropped(self) -> int:
+        """Rows that the audit leaves out and the release does not."""
+        return self.unkeyed + self.invalid + self.missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,7 +94,9 @@ class Membership:
     contributions: int  # the most rows that one record has
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
-    unaudited: tuple[UnauditedRows, ...] = ()  # for each of the plan's releases, once they are verified
+    empty_releases: int = 0  # releases of which a part aggregates no row
+    published_but_dropped: int = 0  # rows without an audited secret that a release's own SQL aggregates
+    unaudited: tuple[UnauditedRows, ...] = ()  # the same in detail, for each of the plan's releases
 
     @property
     def empty(self) -> tuple[int, ...]:
