@@ -15,7 +15,14 @@ from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.cosine import CosineSquaredPrior, RecordPrior
 from sightline.labeled.incidence.protocol import Pattern, RowsLike, as_pattern
-from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise, as_noise
+from sightline.noise.laws import (
+    CorrelatedNoise,
+    GaussianNoise,
+    LaplaceNoise,
+    Noise,
+    as_noise,
+    require_noise,
+)
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.progress import Progress, silent
 from sightline.releases.domain import positive_number
@@ -24,6 +31,10 @@ if TYPE_CHECKING:
     from sightline.labeled.combination import Combination
     from sightline.labeled.contributions import Contributions
     from sightline.labeled.exposures import Exposures
+
+
+# Columns that are checked at a time for combinations of the answers without noise.
+_CHUNK = 4096
 
 
 class Readout(Enum):
@@ -106,6 +117,10 @@ class MembershipDesign:
             error=InvalidNoise,
         )
         object.__setattr__(self, "law", law)
+        if law.singular:
+            for start in range(0, pattern.records, _CHUNK):
+                positions = np.arange(start, min(start + _CHUNK, pattern.records))
+                require_noise(law, self.scale[:, None] * pattern.columns(positions))
 
     @property
     def lines(self) -> int:

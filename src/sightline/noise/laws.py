@@ -61,6 +61,10 @@ class Noise(Protocol):
         """Whether the noise on one answer may depend on the noise on another."""
 
     @property
+    def singular(self) -> bool:
+        """Whether the noise on some answers is a combination of the noise on others."""
+
+    @property
     def scales(self) -> FloatArray:
         """The scale of independent noise on each answer: a standard deviation, or a Laplace scale."""
 
@@ -102,6 +106,7 @@ class GaussianNoise:
     stddevs: FloatArray
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
     correlated: ClassVar[bool] = False
+    singular: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # what goes in is wider than what is kept
 
@@ -175,6 +180,7 @@ class LaplaceNoise:
     scales: FloatArray
     law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
     correlated: ClassVar[bool] = False
+    singular: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # what goes in is wider than what is kept
 
@@ -300,6 +306,10 @@ class CorrelatedNoise:
     @property
     def relative_error(self) -> float:
         return max(factor.relative_error for factor in self._factors)
+
+    @property
+    def singular(self) -> bool:
+        return self.independent.size < self.outputs
 
     @property
     def independent(self) -> IndexArray:
