@@ -108,7 +108,7 @@ class GaussianNoise:
     correlated: ClassVar[bool] = False
     singular: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # wider than what is kept
 
         def __init__(self, *, stddevs: ArrayLike) -> None: ...
 
@@ -182,7 +182,7 @@ class LaplaceNoise:
     correlated: ClassVar[bool] = False
     singular: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # wider than what is kept
 
         def __init__(self, *, scales: ArrayLike) -> None: ...
 
@@ -206,9 +206,7 @@ class LaplaceNoise:
         return _UNIT
 
     def append(self, stddevs: FloatArray) -> Noise:
-        raise InvalidNoise(
-            "expected Gaussian noise to append a release with Gaussian noise to, got Laplace noise"
-        )
+        raise InvalidNoise("expected Gaussian noise to append Gaussian noise to, got Laplace noise")
 
     def noise_free(self, rows: Rows) -> None:
         return None
@@ -262,7 +260,7 @@ class CorrelatedNoise:
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
     correlated: ClassVar[bool] = True
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # wider than what is kept
 
         def __init__(self, *, blocks: Iterable[ArrayLike]) -> None: ...
 
@@ -291,9 +289,7 @@ class CorrelatedNoise:
 
     @property
     def scales(self) -> FloatArray:
-        raise InvalidNoise(
-            "expected independent noise, got correlated noise; account for the mechanism as one release"
-        )
+        raise InvalidNoise("expected independent noise, got correlated noise; account for it as one release")
 
     @property
     def information_weights(self) -> FloatArray:
