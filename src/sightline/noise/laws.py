@@ -12,7 +12,7 @@ it does, it is a noise-free answer: :func:`require_noise` refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, cast
 
@@ -265,7 +265,7 @@ class CorrelatedNoise:
         def __init__(self, *, blocks: Iterable[ArrayLike]) -> None: ...
 
     def __post_init__(self) -> None:
-        given: Sequence[ArrayLike] = self.blocks
+        given = tuple(self.blocks)
         require(len(given) > 0, "at least one covariance block", got=0, error=InvalidNoise)
         blocks = tuple(frozen_floats(block, name="covariance", ndim=2, error=InvalidNoise) for block in given)
         object.__setattr__(self, "blocks", blocks)
@@ -319,8 +319,7 @@ class CorrelatedNoise:
     def noise_free(self, rows: Rows) -> FloatArray | None:
         start = 0
         for factor, part in zip(self._factors, self._split(_dense(rows)), strict=True):
-            weights = factor.noise_free(part)
-            if weights is not None:
+            if (weights := factor.noise_free(part)) is not None:
                 full = np.zeros(self.outputs)
                 full[start : start + len(part)] = weights
                 return full
