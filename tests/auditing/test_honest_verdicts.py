@@ -11,8 +11,6 @@ from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.tables.subject import SecretKind
-from sightline.auditing.result import AuditResult
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, RowValues, Statistic
 from sightline.tables.subject import SecretKind

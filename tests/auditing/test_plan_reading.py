@@ -11,8 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.auditing.plan import Plan
-from sightline.tables.subject import SecretKind
-from sightline.auditing.plan import Plan
 from sightline.auditing.reading import plan_schema, read_plan, with_limit
 from sightline.errors import InvalidPlan, SightlineError
 from sightline.tables.subject import SecretKind

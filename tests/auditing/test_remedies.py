@@ -13,9 +13,6 @@ from sightline.auditing import remedies
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.pricing import price
-from sightline.tables.subject import SecretKind
-from sightline.privacy.registry import accountants
-from sightline.auditing.pricing import price
 from sightline.auditing.remedies import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.result import Change
 from sightline.privacy.budget import Budget

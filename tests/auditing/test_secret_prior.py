@@ -10,7 +10,6 @@ import pytest
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.tables.subject import SecretKind
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Statistic

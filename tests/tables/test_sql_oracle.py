@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 import sql_oracle
-from tests.tables.sql_oracle import differences, duckdb_tables, statements
 
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
+from tests.tables.sql_oracle import differences, duckdb_tables, statements
 
 
 @pytest.fixture(scope="module")

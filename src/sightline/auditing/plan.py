@@ -16,7 +16,6 @@ from sightline.errors import InvalidPlan, require
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
-from sightline.tables.subject import SecretKind
 
 # No bound for all attacks exceeds 97 %, the entropy power of the prior over its variance.
 LARGEST_LIMIT = 0.95

@@ -9,7 +9,6 @@ from pathlib import Path
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import AssumptionName, Plan
-from sightline.auditing.plan import Plan
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress
 from sightline.tables.collect import collect
