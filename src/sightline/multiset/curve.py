@@ -29,6 +29,7 @@ from sightline.multiset.single import single_values
 from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
+from sightline.releases.query import Convention
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,6 +47,11 @@ class ReleaseCurve(Displayed):
     values: FloatArray = field(repr=False)  # sorted
     positions: IndexArray = field(repr=False)  # of the sorted values in the group as given
     signal: Signal = field(repr=False)
+
+    @property
+    def convention(self) -> Convention | None:
+        """How the family states its sensitivities: ``tight`` or ``uniform``; ``None`` if queries differ."""
+        return self.family.convention
 
     @cached_property
     def crb(self) -> FloatArray:
@@ -189,6 +195,11 @@ class ReleaseCurves(Displayed):
     def under(self, accountant: Accountant) -> ReleaseCurves:
         """The same geometry under another accountant or budget."""
         return replace(self, accountant=accountant, kappa=_locked(accountant.kappa(self.releases)))
+
+    @property
+    def convention(self) -> Convention | None:
+        """How the family states its sensitivities: ``tight`` or ``uniform``; ``None`` if queries differ."""
+        return self.family.convention
 
     @cached_property
     def crb(self) -> FloatArray:

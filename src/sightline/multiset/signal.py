@@ -104,6 +104,7 @@ def signals(
     # Batch last throughout: a step of every group's factorisation is then one operation on adjacent numbers.
     diagonal, inverse = np.empty((2, len(counts), m, B))
     inflation, trace = np.empty((2, len(counts), B))
+    edge = np.zeros((len(counts), B))
     starts = range(0, B, size)
     steps = _Steps(progress, len(starts) * (1 if family.nested else len(counts)))
     for start in starts:
@@ -111,10 +112,15 @@ def signals(
         near, far = _chunk(groups[some], family=family, counts=counts, steps=steps)
         diagonal[..., some], inverse[..., some] = near, far
         with np.errstate(invalid="ignore", over="ignore"):
-            inflation[:, some] = np.sum(np.sqrt(near * far), axis=1)
+            factors = np.sqrt(near * far)
+            inflation[:, some] = np.sum(factors, axis=1)
             trace[:, some] = np.sum(far, axis=1)
+            for i, L in enumerate(counts):
+                extra = family.edge_error(groups[some], int(L))
+                if extra is not None:
+                    edge[i, some] = np.sum(extra.T * factors[i], axis=0)
     gamma = np.array([rounding(family, int(L)) for L in counts])
-    error = 2 * gamma[:, None] * inflation
+    error = 2 * (gamma[:, None] * inflation + 2.0**-53 * edge)
     status = _statuses(groups, error, family=family, counts=counts)
     bad = status > CurveStatus.ILL_CONDITIONED
     gone = status == CurveStatus.DIGITS_GONE
