@@ -1,4 +1,4 @@
-r"""The signal :math:`A_L` of a group at every release count: its inverse's diagonal, and how far to trust it.
+r"""The signal :math:`A_L` of a group at every release count: its inverse's diagonal, and how accurate it is.
 
 Rounding acts as a perturbation of the rows, of relative size :math:`\gamma` in every column. To first order
 
@@ -39,7 +39,7 @@ _CHUNK = 200_000  # row entries of groups that are worked on together
 
 
 class CurveStatus(IntEnum):
-    """What the bound at a release count is worth."""
+    """How accurate the bound at a release count is."""
 
     ACCURATE = 0
     ILL_CONDITIONED = 1
@@ -64,7 +64,7 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Signal:
-    """What rows say at each count, before any noise: arrays over (groups,) counts (and values)."""
+    """The signal at each count, before any noise: arrays over (groups,) counts (and values)."""
 
     diagonal: FloatArray  # A_kk
     inverse_diagonal: FloatArray  # (A⁻¹)_kk, NaN where the trace is not finite
@@ -191,7 +191,7 @@ def _batch_last(rows: FloatArray) -> FloatArray:
 def _statuses(
     groups: FloatArray, error: FloatArray, *, family: Family, counts: IndexArray
 ) -> NDArray[np.uint8]:
-    """What each number is worth, ``(counts, B)``."""
+    """How accurate each number is, ``(counts, B)``."""
     status = np.full(error.shape, CurveStatus.ACCURATE, dtype=np.uint8)
     status[error > _ACCURATE] = CurveStatus.ILL_CONDITIONED
     status[~(error <= _GONE)] = CurveStatus.DIGITS_GONE
