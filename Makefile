@@ -4,7 +4,7 @@
 PYTHON ?= python3
 # Another interpreter gets another environment: make PYTHON=python3.12 test
 VENV := $(if $(filter python3,$(PYTHON)),.venv,.venv-$(notdir $(PYTHON)))
-BIN := $(VENV)/bin
+BIN := $(VENV)/$(if $(filter Windows_NT,$(OS)),Scripts,bin)
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet --quiet
 COMPILE := uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes --no-header --quiet
 
@@ -15,7 +15,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 PARALLEL := --numprocesses 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test check format bench docs lock clean
+.PHONY: help demo test quick fuzz check format rooms bench docs lock clean
 
 help: ## Show this list
 	@echo "make TARGET, where TARGET is one of:"
@@ -28,11 +28,24 @@ demo: $(VENV)/.demo ## Audit the shipped example: a dashboard that singles out t
 test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs
 	$(BIN)/pytest $(PARALLEL)
 
-check: $(VENV)/.dev ## Everything that must hold before a change lands: format, lint, types, tests, docs
+quick: export SIGHTLINE_EXAMPLES = quick
+quick: $(VENV)/.dev ## Run the fast tests, with few examples each: about half a minute on two cores
+	$(BIN)/pytest $(PARALLEL) -m "not slow" tests
+
+# FUZZ_SEED=... repeats a hunt; without it the seed is random, and printed.
+FUZZ_SECONDS ?= 600
+fuzz: $(VENV)/.dev ## Hunt for failures with random seeds, for FUZZ_SECONDS (600); prints how to repeat each
+	$(BIN)/python -m tools.fuzz --seconds $(FUZZ_SECONDS) $(if $(FUZZ_SEED),--seed $(FUZZ_SEED))
+
+rooms: ## Print which rooms and modules import which, the cycles, and the lines of source in each room
+	@$(PYTHON) tools/rooms.py
+
+check: $(VENV)/.dev ## Everything that must hold before a change lands: format, lint, types, tests with coverage, docs
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
-	$(BIN)/pytest $(PARALLEL)
+	$(BIN)/pytest $(PARALLEL) --cov --cov-report=
+	@echo "Branch coverage of src: $$($(BIN)/coverage report --format=total)%"
 	$(MAKE) --no-print-directory docs
 
 format: $(VENV)/.dev ## Format the code and repair what the linter can
@@ -50,8 +63,8 @@ docs: $(VENV)/.dev ## Build the documentation into docs/_build/html
 
 lock: ## Choose the newest allowed versions again and write requirements/*.txt
 	$(PYTHON) -m venv --clear $(VENV)-lock
-	$(VENV)-lock/bin/python -m pip --disable-pip-version-check --quiet install uv
-	PATH="$(VENV)-lock/bin:$$PATH"; export PATH; \
+	$(VENV)-lock/$(notdir $(BIN))/python -m pip --disable-pip-version-check --quiet install uv
+	PATH="$(VENV)-lock/$(notdir $(BIN)):$$PATH"; export PATH; \
 	$(COMPILE) --upgrade --group build --group test --group check --group docs --all-extras \
 	  --output-file requirements/dev.txt && \
 	$(COMPILE) --upgrade --group build --extra report \
@@ -59,16 +72,16 @@ lock: ## Choose the newest allowed versions again and write requirements/*.txt
 	rm -rf $(VENV)-lock
 
 clean: ## Remove the environment and everything built
-	rm -rf .venv .venv-* build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(BIN)/python:
+$(VENV)/pyvenv.cfg:
 	@$(PYTHON) -c 'import sys; sys.exit("Sightline needs Python 3.11 or newer, this is " + sys.version.split()[0] + "; name one: make PYTHON=python3.12" if sys.version_info < (3, 11) else 0)'
 	@echo "Making a Python environment in $(VENV)"
 	@$(PYTHON) -m venv $(VENV) || { rm -rf $(VENV); exit 1; }
 
 # What `sightline` itself needs, and the package in place (editable).
-$(VENV)/.demo: requirements/demo.txt pyproject.toml | $(BIN)/python
+$(VENV)/.demo: requirements/demo.txt pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "Installing what Sightline needs (requirements/demo.txt)"
 	@$(PIP) install --require-hashes -r requirements/demo.txt
 	@$(PIP) install --no-deps --no-build-isolation --editable .

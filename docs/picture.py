@@ -1,6 +1,6 @@
-"""Draws docs/_static/picture.svg from the numbers of ``sightline demo``.
+"""Draw docs/_static/picture.svg from the numbers of ``sightline tour``.
 
-Run ``python docs/picture.py`` after a change of those numbers; a test compares the file with the code.
+Run ``python docs/picture.py`` when those numbers change; a test compares the file with the code.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def up(error: float) -> float:
     return BOTTOM - (BOTTOM - TOP) * math.log(error / LOW) / math.log(HIGH / LOW)
 
 
-def text(
+def text(  # many parameters: one for each attribute of the element
     x: float,
     y: float,
     words: str,
@@ -42,7 +42,7 @@ def text(
 
 
 def dots(x: float, y: float, *, records: int, target: bool) -> list[str]:
-    """One dot for each record in three lines, the target first; hollow if it is left out."""
+    """One dot for each record, in three lines, the target first; the target is hollow if it is left out."""
     drawn = []
     for record in range(records):
         centre = f'cx="{x + 14 * (record // 3):.1f}" cy="{y + 14 * (record % 3):.1f}" r="4.5"'

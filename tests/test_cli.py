@@ -9,13 +9,19 @@ import re
 import subprocess
 import sys
 from importlib.metadata import version
+from pathlib import Path
+from typing import Any
 
+import duckdb
 import mpmath
 import pytest
 
+import sightline as sl
 from sightline.cli import commands, main
 from sightline.demo import tour
 from sightline.errors import InvalidBudget
+from sightline.examples.shipped import example_plan
+from sightline.tables.engines.duckdb_engine import DuckDBEngine
 
 EPSILON, DELTA = 1.0, 1e-5
 
@@ -139,7 +145,166 @@ def test_an_interrupt_ends_quietly(
 
     monkeypatch.setattr("sightline.demo.tour", interrupt)
     assert main(["tour"]) == 130
-    assert "Interrupted." in capsys.readouterr().err
+    assert capsys.readouterr().err == "Interrupted.\n"
+
+
+START = "import sys; from sightline.cli import main; sys.exit(main())"
+# Sends the signal that Ctrl-C sends when a module is about to be imported.
+CTRL_C = """
+import os, signal, sys
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {module!r}:
+            sys.meta_path.remove(self)
+            os.kill(os.getpid(), signal.SIGINT)
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@pytest.mark.parametrize("module", ["click", "sightline.format", "numpy", "sightline.demo", "rich.table"])
+def test_an_interrupt_while_modules_are_loaded_ends_quietly(module: str) -> None:
+    code = CTRL_C.format(module=module) + START
+    run = subprocess.run([sys.executable, "-c", code, "tour"], capture_output=True, text=True)
+    assert (run.returncode, run.stdout, run.stderr) == (130, "", "Interrupted.\n")
+
+
+def test_an_interrupt_while_a_query_runs_ends_quietly(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    class Interrupted:
+        """What DuckDB does when Ctrl-C comes while it runs a query."""
+
+        def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
+            self.connection = connection
+
+        def extract_statements(self, query: str) -> list[duckdb.Statement]:
+            return self.connection.extract_statements(query)
+
+        def execute(self, statement: object) -> None:
+            raise RuntimeError("Query interrupted")
+
+        def close(self) -> None:
+            self.connection.close()
+
+    class Engine(DuckDBEngine):
+        def fetch(self, query: str) -> dict[str, Any]:
+            self._connection = Interrupted(self._connection)  # type: ignore[assignment]
+            return super().fetch(query)
+
+    monkeypatch.setattr("sightline.tables.engines.duckdb_engine.DuckDBEngine", Engine)
+    assert main(["audit", str(example_plan("microgrid"))]) == 130
+    assert capsys.readouterr() == ("", "Interrupted.\n")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+@pytest.mark.parametrize(
+    "arguments", [["tour"], ["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str
+)
+def test_a_full_disk_behind_the_output_is_one_line(arguments: list[str]) -> None:
+    with Path("/dev/full").open("w") as full:
+        run = subprocess.run([sys.executable, "-c", START, *arguments], stdout=full, stderr=subprocess.PIPE)
+    assert (run.returncode, run.stderr) == (1, b"OSError: no space left on device\n")
+
+
+class TestAnyTerminal:
+    @staticmethod
+    def run(*arguments: str, encoding: str) -> str:
+        environment = {**os.environ, "PYTHONIOENCODING": encoding, "PYTHONUTF8": "0"}
+        run = subprocess.run(
+            [sys.executable, "-c", START, *arguments], capture_output=True, env=environment, check=False
+        )
+        assert run.stderr == b""
+        assert run.returncode in {0, 2}
+        return run.stdout.decode(encoding)
+
+    @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
+    def test_signs_that_it_lacks_are_written_with_others(self, encoding: str) -> None:
+        printed = self.run("demo", encoding=encoding)
+        assert 'H13    155.2      7.76 %    12-14 %    13 x "March" - 12 x "January"' in printed.replace(
+            "×", "x"
+        ).replace("–", "-")
+
+    @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
+    def test_json_says_the_same_in_every_encoding(self, encoding: str, tmp_path: Path) -> None:
+        path = tmp_path / "plan.toml"
+        (tmp_path / "größe.csv").write_text("home,watts\nA,1\nÖ,2\n", encoding="utf-8")
+        path.write_text(
+            '[data]\nsource = "größe.csv"\nrecord = "home"\nsecret = "watts"\nbounds = [0, 9]\n'
+            '[[release]]\nname = "Überall"\nsql = "SELECT home, SUM(watts) FROM data GROUP BY home"\n'
+            "noise_stddev = 1.0\n",
+            encoding="utf-8",
+        )
+        printed = self.run("audit", str(path), "--json", "--names", encoding=encoding)
+        assert json.loads(printed) == json.loads(sl.audit(path, names=True).to_json())
+        assert "Überall" in json.loads(printed)["releases"][0]["name"]
+
+
+PERSONS = "meter,home,feeder,hour,watts\n" + "".join(
+    f"M{i},H{i},F{i % 2},{hour},{i}\n" for i in range(6) for hour in (1, 2)
+)
+
+
+class TestPublishableKeys:
+    """``GROUP BY`` a person's key publishes the key: a publishable result does not repeat it."""
+
+    @staticmethod
+    def plan(folder: Path, *releases: str) -> str:
+        (folder / "t.csv").write_text(PERSONS)
+        sections = [
+            '[data]\nsource = "t.csv"\nrecord = "home"\nsecret = "watts"\nbounds = [0, 9]\n'
+            "max_rows_per_record = 2\n[limits]\nremaining_uncertainty = 0.5\n"
+        ]
+        for number, keys in enumerate(releases):
+            sql = f"SELECT {keys}, SUM(watts) FROM data GROUP BY {keys}"
+            sections.append(f'[[release]]\nname = "R{number}"\nsql = "{sql}"\nnoise_stddev = 0.01\n')
+        (folder / "plan.toml").write_text("\n".join(sections))
+        return str(folder / "plan.toml")
+
+    @pytest.mark.parametrize(
+        ("keys", "withheld", "shown"),
+        [
+            ("home, hour", ["H0", "H3", "H5"], []),
+            ("hour, home", ["H0", "H3", "H5"], []),
+            ("meter, hour", ["M0", "M3", "M5"], []),
+            ("UPPER(home), hour", ["H0", "H3", "H5"], []),
+            ("feeder, hour, home", ["H0", "H3", "H5"], ["F0", "F1"]),
+        ],
+    )
+    def test_they_are_withheld_everywhere(
+        self,
+        keys: str,
+        withheld: list[str],
+        shown: list[str],
+        tmp_path: Path,
+        capsys: pytest.CaptureFixture[str],
+    ) -> None:
+        plan, page = self.plan(tmp_path, keys), tmp_path / "report.html"
+        texts = []
+        for options in (["--html", str(page)], ["--json"]):
+            assert main(["audit", plan, "--names", *options]) == 2
+            texts.append(capsys.readouterr().out)
+        texts.append(page.read_text(encoding="utf-8").partition("<script>")[0])
+        for text in texts:
+            assert withheld[0] in text, "the owner's form names them"
+        published = []
+        for options in (["--html", str(page), "--force"], ["--json"]):
+            assert main(["audit", plan, "--names", "--publishable", *options]) == 2
+            published.append(capsys.readouterr().out)
+        published.append(page.read_text(encoding="utf-8").partition("<script>")[0])
+        for text in published:
+            assert [key for key in withheld if re.search(rf"\b{key}\b", text)] == []
+            assert "(withheld)" in text
+            assert [key for key in shown if key not in text] == []
+
+    def test_ordinary_groups_keep_their_names(self, tmp_path: Path) -> None:
+        result = sl.audit(self.plan(tmp_path, "feeder, hour")).publishable()
+        assert "(withheld)" not in result.to_json()
+
+    def test_advice_is_given_once(self, tmp_path: Path) -> None:
+        result = sl.audit(self.plan(tmp_path, "home, hour")).publishable()
+        texts = [change.text for change in result.what_to_change]
+        assert 'merge "R0: (withheld), 1" with another group: it holds one record' in texts
+        assert len(set(texts)) == len(texts)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The repository keeps its own promises: one-way imports, documented names, prose that agrees with code."""
+"""The laws of the house: imports, parameters, documented names, prose that agrees with the code."""
 
 from __future__ import annotations
 
@@ -8,31 +8,36 @@ import re
 import runpy
 import subprocess
 import sys
+from collections.abc import Iterator
 from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 import sightline
 from sightline._names import homes
 from sightline.cli import commands
 from sightline.demo import tour
+from tools.rooms import (
+    ROOMS,
+    ROOT,
+    SOURCE,
+    cycles,
+    import_graph,
+    imported,
+    module_name,
+    rightward,
+    room_of,
+    shortest_cycle,
+)
 
-ROOT = Path(__file__).resolve().parent.parent
-SOURCE = ROOT / "src" / "sightline"
 MODULES = sorted(SOURCE.rglob("*.py"))
 
-# The path plan -> report; a module may import only from rooms before its own, and from its own.
-ROOMS = (
-    *("_names", "errors", "arrays", "progress", "display", "numerics"),
-    *("privacy", "releases", "noise", "geometry"),
-    *("labeled", "multiset", "attacks"),
-    *("tables", "auditing", "report", "paper"),
-    *("examples", "demo", "cli"),
-)
-POSITION = {room: position for position, room in enumerate(ROOMS)}
+REASON = re.compile(r"# many parameters: \S")
 
 
 def tracked_files() -> list[Path]:
@@ -70,45 +75,117 @@ PROSE = [path for path in tracked_files() if path.suffix == ".md"]
 # ------------------------------------------------------------------ the folder tree is the architecture
 
 
-def imported_rooms(path: Path) -> set[str]:
-    """The rooms that a module imports from, at its top or inside a function."""
-    rooms = set()
-    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-        names: list[str] = []
-        if isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names]
-        elif isinstance(node, ast.ImportFrom):
-            assert node.level == 0, f"{name_of(path)}: a relative import hides which room it reaches into"
-            names = [f"{node.module}.{alias.name}" for alias in node.names]
-        rooms |= {name.split(".")[1] for name in names if name.startswith("sightline.")}
-    return rooms
+GRAPH = import_graph()
 
 
-def room_of(path: Path) -> str:
-    return path.relative_to(SOURCE).parts[0].removesuffix(".py")
+def test_every_room_has_its_place() -> None:
+    assert {room_of(module) for module in GRAPH} <= set(ROOMS), "give a new room its place in tools/rooms.py"
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if p.parent != SOURCE or p.stem != "__init__"], ids=name_of
-)
-def test_imports_point_one_way(path: Path) -> None:
-    assert room_of(path) in POSITION, f"give {room_of(path)} its place in ROOMS"
-    later = {room for room in imported_rooms(path) if POSITION[room] > POSITION[room_of(path)]}
-    assert not later
+def test_imports_point_to_the_left() -> None:
+    assert list(rightward(GRAPH)) == []
 
 
-@pytest.mark.parametrize(
-    "path", [p for p in MODULES if p.name == "__init__.py" and p.parent != SOURCE], ids=name_of
-)
-def test_a_room_opens_without_importing_anything(path: Path) -> None:
-    body = ast.parse(path.read_text(encoding="utf-8")).body
-    if path.with_suffix(".pyi").exists():  # publishes names
-        assert (
-            "\n".join(map(ast.unparse, body[1:]))
-            == "from sightline._names import lazy\n__getattr__, __dir__ = lazy(__name__)"
-        )
-    else:
-        assert [type(statement) for statement in body] == [ast.Expr], "a docstring and nothing else"
+def test_no_modules_import_each_other() -> None:
+    assert [" -> ".join(shortest_cycle(GRAPH, component)) for component in cycles(GRAPH)] == []
+
+
+def test_the_import_graph_counts_lazy_and_typing_only_imports(tmp_path: Path) -> None:
+    path = tmp_path / "one.py"
+    path.write_text(
+        "from typing import TYPE_CHECKING\n"
+        "if TYPE_CHECKING:\n"
+        "    from sightline.b import name\n"
+        "def later():\n"
+        "    import sightline.c\n"
+        "    from sightline import d\n"
+        "    import_module('sightline.e')\n"
+        "    import_module(f'sightline.{HOME}')\n"
+        "HOME = 'f.g'\n"
+    )
+    known = {f"sightline.{name}" for name in ("b", "c", "d", "e", "f", "f.g", "h")}
+    assert set(imported(path, known)) == known - {"sightline.f", "sightline.h"}
+    path.rename(tmp_path / "__init__.py")
+    (tmp_path / "__init__.py").write_text('_HOME = {"Name": "f.g"}\n')
+    assert set(imported(tmp_path / "__init__.py", known)) == {"sightline.f.g"}
+
+
+def test_cycles_are_found_whatever_their_length() -> None:
+    graph = {"a": {"b"}, "b": {"c"}, "c": {"a", "d"}, "d": {"e"}, "e": {"d"}, "f": {"a"}}
+    frozen = {module: frozenset(targets) for module, targets in graph.items()}
+    assert cycles(frozen) == [["a", "b", "c"], ["d", "e"]]
+    assert shortest_cycle(frozen, ["a", "b", "c"]) == ["a", "b", "c", "a"]
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many parameters a function takes, without ``self`` and ``cls``."""
+    taken = function.args
+    names = [each.arg for each in (*taken.posonlyargs, *taken.args, *taken.kwonlyargs)]
+    own = bool(names) and names[0] in {"self", "cls"}
+    return len(names) - own + (taken.vararg is not None) + (taken.kwarg is not None)
+
+
+def functions(
+    node: ast.AST, inside: str = ""
+) -> Iterator[tuple[str, ast.FunctionDef | ast.AsyncFunctionDef]]:
+    """Every function below a node, with its qualified name."""
+    for child in ast.iter_child_nodes(node):
+        name = inside
+        if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            name = f"{inside}.{child.name}".lstrip(".")
+            if not isinstance(child, ast.ClassDef):
+                yield name, child
+        yield from functions(child, name)
+
+
+def test_no_function_takes_more_than_six_parameters_without_a_reason() -> None:
+    many = set()
+    for path in MODULES:
+        text = path.read_text(encoding="utf-8")
+        for name, function in functions(ast.parse(text)):
+            line = text.splitlines()[function.lineno - 1]
+            if parameters(function) > 6 and not REASON.search(line):
+                many.add(f"{path.relative_to(SOURCE).as_posix()}:{name}")
+    assert many == set(), "group them, or end the line of the def: # many parameters: REASON"
+
+
+def in_the_name_table(statement: ast.stmt) -> bool:
+    """Whether a statement may stand in a room's ``__init__.py``: it names things and computes nothing."""
+    match statement:
+        case ast.Expr(value=ast.Constant(value=str())):
+            return True
+        case ast.ImportFrom() | ast.Import() | ast.Assign() | ast.AnnAssign():
+            return True
+        case ast.FunctionDef(name="__getattr__" | "__dir__"):
+            return True
+        case ast.If(test=ast.Name(id="TYPE_CHECKING")):
+            return True
+    return False
+
+
+ROOM_INITS = [path for path in MODULES if path.name == "__init__.py" and path.parent != SOURCE]
+
+
+@pytest.mark.parametrize("path", ROOM_INITS, ids=name_of)
+def test_a_room_opens_with_a_docstring_or_a_table_of_names(path: Path) -> None:
+    module = ast.parse(path.read_text(encoding="utf-8"))
+    assert ast.get_docstring(module)
+    assert [ast.unparse(statement) for statement in module.body if not in_the_name_table(statement)] == []
+
+
+def test_opening_the_rooms_loads_none_of_their_modules() -> None:
+    """Names load on first use: ``import sightline.privacy`` reads no rule, and loads no NumPy."""
+    rooms = [module_name(path) for path in ROOM_INITS]
+    script = f"import sys, {', '.join(rooms)}; print(*sys.modules)"
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    loaded = set(ran.stdout.split())
+    assert "numpy" not in loaded
+    ours = {name for name in loaded if name.startswith("sightline.")} - set(rooms)
+    assert {name for name in ours if room_of(name) in rooms_with_folders()} == set()
+
+
+def rooms_with_folders() -> set[str]:
+    return {path.parent.relative_to(SOURCE).parts[0] for path in ROOM_INITS}
 
 
 @pytest.mark.parametrize("path", MODULES, ids=name_of)
@@ -195,8 +272,10 @@ def test_an_unknown_name_is_an_attribute_error() -> None:
         sightline.Bugdet  # noqa: B018
 
 
-def test_the_version_is_the_installed_one() -> None:
+def test_the_version_is_the_installed_one_and_the_one_to_cite() -> None:
     assert sightline.__version__ == version("sightline")
+    citation = (ROOT / "CITATION.cff").read_text(encoding="utf-8")
+    assert f"\nversion: {sightline.__version__}\n" in citation
 
 
 # ------------------------------------------------------------------ prose that agrees with the code
@@ -260,6 +339,36 @@ def test_links_between_pages_lead_somewhere(path: Path) -> None:
     assert [link for link in links if not (path.parent / link).exists()] == []
 
 
+def contributing(heading: str) -> str:
+    """One section of CONTRIBUTING.md."""
+    text = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
+    return text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
+
+
+def test_the_walk_of_one_audit_passes_through_code_that_exists() -> None:
+    hops = re.findall(
+        r"^\d+\. `([^`]+)`, `([^`]+)`:", contributing("The walk of one audit"), flags=re.MULTILINE
+    )
+    assert 5 < len(hops) <= 15
+    for file, name in hops:
+        tree = ast.parse((SOURCE / file).read_text(encoding="utf-8"))
+        kinds = ast.FunctionDef | ast.ClassDef
+        assert any(isinstance(node, kinds) and node.name == name for node in ast.walk(tree)), (
+            f"{file}: {name}"
+        )
+
+
+def test_adding_one_thing_touches_at_most_three_files_which_exist() -> None:
+    rows = re.findall(
+        r"^\| (an? [^|]+) \| (.+) \|$", contributing("To add one thing, touch these files"), re.MULTILINE
+    )
+    assert len(rows) >= 7
+    touched = {what: re.findall(r"`([^`]+\.py)`", files) for what, files in rows}
+    assert {what for what, files in touched.items() if not 1 <= len(files) <= 3} == set()
+    named = {file for files in touched.values() for file in files if "NEW" not in file}
+    assert {file for file in named if not (SOURCE / file).is_file()} == set()
+
+
 def test_the_picture_shows_the_numbers_of_the_demo() -> None:
     drawing = runpy.run_path(str(ROOT / "docs" / "picture.py"))
     assert drawing["PICTURE"].read_text(encoding="utf-8") == drawing["svg"](tour()), (
@@ -309,3 +418,39 @@ def test_the_demo_lock_is_part_of_the_dev_lock() -> None:
         return set(re.findall(r"^[a-z0-9][^\s\\]*==[^\\\n]*", text, flags=re.MULTILINE))
 
     assert pins("demo") <= pins("dev")
+
+
+# ------------------------------------------------------------------ the same tests every time
+
+
+def test_property_tests_draw_the_same_examples_whatever_is_imported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def drawn() -> list[int]:
+        numbers = []
+
+        @settings(max_examples=300, derandomize=True, database=None)
+        @given(st.integers())
+        def law(number: int) -> None:
+            numbers.append(number)
+
+        law()
+        return numbers
+
+    before = drawn()
+    (tmp_path / "many_constants.py").write_text(f"CONSTANTS = {list(range(1000, 90_000, 700))}\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    import_module("many_constants")
+    assert drawn() == before
+
+
+def test_random_numbers_in_tests_have_a_seed() -> None:
+    unseeded = re.compile(
+        r"default_rng\(\)|RandomState\(\)|np\.random\.(?!default_rng|Generator|SeedSequence|Philox|PCG64)\w+\("
+    )
+    found = {
+        name_of(path): unseeded.findall(text)
+        for path, text in texts().items()
+        if path.suffix == ".py" and "tests" in path.parts and path != Path(__file__)
+    }
+    assert {name: calls for name, calls in found.items() if calls} == {}

@@ -1,40 +1,48 @@
-"""The command line: a command parses, calls one function of the library, and prints.
+"""The command line: a command parses its options, calls one function of the library, and prints.
 
-Exit status: 0 fine, 1 a mistake that is told in one line, 2 an exposure above the limit that was set, 130
-interrupted, 141 nobody reads on. What is not a user's mistake keeps its traceback.
+Exit status: 0 fine; 1 an error, told in one line; 2 a limit that is broken or not shown to hold; 130
+interrupted; 141 the reader of the output has gone. A defect of Sightline itself keeps its traceback.
 """
 
 from __future__ import annotations
 
-import json
-import os
 import sys
-from collections.abc import Sequence
-from dataclasses import asdict
-from pathlib import Path
-from typing import TYPE_CHECKING
 
-import click
+try:
+    import codecs
+    import os
+    from collections.abc import Sequence
+    from dataclasses import asdict
+    from pathlib import Path
+    from typing import TYPE_CHECKING, Any
 
-from sightline.errors import MissingExtra, SightlineError
+    import click
+
+    from sightline.errors import MissingExtra, SightlineError
+    from sightline.format import count, json_text
+except KeyboardInterrupt:
+    print("Interrupted.", file=sys.stderr)
+    raise SystemExit(130) from None
 
 if TYPE_CHECKING:
     from sightline.auditing.result import AuditResult
-    from sightline.demo import Tour
+
+_INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
+_READER_GONE = 128 + 13  # and PIPE
 
 
 class _Commands(click.Group):
-    """Commands that end quietly, as others do, when the reader of a pipe has seen enough."""
+    """Commands that end without a word, as others do, when the reader of a pipe has gone."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
             return super().invoke(ctx)
-        except (BrokenPipeError, SystemExit):  # Rich ends with the latter where others raise the former
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for the flush at the end
-            raise click.exceptions.Exit(_NOBODY_READS_ON) from None
-
-
-_NOBODY_READS_ON = 128 + 13  # what a shell reports of a program that the signal PIPE has ended
+        except (BrokenPipeError, SystemExit):  # Rich turns the former into the latter
+            _discard_output()
+            raise click.exceptions.Exit(_READER_GONE) from None
+        except KeyboardInterrupt:  # here, because click would print an empty line first
+            print("Interrupted.", file=sys.stderr)
+            raise click.exceptions.Exit(_INTERRUPTED) from None
 
 
 @click.group(
@@ -46,19 +54,22 @@ _NOBODY_READS_ON = 128 + 13  # what a shell reports of a program that the signal
 @click.version_option(package_name="sightline", message="%(prog)s %(version)s")
 @click.pass_context
 def commands(context: click.Context) -> None:
-    """What a sequence of differentially private aggregates lets an attacker see."""
+    """Tell what a sequence of differentially private aggregates lets an attacker see."""
     if context.invoked_subcommand is None:
-        click.echo(context.get_help())
+        print(context.get_help())
 
 
 _plan = click.argument("plan", type=click.Path())
 _json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
-
-
 _limit = click.option(
-    "--limit", metavar="SHARE", help="What everyone must keep, as 50% or 0.5; exits with 2 if not."
+    "--limit",
+    metavar="SHARE",
+    help="The share of their uncertainty that everyone must keep, as 50% or 0.5; exit with 2 if one may not.",
 )
 _names = click.option("--names", is_flag=True, help="Name the exposed records by their keys.")
+_html = click.option(
+    "--html", type=click.Path(path_type=Path), help="Also write the report to this HTML file."
+)
 _force = click.option("--force", is_flag=True, help="Replace files that exist.")
 _publishable = click.option(
     "--publishable", is_flag=True, help="Leave out what is for the table's owner only."
@@ -70,12 +81,12 @@ _publishable = click.option(
 @_json
 @_limit
 @_names
-@click.option("--top", default=20, show_default=True, help="How many of the exposed to list.")
-@click.option("--html", type=click.Path(path_type=Path), help="Write the report to this file, too.")
-@click.option("--date", metavar="TEXT", help="A date to print on the report, which else has none.")
+@click.option("--top", default=20, show_default=True, help="How many of the most exposed to list.")
+@_html
+@click.option("--date", metavar="TEXT", help="A date to print on the report. By default it has none.")
 @_publishable
 @_force
-def audit(
+def audit(  # many parameters: one for each option
     plan: str,
     as_json: bool,
     limit: str | None,
@@ -86,7 +97,7 @@ def audit(
     publishable: bool,
     force: bool,
 ) -> int:
-    """Who a plan exposes, how sharply, through which releases, and what to change."""
+    """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline.auditing import run
     from sightline.report.files import check_new
     from sightline.report.progress import Ticker
@@ -102,7 +113,7 @@ def audit(
         with Ticker() as progress:
             progress("drawing the report", 0.0)
             write_report(found, html, force=force, publishable=publishable, date=date)
-        click.echo(f"Wrote {html}", err=True)
+        print(f"Wrote {html}", file=sys.stderr)
     return 2 if found.verdict.passed is False else 0
 
 
@@ -114,7 +125,7 @@ def audit(
 @_publishable
 @_force
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
-    """Every figure of a plan's report as SVG and PDF, for print."""
+    """Write every figure of a plan's report as SVG and PDF, for print."""
     from sightline.auditing import run
     from sightline.report.export import export_figures
     from sightline.report.progress import Ticker
@@ -124,7 +135,7 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
         progress("drawing the figures", 0.0)
         paths = export_figures(found.publishable() if publishable else found, out, force=force)
     for path in paths:
-        click.echo(path)
+        print(path)
     return 2 if found.verdict.passed is False else 0
 
 
@@ -132,19 +143,18 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
 @click.argument("plan", type=click.Path(), required=False)
 @click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file instead.")
 def check(plan: str | None, schema: bool) -> None:
-    """Check a plan: its fields, its table's columns and its SQL. No row is read."""
+    """Check a plan: its fields, the columns of its table, and its SQL. No row is read."""
     if schema:
         from sightline.auditing.reading import plan_schema
 
-        click.echo(json.dumps(plan_schema(), indent=2, ensure_ascii=False))
+        _print_json(plan_schema())
         return
     if plan is None:
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
     from sightline.auditing import run
 
     found = run.check(plan)
-    count = len(found.releases)
-    click.echo(f"{plan}: a good plan, with {count} release{'' if count == 1 else 's'}")
+    print(f"{plan}: a good plan, with {count(len(found.releases), 'release')}")
 
 
 @commands.command(epilog="Example:  sightline explain plan.toml --record A7")
@@ -152,24 +162,27 @@ def check(plan: str | None, schema: bool) -> None:
 @_json
 @click.option("--record", required=True, metavar="KEY", help="The key of the record.")
 def explain(plan: str, as_json: bool, record: str) -> None:
-    """Why one record is exposed: the recipe, step by step. For the table's owner only."""
+    """Explain why one record is exposed, step by step. For the table's owner only."""
     from sightline.auditing import run
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
         found = run.explain(plan, record=record, progress=progress)
     if as_json:
-        click.echo(json.dumps([one.model_dump(mode="json") for one in found.exposed], indent=2))
+        _print_json([one.model_dump(mode="json") for one in found.exposed])
         return
-    from sightline.report import terminal
+    from sightline.report.console import console
+    from sightline.report.terminal import print_explanation
 
-    terminal.print_explanation(found, terminal.console())
+    print_explanation(found, console())
 
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
 @click.argument("table")
-@click.option("--record", metavar="COLUMN", help="The column that says whose row it is; else a guess.")
-@click.option("--secret", metavar="COLUMN", help="The column to protect; else a guess.")
+@click.option(
+    "--record", metavar="COLUMN", help="The column that says whose row it is. Guessed if not given."
+)
+@click.option("--secret", metavar="COLUMN", help="The column to protect. Guessed if not given.")
 @click.option("--out", default="plan.toml", show_default=True, type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
 def init(table: str, record: str | None, secret: str | None, out: Path, force: bool) -> None:
@@ -179,20 +192,23 @@ def init(table: str, record: str | None, secret: str | None, out: Path, force: b
 
     text = starter_plan(table, out=out, record=record, secret=secret)
     write_new(out, text.encode("utf-8"), force=force)
-    click.echo(
+    print(
         f"Wrote {out}. Say in it what the secret can be, change what is wrong, then:  sightline audit {out}"
     )
 
 
 @commands.command(epilog="Example:  sightline demo --json")
 @_json
-@click.option("--html", type=click.Path(path_type=Path), help="Write the report to this file, too.")
+@_html
 @_force
 def demo(as_json: bool, html: Path | None, force: bool) -> None:
     """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
     from sightline.auditing import run
     from sightline.examples.shipped import example_plan
+    from sightline.report.files import check_new
 
+    if html is not None:
+        check_new(html, force=force)
     plan = example_plan("microgrid")
     found = run.audit(plan, names=True)
     _print_result(found, as_json)
@@ -201,88 +217,34 @@ def demo(as_json: bool, html: Path | None, force: bool) -> None:
 
         try:
             write_report(found, html, force=force)
-            click.echo(f"\nThe report, to open in a browser: {html}", err=as_json)
+            print(f"\nThe report, to open in a browser: {html}", file=sys.stderr if as_json else sys.stdout)
         except MissingExtra as error:  # a demo without pictures is still a demo
-            click.echo(f"\nNo report was written: {error}", err=True)
+            print(f"\nNo report was written: {error}", file=sys.stderr)
     if not as_json:
-        click.echo(f"\nThe plan and its data: {plan.parent}")
-        click.echo(f"Why H13:  sightline explain {plan} --record H13")
-        click.echo("Your own table:  sightline init TABLE")
-
-
-def _print_result(found: AuditResult, as_json: bool) -> None:
-    if as_json:
-        click.echo(found.to_json())
-        return
-    from sightline.report import terminal
-
-    terminal.print_result(found, terminal.console())
+        print(f"\nThe plan and its data: {plan.parent}")
+        print(f"Why H13:  sightline explain {plan} --record H13")
+        print("Your own table:  sightline init TABLE")
 
 
 @commands.command("tour", epilog="Example:  sightline tour --json")
 @_json
 def tour_command(as_json: bool) -> None:
-    """The idea in one picture: one record, a mean with it, a mean without it, three accountants."""
-    from sightline.demo import tour
+    """Show the idea with one record, a mean with it, a mean without it, and three accountants."""
+    from sightline.demo import print_tour, tour
 
     found = tour()
     if as_json:
-        click.echo(json.dumps(asdict(found), indent=2))
-    else:
-        _print_tour(found)
+        _print_json(asdict(found))
+        return
+    from sightline.report.console import console
 
-
-_TOUR = """\
-{total} records, and what is published about them is a list of noisy means of two kinds:
-  IN   the mean of all {total}
-  OUT  the mean of the {background} without record 0
-
-[bold]What is exposed[/] is decided by the queries. Can record 0 be told apart from the others?
-  from IN alone     {identifiable_from_in}
-  from IN and OUT   {identifiable_from_in_and_out}: record 0 = {weight_in:g} x IN - {minus_weight_out:g} x OUT
-
-[bold]How sharply[/] is decided by the noise. Root-mean-square error of the best unbiased
-reconstruction of record 0, for values of range 1 and a total budget of
-epsilon = {epsilon:g}, delta = {delta:g}:
-
-"""
-
-_MORAL = """\
-More copies of the same two means open no new direction: under basic composition they
-blur the picture, under the other two they leave it as it is. An error above 0.5 is
-worse than guessing the middle of the range. All of this holds for unbiased attacks;
-it is a benchmark, not a privacy guarantee.
-"""
-
-
-def _print_tour(found: Tour) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    console = Console(highlight=False)
-    weight_in, weight_out = found.recipe
-    words = {
-        **asdict(found),
-        "total": found.background + 1,
-        "weight_in": weight_in,
-        "minus_weight_out": -weight_out,
-    }
-    table = Table("releases", box=None, pad_edge=False)
-    table.columns[0].justify = "right"
-    for accountant in found.rmse:
-        table.add_column(accountant, justify="right")
-    for releases in next(iter(found.rmse.values())):
-        table.add_row(str(releases), *(f"{errors[releases]:.2f}" for errors in found.rmse.values()))
-    console.print(_TOUR.format(**words), soft_wrap=True, end="")
-    console.print(table)
-    console.print()
-    console.print(_MORAL, soft_wrap=True, end="")
+    print_tour(found, console())
 
 
 @commands.command(epilog="Example:  sightline paper fig:mle --fast --out figures")
 @click.argument("labels", nargs=-1, metavar="[LABEL]...")
 @click.option("--out", default="paper", show_default=True, type=click.Path(path_type=Path))
-@click.option("--fast", is_flag=True, help="Fewer random trials: a look in seconds.")
+@click.option("--fast", is_flag=True, help="Run fewer random trials: a look in seconds.")
 @click.option("--seed", default=0, show_default=True, help="The same seed gives the same files.")
 @_json
 def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bool) -> None:
@@ -294,23 +256,90 @@ def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bo
     with Ticker() as progress:
         made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)
     if as_json:
-        click.echo(json.dumps(summary.document(made), indent=2, ensure_ascii=False))
+        _print_json(summary.document(made))
     else:
-        click.echo("\n".join(summary.lines(made)))
+        print("\n".join(summary.lines(made)))
+
+
+def _print_result(found: AuditResult, as_json: bool) -> None:
+    if as_json:
+        _print_json(found.model_dump(mode="json"))
+        return
+    from sightline.report.console import console
+    from sightline.report.terminal import print_result
+
+    print_result(found, console())
+
+
+def _print_json(document: Any) -> None:
+    utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
+    print(json_text(document, ascii_only=not utf8))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     try:
+        _accept_any_encoding()
         status = commands.main(arguments, prog_name="sightline", standalone_mode=False)
+        sys.stdout.flush()  # a full disk is noticed here, and not when Python ends
     except SightlineError as error:
-        click.echo(f"{type(error).__name__}: {error}", err=True)
-        return 1
+        return _failed(f"{type(error).__name__}: {error}")
     except click.ClickException as error:
         error.show()
         return 1
-    except click.Abort:
-        click.echo("Interrupted.", err=True)
-        return 130
-    # Options such as --help end early with a status of their own; a command that ran returns None.
+    except (click.Abort, KeyboardInterrupt):  # outside a command
+        print("Interrupted.", file=sys.stderr)
+        return _INTERRUPTED
+    except BrokenPipeError:
+        _discard_output()
+        return _READER_GONE
+    except OSError as error:  # a file or a device that fails: no defect of ours
+        _discard_output()
+        where = "" if error.filename is None else f" ({error.filename})"
+        return _failed(f"{type(error).__name__}: {(error.strerror or str(error)).lower()}{where}")
+    # Options such as --help end early with a status of their own; a command that ran may return None.
     return status or 0
+
+
+def _failed(message: str) -> int:
+    print(message, file=sys.stderr)
+    return 1
+
+
+def _discard_output() -> None:
+    """Drop what standard output no longer takes, so that Python does not fail to write it at its end."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# How texts of ours are written for a terminal that has no such character.
+_PLAIN = {
+    "×": "x",
+    "−": "-",
+    "–": "-",
+    "…": "...",
+    "±": "+-",
+    "·": "*",
+    "²": "^2",
+    "≤": "<=",
+    "≥": ">=",
+    "≈": "~",
+    "\N{NO-BREAK SPACE}": " ",
+}
+
+
+def _accept_any_encoding() -> None:
+    """Let the standard streams write something for every character, whatever their encoding."""
+    codecs.register_error("sightline", _plain_text)
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="sightline")
+
+
+def _plain_text(error: UnicodeError) -> tuple[str, int]:
+    if not isinstance(error, UnicodeEncodeError):
+        raise error
+    missing = error.object[error.start : error.end]
+    return "".join(_PLAIN.get(character, "?") for character in missing), error.end

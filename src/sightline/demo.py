@@ -7,10 +7,13 @@ contrast, and the best unbiased estimate of the target has mean squared error :m
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 import numpy as np
+from rich.console import Console
+from rich.table import Table
 
+from sightline.format import number, parameter
 from sightline.geometry.exposure import Exposure
 from sightline.geometry.transcript import Transcript
 from sightline.privacy.accountant import Accountant
@@ -82,3 +85,49 @@ def _exposure(copies_in: int, copies_out: int, accountant: Accountant) -> Exposu
     mean_out = SubsetMean(members=np.arange(1, _BACKGROUND + 1), radius=1.0)
     transcript = Transcript((mean_in,) * copies_in + (mean_out,) * copies_out, noise=accountant)
     return transcript.geometry().profile(target=0)
+
+
+_QUESTIONS = """\
+{total} records. The releases are noisy means of two kinds:
+  IN   the mean of all {total}
+  OUT  the mean of the {background} without record 0
+
+[bold]What is exposed[/] depends on the queries. Can record 0 be told apart from the others?
+  from IN alone     {identifiable_from_in}
+  from IN and OUT   {identifiable_from_in_and_out}: record 0 = {weight_in} x IN - {weight_out} x OUT
+
+[bold]How sharply[/] depends on the noise. This is the root-mean-square error of the best unbiased
+reconstruction of record 0, for values of range 1 and a total budget of
+epsilon = {epsilon}, delta = {delta}:
+
+"""
+
+_MEANING = """\
+More copies of the same two means expose nothing new. Under basic composition each copy
+adds so much noise that the error grows; under the other two it stays the same. An error
+above 0.5 is worse than guessing the middle of the range. These errors hold for unbiased
+attacks: they are a benchmark, not a privacy guarantee.
+"""
+
+
+def print_tour(found: Tour, screen: Console) -> None:
+    """Print the tour as a short text with one table."""
+    weight_in, weight_out = found.recipe
+    words = {
+        **asdict(found),
+        "total": found.background + 1,
+        "weight_in": number(weight_in),
+        "weight_out": number(-weight_out),
+        "epsilon": parameter(found.epsilon),
+        "delta": parameter(found.delta),
+    }
+    table = Table("releases", box=None, pad_edge=False)
+    table.columns[0].justify = "right"
+    for accountant in found.rmse:
+        table.add_column(accountant, justify="right")
+    for releases in next(iter(found.rmse.values())):
+        table.add_row(str(releases), *(f"{errors[releases]:.2f}" for errors in found.rmse.values()))
+    screen.print(_QUESTIONS.format(**words), soft_wrap=True, end="")
+    screen.print(table)
+    screen.print()
+    screen.print(_MEANING, soft_wrap=True, end="")

@@ -1,6 +1,6 @@
-"""How results show themselves in a notebook: the report draws them, and they do not know it.
+"""How results show themselves in a notebook: the report draws them, without being imported by them.
 
-The report announces itself as an entry point of the group ``sightline.display``; without it, or without what
+The report registers itself as an entry point of the group ``sightline.display``. Without it, or without what
 it needs, a result shows as its plain ``repr``.
 """
 
@@ -12,13 +12,13 @@ from sightline.errors import MissingExtra
 
 
 class Display(Protocol):
-    """What draws results."""
+    """Something that draws results."""
 
     def plot(self, result: object) -> Any:
-        """The result as an Altair chart."""
+        """Return the result as an Altair chart."""
 
     def html(self, result: object) -> str:
-        """The result as a piece of HTML without scripts."""
+        """Return the result as a piece of HTML without scripts."""
 
 
 class Displayed:
@@ -27,7 +27,7 @@ class Displayed:
     __slots__ = ()
 
     def plot(self) -> Any:
-        """The result as an Altair chart, to show, to change or to save; needs ``sightline[report]``."""
+        """Return the result as an Altair chart to show, change or save; needs ``sightline[report]``."""
         return _display().plot(self)
 
     def _repr_html_(self) -> str | None:

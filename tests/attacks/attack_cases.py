@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 import sightline as sl
@@ -61,7 +63,7 @@ def moments(epsilon: float, *, releases: int = 2, members: int = 2) -> sl.Transc
     return sl.Transcript(queries, noise=sl.BasicComposition(sl.Budget(epsilon=epsilon, delta=1e-5)))
 
 
-def thresholds(stddev: float, *, kernel: str = "logistic", members: int = 3) -> sl.Transcript:
+def thresholds(stddev: float, *, kernel: Any = "logistic", members: int = 3) -> sl.Transcript:
     queries = [
         sl.SmoothThreshold(at=at, members=range(members), bound=1.0, bandwidth=0.4, kernel=kernel)
         for at in (-0.8, -0.4, 0.0, 0.4, 0.8)
@@ -69,7 +71,7 @@ def thresholds(stddev: float, *, kernel: str = "logistic", members: int = 3) -> 
     return sl.Transcript(queries, noise=[stddev] * len(queries))
 
 
-def in_out(background: int = 3, *, copies: int = 1, noise: object = None) -> sl.Transcript:
+def in_out(background: int = 3, *, copies: int = 1, noise: Any = None) -> sl.Transcript:
     """A mean with record 0 and a mean without it, each published ``copies`` times."""
     whole = sl.SubsetMean(members=range(background + 1), radius=1.0)
     without = sl.SubsetMean(members=range(1, background + 1), radius=1.0)
@@ -77,13 +79,13 @@ def in_out(background: int = 3, *, copies: int = 1, noise: object = None) -> sl.
     return sl.Transcript(queries, noise=np.full(2 * copies, 0.05) if noise is None else noise)
 
 
-def triangle(noise: object = None) -> sl.Transcript:
+def triangle(noise: Any = None) -> sl.Transcript:
     """Three pairwise sums of three records: everything is identifiable, and every answer is needed."""
     queries = [sl.SubsetSum(members=pair, radius=1.0) for pair in ((0, 1), (0, 2), (1, 2))]
     return sl.Transcript(queries, noise=[0.2, 0.3, 0.4] if noise is None else noise)
 
 
-def noisy(transcript: sl.Transcript, records: object, trials: int, *, seed: int = 0) -> np.ndarray:
+def noisy(transcript: sl.Transcript, records: Any, trials: int, *, seed: int = 0) -> np.ndarray:
     generator = np.random.default_rng(seed)
     return transcript.answers(records) + transcript.law.sample(trials, generator=generator)
 

@@ -11,6 +11,8 @@ import pytest
 import sightline as sl
 from tests.attacks.attack_cases import INTERIOR, moments, noisy, thresholds
 
+pytestmark = pytest.mark.slow
+
 CASES = {
     "pair": (moments(5.0), INTERIOR),
     "triple": (moments(20.0, releases=6, members=3), (-0.7, 0.1, 0.8)),

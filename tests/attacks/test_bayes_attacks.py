@@ -69,6 +69,7 @@ def truncated_normal_mean(y: float, stddev: float, low: float, high: float) -> f
 
 
 class TestPosteriorMean:
+    @pytest.mark.slow
     @pytest.mark.parametrize("stddev", [0.05, 0.5, 5.0])
     def test_one_record_under_a_uniform_prior_is_a_truncated_normal(self, stddev) -> None:
         transcript = sl.Transcript([sl.SubsetSum(members=[0], radius=1.0)], noise=[stddev])

@@ -30,6 +30,7 @@ FEW = sl.ConstrainedMLE(box=BOX, grid_starts=3, random_starts=1)
 
 @pytest.mark.parametrize("noise", [[0.3, 0.2], CORRELATED], ids=["independent", "correlated"])
 class TestWrittenMoments:
+    @pytest.mark.slow
     def test_the_search_finds_the_same(self, noise) -> None:
         written, closed = (sl.Transcript(queries, noise=noise) for queries in ([WRITTEN], MOMENTS))
         answers = noisy(closed, INTERIOR, 60)
@@ -38,6 +39,7 @@ class TestWrittenMoments:
         assert found.values == pytest.approx(expected.values, abs=1e-6)
         assert found.objective == pytest.approx(expected.objective, abs=1e-9)
 
+    @pytest.mark.slow
     def test_derivatives_are_the_same(self, noise) -> None:
         written, closed = (
             model_of(t.queries, t.law)
@@ -64,6 +66,7 @@ MIXED = sl.Transcript(
 
 
 class TestMixedWithOthers:
+    @pytest.mark.slow
     def test_members_are_found_by_name(self) -> None:
         records = [0.7, -0.4, 0.5]
         found = FEW.estimate(MIXED, MIXED.answers(records))

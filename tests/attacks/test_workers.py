@@ -24,6 +24,8 @@ from sightline.errors import InvalidInput, SightlineError
 from sightline.progress import silent
 from tests.attacks.attack_cases import INTERIOR, moments, triangle
 
+pytestmark = pytest.mark.slow
+
 RECORDS = (0.3, -0.2, 0.6)
 MLE = {"attack": sl.ConstrainedMLE(), "at": INTERIOR, "trials": 3500, "seed": 11}
 BLUE = {"attack": sl.Blue(), "at": RECORDS, "domain": (-1, 1), "trials": 2 * CHUNK + 1}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -11,7 +12,7 @@ from sightline.auditing.plan import Plan
 from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
 
 
-def plan_of(*releases: dict, **changes: object) -> Plan:
+def plan_of(*releases: dict[str, Any], **changes: object) -> Plan:
     """A plan over a number from 0 to 10, with other sections as they are given."""
     content = {
         "data": {"source": "t.csv", "record": "id", "secret": "x", "bounds": [0, 10]},
@@ -22,7 +23,7 @@ def plan_of(*releases: dict, **changes: object) -> Plan:
     return Plan.model_validate(content)
 
 
-def partition(query: int = 0, name: str = "p", **changes: object) -> Partition:
+def partition(query: int = 0, name: str = "p", **changes: Any) -> Partition:
     return Partition(
         **{
             "query": query,
@@ -44,7 +45,7 @@ def membership_of(
     """From the group of every row in every partition (None for none): ``groups[partition][row]``."""
     rows = len(groups[0])
     cells: list[Cell] = []
-    number: list[dict[str, int]] = []
+    number: list[dict[str | None, int]] = []
     for p, line in enumerate(groups):
         sizes = Counter(group for group in line if group is not None)
         number.append({})

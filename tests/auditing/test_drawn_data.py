@@ -8,8 +8,9 @@ import tomllib
 import numpy as np
 import pytest
 
-from sightline.auditing import examine, losses
-from sightline.auditing.examine import Examination
+from sightline.auditing import findings, losses
+from sightline.auditing.assemble import assemble
+from sightline.auditing.findings import Findings, find
 from sightline.auditing.losses import gathered, signature_costs
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_text import plan_text
@@ -24,14 +25,14 @@ WITHOUT_ONE = [None, *["all"] * 5]
 FEEDERS = ["a", "a", "a", "b", "b", "b"]
 
 
-def examined(**changes: object) -> Examination:
+def examined(**changes: object) -> Findings:
     plan = plan_of({"name": "all"}, {"name": "without"}, {"name": "feeders"}, **changes)
     parts = [partition(query, name) for query, name in enumerate(["all", "without", "feeders"])]
-    return Examination.of(plan, membership_of(parts, [EVERYONE, WITHOUT_ONE, FEEDERS]))
+    return find(plan, membership_of(parts, [EVERYONE, WITHOUT_ONE, FEEDERS]))
 
 
 def result_of(**changes: object) -> AuditResult:
-    return examined(**changes).result()
+    return assemble(examined(**changes))
 
 
 class TestTimeline:
@@ -41,10 +42,10 @@ class TestTimeline:
         groups = [EVERYONE, WITHOUT_ONE, FEEDERS]
         whole = plan_of(*({"name": name, **noise} for name in names))
         parts = [partition(query, name) for query, name in enumerate(names)]
-        stages = Examination.of(whole, membership_of(parts, groups)).result().timeline
+        stages = assemble(find(whole, membership_of(parts, groups))).timeline
         for count, stage in enumerate(stages, start=1):
             plan = plan_of(*({"name": name, **noise} for name in names[:count]))
-            alone = Examination.of(plan, membership_of(parts[:count], groups[:count])).result()
+            alone = assemble(find(plan, membership_of(parts[:count], groups[:count])))
             least = alone.least_remaining_uncertainty
             assert least is not None
             assert stage.least_remaining_uncertainty is not None
@@ -65,7 +66,7 @@ class TestTimeline:
         assert found.timeline[-1].identifiable_records == found.identifiable_records
 
     def test_it_is_left_out_where_it_would_take_too_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(examine, "_MOST_ROWS", 1)
+        monkeypatch.setattr(findings, "_MOST_ROWS", 1)
         found = result_of()
         assert found.timeline == found.alternatives == ()
 
@@ -88,14 +89,14 @@ class TestReleaseMap:
         plan = plan_of({"name": "a"}, {"name": "b"})
         halves = [["x", "x", None, None], [None, None, "x", "x"]]
         membership = membership_of([partition(0, "a"), partition(1, "b")], halves)
-        roles = {column.roles for column in Examination.of(plan, membership).result().release_map}
+        roles = {column.roles for column in assemble(find(plan, membership)).release_map}
         assert roles == {"20", "02"}
 
 
 class TestLosses:
     def test_a_records_loss_is_that_of_the_releases_with_it_in_them(self) -> None:
         seen = examined()
-        found = seen.result()
+        found = assemble(seen)
         multiplier = math.sqrt(1 / signature_costs(seen.membership, seen.pricing).max() * 3)
         two = account([multiplier] * 2, delta=1e-5).epsilon_exact
         three = account([multiplier] * 3, delta=1e-5).epsilon_exact
@@ -105,7 +106,7 @@ class TestLosses:
 
     def test_laplace_losses_add_up(self) -> None:
         seen = examined(privacy={"epsilon": 3.0, "accountant": "laplace"})
-        assert {round(point.epsilon, 9) for point in seen.result().losses} == {2.0, 3.0}
+        assert {round(point.epsilon, 9) for point in assemble(seen).losses} == {2.0, 3.0}
 
     @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
     def test_nobody_keeps_less_than_the_noise_guarantees(self, accountant: str) -> None:
@@ -152,7 +153,7 @@ class TestAlternatives:
     def test_without_a_budget_there_are_none(self) -> None:
         plan = plan_of({"name": "all", "noise_stddev": 1.0}, privacy={})
         membership = membership_of([partition()], [EVERYONE])
-        assert Examination.of(plan, membership).result().alternatives == ()
+        assert assemble(find(plan, membership)).alternatives == ()
 
 
 class TestPlanText:

@@ -7,12 +7,13 @@ import math
 import numpy as np
 import pytest
 
-from sightline.auditing.examine import Examination
-from sightline.auditing.plan import Kind
-from sightline.auditing.result import AuditResult
-from sightline.auditing.secret import Secret
+from sightline.auditing.assemble import assemble
+from sightline.auditing.findings import find
+from sightline.auditing.result import AuditResult, VerdictStatus
+from sightline.auditing.secret_prior import SecretPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, RowValues, Statistic
+from sightline.tables.subject import SecretKind
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 DATA = {"source": "t.csv", "record": "id", "secret": "x"}
@@ -25,7 +26,7 @@ def squares(noise: float, values: list[float]) -> AuditResult:
     membership = membership_of([part], [["a", *["b"] * (len(values) - 1)]])
     signature = np.array([0, *[1] * (len(values) - 1)], dtype=np.int64)
     fetched = RowValues(signature=signature, secret=np.array(values))
-    return Examination.of(plan, membership, values=lambda: fetched).result()
+    return assemble(find(plan, membership, values=lambda: fetched))
 
 
 @pytest.mark.parametrize("values", [[4.0, 5.0, 6.0], [0.0, 0.0, 0.0]])
@@ -66,17 +67,19 @@ def test_the_noise_protects_a_number_whatever_is_published_of_it(multiplier: flo
         evidence, moment = density @ mass, density @ first
         seen = evidence > 1e-280
         risk = prior @ x**2 - np.sum(moment[seen] ** 2 / evidence[seen]) * step
-        bound = Secret(kind=Kind.NUMBER).kept_whatever_is_published(np.array([multiplier]), law)
+        bound = SecretPrior(kind=SecretKind.NUMBER).kept_whatever_is_published(np.array([multiplier]), law)
         assert bound <= risk / (prior @ x**2) * (1 + 1e-6)
 
 
-def test_values_outside_the_bounds_are_told_beside_the_verdict_and_to_the_owner_only() -> None:
+def test_values_outside_the_bounds_are_told_to_the_owner_only() -> None:
     plan = plan_of({"name": "mean"}, limits=LIMIT)
     membership = membership_of([partition(0, "mean")], [["a", "a", "b", "b"]])
-    many = Examination.of(plan, _clipped(membership, 3)).result()
-    assert "But 3 of 4 values are outside the bounds" in many.verdict.text
+    many = assemble(find(plan, _clipped(membership, 3)))
+    assert "3 values are outside the bounds, and nothing is shown of them (clipped)" in many.verdict.text
+    assert many.verdict.status == many.publishable().verdict.status == VerdictStatus.NOT_SHOWN
+    assert "the reason is for the owner only" in many.publishable().verdict.text
     assert "outside" not in many.publishable().to_json()
-    assert "outside" not in Examination.of(plan, membership).result().verdict.text
+    assert "outside" not in assemble(find(plan, membership)).verdict.text
 
 
 def _clipped(membership: object, number: int) -> object:
@@ -88,7 +91,7 @@ def _clipped(membership: object, number: int) -> object:
 def test_the_shortest_recipe_is_the_sharpest_of_its_length() -> None:
     plan = plan_of({"name": "coarse", "noise_stddev": 5.0}, {"name": "sharp", "noise_stddev": 0.1})
     parts = [partition(0, "coarse"), partition(1, "sharp")]
-    result = Examination.of(plan, membership_of(parts, [["a", "b", "b"]] * 2)).result()
+    result = assemble(find(plan, membership_of(parts, [["a", "b", "b"]] * 2)))
     one = next(one for one in result.exposed if one.size == 1)
     assert one.shortest is not None
     assert [step.release for step in one.shortest.steps] == ["sharp"]
@@ -97,10 +100,8 @@ def test_the_shortest_recipe_is_the_sharpest_of_its_length() -> None:
 
 def test_under_laplace_noise_a_recipe_errs_by_its_own_noise() -> None:
     plan = plan_of({"name": "sum"}, privacy={"epsilon": 1.0, "accountant": "laplace"})
-    examined = Examination.of(
-        plan, membership_of([partition(0, "sum", statistic=Statistic.SUM)], [["a", "b", "b"]])
-    )
-    one = next(one for one in examined.result().exposed if one.size == 1)
+    examined = find(plan, membership_of([partition(0, "sum", statistic=Statistic.SUM)], [["a", "b", "b"]]))
+    one = next(one for one in assemble(examined).exposed if one.size == 1)
     assert one.recipe is not None
     assert one.recipe.rmse == pytest.approx(examined.pricing.noise_stddev[0])
     assert one.rmse == pytest.approx(examined.pricing.scale[0])  # what no unbiased attack can beat
@@ -109,9 +110,12 @@ def test_under_laplace_noise_a_recipe_errs_by_its_own_noise() -> None:
 def test_steps_say_of_which_category_they_are_and_records_are_counted_once() -> None:
     categories = ["a", "b", "c"]
     settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}
-    parts = [partition(0, f"blood: blood = {one}", parameter=one, **settings) for one in categories]
+    parts = [
+        partition(0, f"blood: blood = {one}", label=f"blood = {one}", parameter=one, **settings)
+        for one in categories
+    ]
     plan = plan_of({"name": "blood"}, data={**DATA, "categories": categories})
-    result = Examination.of(plan, membership_of(parts, [["x", "y", "y"]] * 3)).result()
+    result = assemble(find(plan, membership_of(parts, [["x", "y", "y"]] * 3)))
     one = next(one for one in result.exposed if one.size == 1)
     assert one.recipe is not None
     assert {step.cell for step in one.recipe.steps} == {f"x, blood = {category}" for category in categories}
@@ -122,7 +126,7 @@ def test_steps_say_of_which_category_they_are_and_records_are_counted_once() -> 
 
 def test_a_budget_that_nothing_uses_was_given_all_the_same() -> None:
     plan = plan_of({"name": "mean", "noise_stddev": 1.0})
-    result = Examination.of(plan, membership_of([partition(0, "mean")], [["a", "b", "b"]])).result()
+    result = assemble(find(plan, membership_of([partition(0, "mean")], [["a", "b", "b"]])))
     assert result.budget.note == "no release takes a share of the budget"
 
 
@@ -130,7 +134,7 @@ def test_a_recipe_says_when_known_records_are_to_be_subtracted() -> None:
     plan = plan_of({"name": "mean"}, {"name": "other"})
     parts = [partition(0, "mean"), partition(1, "other")]
     lines = [["a", "a", "a", "b"], [None, None, None, ""]]
-    result = Examination.of(plan, membership_of(parts, lines, known=[0, 1])).result()
+    result = assemble(find(plan, membership_of(parts, lines, known=[0, 1])))
     told = {one.recipe.text: one.recipe.less_known for one in result.exposed if one.recipe is not None}
     assert told['3 × "mean: a" less the known values'] is True
     assert sum(told.values()) == 1  # the fourth record's does not need it
@@ -141,10 +145,10 @@ def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
     plan = plan_of({"name": "one"}, {"name": "two"}, privacy={"epsilon": 0.1, "delta": 1e-5})
     parts = [partition(0, "one"), partition(1, "two")]
     lines = [["a", "a", "a", "b", "b"], ["x", "x", "y", "x", "z"]]
-    examined = Examination.of(plan, membership_of(parts, lines))
-    assert examined.findings is not None
-    exposures = examined.findings.exposures
+    examined = find(plan, membership_of(parts, lines))
+    assert examined.linear is not None
+    exposures = examined.linear.exposures
     assert np.ptp(exposures.remaining_lower) == 0
-    least = examined.result().least_remaining_uncertainty
+    least = assemble(examined).least_remaining_uncertainty
     assert least is not None
     assert least.upper == exposures.remaining_upper.min() < exposures.remaining_upper[0]

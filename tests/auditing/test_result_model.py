@@ -6,7 +6,8 @@ import json
 
 import pytest
 
-from sightline.auditing.examine import Examination
+from sightline.auditing.assemble import assemble
+from sightline.auditing.findings import find
 from sightline.auditing.result import SCHEMA_VERSION, AuditResult, Uncertainty
 from sightline.errors import InvalidInput
 from tests.auditing.hand_made import membership_of, partition, plan_of
@@ -16,7 +17,7 @@ from tests.auditing.hand_made import membership_of, partition, plan_of
 def result() -> AuditResult:
     plan = plan_of({"name": "all"}, {"name": "but one"}, limits={"remaining_uncertainty": 0.5})
     parts = [partition(0, "all"), partition(1, "but one")]
-    return Examination.of(plan, membership_of(parts, [[""] * 4, [None, "", "", ""]])).result()
+    return assemble(find(plan, membership_of(parts, [[""] * 4, [None, "", "", ""]])))
 
 
 def test_there_and_back(result: AuditResult) -> None:
@@ -40,7 +41,7 @@ def test_the_promised_keys_are_there(result: AuditResult) -> None:
 def test_the_same_plan_gives_the_same_bytes(result: AuditResult) -> None:
     plan = plan_of({"name": "all"}, {"name": "but one"}, limits={"remaining_uncertainty": 0.5})
     parts = [partition(0, "all"), partition(1, "but one")]
-    again = Examination.of(plan, membership_of(parts, [[""] * 4, [None, "", "", ""]])).result()
+    again = assemble(find(plan, membership_of(parts, [[""] * 4, [None, "", "", ""]])))
     assert again.to_json() == result.to_json()
 
 

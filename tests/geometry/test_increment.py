@@ -52,7 +52,7 @@ def test_one_more_release_adds_exactly_its_increment(seed, whole, wide):
     assert step.opens == int(bool(after.identifiable)) - int(bool(before.identifiable))
     # Monotone, and no gain if and only if there is no contrast.
     assert step.gain[0, 0] >= 0
-    assert step.helps == (step.gain[0, 0] > 0)
+    assert bool(step.helps) == (step.gain[0, 0] > 0)
     if step.gain[0, 0] > 1e-12 * before.information[0, 0]:
         assert after.information[0, 0] > before.information[0, 0]
     elif before.information[0, 0] > 0:

@@ -17,11 +17,16 @@ from sightline.numerics.decision import Rank
 from sightline.numerics.rank import numerical_rank
 
 
-def reference_information(whitened: np.ndarray, target: list[int], known: tuple[int, ...] = ()) -> np.ndarray:
-    """The Schur complement by mpmath, with the exact binary values of the whitened rows."""
-    nuisance = [k for k in range(whitened.shape[1]) if k not in target and k not in known]
+def reference_information(
+    rows: np.ndarray, target: list[int], known: tuple[int, ...] = (), *, stddevs: np.ndarray
+) -> np.ndarray:
+    """The Schur complement by mpmath, with the exact binary values of the rows and of the noise."""
+    nuisance = [k for k in range(rows.shape[1]) if k not in target and k not in known]
     with mpmath.workdps(120):
-        rows = mpmath.matrix(whitened.tolist())
+        scales = [mpmath.mpf(stddev) for stddev in stddevs.tolist()]
+        rows = mpmath.matrix(
+            [[mpmath.mpf(x) / s for x in row] for row, s in zip(rows.tolist(), scales, strict=True)]
+        )
         T = mpmath.matrix([[rows[i, k] for k in target] for i in range(rows.rows)])
         A = T.T * T
         if nuisance:
@@ -60,10 +65,11 @@ def test_three_forms_agree_with_each_other_and_with_120_digits(rows_of, decades,
     target = [0] if seed % 2 else [0, records - 1]
     exposure = geometry.profile(target=target)
     assert exposure.identifiable
-    truth = reference_information(np.asarray(geometry.whitened), target)
+    rounded = reference_information(np.asarray(geometry.whitened), target, stddevs=np.ones(lines))
+    truth = reference_information(rows, target, stddevs=stddevs)
     scale = np.sqrt(np.outer(np.diag(truth), np.diag(truth)))
     for form in sl.geometry.Form:
-        difference = np.abs(sl.geometry.profiled_information(exposure, form) - truth) / scale
+        difference = np.abs(sl.geometry.profiled_information(exposure, form) - rounded) / scale
         assert difference.max() < 1e-9, form
     assert exposure.relative_error < 1e-6
     assert np.abs(exposure.information - truth).max() / scale.max() <= max(exposure.relative_error, 1e-15)

@@ -116,8 +116,8 @@ class TestEveryNoiseLaw:
         np.testing.assert_allclose(raw, weights @ noise.whiten(answers))
 
     def test_arrays_are_locked(self, noise):
-        for array in (getattr(noise, "stddevs", None), getattr(noise, "scales", None)):
-            assert array is None or not array.flags.writeable
+        arrays = getattr(noise, "blocks", None) or [noise.scales]
+        assert not any(array.flags.writeable for array in arrays)
 
 
 def test_answers_are_exact_without_a_seed_and_reproducible_with_one():
@@ -197,7 +197,7 @@ class TestOneClearErrorEach:
             ([math.nan], "finite noise"),
             ([1.0, 1.0], "noise for 1 published numbers, got noise for 2"),
             ([[1.0, 0.0], [0.0, 1.0]], "noise for 1 published numbers, got noise for 2"),
-            ([[-1.0]], "positive definite covariance"),
+            ([[-1.0]], "a variance > 0 for every answer of the covariance"),
             ([[[1.0]]], "stddevs \\(one dimension\\) or a covariance matrix"),
             ([[1.0, 0.0]], "a square covariance"),
             ([[1.0, 0.5], [0.0, 1.0]], "a symmetric covariance"),
@@ -209,7 +209,7 @@ class TestOneClearErrorEach:
             sl.Transcript([self.mean], noise=noise)
 
     def test_a_covariance_that_is_not_positive_definite(self):
-        with pytest.raises(InvalidNoise, match="positive definite"):
+        with pytest.raises(InvalidNoise, match="positive semidefinite"):
             sl.CorrelatedNoise(blocks=[[[1.0, 2.0], [2.0, 1.0]]])
         with pytest.raises(InvalidNoise, match="at least one covariance block"):
             sl.CorrelatedNoise(blocks=[])
@@ -235,9 +235,12 @@ class TestOneClearErrorEach:
         with pytest.raises(InvalidInput, match="finite records"):
             curved.geometry(at=[math.nan])
 
-    def test_appending_and_accounting_need_independent_noise(self):
-        transcript = sl.Transcript([self.mean], noise=[[1.0]])
-        with pytest.raises(InvalidNoise, match="independent Gaussian noise to append to"):
-            transcript.append(self.mean, noise_stddev=1.0)
+    def test_appending_needs_gaussian_noise_and_accounting_independent_noise(self):
+        laplace = sl.Transcript([self.mean], noise=sl.LaplaceNoise(scales=[1.0]))
+        with pytest.raises(InvalidNoise, match="expected Gaussian noise to append"):
+            laplace.append(self.mean, noise_stddev=1.0)
+        transcript = sl.Transcript([self.mean], noise=[[4.0]])
+        longer = transcript.append(self.mean, noise_stddev=3.0)
+        np.testing.assert_array_equal(longer.law.covariance, np.diag([4.0, 9.0]))
         with pytest.raises(InvalidNoise, match="expected independent noise, got correlated"):
             sl.geometry.noise_multipliers(transcript)

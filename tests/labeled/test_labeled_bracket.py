@@ -71,6 +71,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stddev", [0.08, 0.3, 2.0])
 @pytest.mark.parametrize("name", DESIGNS)
 def test_the_best_possible_attack_is_inside(name: str, stddev: float) -> None:
@@ -84,6 +85,7 @@ def test_the_best_possible_attack_is_inside(name: str, stddev: float) -> None:
     assert np.all(risks <= found.remaining_upper + 1e-6)
 
 
+@pytest.mark.slow
 def test_the_quadrature_has_converged() -> None:
     rows = np.array(DESIGNS["differencing in a crowd of three"])
     coarse = exact_risks(rows, 0.08, nodes=26, answers=260)

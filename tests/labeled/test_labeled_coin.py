@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 import sightline as sl
 from sightline.errors import InvalidInput
 from sightline.labeled.bounds.coin import CoinPrior, coin_risk
-from sightline.labeled.design import Known, MembershipDesign
+from sightline.labeled.design import MembershipDesign
+from sightline.labeled.knowledge import Known
 
 SHARES = [0.5, 0.25, 0.9, 0.01]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("information", [1e-9, 0.01, 1.0, 7.0, 60.0, 300.0])
 def test_the_risk_of_one_coin_against_thirty_digits(information: float, share: float) -> None:
@@ -42,10 +44,10 @@ def test_the_risk_of_one_coin_against_thirty_digits(information: float, share: f
 def test_the_table_is_a_bound_and_close(share: float) -> None:
     information = np.exp(np.random.default_rng(0).uniform(np.log(1e-11), np.log(200), 500))
     exact = np.array([coin_risk(one, share=share) for one in information])
-    found = CoinPrior(share=share).company_bound(information)
+    found = CoinPrior(share=share).group_bound(information)
     assert np.all(found <= exact * (1 + 1e-12))
     assert np.all(found >= exact - 2e-6)
-    assert CoinPrior(share=share).company_bound(np.array([0.0, 1e4])).tolist() == [1.0, 0.0]
+    assert CoinPrior(share=share).group_bound(np.array([0.0, 1e4])).tolist() == [1.0, 0.0]
 
 
 def worlds_of(records: int, share: float) -> tuple[np.ndarray, np.ndarray]:

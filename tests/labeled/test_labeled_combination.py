@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import flint
 import numpy as np
 import pytest
@@ -73,9 +75,30 @@ def test_bad_input(monkeypatch: pytest.MonkeyPatch) -> None:
         design.combination(3)
     with pytest.raises(InvalidRelease, match="whole-number weights"):
         MembershipDesign([[0.5, 0.3], [0.1, 0.7]], noise=[1.0, 1.0], readout="sum").combination(0)
-    large = MembershipDesign([[1, 2**20 - 3, 1], [3, 7, 2**20 - 7]], noise=[1.0, 1.0], readout="sum")
-    with pytest.raises(InvalidInput, match="at most nine digits"):
-        large.combination(0)
     monkeypatch.setattr("sightline.labeled.combination._LARGEST", 3)
     with pytest.raises(InvalidInput, match="at most 3 entries"):
         design.combination(0)
+
+
+def test_long_coefficients_are_exact() -> None:
+    large = MembershipDesign([[1, 2**20 - 3, 1], [3, 7, 2**20 - 7]], noise=[1.0, 1.0], readout="sum")
+    found = large.combination(0)
+    # Eliminate record 1 by hand: 7 times the first row minus (2^20 - 3) times the second.
+    one, other = 7 - 3 * (2**20 - 3), 7 - (2**20 - 3) * (2**20 - 7)
+    assert dict(zip(found.records.tolist(), found.coefficients, strict=True)) == {
+        0: 1,
+        2: Fraction(other, one),
+    }
+
+
+def test_coefficients_of_random_rows_are_in_the_row_space() -> None:
+    for seed in range(12):
+        rows = np.random.default_rng(seed).integers(0, 2, size=(40, 41))
+        found = MembershipDesign(rows, noise=np.ones(40), readout="sum").combination(0)
+        vector = np.zeros(41, dtype=object)
+        vector[found.records] = found.coefficients
+        table = flint.fmpq_mat([[flint.fmpq(int(entry)) for entry in row] for row in rows])
+        extended = [[flint.fmpq(v.numerator, v.denominator) for v in map(Fraction, vector)]]
+        with_it = flint.fmpq_mat(table.table() + extended)
+        assert vector[0] == 1
+        assert with_it.rank() == table.rank()

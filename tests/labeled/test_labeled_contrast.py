@@ -67,7 +67,7 @@ class TestSymmetry:
         assert report.holds
         assert report.information is None
         assert report.diagonal == pytest.approx(report.off_diagonal)
-        assert "only the company's sum can be seen" in str(report)
+        assert "only the sum of the others can be seen" in str(report)
 
     def test_in_the_reduced_coordinates_it_is_regular(self) -> None:
         """Target and one background record: the IN/OUT information ab/(a + b)."""

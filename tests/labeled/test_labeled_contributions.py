@@ -11,6 +11,7 @@ from sightline import InOut, MembershipDesign
 from sightline.errors import InvalidRelease
 
 
+@pytest.mark.slow
 def test_against_designs_without_the_release() -> None:
     generator = np.random.default_rng(17)
     lost = sharpened = 0
@@ -25,17 +26,17 @@ def test_against_designs_without_the_release() -> None:
         assert np.allclose(table.rmse, whole.rmse[table.records], rtol=1e-9)
         if table.records.size == 0:
             continue
-        for release in range(design.lines):
+        for release in range(design.row_count):
             up_to = design.take(range(release + 1)).exposures(domain=(0, 1)).rmse[table.records]
             assert np.allclose(table.rmse_in_order[release], up_to, rtol=1e-8)
-            others = [line for line in range(design.lines) if line != release]
+            others = [line for line in range(design.row_count) if line != release]
             expected = np.full(table.records.size, np.inf)
             if others:
                 expected = design.take(others).exposures(domain=(0, 1)).rmse[table.records]
             assert np.allclose(table.rmse_without[release], expected, rtol=1e-8)
             lost += table.exposed_only_with(release).size
             sharpened += np.isfinite(expected).sum()
-        newly = np.concatenate([table.newly_exposed(release) for release in range(design.lines)])
+        newly = np.concatenate([table.newly_exposed(release) for release in range(design.row_count)])
         assert np.array_equal(np.sort(newly), table.records)  # each record becomes exposed once
     assert lost > 20
     assert sharpened > 20
@@ -150,6 +151,7 @@ def random_partitions(generator: np.random.Generator) -> MembershipDesign:
     return MembershipDesign(np.array(rows), noise=noise, readout="sum", releases=releases)
 
 
+@pytest.mark.slow
 def test_releases_that_depend_on_each_other_against_designs_without_them() -> None:
     generator = np.random.default_rng(23)
     stayed = lost = 0
@@ -173,7 +175,7 @@ def test_by_projections_and_by_factorising_anew(monkeypatch: pytest.MonkeyPatch)
     generator = np.random.default_rng(29)
     designs = [random_partitions(generator) for _ in range(20)]
     projected = [design.contributions() for design in designs]
-    monkeypatch.setattr("sightline.labeled.fit._ALIKE", 0.0)
+    monkeypatch.setattr("sightline.labeled.recipe_noise._ALIKE", 0.0)
     for design, one in zip(designs, projected, strict=True):
         other = design.contributions()
         assert np.allclose(one.rmse_in_order, other.rmse_in_order, rtol=1e-9)

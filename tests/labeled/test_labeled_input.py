@@ -20,7 +20,7 @@ ONE = np.ones(1)
     [
         ([], 3, "at least one release, got L = 0"),
         (np.zeros((0, 3)), None, "at least one release, got L = 0"),
-        ([[]], 3, "at least one of members"),
+        ([[]], 3, r"at least one member in every row with independent noise, got none in row \[0\]"),
         ([[0, 3]], 3, "members below 3, got 3 in row 0"),
         ([[-1, 0]], 3, "members >= 0, got -1"),
         ([[0, 1, 1]], 3, r"distinct members, got \[1\] twice"),
@@ -30,14 +30,14 @@ ONE = np.ones(1)
         (np.ones(3), None, "two dimensions"),
         ([[1, 0], [1]], None, "rows of different lengths; lists of members need records=N"),
         (np.array([["a", "b"]]), None, "a table of numbers"),
-        (np.array([[0, 0], [1, 1]]), None, r"at least one member in every row, got none in row \[0\]"),
+        (np.array([[0, 0]]), None, r"at least one member in every row .* got none in row \[0\]"),
         (np.array([[np.nan, 1.0]]), None, "finite weights, got NaN or infinity in row 0"),
         (np.array([[1.0, 1.0], [np.inf, 1.0]]), None, "finite weights, got NaN or infinity in row 1"),
         (np.ones((1, 3)), 4, "3 records, one a column, got records=4"),
         (sparse.csr_array(np.ones((1, 3))), 4, "3 records, one a column, got records=4"),
         (sparse.csr_array((0, 3)), None, "at least one release, got L = 0"),
         (sparse.csr_array((1, 1)), None, "at least two records, got N = 1"),
-        (sparse.csr_array(np.array([[0, 0], [1, 1]])), None, r"got none in row \[0\]"),
+        (sparse.csr_array(np.array([[0, 0]])), None, r"got none in row \[0\]"),
         (sparse.csr_array(np.array([[1.0, np.nan]])), None, "finite weights"),
         (sparse.csr_array(np.array([[1j, 1.0]])), None, "a sparse table of numbers"),
         (
@@ -158,7 +158,7 @@ class TestTranscripts:
         weighted = sl.WeightedSum(members=[0, 4], weights=[2.0, -1.0], radius=1.0)
         queries = [cells, sl.SubsetMean(members=[1, 2], radius=1.0), weighted]
         transcript = sl.Transcript(queries, noise=BASIC, names=("streets", "pair", "net"))
-        design = MembershipDesign.of(transcript, records=6)
+        design = transcript.membership_design(records=6)
         assert design.names == ("streets, cell 1", "streets, cell 2", "pair", "net")
         assert design.release_of.tolist() == [0, 0, 1, 2]
         found = design.exposures(domain=(0, 1))
@@ -173,7 +173,18 @@ class TestTranscripts:
     def test_only_linear_releases_of_scalars(self) -> None:
         moment = sl.Moment(order=3, members=range(3), bound=1.0)
         with pytest.raises(InvalidRelease, match="got nonlinear releases"):
-            MembershipDesign.of(sl.Transcript([moment], noise=[1.0]))
+            sl.Transcript([moment], noise=[1.0]).membership_design()
         vector = sl.SubsetMean(members=[0, 1], radius=1.0, dimension=2)
         with pytest.raises(InvalidRelease, match="records of dimension 2"):
-            MembershipDesign.of(sl.Transcript([vector], noise=[1.0, 1.0]))
+            sl.Transcript([vector], noise=[1.0, 1.0]).membership_design()
+
+
+def test_an_accountant_pays_for_no_row_without_members() -> None:
+    with pytest.raises(InvalidRelease, match="at least one member in every row"):
+        MembershipDesign([[0, 1], []], records=2, noise=BASIC, radius=1.0)
+
+
+@pytest.mark.parametrize("rows", [[[2**53 + 1, 1]], sparse.csr_array(np.array([[2**53 + 1, 1]]))])
+def test_integers_that_a_double_cannot_hold_are_not_rounded(rows: object) -> None:
+    with pytest.raises(InvalidRelease, match="integer weights that a double holds exactly"):
+        MembershipDesign(rows, noise=ONE, readout="sum")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -56,7 +58,7 @@ def exact_step(family: sl.Thresholds, offset: mp.mpf) -> mp.mpf:
     return (1 + w + mp.sin(mp.pi * w) / mp.pi) / 2
 
 
-def exact_rows(values, family, releases: int) -> list[list[mp.mpf]]:
+def exact_rows(values: Collection[float], family: Any, releases: int) -> list[list[mp.mpf]]:
     """The normalised gradients by their formulas, each double taken for the exact number it is."""
     z = [mp.mpf(v) for v in sorted(values)]
     if isinstance(family, sl.multiset.Mixture):
@@ -85,7 +87,7 @@ def exact_rows(values, family, releases: int) -> list[list[mp.mpf]]:
     return [[exact_slope(family, v - s) / c for v in z] for s, c in zip(t, rise, strict=True)]
 
 
-def exact_trace(values, family, releases: int, digits: int = 80) -> mp.mpf:
+def exact_trace(values: Collection[float], family: Any, releases: int, digits: int = 80) -> mp.mpf:
     """tr A⁻¹ by the definition: outer products, inverse, trace."""
     with mp.workdps(digits):
         G = mp.matrix(exact_rows(values, family, releases))

@@ -29,6 +29,7 @@ def encloses(curve: sl.multiset.CertifiedCurve, where: int, truth: mp.mpf) -> bo
     return mp.mpf(float(curve.lower[where])) <= truth <= mp.mpf(float(curve.upper[where]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", HARD)
 @pytest.mark.parametrize("convention", ["tight", "uniform"])
 def test_hard_moments_are_enclosed(name: str, convention: str) -> None:

@@ -17,6 +17,8 @@ from sightline.paper.made import MadeFigure
 from sightline.paper.run import Regenerated, regenerate
 from sightline.paper.store import file_stem
 
+pytestmark = pytest.mark.slow
+
 # What the paper says and its own numbers contradict; everything else must hold.
 KNOWN_FAILURES = {("fig:realdata", "(left) Colours are bins of the larger magnitude max(|z₁|, |z₂|).")}
 STATEMENTS = {
@@ -197,7 +199,7 @@ class TestAnInterruptedRun:
         def stop(*_paths: object) -> None:
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("sightline.paper.store.os.replace", stop)
+        monkeypatch.setattr("os.replace", stop)
         with pytest.raises(KeyboardInterrupt):
             regenerate(["tab:adjacency"], out=tmp_path, fast=True)
         assert contents(tmp_path) == {}

@@ -32,7 +32,7 @@ class Case:
     def sample(self, rng: np.random.Generator, *, shrink: float = 1.0) -> np.ndarray:
         """Records in the domain, which is the convex hull of the corners."""
         mix = rng.dirichlet(np.full(len(self.corners), 0.4), size=self.size)
-        return shrink * mix @ self.corners
+        return np.asarray(shrink * mix @ self.corners)
 
 
 def box(bound: float, *more: float) -> np.ndarray:
@@ -46,6 +46,10 @@ def ball(diameter: float, dimension: int) -> np.ndarray:
     return 0.5 * diameter * surface
 
 
+def power_mean(order: int) -> Callable[[Any, Any], Any]:
+    return lambda xp, x: xp.mean(x**order, axis=0)
+
+
 def logistic(at: float, tau: float) -> Callable[[Any, Any], Any]:
     return lambda xp, x: xp.mean(1.0 / (1.0 + xp.exp(-(x - at) / tau)), axis=0)
 
@@ -56,6 +60,17 @@ def raised_cosine(at: float, tau: float) -> Callable[[Any, Any], Any]:
         return xp.mean(0.5 + w / 2 + xp.sin(np.pi * w) / (2 * np.pi), axis=0)
 
     return formula
+
+
+KERNELS: tuple[tuple[Any, Callable[[float, float], Any]], ...] = (
+    ("logistic", logistic),
+    ("compact", raised_cosine),
+)
+STEPS: tuple[tuple[float, float, Any], ...] = (
+    (0.3, 0.4, "tight"),
+    (-2.0, 9.0, "tight"),
+    (0.3, 0.4, "uniform"),
+)
 
 
 def variance(xp: Any, x: Any) -> Any:
@@ -115,7 +130,7 @@ CASES = [
         Case(
             name=f"moment {order} {convention}",
             query=sl.Moment(order=order, members=THREE, bound=1.5, convention=convention),
-            formula=lambda xp, x, order=order: xp.sum(x**order, axis=0) / 3,
+            formula=power_mean(order),
             corners=box(1.5),
             attained=convention == "tight" or order % 2 == 1,
         )
@@ -132,8 +147,8 @@ CASES = [
             corners=box(2.0, at),
             attained=convention == "tight",
         )
-        for kernel, formula in (("logistic", logistic), ("compact", raised_cosine))
-        for at, tau, convention in ((0.3, 0.4, "tight"), (-2.0, 9.0, "tight"), (0.3, 0.4, "uniform"))
+        for kernel, formula in KERNELS
+        for at, tau, convention in STEPS
     ),
     Case(
         name="cells",

@@ -8,7 +8,7 @@ from __future__ import annotations
 import csv
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cache
 from itertools import cycle
@@ -162,7 +162,7 @@ def with_names(result: sl.AuditResult, *names: str) -> sl.AuditResult:
     return sl.AuditResult.model_validate(content)
 
 
-RESULTS = {
+RESULTS: dict[str, Callable[[], sl.AuditResult]] = {
     "microgrid": microgrid,
     "calm": calm,
     "nothing": nothing,

@@ -17,9 +17,12 @@ from tests.report.report_cases import microgrid, page
 CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 
-pytestmark = pytest.mark.skipif(
-    CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium fonts-dejavu-core"
-)
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(
+        CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium fonts-dejavu-core"
+    ),
+]
 
 
 @dataclass

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from sightline.tables.engines.engine import Engine, open_source
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Engine
 from tests.tables.servers import binaries, running_postgres
 from tests.tables.table_cases import AREAS, COLUMNS, awkward_rows, write_parquet
 

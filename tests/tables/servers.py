@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import pwd
 import shutil
 import socket
 import subprocess
@@ -11,6 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 PLACES = [Path(place) for place in sorted(map(str, Path("/usr/lib/postgresql").glob("*/bin")), reverse=True)]
 
@@ -39,7 +39,12 @@ def running_postgres(programs: Path) -> Iterator[str]:
             os.chown(folder, owner.pw_uid, owner.pw_gid)
             prefix = ["setpriv", f"--reuid={owner.pw_uid}", f"--regid={owner.pw_gid}", "--clear-groups"]
         data = folder / "data"
-        quiet = {"check": True, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL, "cwd": "/"}
+        quiet: dict[str, Any] = {
+            "check": True,
+            "stdout": subprocess.DEVNULL,
+            "stderr": subprocess.DEVNULL,
+            "cwd": "/",
+        }
         # A collation that does not sort by code point, as most databases have.
         locale = ["--locale=C.UTF-8", "--encoding=UTF8", "--locale-provider=icu", "--icu-locale=en"]
         subprocess.run(
@@ -47,7 +52,7 @@ def running_postgres(programs: Path) -> Iterator[str]:
             **quiet,
         )
         options = f"-c listen_addresses=127.0.0.1 -c port={port} -c unix_socket_directories= -c fsync=off"
-        server = [*prefix, programs / "pg_ctl", "-D", data, "-l", folder / "log"]
+        server: list[str | Path] = [*prefix, programs / "pg_ctl", "-D", data, "-l", folder / "log"]
         subprocess.run([*server, "-o", options, "-w", "-t", "60", "start"], **quiet)
         try:
             yield f"postgresql://tester@127.0.0.1:{port}/postgres"
@@ -55,7 +60,10 @@ def running_postgres(programs: Path) -> Iterator[str]:
             subprocess.run([*server, "-m", "immediate", "stop"], **quiet)
 
 
-def _entry(name: str) -> pwd.struct_passwd | None:
+def _entry(name: str) -> Any:
+    """The user of that name, or None."""
+    import pwd  # which Windows does not have
+
     try:
         return pwd.getpwnam(name)
     except KeyError:

@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
+import sqlglot
 
-from sightline.tables.engines.engine import Kind
+from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership
 from sightline.tables.sql.reader import ReleaseQuery, read_release
+from sightline.tables.subject import Schema, SecretKind, Subject
 
 Row = dict[str, Any]
 COLUMNS = {
@@ -54,7 +56,11 @@ def awkward_rows() -> list[Row]:
     ]
 
 
-AREAS = [{"region": 0, "area": "north"}, {"region": 1, "area": "south"}, {"region": 2, "area": None}]
+AREAS: list[Row] = [
+    {"region": 0, "area": "north"},
+    {"region": 1, "area": "south"},
+    {"region": 2, "area": None},
+]
 
 
 def write_parquet(folder: Path) -> None:
@@ -92,7 +98,7 @@ def _by(*names: str) -> Callable[[Row], tuple[Any, ...]]:
 
 
 NUMBER_RELEASES: dict[str, list[Published]] = {
-    "SELECT Straße, AVG(load) FROM data GROUP BY Straße": [Published(_by("Straße"))],
+    'SELECT "Straße", AVG(load) FROM data GROUP BY "Straße"': [Published(_by("Straße"))],
     'SELECT "a ""quoted"" name" AS q, SUM(load), COUNT(*) FROM data GROUP BY q': [
         Published(_by('a "quoted" name'))
     ],
@@ -112,7 +118,8 @@ NUMBER_RELEASES: dict[str, list[Published]] = {
     "SELECT FLOOR(age / 10.0), AVG(load) FROM data GROUP BY ALL": [
         Published(lambda row: (row["age"] // 10,))
     ],
-    "SELECT YEAR(since), QUARTER(since), AVG(load) FROM data GROUP BY 1, 2 ORDER BY 1": [
+    "SELECT EXTRACT(YEAR FROM since), EXTRACT(QUARTER FROM since), AVG(load) "
+    "FROM data GROUP BY 1, 2 ORDER BY 1": [
         Published(lambda row: (row["since"].year, (row["since"].month + 2) // 3))
     ],
     "SELECT DATE_TRUNC('month', since), AVG(load) FROM data GROUP BY 1": [
@@ -124,11 +131,11 @@ NUMBER_RELEASES: dict[str, list[Published]] = {
     "SELECT a.area, SUM(load) FROM data d LEFT JOIN areas a ON d.region = a.region "
     "WHERE d.age >= 18 GROUP BY a.area": [Published(lambda row: (_area(row),), lambda row: row["age"] >= 18)],
     "SELECT SUM(load) FILTER (WHERE solar), "
-    "AVG(load) FILTER (WHERE Straße LIKE 'Z%' OR region IS NULL) FROM data": [
+    "AVG(load) FILTER (WHERE \"Straße\" LIKE 'Z%' OR region IS NULL) FROM data": [
         Published(where=lambda row: row["solar"] is True),
         Published(where=lambda row: (row["Straße"] or "").startswith("Z") or row["region"] is None),
     ],
-    "SELECT AVG(load) FROM data WHERE Straße IN ('o''clock', 'back\\slash', '日本')": [
+    """SELECT AVG(load) FROM data WHERE "Straße" IN ('o''clock', 'back\\slash', '日本')""": [
         Published(where=lambda row: row["Straße"] in ("o'clock", "back\\slash", "日本"))
     ],
     "SELECT ratio, AVG(load) FROM data GROUP BY ratio": [Published(_by("ratio"))],
@@ -142,19 +149,22 @@ NUMBER_RELEASES: dict[str, list[Published]] = {
 }
 
 
-def read_all(
-    columns: Any, areas: Any, *, secret: str = "load", kind: Kind = Kind.NUMBER
-) -> list[ReleaseQuery]:
+SUBJECT = Subject(record="home", secret="load", kind=SecretKind.NUMBER)
+
+
+def in_dialect(sql: str, dialect: str) -> str:
+    """A query of DuckDB's as somebody would write it for another engine."""
+    return sqlglot.transpile(
+        sql,
+        read="duckdb",
+        write=dialect,
+    )[0]
+
+
+def read_all(engine: Engine) -> list[ReleaseQuery]:
+    schema = Schema.of(engine, ["areas"])
     return [
-        read_release(
-            sql,
-            name=f"r{position}",
-            columns=columns,
-            record="home",
-            secret=secret,
-            secret_kind=kind,
-            tables={"areas": areas},
-        )
+        read_release(in_dialect(sql, engine.dialect), name=f"r{position}", subject=SUBJECT, schema=schema)
         for position, sql in enumerate(NUMBER_RELEASES)
     ]
 

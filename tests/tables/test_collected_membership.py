@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import duckdb
@@ -13,15 +14,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.errors import InvalidPlan
+from sightline.progress import Progress, silent
 from sightline.tables import collect as collecting
-from sightline.tables.cells import cut
+from sightline.tables.cells import group_rows
 from sightline.tables.collect import collect
-from sightline.tables.encoding import Atom, encode
-from sightline.tables.engines.engine import Engine, Kind, open_source
+from sightline.tables.encoding import CodedKey, encode
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Feature, Membership
 from sightline.tables.records import members_of, row_values, signature_of
 from sightline.tables.rows import audited_rows
 from sightline.tables.sql.reader import read_release
+from sightline.tables.subject import Schema, SecretKind, Subject
 from tests.tables.table_cases import cells_of, text_of
 
 Make = Callable[..., Engine]
@@ -46,22 +50,21 @@ def make(tmp_path: Path) -> Iterator[Make]:
 
 
 def asked(
-    engine: Engine, *sql: str, secret: str = "s", kind: Kind = Kind.NUMBER, **options: object
+    engine: Engine,
+    *sql: str,
+    secret: str = "s",
+    kind: SecretKind = SecretKind.NUMBER,
+    tables: Sequence[str] = (),
+    progress: Progress = silent,
+    **declared: object,
 ) -> Membership:
-    about = {"record": "r", "secret": secret, "secret_kind": kind}
-    tables = options.pop("tables", ())
+    subject = Subject(record="r", secret=secret, kind=kind, bandwidth=1.0, **declared)
+    schema = Schema.of(engine, tables)
     queries = [
-        read_release(
-            text,
-            name=f"q{position}",
-            columns=engine.columns(),
-            bandwidth=1.0,
-            tables={name: engine.columns(name) for name in tables},
-            **about,
-        )
+        read_release(text, name=f"q{position}", subject=subject, schema=schema)
         for position, text in enumerate(sql)
     ]
-    return collect(engine, queries, **about, **options)
+    return collect(engine, queries, subject, progress=progress)
 
 
 class TestASmallTable:
@@ -104,7 +107,7 @@ class TestASmallTable:
 
     def test_progress_is_told(self, make: Make) -> None:
         steps: list[str] = []
-        asked(make(self.ROWS), "SELECT AVG(s) FROM data", progress=steps.append)
+        asked(make(self.ROWS), "SELECT AVG(s) FROM data", progress=lambda stage, share: steps.append(stage))
         assert "listing signatures" in steps
 
 
@@ -116,7 +119,10 @@ class TestSecretsOfOtherKinds:
 
     def test_a_histogram_has_a_partition_per_category_in_the_data(self, make: Make) -> None:
         found = asked(
-            make(self.ROWS), "SELECT kind, COUNT(*) FROM data GROUP BY kind", secret="kind", kind=Kind.TEXT
+            make(self.ROWS),
+            "SELECT kind, COUNT(*) FROM data GROUP BY kind",
+            secret="kind",
+            kind=SecretKind.CATEGORY,
         )
         assert [(one.feature, one.parameter, one.name) for one in found.partitions] == [
             (Feature.INDICATOR, "x", "q0: COUNT(*) = x"),
@@ -132,13 +138,17 @@ class TestSecretsOfOtherKinds:
             make(self.ROWS),
             "SELECT kind, COUNT(*) FROM data GROUP BY kind",
             secret="kind",
-            kind=Kind.TEXT,
-            categories=["y", "o'z"],
+            kind=SecretKind.CATEGORY,
+            categories=("y", "o'z"),
         )
         assert [one.parameter for one in found.partitions] == ["y", "o'z"]
         assert found.clipped == 2
         empty = asked(
-            make(self.ROWS), "SELECT COUNT(*) FROM data", secret="kind", kind=Kind.TEXT, categories=[]
+            make(self.ROWS),
+            "SELECT COUNT(*) FROM data",
+            secret="kind",
+            kind=SecretKind.CATEGORY,
+            categories=(),
         )
         assert empty.clipped == 3
 
@@ -147,35 +157,32 @@ class TestSecretsOfOtherKinds:
             asked(
                 make("SELECT i AS r, 'c' || i AS s FROM range(1001) AS t(i)"),
                 "SELECT s, COUNT(*) FROM data GROUP BY s",
-                kind=Kind.TEXT,
+                kind=SecretKind.CATEGORY,
             )
 
     def test_a_boolean_histogram_is_the_secret_and_its_complement(self, make: Make) -> None:
         engine = make(self.ROWS)
-        found = asked(engine, "SELECT ill, COUNT(*) FROM data GROUP BY ill", secret="ill", kind=Kind.BOOLEAN)
+        found = asked(
+            engine, "SELECT ill, COUNT(*) FROM data GROUP BY ill", secret="ill", kind=SecretKind.BOOLEAN
+        )
         assert [(one.feature, one.above) for one in found.partitions] == [
             (Feature.VALUE, True),
             (Feature.VALUE, False),
         ]
         assert (found.rows, found.dropped) == (3, 1)
-        query = read_release(
-            "SELECT AVG(ill::INT) FROM data",
-            name="q",
-            columns=engine.columns(),
-            record="r",
-            secret="ill",
-            secret_kind=Kind.BOOLEAN,
-        )
-        values = row_values(engine, [query], record="r", secret="ill", secret_kind=Kind.BOOLEAN)
+        subject = Subject(record="r", secret="ill", kind=SecretKind.BOOLEAN)
+        sql = "SELECT AVG(ill::INT) FROM data"
+        query = read_release(sql, name="q", subject=subject, schema=Schema.of(engine))
+        values = row_values(engine, [query], subject)
         assert values.secret.tolist() == [0.0, 1.0, 1.0]
 
     def test_a_number_declared_boolean_is_missing_unless_it_is_0_or_1(self, make: Make) -> None:
-        found = asked(make(self.ROWS), "SELECT AVG(flag) FROM data", secret="flag", kind=Kind.BOOLEAN)
+        found = asked(make(self.ROWS), "SELECT AVG(flag) FROM data", secret="flag", kind=SecretKind.BOOLEAN)
         assert (found.rows, found.dropped) == (2, 2)
 
     def test_a_text_has_no_row_values(self, make: Make) -> None:
         with pytest.raises(InvalidPlan, match="no values are needed"):
-            row_values(make(self.ROWS), [], record="r", secret="kind", secret_kind=Kind.TEXT)
+            row_values(make(self.ROWS), [], Subject(record="r", secret="kind", kind=SecretKind.CATEGORY))
 
 
 class TestRefusedData:
@@ -192,9 +199,9 @@ class TestRefusedData:
 
     def test_more_rows_per_record_than_declared(self, make: Make) -> None:
         engine = make("SELECT i % 2 AS r, 1.0 * i AS s FROM range(6) AS t(i)")
-        assert asked(engine, "SELECT AVG(s) FROM data", contribution_limit=3).contributions == 3
+        assert asked(engine, "SELECT AVG(s) FROM data", most_rows=3).contributions == 3
         with pytest.raises(InvalidPlan, match=r"at most 2 rows per record.*got 3 rows"):
-            asked(engine, "SELECT AVG(s) FROM data", contribution_limit=2)
+            asked(engine, "SELECT AVG(s) FROM data", most_rows=2)
 
     def test_a_lookup_that_repeats_rows(self, make: Make) -> None:
         engine = make(
@@ -230,27 +237,29 @@ class TestFindingRecords:
     def test_keys_of_numbers_and_times_are_found_as_they_are_shown(self, make: Make) -> None:
         engine = make("SELECT i AS r, DATE '2016-01-01' + i::INT AS day, 1.0 AS s FROM range(3) AS t(i)")
         for record, key in (("r", "2"), ("r", "2.0"), ("day", "2016-01-03")):
-            about = {"record": record, "secret": "s", "secret_kind": Kind.NUMBER}
+            subject = Subject(record=record, secret="s", kind=SecretKind.NUMBER)
             sql = "SELECT AVG(s) FROM data WHERE r >= 2"
-            query = read_release(sql, name="q", columns=engine.columns(), **about)
-            assert signature_of(engine, [query], record_key=key, **about) == (1,)
-            assert members_of(engine, [query], signature_ids=[1], **about)[1] == (key.removesuffix(".0"),)
-            assert members_of(engine, [query], signature_ids=[], **about) == {}
+            query = read_release(sql, name="q", subject=subject, schema=Schema.of(engine))
+            assert signature_of(engine, [query], subject, record_key=key) == (1,)
+            assert members_of(engine, [query], subject, signature_ids=[1])[1] == (key.removesuffix(".0"),)
+            assert members_of(engine, [query], subject, signature_ids=[]) == {}
 
     def test_rows_that_the_attacker_knows_are_left_out(self, make: Make) -> None:
         engine = make("SELECT i AS r, 1.0 AS s FROM range(4) AS t(i)")
-        about = {"record": "r", "secret": "s", "secret_kind": Kind.NUMBER}
-        query = read_release("SELECT AVG(s) FROM data", name="q", columns=engine.columns(), **about)
-        known = ["r = 1", "r > 2"]
-        assert members_of(engine, [query], signature_ids=[0], known=known, **about) == {0: ("0", "2")}
-        assert signature_of(engine, [query], record_key="2", known=known, **about) == (0,)
-        assert signature_of(engine, [query], record_key="3", known=known, **about) == ()
+        subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER)
+        query = read_release("SELECT AVG(s) FROM data", name="q", subject=subject, schema=Schema.of(engine))
+        subject = replace(subject, known=("r = 1", "r > 2"))
+        assert members_of(engine, [query], subject, signature_ids=[0]) == {0: ("0", "2")}
+        assert signature_of(engine, [query], subject, record_key="2") == (0,)
+        assert signature_of(engine, [query], subject, record_key="3") == ()
 
     def test_a_key_that_is_no_number_is_refused(self, make: Make) -> None:
         engine = make("SELECT 1 AS r, 1.0 AS s")
         for key in ("A7", "nan"):
             with pytest.raises(InvalidPlan, match="a number as the record's key, got something else"):
-                signature_of(engine, [], record="r", secret="s", secret_kind=Kind.NUMBER, record_key=key)
+                signature_of(
+                    engine, [], Subject(record="r", secret="s", kind=SecretKind.NUMBER), record_key=key
+                )
 
 
 class TestPackedWords:
@@ -300,32 +309,34 @@ class TestPackedWords:
 
     def test_a_signature_s_number_is_its_place_in_the_order_of_the_words(self, make: Make) -> None:
         engine = make("SELECT i AS r, i % 3 AS g, i % 5 AS h, 1.0 AS s FROM range(30) AS t(i)")
+        subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER)
         queries = [
             read_release(
                 f"SELECT AVG(s) FROM data GROUP BY {key}",
                 name=key,
-                columns=engine.columns(),
-                record="r",
-                secret="s",
-                secret_kind=Kind.NUMBER,
+                subject=subject,
+                schema=Schema.of(engine),
             )
             for key in ("g", "h")
         ]
-        rows = audited_rows(
-            queries, columns=engine.columns(), record="r", secret="s", secret_kind=Kind.NUMBER
-        )
-        encoding = encode(engine, [piece for query in queries for piece in query.pieces], rows=rows)
-        assert [atom.texts for atom in encoding.atoms] == [
+        rows = audited_rows(queries, subject, engine.columns())
+        encoding = encode(engine, [piece for query in queries for piece in query.partitions], rows=rows)
+        assert [coded.texts for coded in encoding.coded_keys] == [
             ("NULL", "0", "1", "2"),
             ("NULL", "0", "1", "2", "3", "4"),
         ]
-        assert [(atom.word, atom.shift, atom.width) for atom in encoding.atoms] == [(0, 0, 2), (0, 2, 3)]
+        assert [(coded.word, coded.shift, coded.width) for coded in encoding.coded_keys] == [
+            (0, 0, 2),
+            (0, 2, 3),
+        ]
 
     def test_a_condition_keeps_its_rows_apart_when_codes_are_ranked(self) -> None:
         texts = tuple(map(str, range(400_000)))
-        atoms = [Atom(condition="c", key=name, texts=texts, word=word) for word, name in enumerate("ab")]
+        coded_keys = [
+            CodedKey(condition="c", key=name, texts=texts, word=word) for word, name in enumerate("ab")
+        ]
         words = np.array([[0, 5, 7], [0, 9, 1]])
-        found = cut(atoms, (0, 1), words, np.array([10, 20, 30]))
+        found = group_rows(coded_keys, (0, 1), words, np.array([10, 20, 30]))
         assert found.keys == (("4", "8"), ("6", "0"))
         assert found.cell_of.tolist() == [-1, 0, 1]
         assert found.rows.tolist() == [20, 30]
@@ -353,6 +364,7 @@ CONDITIONS = {
 }
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None)
 @given(columns, groupings)
 def test_any_table_and_any_releases_give_the_signatures_of_a_naive_twin(

@@ -3,18 +3,28 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from sightline.tables.collect import collect
-from sightline.tables.engines.engine import Engine, Kind
+from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership
 from sightline.tables.records import members_of, row_values, signature_of
-from tests.tables.table_cases import NUMBER_RELEASES, awkward_rows, cells_of, expected_cells, read_all
+from tests.tables.table_cases import (
+    NUMBER_RELEASES,
+    SUBJECT,
+    awkward_rows,
+    cells_of,
+    expected_cells,
+    read_all,
+)
+
+pytestmark = pytest.mark.slow
 
 ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
-ABOUT = {"record": "home", "secret": "load", "secret_kind": Kind.NUMBER}
+BOUNDED = replace(SUBJECT, bounds=(0, 9000), known=("home = 'h3'", "age > 80 AND solar"))
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -25,8 +35,8 @@ def engine(request: pytest.FixtureRequest) -> Engine:
 
 @pytest.fixture(scope="module")
 def membership(engine: Engine) -> Membership:
-    queries = read_all(engine.columns(), engine.columns("areas"))
-    return collect(engine, queries, bounds=(0, 9000), known=["home = 'h3'", "age > 80 AND solar"], **ABOUT)
+    queries = read_all(engine)
+    return collect(engine, queries, BOUNDED)
 
 
 class TestEveryEngine:
@@ -66,10 +76,8 @@ class TestEveryEngine:
     def test_it_agrees_with_duckdb_in_every_bit_and_in_the_order(
         self, membership: Membership, duckdb_engine: Engine
     ) -> None:
-        queries = read_all(duckdb_engine.columns(), duckdb_engine.columns("areas"))
-        own = collect(
-            duckdb_engine, queries, bounds=(0, 9000), known=["home = 'h3'", "age > 80 AND solar"], **ABOUT
-        )
+        queries = read_all(duckdb_engine)
+        own = collect(duckdb_engine, queries, BOUNDED)
         assert membership.partitions == own.partitions
         assert membership.cells == own.cells
         for name in ("signatures", "counts", "known"):
@@ -77,18 +85,18 @@ class TestEveryEngine:
             assert getattr(membership, name).dtype == getattr(own, name).dtype
 
     def test_rows_and_records_are_found_again(self, engine: Engine) -> None:
-        queries = read_all(engine.columns(), engine.columns("areas"))[2:5]
-        membership = collect(engine, queries, **ABOUT)
-        values = row_values(engine, queries, bounds=(0, 9000), **ABOUT)
+        queries = read_all(engine)[2:5]
+        membership = collect(engine, queries, SUBJECT)
+        values = row_values(engine, queries, BOUNDED)
         assert np.array_equal(np.bincount(values.signature), membership.counts)
         kept = [row for row in awkward_rows() if _has_load(row) and row["home"] is not None]
         assert sorted(values.secret.tolist()) == sorted(min(max(row["load"], 0), 9000) for row in kept)
-        everyone = members_of(engine, queries, signature_ids=range(len(membership.counts)), **ABOUT)
+        everyone = members_of(engine, queries, SUBJECT, signature_ids=range(len(membership.counts)))
         home = next(row["home"] for row in kept)
-        mine = signature_of(engine, queries, record_key=home, **ABOUT)
+        mine = signature_of(engine, queries, SUBJECT, record_key=home)
         assert mine == tuple(signature for signature, keys in everyone.items() if home in keys)
         assert sum(home == row["home"] for row in kept) >= len(mine) > 0
-        assert signature_of(engine, queries, record_key="nobody", **ABOUT) == ()
+        assert signature_of(engine, queries, SUBJECT, record_key="nobody") == ()
 
 
 def _has_load(row: dict[str, object]) -> bool:
@@ -97,7 +105,7 @@ def _has_load(row: dict[str, object]) -> bool:
 
 
 def test_the_catalogue_has_a_partition_for_every_published_one(duckdb_engine: Engine) -> None:
-    queries = read_all(duckdb_engine.columns(), duckdb_engine.columns("areas"))
-    assert [len(query.pieces) for query in queries] == [
+    queries = read_all(duckdb_engine)
+    assert [len(query.partitions) for query in queries] == [
         len(published) for published in NUMBER_RELEASES.values()
     ]

@@ -9,12 +9,13 @@ import numpy as np
 import pytest
 
 from sightline.errors import InvalidPlan
-from sightline.tables.engines.engine import Column, Kind
+from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.tables.membership import Feature, Statistic
-from sightline.tables.sql.reader import Piece, ReleaseQuery, read_condition, read_release
+from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condition, read_release
+from sightline.tables.subject import Schema, SecretKind, Subject
 from tests.tables.table_cases import COLUMNS, awkward_rows
 
-SECRETS = {"load": Kind.NUMBER, "ill": Kind.BOOLEAN, "blood": Kind.TEXT}
+SECRETS = {"load": SecretKind.NUMBER, "ill": SecretKind.BOOLEAN, "blood": SecretKind.CATEGORY}
 
 ACCEPTED = {
     "load": [
@@ -94,13 +95,13 @@ PUBLIC = {
         "COUNT(*) FILTER(WHERE age > 3)",
     ),
 }
-AREAS = (Column("region", Kind.NUMBER), Column("area", Kind.TEXT))
+AREAS = (Column("region", ColumnKind.NUMBER), Column("area", ColumnKind.TEXT))
 KINDS = {
-    "VARCHAR": Kind.TEXT,
-    "INTEGER": Kind.NUMBER,
-    "DOUBLE": Kind.NUMBER,
-    "BOOLEAN": Kind.BOOLEAN,
-    "DATE": Kind.TIME,
+    "VARCHAR": ColumnKind.TEXT,
+    "INTEGER": ColumnKind.NUMBER,
+    "DOUBLE": ColumnKind.NUMBER,
+    "BOOLEAN": ColumnKind.BOOLEAN,
+    "DATE": ColumnKind.TIME,
 }
 TABLE = tuple(Column(name, KINDS[kind]) for name, kind in COLUMNS.items())
 
@@ -109,12 +110,8 @@ def read(sql: str, secret: str = "load", bandwidth: float | None = 10.0) -> Rele
     return read_release(
         sql,
         name="the release",
-        columns=TABLE,
-        record="home",
-        secret=secret,
-        secret_kind=SECRETS[secret],
-        bandwidth=bandwidth,
-        tables={"areas": AREAS},
+        subject=Subject(record="home", secret=secret, kind=SECRETS[secret], bandwidth=bandwidth),
+        schema=Schema(columns=TABLE, tables={"areas": AREAS}),
     )
 
 
@@ -138,7 +135,7 @@ def numbers(values: list[object]) -> list[float]:
     return sorted(float(str(value)) for value in values if value is not None and float(str(value)) != 0)
 
 
-def feature(piece: Piece, secret: str) -> str:
+def feature(piece: PartitionQuery, secret: str) -> str:
     match piece.feature:
         case Feature.VALUE:
             sharp = f"CAST({secret} AS DOUBLE)"
@@ -162,10 +159,10 @@ def test_a_query_publishes_what_the_reader_says(database: tuple[duckdb.DuckDBPyC
         ]
         written = numbers([row[place] for row in answer.fetchall() for place in measures])
         reread: list[object] = []
-        for piece in read(sql, secret).pieces:
+        for piece in read(sql, secret).partitions:
             every = piece.feature is Feature.INDICATOR and piece.parameter is None
             for parameter in categories if every else [piece.parameter]:
-                shown = feature(Piece(**{**_fields(piece), "parameter": parameter}), secret)
+                shown = feature(PartitionQuery(**{**_fields(piece), "parameter": parameter}), secret)
                 grouped = f" GROUP BY {', '.join(piece.keys)}" if piece.keys else ""
                 text = f"SELECT {shown} FROM data WHERE {piece.condition or 'TRUE'}{grouped}"
                 reread += [row[0] for row in connection.execute(text).fetchall()]
@@ -173,14 +170,14 @@ def test_a_query_publishes_what_the_reader_says(database: tuple[duckdb.DuckDBPyC
         assert numbers(reread) == pytest.approx(written, rel=1e-12), sql
 
 
-def _fields(piece: Piece) -> dict[str, object]:
-    return {name: getattr(piece, name) for name in Piece.__dataclass_fields__}
+def _fields(piece: PartitionQuery) -> dict[str, object]:
+    return {name: getattr(piece, name) for name in PartitionQuery.__dataclass_fields__}
 
 
 @pytest.mark.parametrize(("sql", "counts"), PUBLIC.items())
 def test_counts_that_no_secret_changes_publish_no_partition(sql: str, counts: tuple[str, ...]) -> None:
     query = read(sql)
-    assert query.pieces == ()
+    assert query.partitions == ()
     assert query.public_counts == counts
 
 
@@ -254,8 +251,8 @@ REFUSED = {
     "SELECT load, COUNT(*) FROM data GROUP BY load": "the secret in GROUP BY",
     "SELECT COUNT(*) FROM data GROUP BY load > 3": "the secret in GROUP BY",
     "SELECT region, AVG(load) FROM data GROUP BY region WITH ROLLUP": "standard form",
-    "SELECT AVG(load) FROM data GROUP BY CUBE (1+1, 2+1, 3+1, 4+1, 5+1, 6+1, 7+1, 8+1, 9+1, "
-    "10+1, 11+1, 12+1, 13+1)": "4,096",
+    "SELECT AVG(load) FROM data GROUP BY CUBE (age+1, age+2, age+3, age+4, age+5, age+6, "
+    "age+7, age+8, age+9, age+10, age+11, age+12, age+13)": "4,096",
     "SELECT AVG(load) FROM data GROUP BY CUBE (age, region, home), CUBE (age, region, home), "
     "CUBE (age, region, home), CUBE (age, region, home), CUBE (age, region, home)": "4,096",
     # aggregates
@@ -374,11 +371,11 @@ def test_a_stack_that_is_too_short_is_no_traceback(monkeypatch: pytest.MonkeyPat
     def exhausted(*_: object) -> None:
         raise RecursionError
 
-    monkeypatch.setattr("sightline.tables.sql.reader._pieces", exhausted)
+    monkeypatch.setattr("sightline.tables.sql.reader._partitions", exhausted)
     assert "nested at most" in refusal("SELECT AVG(load) FROM data")
     monkeypatch.setattr("sightline.tables.sql.reader.parse_condition", exhausted)
     with pytest.raises(InvalidPlan, match="nested at most"):
-        read_condition("age > 3", columns=TABLE, secret="load")
+        read_condition("age > 3", secret="load", schema=Schema(columns=TABLE))
 
 
 def test_a_megabyte_of_sql_is_refused_in_one_line() -> None:
@@ -386,61 +383,61 @@ def test_a_megabyte_of_sql_is_refused_in_one_line() -> None:
 
 
 class TestNames:
-    COLUMNS = (Column("Kwh", Kind.NUMBER), Column("kwh", Kind.NUMBER), Column("home", Kind.TEXT))
+    COLUMNS = (
+        Column("Kwh", ColumnKind.NUMBER),
+        Column("kwh", ColumnKind.NUMBER),
+        Column("home", ColumnKind.TEXT),
+    )
 
     def test_an_exact_name_comes_before_another_case(self) -> None:
         query = read_release(
             "SELECT AVG(kwh) FROM data",
             name="",
-            columns=self.COLUMNS,
-            record="HOME",
-            secret="kwh",
-            secret_kind=Kind.NUMBER,
+            subject=Subject(record="HOME", secret="kwh", kind=SecretKind.NUMBER),
+            schema=Schema(columns=self.COLUMNS),
         )
-        assert [piece.feature for piece in query.pieces] == [Feature.VALUE]
+        assert [piece.feature for piece in query.partitions] == [Feature.VALUE]
 
     def test_a_name_that_fits_two_columns_is_refused(self) -> None:
         with pytest.raises(InvalidPlan, match='"KWH", which may be "Kwh" or "kwh"'):
             read_release(
                 "SELECT AVG(KWH) FROM data",
                 name="",
-                columns=self.COLUMNS,
-                record="home",
-                secret="kwh",
-                secret_kind=Kind.NUMBER,
+                subject=Subject(record="home", secret="kwh", kind=SecretKind.NUMBER),
+                schema=Schema(columns=self.COLUMNS),
             )
 
     def test_the_secret_is_not_the_key(self) -> None:
         with pytest.raises(InvalidPlan, match="as both"):
             read_release(
-                "", name="", columns=self.COLUMNS, record="home", secret="Home", secret_kind=Kind.TEXT
+                "",
+                name="",
+                subject=Subject(record="home", secret="Home", kind=SecretKind.CATEGORY),
+                schema=Schema(columns=self.COLUMNS),
             )
 
     @pytest.mark.parametrize(
-        ("secret", "kind"), [("home", Kind.NUMBER), ("Kwh", Kind.TEXT), ("Kwh", Kind.TIME)]
+        ("secret", "kind"),
+        [("home", SecretKind.NUMBER), ("Kwh", SecretKind.CATEGORY), ("home", SecretKind.BOOLEAN)],
     )
-    def test_the_secret_holds_what_is_declared(self, secret: str, kind: Kind) -> None:
+    def test_the_secret_holds_what_is_declared(self, secret: str, kind: SecretKind) -> None:
         other = "home" if secret == "Kwh" else "Kwh"
         with pytest.raises(InvalidPlan, match="declare what it holds"):
             read_release(
                 "SELECT COUNT(*) FROM data",
                 name="",
-                columns=self.COLUMNS,
-                record=other,
-                secret=secret,
-                secret_kind=kind,
+                subject=Subject(record=other, secret=secret, kind=kind),
+                schema=Schema(columns=self.COLUMNS),
             )
 
     def test_a_number_may_be_declared_boolean(self) -> None:
         query = read_release(
             "SELECT AVG(Kwh), COUNT(*) FILTER (WHERE Kwh = 1), COUNT_IF(Kwh <> 0) FROM data",
             name="",
-            columns=self.COLUMNS,
-            record="home",
-            secret="Kwh",
-            secret_kind=Kind.BOOLEAN,
+            subject=Subject(record="home", secret="Kwh", kind=SecretKind.BOOLEAN),
+            schema=Schema(columns=self.COLUMNS),
         )
-        assert [(piece.statistic, piece.above) for piece in query.pieces] == [
+        assert [(piece.statistic, piece.above) for piece in query.partitions] == [
             (Statistic.MEAN, True),
             (Statistic.SUM, True),
             (Statistic.SUM, True),
@@ -449,8 +446,8 @@ class TestNames:
 
 class TestConditions:
     def test_they_are_over_public_columns(self) -> None:
-        assert read_condition("Home = 'h7' OR AGE > 3", columns=TABLE, secret="load") == (
-            '"data"."home" = \'h7\' OR "data"."age" > 3'
+        assert read_condition("Home = 'h7' OR AGE > 3", secret="load", schema=Schema(columns=TABLE)) == (
+            '("data"."home" = \'h7\' OR "data"."age" > 3)'
         )
 
     @pytest.mark.parametrize(
@@ -467,4 +464,4 @@ class TestConditions:
     )
     def test_others_are_refused(self, text: str, reason: str) -> None:
         with pytest.raises(InvalidPlan, match=reason):
-            read_condition(text, columns=TABLE, secret="load")
+            read_condition(text, secret="load", schema=Schema(columns=TABLE))

@@ -10,7 +10,10 @@ from hypothesis import strategies as st
 
 from sightline.errors import InvalidPlan
 from sightline.tables.sql.reader import ReleaseQuery, read_condition
+from sightline.tables.subject import Schema
 from tests.tables.test_release_reader import ACCEPTED, REFUSED, SECRETS, TABLE, read
+
+pytestmark = pytest.mark.slow
 
 VALID = [(secret, sql) for secret, listed in ACCEPTED.items() for sql in listed]
 WORDS = """
@@ -89,7 +92,7 @@ def test_nested_expressions(one: str, other: str, secret: str) -> None:
 @example("((((((((((" * 1_000)
 def test_conditions(text: str) -> None:
     with suppress(InvalidPlan):
-        assert isinstance(read_condition(text, columns=TABLE, secret="load"), str)
+        assert isinstance(read_condition(text, secret="load", schema=Schema(columns=TABLE)), str)
 
 
 @pytest.mark.parametrize(

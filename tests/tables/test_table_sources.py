@@ -15,9 +15,11 @@ from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
 from sightline.tables.declared import check_declared
 from sightline.tables.engines.csv_fault import csv_fault
-from sightline.tables.engines.engine import Column, Engine, Kind, open_source
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Column, ColumnKind, Engine
 from sightline.tables.sql.reader import read_release
 from sightline.tables.sql.translate import translated
+from sightline.tables.subject import Schema, SecretKind, Subject
 
 HOMES = "home,feeder,watts\nA1,north,400\nA7,south,900\n"
 
@@ -58,7 +60,7 @@ BAD = {
     "open quote.csv": "readable as csv, got quotes that do not match at line 4; repair that line",
     "latin.csv": "not UTF-8 at line 4; convert it, for example: iconv -f latin1 -t utf-8 latin.csv",
     "latin header.csv": "readable as csv, got bytes that are not UTF-8 at line 1",
-    "twins.csv": '"home", "Home"; rename one of them',
+    "twins.csv": "got columns 1 and 2 alike; rename one of them",
     "cut.csv.gz": "readable as csv, got a file that ends too early; copy or write it again",
     "cut.parquet": "cut off or not Parquet",
     "text.parquet": "cut off or not Parquet",
@@ -148,8 +150,8 @@ def test_a_session_needs_its_table() -> None:
 @pytest.mark.parametrize("source", ["good.csv", "whole.parquet", "two.duckdb::homes"])
 def test_files_are_found_from_the_plan_s_folder(source: str, folder: Path) -> None:
     engine = open_source(source, base=folder, tables={"others": "two.duckdb::others"})
-    assert engine.columns()[0] == Column("home", Kind.TEXT)
-    assert engine.columns("others") == (Column("a", Kind.NUMBER),)
+    assert engine.columns()[0] == Column("home", ColumnKind.TEXT)
+    assert engine.columns("others") == (Column("a", ColumnKind.NUMBER),)
     assert engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].dtype == np.int64
     engine.close()
     engine.close()
@@ -160,21 +162,25 @@ def test_a_csv_s_own_delimiter_is_used(delimiter: str, tmp_path: Path) -> None:
     with gzip.open(tmp_path / "homes.csv.gz", "wt") as file:
         file.write(HOMES.replace(",", delimiter))
     engine = open_source("homes.csv.gz", base=tmp_path)
-    assert [column.kind for column in engine.columns()] == [Kind.TEXT, Kind.TEXT, Kind.NUMBER]
+    assert [column.kind for column in engine.columns()] == [
+        ColumnKind.TEXT,
+        ColumnKind.TEXT,
+        ColumnKind.NUMBER,
+    ]
     engine.close()
 
 
 def test_kinds_of_columns_and_values(tmp_path: Path) -> None:
     values = {
-        "a": ("1.5::DECIMAL(5, 2)", Kind.NUMBER),
-        "b": ("TIMESTAMP '2016-01-01 01:02:03'", Kind.TIME),
-        "c": ("TIMESTAMPTZ '2016-01-01 01:02:03+00'", Kind.TIME),
-        "d": ("'x'::ENUM('x', 'y')", Kind.TEXT),
-        "e": ("[1, 2]", Kind.OTHER),
-        "f": ("1::HUGEINT", Kind.NUMBER),
-        "g": ("NULL::INTEGER", Kind.NUMBER),
-        "h": ("TRUE", Kind.BOOLEAN),
-        "i": ("DATE '2016-01-01'", Kind.TIME),
+        "a": ("1.5::DECIMAL(5, 2)", ColumnKind.NUMBER),
+        "b": ("TIMESTAMP '2016-01-01 01:02:03'", ColumnKind.TIME),
+        "c": ("TIMESTAMPTZ '2016-01-01 01:02:03+00'", ColumnKind.TIME),
+        "d": ("'x'::ENUM('x', 'y')", ColumnKind.TEXT),
+        "e": ("[1, 2]", ColumnKind.OTHER),
+        "f": ("1::HUGEINT", ColumnKind.NUMBER),
+        "g": ("NULL::INTEGER", ColumnKind.NUMBER),
+        "h": ("TRUE", ColumnKind.BOOLEAN),
+        "i": ("DATE '2016-01-01'", ColumnKind.TIME),
     }
     connection = duckdb.connect(str(tmp_path / "kinds.duckdb"))
     connection.execute(
@@ -185,6 +191,7 @@ def test_kinds_of_columns_and_values(tmp_path: Path) -> None:
     assert engine.columns() == tuple(Column(name, kind) for name, (_, kind) in values.items())
     assert engine.fetch("SELECT g FROM data")["g"].tolist() == [None]
     assert engine.fetch("SELECT g, h, f FROM data")["f"].tolist() == [1]
+    subject = Subject(record="b", secret="a", kind=SecretKind.NUMBER)
     for name in "abcdfghi":
         queries = [
             read_release(
@@ -192,15 +199,11 @@ def test_kinds_of_columns_and_values(tmp_path: Path) -> None:
                 if name != "a"
                 else "SELECT AVG(a) FROM data",
                 name="by",
-                columns=engine.columns(),
-                record="b",
-                secret="a",
-                secret_kind=Kind.NUMBER,
+                subject=subject,
+                schema=Schema.of(engine),
             )
         ]
-        assert collect(engine, queries, record="b", secret="a", secret_kind=Kind.NUMBER).counts.tolist() == [
-            1
-        ], name
+        assert collect(engine, queries, subject).counts.tolist() == [1], name
     engine.close()
 
 
@@ -262,7 +265,13 @@ class TestTablesOfOtherEngines:
         ).createOrReplaceTempView("kinds")
         engine = open_source(spark_session, base=Path(), table="kinds")
         kinds = [column.kind for column in engine.columns()]
-        assert kinds == [Kind.OTHER, Kind.TIME, Kind.NUMBER, Kind.BOOLEAN, Kind.TEXT]
+        assert kinds == [
+            ColumnKind.OTHER,
+            ColumnKind.TIME,
+            ColumnKind.NUMBER,
+            ColumnKind.BOOLEAN,
+            ColumnKind.TEXT,
+        ]
         (time,) = engine.fetch("SELECT b FROM data")["b"].tolist()
         assert time.isoformat() == "2016-01-01T01:02:03"  # whatever the zone of this process is
         engine.close()
@@ -278,6 +287,7 @@ class TestTablesOfOtherEngines:
             builder = property(lambda self: self)
             catalog = spark_session.catalog
             table = staticmethod(spark_session.table)
+            sql = staticmethod(spark_session.sql)
             appName = master = config = lambda self, *_: self
             getActiveSession = staticmethod(lambda: None)
 
@@ -305,7 +315,7 @@ class TestTablesOfOtherEngines:
 
     def test_a_running_session_is_found_by_its_address(self, spark_session: Any) -> None:
         engine = open_source("spark://local[1]?table=areas", base=Path())
-        assert engine.columns()[0] == Column("region", Kind.NUMBER)
+        assert engine.columns()[0] == Column("region", ColumnKind.NUMBER)
         engine.close()
         assert spark_session.sql("SELECT 1 AS one").collect()[0].one == 1  # it stays the caller's
 
@@ -315,16 +325,16 @@ class TestTablesOfOtherEngines:
         with pytest.raises(
             InvalidPlan, match=r'^\[data\] secret: expected a column of numbers, got "home", a text column'
         ):
-            check_declared(engine, record="load", secret="home", secret_kind=Kind.NUMBER)
+            check_declared(engine, Subject(record="load", secret="home", kind=SecretKind.NUMBER))
 
     @pytest.mark.parametrize("name", ["duckdb_engine", "postgres_engine", "spark_engine"])
     def test_a_query_that_fails_while_running_tells_no_value(
         self, name: str, request: pytest.FixtureRequest
     ) -> None:
         engine: Engine = request.getfixturevalue(name)
-        about = {"record": "home", "secret": "load", "secret_kind": Kind.NUMBER}
+        subject = Subject(record="home", secret="load", kind=SecretKind.NUMBER)
         good, bad = (
-            read_release(sql, name=title, columns=engine.columns(), **about)
+            read_release(sql, name=title, subject=subject, schema=Schema.of(engine))
             for title, sql in {
                 "fine": "SELECT AVG(load) FROM data",
                 "odd": "SELECT AVG(load) FROM data WHERE CAST(home AS DATE) > DATE '2016-01-01'",
@@ -333,6 +343,6 @@ class TestTablesOfOtherEngines:
         with pytest.raises(
             InvalidPlan, match=r'release "odd": expected a query that .* can run, got'
         ) as caught:
-            collect(engine, [good, bad], **about)
+            collect(engine, [good, bad], subject)
         assert "h1" not in str(caught.value)
         assert engine.fetch("SELECT 1 AS one")["one"].tolist() == [1]  # and the engine still answers

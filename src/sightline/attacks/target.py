@@ -13,7 +13,7 @@ from sightline.arrays import FloatArray
 from sightline.errors import InvalidInput, Undecided, require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-from sightline.numerics import integers as exact
+from sightline.numerics.certificate import ExactRecipe, certificate
 from sightline.numerics.decision import Decision
 from sightline.numerics.rank import balance
 
@@ -119,8 +119,8 @@ def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection |
     )
     if geometry.integer_rows is not None:
         wanted = [int(c == coordinate) for c in range(columns)]
-        proof = exact.certificate(np.asarray(dense(geometry.integer_rows), dtype=np.int64), wanted)
-        if isinstance(proof, exact.Recipe):
+        proof = certificate(np.asarray(dense(geometry.integer_rows), dtype=np.int64), wanted)
+        if isinstance(proof, ExactRecipe):
             return None
         turn = 1 if proof.direction[coordinate] > 0 else -1
         return MissingDirection(labels=labels, moves=tuple(turn * move for move in proof.direction))

@@ -1,4 +1,4 @@
-"""The same plan and the same budget under each accountant: other noise, the same geometry."""
+"""The same plan and budget under each accountant: other noise, the same geometry."""
 
 from __future__ import annotations
 
@@ -6,38 +6,33 @@ import math
 
 import numpy as np
 
-from sightline.auditing.findings import Findings
-from sightline.auditing.plan import Plan
+from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import budget_of, price
 from sightline.auditing.result import Alternative
-from sightline.auditing.secret import Secret
-from sightline.auditing.view import linear_view
 from sightline.privacy.registry import accountants
-from sightline.progress import Progress, silent
-from sightline.tables.membership import Membership
+from sightline.progress import Progress
 
 
-def alternatives(
-    plan: Plan, membership: Membership, own: Findings, *, sharing: int, progress: Progress
-) -> tuple[Alternative, ...]:
-    """What would be seen with each accountant's noise; nothing if no release shares a budget.
+def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, ...]:
+    """What would be seen with each accountant's noise; empty if no release shares a budget.
 
-    ``own`` is what is seen with the plan's own. Accountants that ask for the same noise share an assessment.
+    Accountants that ask for the same noise share an assessment.
     """
+    plan, own, sharing = findings.plan, findings.linear, findings.pricing.releases
     budget = budget_of(plan)
-    if budget is None or sharing == 0:
+    if own is None or not own.repeatable or budget is None or sharing == 0:
         return ()
-    alone = all(release.noise_stddev is None for release in plan.releases)
-    rules = {name: rule for name, rule in accountants(budget).items() if alone or name != "laplace"}
+    all_priced = all(release.noise_stddev is None for release in plan.releases)
+    rules = {name: rule for name, rule in accountants(budget).items() if all_priced or name != "laplace"}
     key = {name: (rule.law, rule.kappa(sharing)) for name, rule in rules.items()}
-    seen = {key[plan.privacy.accountant]: own}
+    assessed = {key[plan.privacy.accountant]: own}
     found = []
     for number, (name, rule) in enumerate(rules.items()):
-        if key[name] not in seen:
-            seen[key[name]] = _assessed(plan, membership, name)
-        one = seen[key[name]]
+        if key[name] not in assessed:
+            assessed[key[name]] = _with_accountant(findings, name)
+        one = assessed[key[name]]
         least = one.least
-        assert least is not None  # somebody is unknown, or there would be no finding
+        assert least is not None  # the attacker does not know everyone, or there would be no findings
         sharpest = one.exposures.rmse[one.exposures.identifiable]
         found.append(
             Alternative(
@@ -53,10 +48,9 @@ def alternatives(
     return tuple(found)
 
 
-def _assessed(plan: Plan, membership: Membership, accountant: str) -> Findings:
-    privacy = plan.privacy.model_copy(update={"accountant": accountant})
-    other = plan.model_copy(update={"privacy": privacy})
-    view = linear_view(other, membership, price(other, membership))
-    assert view is not None  # the plan's own noise had one
-    limit = plan.limits.remaining_uncertainty
-    return Findings.of(view, secret=Secret.of(plan), limit=limit, progress=silent)
+def _with_accountant(findings: Findings, accountant: str) -> LinearFindings:
+    privacy = findings.plan.privacy.model_copy(update={"accountant": accountant})
+    other = findings.plan.model_copy(update={"privacy": privacy})
+    found = linear_findings(other, findings.membership, price(other, findings.membership))
+    assert found is not None  # the plan has a linear part with its own noise
+    return found

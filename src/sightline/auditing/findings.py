@@ -1,57 +1,79 @@
-"""What a design exposes, read by signature: who is of interest, worst first, and how many keep how much."""
+"""The findings of an audit: plan, membership and prices, and the exposures of the design that they make.
+
+Every section of the result is a function of one :class:`Findings`.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.recipes import Cookbook
-from sightline.auditing.result import EDGES, Exposed, Uncertainty
-from sightline.auditing.secret import Secret
-from sightline.auditing.view import View
+from sightline.auditing.brackets import assess, contributions_of
+from sightline.auditing.design import LinearDesign, linear_design
+from sightline.auditing.key_columns import key_columns
+from sightline.auditing.nonlinear import (
+    NonlinearFindings,
+    is_nonlinear,
+    kept_with_nonlinear,
+    nonlinear_findings,
+    nonlinear_information,
+)
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import Pricing, price
+from sightline.auditing.result import Uncertainty
+from sightline.auditing.secret_prior import SecretPrior
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.progress import Progress
+from sightline.progress import Progress, silent
+from sightline.tables.membership import Membership, RowValues
 
-# The keys of the records with some signatures; asked of the engine, and only when wanted.
+# Fetches the keys of the records with some signatures from the engine.
 Keys = Callable[[Sequence[int]], dict[int, tuple[str, ...]]]
 
-# Sums over larger groups are what publishing is for; smaller ones are listed with the exposed records.
+# A sum over more records than this is what publishing is for; it is not listed as exposed.
 _SMALL_GROUP = 5
 # Taking releases away costs one elimination of the cells; with very uneven noise, a factorisation for each.
 _MOST_CELLS, _AFFORDABLE = 4_000, 2e12
+# Rows, and columns × rows, of a design that may be assessed again for each release and each accountant.
+_MOST_ROWS, _MOST_ENTRIES = 400, 3e7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Findings:
-    """The exposures of a view's columns, with the limit that they are held against."""
+class LinearFindings:
+    """The exposures of a linear design's columns, and the limit that they are compared with."""
 
-    view: View
-    exposures: Exposures
-    counts: IndexArray  # unknown records of each column, 0 for known ones
+    linear: LinearDesign
+    exposures: Exposures  # through the linear releases alone
+    lower: FloatArray  # the lower end of remaining uncertainty, through all releases
     limit: float | None
 
-    @classmethod
-    def of(cls, view: View, *, secret: Secret, limit: float | None, progress: Progress) -> Findings:
-        """Assess all columns of a view."""
-        exposures = view.exposures(view.design, secret, progress)
-        counts = view.design.pattern.counts
-        assert counts is not None  # a pattern of cells has them
-        return cls(view=view, exposures=exposures, counts=np.where(view.known, 0, counts), limit=limit)
+    @property
+    def counts(self) -> IndexArray:
+        """Unknown records of each column, 0 for known ones."""
+        return np.where(self.linear.known, 0, self.linear.counts)
 
     @property
     def below(self) -> BoolArray:
-        """Columns whose remaining uncertainty may be below the limit: the lower end decides."""
+        """Columns that the linear releases alone may leave less than the limit."""
+        return self._less_than_limit(self.exposures.remaining_lower)
+
+    @property
+    def not_shown(self) -> BoolArray:
+        """Columns that all releases together are not shown to leave the limit."""
+        return self._less_than_limit(self.lower)
+
+    def _less_than_limit(self, lower: FloatArray) -> BoolArray:
         if self.limit is None:
             return np.zeros(len(self.exposures), dtype=np.bool_)
         with np.errstate(invalid="ignore"):
-            found: BoolArray = self.exposures.remaining_lower < self.limit
+            found: BoolArray = lower < self.limit
         return found
 
     @property
@@ -63,7 +85,7 @@ class Findings:
 
     @property
     def listed(self) -> BoolArray:
-        """Columns that belong on the list of the exposed: below the limit, or visible in a small group."""
+        """Columns that are listed as exposed: below the limit, or visible in a small group."""
         found: BoolArray = self.below | (self.visible & (self.counts <= _SMALL_GROUP))
         return found
 
@@ -73,17 +95,9 @@ class Findings:
         return self.records(self.below)
 
     @property
-    def of_interest(self) -> int:
-        """How many columns are on that list."""
-        return int(np.count_nonzero(self.listed))
-
-    def identifiable_records(self, keys: Keys | None) -> int:
-        """How many records are identifiable on their own; ``keys`` tells which rows are of one record."""
-        columns = np.flatnonzero(self.exposures.identifiable)
-        if keys is None or columns.size == 0:
-            return self.records(self.exposures.identifiable)
-        wanted = sorted({int(i) for column in columns for i in self.view.signatures_of(int(column))})
-        return len({key for owners in keys(wanted).values() for key in owners})
+    def identifiable_records(self) -> int:
+        """How many rows are identifiable on their own."""
+        return self.records(self.exposures.identifiable)
 
     @property
     def identifiable_groups(self) -> int:
@@ -92,40 +106,26 @@ class Findings:
 
     @property
     def least(self) -> Uncertainty | None:
-        """The bracket of the record of which the least may remain; of several, the one seen best."""
-        lower, upper = self.exposures.remaining_lower, self.exposures.remaining_upper
+        """The bracket with the least lower end; of several, the one with the least upper end."""
+        lower, upper = self.lower, self.exposures.remaining_upper
         if np.all(np.isnan(lower)):
             return None
         alike = np.flatnonzero(lower == np.nanmin(lower))
         return self.bracket(int(alike[np.argmin(upper[alike])]))
 
     @property
-    def distribution(self) -> tuple[int, ...]:
-        """How many records keep how much, in the bins of ``EDGES``."""
-        lower = self.per_record(self.exposures.remaining_lower).min(axis=0)
-        counts = self.per_record(self.counts)[0]
-        kept = counts > 0
-        found, _ = np.histogram(lower[kept], bins=np.array(EDGES), weights=counts[kept].astype(np.float64))
-        return tuple(int(number) for number in found)
+    def repeatable(self) -> bool:
+        """Whether the design is small enough to be assessed again for each release and each accountant."""
+        design = self.linear.design
+        return design.row_count <= _MOST_ROWS and design.size * design.row_count <= _MOST_ENTRIES
 
-    def contributions(self, progress: Progress) -> Contributions | None:
-        """What each release has to do with it, if anyone is identifiable and the question is affordable."""
-        design = self.view.design
-        costly = design.lines > _MOST_CELLS or design.release_count * float(design.lines) ** 3 > _AFFORDABLE
-        if costly or not np.any(self.visible):
-            return None
-        return design.contributions(
-            known=self.view.known_columns, exposures=self.exposures, progress=progress
-        )
-
-    def worst(self, count: int) -> IndexArray:
-        """The listed columns, the most exposed first; ties go by position."""
-        columns = np.flatnonzero(self.listed)
-        lower, group_rmse = self.exposures.remaining_lower[columns], self.group_rmse(columns)
+    def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:
+        """The most exposed of some columns, worst first; ties go by position."""
+        lower = self.lower[columns]
         if columns.size > count:
-            near = lower <= np.partition(lower, count - 1)[count - 1]
-            columns, lower, group_rmse = columns[near], lower[near], group_rmse[near]
-        chosen: IndexArray = columns[np.lexsort((columns, group_rmse, lower))][:count]
+            columns = columns[lower <= np.partition(lower, count - 1)[count - 1]]
+            lower = self.lower[columns]
+        chosen: IndexArray = columns[np.lexsort((columns, self.group_rmse(columns), lower))][:count]
         return chosen
 
     def group_rmse(self, columns: IndexArray) -> FloatArray:
@@ -133,47 +133,148 @@ class Findings:
         found: FloatArray = self.exposures.groups.rmse[self.exposures.group[columns]]
         return found
 
-    def describe(self, columns: IndexArray, cookbook: Cookbook, *, keys: Keys | None) -> tuple[Exposed, ...]:
-        """Some columns, in words and numbers."""
-        wanted = sorted({int(i) for column in columns for i in self.view.signatures_of(int(column))})
-        named = keys(wanted) if keys is not None and wanted else {}
-        return tuple(self._one(int(column), cookbook, named) for column in columns)
-
-    def _one(self, column: int, cookbook: Cookbook, named: dict[int, tuple[str, ...]]) -> Exposed:
-        size = int(self.counts[column])
-        rmse = float(self.group_rmse(np.array([column]))[0])
-        recipe = cookbook.best(column)
-        signatures = self.view.signatures_of(column)
-        owners = sorted({key for i in signatures for key in named.get(int(i), ())})
-        categories = self.view.categories
-        return Exposed(
-            record=", ".join(owners) if owners else None,
-            signature=int(signatures[0]),
-            size=size,
-            category=categories[self.view.column_category[column]] if categories else None,
-            identifiable=recipe is not None,
-            local=False,
-            rmse=rmse if recipe is not None else None,
-            rmse_percent_of_range=100 * rmse / (size * self.exposures.width) if recipe is not None else None,
-            remaining_uncertainty=self.bracket(column),
-            releases=tuple(dict.fromkeys(step.release for step in recipe.steps))
-            if recipe is not None
-            else (),
-            recipe=recipe,
-            shortest=cookbook.shortest(column) if recipe is not None else None,
-        )
-
     def bracket(self, column: int) -> Uncertainty:
         """The bracket of a column's remaining uncertainty."""
         return Uncertainty(
-            lower=float(self.exposures.remaining_lower[column]),
+            lower=float(self.lower[column]),
             upper=float(self.exposures.remaining_upper[column]),
         )
 
     def records(self, columns: BoolArray) -> int:
-        """Records with at least one of some columns: a categorical secret has several for each."""
+        """How many records have at least one of some columns."""
         return int(self.per_record(self.counts)[0] @ self.per_record(columns).any(axis=0))
 
     def per_record(self, values: NDArray[Any]) -> NDArray[Any]:
-        """Values of columns with the categories of one record below each other."""
-        return values.reshape(max(1, len(self.view.categories)), -1)
+        """Values of columns as a table: the categories of one record below each other."""
+        return values.reshape(self.linear.blocks, -1)
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Findings:
+    """A plan, its memberships and prices, and what they expose."""
+
+    plan: Plan
+    membership: Membership
+    pricing: Pricing
+    prior: SecretPrior
+    linear: LinearFindings | None  # none if nothing linear in the secret is published
+    contributions: Contributions | None  # none if nobody is identifiable, or if they cost too much
+    nonlinear: NonlinearFindings | None  # owner-only; none if everything is linear, or values were not given
+
+    @property
+    def has_nonlinear(self) -> bool:
+        """Whether anything is published that is not linear in the secret."""
+        return is_nonlinear(self.membership)
+
+    @cached_property
+    def key_columns(self) -> tuple[frozenset[int], ...]:
+        """For every partition, the columns of its GROUP BY that are as good as a person's key."""
+        return key_columns(self.membership)
+
+    @property
+    def least(self) -> Uncertainty | None:
+        """The bracket with the least lower end; none if nothing that is published depends on a secret."""
+        if self.linear is not None:
+            return self.linear.least
+        kept = self._kept_without_linear
+        return Uncertainty(lower=float(kept.min()), upper=1.0) if kept.size else None
+
+    @property
+    def not_shown(self) -> int:
+        """How many records are not shown to keep the limit."""
+        if self.linear is not None:
+            return self.linear.records(self.linear.not_shown)
+        limit = self.plan.limits.remaining_uncertainty
+        unknown = (self.membership.counts - self.membership.known)[self._unknown]
+        return 0 if limit is None else int(unknown[self._kept_without_linear < limit].sum())
+
+    @property
+    def _unknown(self) -> BoolArray:
+        """Signatures with rows that the attacker does not know."""
+        found: BoolArray = self.membership.counts > self.membership.known
+        return found
+
+    @property
+    def _kept_without_linear(self) -> FloatArray:
+        """What remains of each unknown signature if nothing linear is published."""
+        if not self.has_nonlinear:
+            return np.zeros(0)
+        carried = nonlinear_information(self.membership, self.pricing)[self._unknown]
+        none = np.zeros(carried.size)
+        return kept_with_nonlinear(self.prior.number, none, carried, self.pricing.law)
+
+
+def find(
+    plan: Plan,
+    membership: Membership,
+    *,
+    values: Callable[[], RowValues] | None = None,
+    progress: Progress = silent,
+) -> Findings:
+    """Price a plan and assess its design. ``values`` fetches the secrets, for releases not linear in them."""
+    pricing = price(plan, membership)
+    linear = linear_findings(plan, membership, pricing, progress=progress)
+    nonlinear = None
+    if values is not None and is_nonlinear(membership):
+        nonlinear = nonlinear_findings(plan, membership, pricing, values(), progress)
+    return Findings(
+        plan=plan,
+        membership=membership,
+        pricing=pricing,
+        prior=SecretPrior.of(plan),
+        linear=linear,
+        contributions=None if linear is None else _contributions(linear, progress),
+        nonlinear=nonlinear,
+    )
+
+
+def linear_findings(
+    plan: Plan, membership: Membership, pricing: Pricing, *, progress: Progress = silent
+) -> LinearFindings | None:
+    """The exposures of the linear part of a plan at some prices; none if it has no linear part."""
+    linear = linear_design(plan, membership, pricing)
+    if linear is None:
+        return None
+    exposures = assess(linear, progress)
+    return LinearFindings(
+        linear=linear,
+        exposures=exposures,
+        lower=_lower(linear, exposures, membership, pricing, None),
+        limit=plan.limits.remaining_uncertainty,
+    )
+
+
+def findings_up_to(findings: Findings, release: int) -> LinearFindings | None:
+    """The exposures once the releases up to this one are published; none if nothing linear is yet."""
+    found = findings.linear
+    linear = None if found is None else found.linear.up_to(release)
+    if found is None or linear is None:
+        return None
+    exposures = assess(linear, silent)
+    lower = _lower(linear, exposures, findings.membership, findings.pricing, release)
+    return replace(found, linear=linear, exposures=exposures, lower=lower)
+
+
+def _lower(
+    linear: LinearDesign, exposures: Exposures, membership: Membership, pricing: Pricing, up_to: int | None
+) -> FloatArray:
+    """The lower end through all releases: that of the linear ones, if there are no others."""
+    if not is_nonlinear(membership):
+        return exposures.remaining_lower
+    carried = np.zeros(len(linear.signatures))
+    np.maximum.at(carried, linear.signature_of, nonlinear_information(membership, pricing, up_to=up_to))
+    kept = kept_with_nonlinear(
+        linear.prior.number, exposures.information, carried[linear.column_signature], pricing.law
+    )
+    return np.where(exposures.known, np.nan, kept)
+
+
+def _contributions(found: LinearFindings, progress: Progress) -> Contributions | None:
+    """What each release adds, if anyone is identifiable and the question is affordable."""
+    design = found.linear.design
+    costly = (
+        design.row_count > _MOST_CELLS or design.release_count * float(design.row_count) ** 3 > _AFFORDABLE
+    )
+    if costly or not np.any(found.visible):
+        return None
+    return contributions_of(found.linear, found.exposures, progress)

@@ -1,9 +1,9 @@
-r"""Every record's own privacy loss, beside its exposure: the same accounting, very different exposure.
+r"""Every record's own privacy loss beside its exposure: records with equal losses can be exposed differently.
 
 A release that a record is not in costs it nothing. The Gaussian releases with it in them, with noise
 multipliers :math:`m_\ell`, cost it :math:`\mu^2 = \sum 1/m_\ell^2`, which is an :math:`\epsilon` at the
-budget's :math:`\delta`; Laplace releases cost it :math:`\sum 1/m_\ell`. What the others reveal about it is in
-no such sum.
+budget's :math:`\delta`; Laplace releases cost it :math:`\sum 1/m_\ell`. What other records'
+releases reveal about it is not part of this sum.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import LossPoint, Uncertainty
-from sightline.auditing.secret import Secret
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_curve import smallest_epsilon
 from sightline.tables.membership import Membership
@@ -29,21 +28,22 @@ _MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 9, 99
 _WORTH_SORTING = 50_000
 
 
-def losses(
-    membership: Membership, pricing: Pricing, found: Findings, *, delta: float
-) -> tuple[LossPoint, ...]:
+def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
     """Records by privacy loss and remaining uncertainty, gathered so that they can be drawn."""
-    view = found.view
-    cost = np.zeros(len(view.signatures))
-    np.maximum.at(cost, view.signature_of, signature_costs(membership, pricing))
+    membership, pricing, found = findings.membership, findings.pricing, findings.linear
+    if found is None:
+        return ()
+    linear = found.linear
+    cost = np.zeros(len(linear.signatures))
+    np.maximum.at(cost, linear.signature_of, signature_costs(membership, pricing))
     counts = found.per_record(found.counts)[0]
     exposures = found.exposures
-    lower, upper = found.per_record(exposures.remaining_lower), found.per_record(exposures.remaining_upper)
-    if len(lower) > 1:  # of a record's categories, the one that is seen best
+    lower, upper = found.per_record(found.lower), found.per_record(exposures.remaining_upper)
+    if len(lower) > 1:  # of a record's categories, the one of which the least remains
         worst = np.argmin(np.where(np.isnan(lower), np.inf, lower), axis=0)[None]
         lower, upper = np.take_along_axis(lower, worst, 0), np.take_along_axis(upper, worst, 0)
     columns: list[NDArray[Any]] = [
-        cost[found.per_record(view.column_signature)[0]],
+        cost[found.per_record(linear.column_signature)[0]],
         lower[0],
         upper[0],
         np.any(found.per_record(exposures.identifiable), axis=0),
@@ -79,21 +79,21 @@ def signature_costs(membership: Membership, pricing: Pricing) -> FloatArray:
     return total
 
 
-def guaranteed_by_noise(pricing: Pricing, secret: Secret, *, linear: bool) -> float | None:
+def guaranteed_by_noise(findings: Findings) -> float | None:
     r"""What everyone keeps even if the attacker knows all other records and all releases are about one.
 
-    With information :math:`\sum 1/m_\ell^2` per squared width of the domain if they are linear: the budget
-    knows no more.
+    Linear releases carry information :math:`\sum 1/m_\ell^2` per squared width of the domain.
     """
-    if pricing.multipliers.size == 0:
+    multipliers, law, prior = findings.pricing.multipliers, findings.pricing.law, findings.prior
+    if multipliers.size == 0:
         return None
-    if not linear:
-        return secret.kept_whatever_is_published(pricing.multipliers, pricing.law)
-    low, high = secret.bounds
-    return secret.kept(
-        information=float(np.sum(pricing.multipliers**-2.0)) / (high - low) ** 2,
-        loss=float(np.sum(1 / pricing.multipliers)),
-        law=pricing.law,
+    if findings.has_nonlinear:
+        return prior.kept_whatever_is_published(multipliers, law)
+    low, high = prior.bounds
+    return prior.kept(
+        information=float(np.sum(multipliers**-2.0)) / (high - low) ** 2,
+        loss=float(np.sum(1 / multipliers)),
+        law=law,
     )
 
 

@@ -1,52 +1,22 @@
-"""Numbers as people read them: a few digits, thousands apart, an exponent only where all else is longer."""
+"""Words that only an audit needs, beside :mod:`sightline.format`: what remains, what a secret can be."""
 
 from __future__ import annotations
 
-import math
-import tomllib
-
 from sightline.auditing.result import AuditResult, Uncertainty
+from sightline.format import count as counted
+from sightline.format import number as readable
+from sightline.format import percent_bracket
 
-_LARGEST, _SMALLEST = 1e15, 1e-6  # beyond these an exponent is shorter than zeros
-
-
-def readable(value: float, digits: int = 4) -> str:
-    """A number with some significant digits.
-
-    >>> readable(1_001_234.5), readable(0.0001234567), readable(12.0), readable(3.2e20), readable(0.0)
-    ('1,001,000', '0.0001235', '12', '3.2e+20', '0')
-    """
-    if value == 0 or not math.isfinite(value) or not _SMALLEST <= abs(value) < _LARGEST:
-        return f"{value:.{digits}g}"
-    rounded = float(f"{value:.{digits - 1}e}")
-    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
-    text = f"{rounded:,.{decimals}f}"
-    return text.rstrip("0").rstrip(".") if decimals else text
-
-
-def counted(count: int, thing: str, things: str | None = None) -> str:
-    """A number of things.
-
-    >>> counted(1, "record"), counted(2000, "record"), counted(3, "category", "categories")
-    ('1 record', '2,000 records', '3 categories')
-    """
-    return f"{count:,} {thing if count == 1 else things or thing + 's'}"
+__all__ = ["counted", "domain", "readable", "remains"]
 
 
 def remains(bracket: Uncertainty) -> str:
-    """A bracket on what remains in percent, rounded outwards: whole ones, and hundredths below one.
+    """A bracket on what remains in percent, rounded outwards.
 
-    >>> remains(Uncertainty(lower=0.5361, upper=0.5699)), remains(Uncertainty(lower=3e-6, upper=4e-6))
-    ('53–57 %', '< 0.01 %')
-    >>> remains(Uncertainty(lower=0.00123, upper=0.034)), remains(Uncertainty(lower=1.0, upper=1.0))
-    ('0.12–4 %', '100 %')
+    >>> remains(Uncertainty(lower=0.5361, upper=0.5699))
+    '53–57 %'
     """
-    low, high = 100 * bracket.lower, 100 * bracket.upper
-    low = math.floor(low) if low >= 1 else math.floor(100 * low) / 100
-    high = math.ceil(high) if high > 1 else math.ceil(100 * high) / 100
-    if 0 < high <= 0.01:
-        return "< 0.01 %"
-    return f"{low:g}–{high:g} %" if low < high else f"{high:g} %"
+    return percent_bracket(bracket.lower, bracket.upper)
 
 
 def domain(result: AuditResult) -> str:
@@ -58,8 +28,5 @@ def domain(result: AuditResult) -> str:
         case "boolean":
             return "yes or no"
         case _:
-            try:
-                count = len(tomllib.loads(result.plan)["data"]["categories"])
-            except (ValueError, KeyError, TypeError):  # a result may hold any text as its plan
-                return "one of several categories"
-            return f"one of {counted(count, 'category', 'categories')}"
+            count = result.category_count
+            return f"one of {'several' if count is None else count} categories"

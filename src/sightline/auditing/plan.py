@@ -1,13 +1,13 @@
-"""The plan: what will be released about a table, on which budget, to an attacker who knows what.
+"""The plan: what is published about a table, with which noise or budget, and what the attacker knows.
 
-A plan is a TOML file, checked in full before anything else happens. Its models are the published JSON Schema.
+A plan is a TOML file. It is checked in full before anything else happens. Its models make the JSON Schema.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from enum import Enum
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
@@ -15,8 +15,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from sightline.errors import InvalidPlan, require
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
+from sightline.tables.subject import SecretKind
 
-# No bound for all attacks says that more than 97 % remains: the prior's entropy power over its variance.
+# No bound for all attacks exceeds 97 %, the entropy power of the prior over its variance.
 LARGEST_LIMIT = 0.95
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
@@ -39,14 +40,6 @@ Share = Annotated[
     BeforeValidator(_share, json_schema_input_type=float | str),
     Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
 ]
-
-
-class Kind(Enum):
-    """What the secret is."""
-
-    NUMBER = "number"
-    BOOLEAN = "boolean"
-    CATEGORY = "category"
 
 
 class _Section(BaseModel):
@@ -84,11 +77,11 @@ class Data(_Section):
     )
 
     @property
-    def secret_kind(self) -> Kind:
+    def secret_kind(self) -> SecretKind:
         """What the secret is, given or inferred."""
         if self.kind is not None:
-            return Kind(self.kind)
-        return Kind.NUMBER if self.bounds is not None else Kind.CATEGORY
+            return SecretKind(self.kind)
+        return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -177,12 +170,30 @@ class Attacker(_Section):
     )
 
 
+class AssumptionName(StrEnum):
+    """Assumptions that a pass needs, and that a plan can accept."""
+
+    DROPPED = "dropped"
+    CLIPPED = "clipped"
+    EMPTY = "empty"
+    PUBLISHED_BUT_DROPPED = "published_but_dropped"
+    UNDECIDED = "undecided"
+    LOCAL = "local"
+    HOMOGENEOUS = "homogeneous"
+
+
 class Limits(_Section):
     """What the publisher wants to keep."""
 
     remaining_uncertainty: Share | None = Field(
         default=None,
         description="The share of its uncertainty that every record must keep: 0.5 or '50%'.",
+    )
+    accept: Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)] = (
+        Field(
+            default=(),
+            description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",
+        )
     )
 
 

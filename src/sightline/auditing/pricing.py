@@ -1,4 +1,4 @@
-r"""What a plan's numbers cost: the sensitivity of every cell, and the noise that the budget buys for it.
+r"""The sensitivity of every published number of a plan, and the noise that the budget buys for it.
 
 Neighbours are tables in which one record's secrets differ; who is in which group is public. A record has at
 most :math:`m` rows (its contribution limit). In a cell of :math:`n` rows it moves a sum by at most
@@ -16,17 +16,18 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
 from sightline.errors import InvalidPlan, require
+from sightline.noise.pricing import price as priced_noise
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
-from sightline.releases.features import power_range, smooth_step_rise
+from sightline.releases.features import power_range
 from sightline.tables.membership import Feature, Membership, Partition, Statistic
 
 # For a Laplace budget, whose rules do not use it, and for plans without one.
@@ -42,10 +43,10 @@ def budget_of(plan: Plan) -> Budget | None:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Pricing:
-    """The noise on every cell, for one copy of a release, and what an accountant counts."""
+    """The noise on every cell, for one copy of a release, and the releases that an accountant counts."""
 
     law: NoiseLaw
-    sensitivity: FloatArray  # of each cell: the largest change, times what a histogram costs
+    sensitivity: FloatArray  # of each cell: the largest change, times the factor of a histogram
     scale: FloatArray  # of the noise on each cell: a standard deviation, or a Laplace scale
     bundles: tuple[tuple[int, ...], ...]  # partitions that are paid for together: releases to an accountant
     times: IndexArray  # copies of each partition
@@ -56,6 +57,10 @@ class Pricing:
     def noise_stddev(self) -> FloatArray:
         """The standard deviation of the noise on each cell."""
         return self.scale * (math.sqrt(2) if self.law is NoiseLaw.LAPLACE else 1.0)
+
+    def scaled(self, factor: float) -> Pricing:
+        """The same releases with all noise multiplied by a factor."""
+        return replace(self, scale=self.scale * factor, multipliers=self.multipliers * factor)
 
 
 def price(plan: Plan, membership: Membership) -> Pricing:
@@ -75,11 +80,11 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     rows = np.array([cell.rows for cell in membership.cells], dtype=np.float64)
     bundles = bundled(membership)
     together = {p: len(bundle) for bundle in bundles for p in bundle}
-    two = 2.0 if laplace else math.sqrt(2)
+    two_cells = 2.0 if laplace else math.sqrt(2)  # a record leaves one category and enters another
     reach = np.array(
         [
             feature_range(part, plan.data.domain, plan.data.bandwidth)
-            * (two if together.get(p, 1) > 1 else 1.0)
+            * (two_cells if together.get(p, 1) > 1 else 1.0)
             for p, part in enumerate(membership.partitions)
         ]
     )
@@ -92,8 +97,8 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     if count:
         budget = budget_of(plan)
         assert budget is not None  # the plan was checked for it
-        kappa = accountant_named(plan.privacy.accountant, budget).kappa(count)
-        scale = np.where(scale > 0, scale, math.sqrt(kappa) * sensitivity)
+        noise = priced_noise(accountant_named(plan.privacy.accountant, budget), sensitivity, releases=count)
+        scale = np.where(scale > 0, scale, noise.scales)
     ratio = scale / sensitivity
     multipliers = [
         np.full(times[bundle[0]], min(float(ratio[owner == p].min()) for p in bundle)) for bundle in bundles
@@ -125,8 +130,7 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
         case Feature.POWER:
             return float(power_range(_number(partition), low=low, high=high))
         case Feature.THRESHOLD:
-            at, width = _number(partition), bandwidth_of(partition, bandwidth)
-            return float(smooth_step_rise(low - at, high - at, bandwidth=width))
+            return 1.0  # the count that is published is sharp, whatever smooth step stands for it
 
 
 def bandwidth_of(partition: Partition, bandwidth: float | None) -> float:
@@ -147,7 +151,7 @@ def bundled(membership: Membership) -> tuple[tuple[int, ...], ...]:
     for p, part in enumerate(parts):
         home = None
         if p not in filled:
-            continue  # no row meets its condition: it publishes nothing about anyone
+            continue  # no row meets its condition: it publishes nothing about any record
         if part.feature is Feature.INDICATOR:
             home = next((b for b in bundles if _one_histogram(membership, b, p)), None)
         if home is None:

@@ -1,4 +1,4 @@
-"""From a file, a mapping or a plan to a checked plan: every mistake is one line that names file and field."""
+"""Reads and checks a plan. A mistake in it becomes one line that names the file and the field."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def with_limit(plan: Plan, limit: float | str) -> Plan:
     """The plan with another limit on the remaining uncertainty: 0.5 or "50%"."""
     number = _as_number(limit) if isinstance(limit, str) else limit
     try:
-        limits = Limits.model_validate({"remaining_uncertainty": number})
+        limits = Limits.model_validate({"remaining_uncertainty": number, "accept": plan.limits.accept})
     except ValidationError as error:
         found = dict(error.errors(include_url=False)[0])
         raise InvalidPlan(f"limit: {_one_line(found | {'loc': ()}, {})}") from None
@@ -78,7 +78,7 @@ def _text(path: Path) -> str:
                 f"expected a plan file of at most {_LARGEST_FILE:,} bytes, got {path.stat().st_size:,}; "
                 "split it into several plans"
             )
-        return path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8-sig")  # some editors begin a file with a mark
     except UnicodeDecodeError:
         raise InvalidPlan(f"expected a plan file in UTF-8, got other bytes in {path.name!r}") from None
     except (OSError, ValueError) as error:
@@ -102,7 +102,7 @@ def _checked(content: dict[str, Any], name: str) -> Plan:
     try:
         return Plan.model_validate(content)
     except ValidationError as error:
-        # A misspelt field is also a missing one: the spelling is the news.
+        # A misspelt field is often also a missing one: report the spelling.
         found = error.errors(include_url=False)
         first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
         raise InvalidPlan(f"{name}: {_one_line(dict(first), content)}") from None
@@ -168,7 +168,7 @@ def _expected(found: dict[str, Any]) -> str:
     kind = found["type"]
     if kind == "missing":
         return "a value"
-    if kind == "literal_error":
+    if kind in {"literal_error", "enum"}:
         return f"one of {limits['expected']}"
     if kind in {"tuple_type", "list_type"}:
         return "a list"

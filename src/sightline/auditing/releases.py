@@ -1,4 +1,4 @@
-"""What each release of a plan does: whom it newly exposes, whom it sharpens, whether it is a copy."""
+"""The section on releases: how many records each exposes or sharpens, and whether it is a copy."""
 
 from __future__ import annotations
 
@@ -6,10 +6,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
+from sightline.auditing.design import LinearDesign
+from sightline.auditing.findings import Findings
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import ReleaseReport
-from sightline.auditing.view import View
 from sightline.labeled.contributions import Contributions
 from sightline.tables.membership import Feature, Membership
 
@@ -17,16 +17,12 @@ from sightline.tables.membership import Feature, Membership
 _SHARPER = 0.01
 
 
-def release_reports(
-    plan: Plan,
-    membership: Membership,
-    pricing: Pricing,
-    view: View | None,
-    contributions: Contributions | None,
-) -> tuple[ReleaseReport, ...]:
+def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
     """One report for each release of the plan, in its order."""
+    plan, membership, pricing = findings.plan, findings.membership, findings.pricing
+    linear = None if findings.linear is None else findings.linear.linear
     queries = np.array([membership.partitions[c.partition].query for c in membership.cells], dtype=np.intp)
-    place = {} if view is None else {int(query): i for i, query in enumerate(view.queries)}
+    place = {} if linear is None else {int(query): i for i, query in enumerate(linear.queries)}
     copies = copied(plan, membership)
     noise = pricing.noise_stddev
     counted = np.zeros(len(plan.releases), dtype=np.intp)
@@ -36,7 +32,7 @@ def release_reports(
     for query, release in enumerate(plan.releases):
         mine: FloatArray = noise[queries == query]
         parts = [p for p in membership.partitions if p.query == query]
-        done: dict[str, int | None] = {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
+        effects: dict[str, int | None] = {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
         note = ""
         if not parts:
             note = "depends on no secret: costs nothing and reveals nothing"
@@ -44,8 +40,8 @@ def release_reports(
             note = "no row meets its condition"
         elif query not in place:
             note = "not linear in the secret: seen locally, at the operating point"
-        elif contributions is not None:
-            done = _done(place[query], view, contributions)
+        elif linear is not None and findings.contributions is not None:
+            effects = _effects(place[query], linear, findings.contributions)
         reports.append(
             ReleaseReport(
                 name=release.name,
@@ -57,16 +53,15 @@ def release_reports(
                 noise_given=release.noise_stddev is not None,
                 copy_of=copies.get(query),
                 note=note,
-                **done,
+                **effects,
             )
         )
     return tuple(reports)
 
 
-def _done(release: int, view: View | None, contributions: Contributions) -> dict[str, int | None]:
-    """What a release does, in records: a categorical secret has several indicators for each."""
-    assert view is not None  # it has contributions
-    record = view.column_signature[contributions.records]
+def _effects(release: int, linear: LinearDesign, contributions: Contributions) -> dict[str, int | None]:
+    """How many records a release exposes or sharpens; a record may have several indicators."""
+    record = linear.column_signature[contributions.records]
 
     def records(indicators: NDArray[np.bool_]) -> set[int]:
         return set(record[indicators].tolist())
@@ -86,7 +81,7 @@ def copied(plan: Plan, membership: Membership) -> dict[int, str]:
     """Releases all of whose numbers aggregate the rows of an earlier release's numbers in the same way."""
     sizes = np.array([cell.rows for cell in membership.cells], dtype=np.uint64)
     alike = _covered(membership, sizes, set(range(len(plan.releases))))
-    # As many rows; are they the same? Sums of random marks that wrap around: equal rows, equal sums.
+    # The row counts agree; compare the rows. Equal rows have equal sums of random marks, modulo 2^64.
     concerned = {*alike, *(home for homes in alike.values() for home in homes)}
     marks = np.zeros(len(membership.cells) + 1, dtype=np.uint64)  # the last entry takes rows in no cell
     drawn = np.random.default_rng(0).integers(1 << 63, size=len(membership.signatures), dtype=np.uint64)

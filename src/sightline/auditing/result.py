@@ -1,28 +1,37 @@
-"""What an audit found: a frozen model with a versioned JSON form, readable without the data."""
+"""The result of an audit: a frozen model with a versioned JSON form. Reading it needs no data."""
 
 from __future__ import annotations
 
 import json
-import math
 from enum import StrEnum
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from sightline.auditing.plan_text import file_name, publishable_plan
+from sightline.auditing.plan import AssumptionName
+from sightline.auditing.plan_text import file_name
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
+from sightline.format import json_text, percent_bracket
 
 SCHEMA_VERSION = 1
 
-# Remaining uncertainty in steps of 5 %: enough to draw, too coarse to point at anyone.
+# Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
 EDGES = tuple(round(0.05 * i, 2) for i in range(21))
 
+_NOT_FINITE = ("Infinity", "-Infinity", "NaN")
 Many = Field(strict=False)  # a JSON list is a tuple here
 
 
 class _Part(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _infinite(cls, value: Any, info: ValidationInfo) -> Any:
+        """Numbers that are not finite, from the strings that JSON has for them."""
+        numeric = cls.model_fields[str(info.field_name)].annotation in (float, float | None)
+        return float(value) if numeric and value in _NOT_FINITE else value
 
 
 class Role(StrEnum):
@@ -41,13 +50,12 @@ class Uncertainty(_Part):
     upper: float
 
     def __str__(self) -> str:
-        """In whole percent, rounded outwards.
+        """In percent, rounded outwards.
 
         >>> str(Uncertainty(lower=0.5361, upper=0.5699))
         '53–57 %'
         """
-        low, high = math.floor(100 * self.lower), math.ceil(100 * self.upper)
-        return f"{low}–{high} %" if low < high else f"{high} %"
+        return percent_bracket(self.lower, self.upper)
 
 
 class Step(_Part):
@@ -55,6 +63,7 @@ class Step(_Part):
 
     release: str
     cell: str  # the group, empty if there is only one
+    publishable_cell: str | None = None  # without the keys of persons, where that differs
     weight: float
     times: int  # copies, whose mean is meant
 
@@ -66,7 +75,17 @@ class Recipe(_Part):
     constant: float
     less_known: bool = False  # whether shares of records that the attacker knows are to be subtracted, too
     text: str
+    publishable_text: str | None = None  # without the keys of persons, where that differs
     rmse: float
+
+    def publishable(self) -> Recipe:
+        """The recipe without the keys of persons."""
+        steps = tuple(
+            step.model_copy(update={"cell": step.publishable_cell or step.cell, "publishable_cell": None})
+            for step in self.steps
+        )
+        text = self.publishable_text or self.text
+        return self.model_copy(update={"steps": steps, "text": text, "publishable_text": None})
 
 
 class Exposed(_Part):
@@ -84,6 +103,12 @@ class Exposed(_Part):
     releases: Annotated[tuple[str, ...], Many]  # that the recipe uses, the heaviest first
     recipe: Recipe | None  # of the best unbiased attack
     shortest: Recipe | None  # a difference of two numbers that does it, if there is one
+
+    def publishable(self) -> Exposed:
+        """The same without the keys of persons."""
+        recipes = {name: getattr(self, name) for name in ("recipe", "shortest")}
+        kept = {name: None if one is None else one.publishable() for name, one in recipes.items()}
+        return self.model_copy(update={"record": None, **kept})
 
 
 class LocalReport(_Part):
@@ -181,23 +206,67 @@ class Alternative(_Part):
     below_limit: int
 
 
+class VerdictStatus(StrEnum):
+    """Whether a limit holds."""
+
+    PASSED = "passed"  # shown to hold, under the assumptions that the plan accepts
+    FAILED = "failed"  # somebody may keep less
+    NOT_SHOWN = "not shown"  # nobody is known to keep less, but the proof needs what was not verified
+
+
 class Verdict(_Part):
-    """The answer in a sentence, and whether it is below the limit that was set."""
+    """The answer in a few sentences, and whether the limit holds."""
 
     passed: bool | None  # none if no limit was set
+    status: Annotated[VerdictStatus | None, Many] = None  # none if no limit was set
     limit: float | None
-    below_limit: int  # records with a lower end below it
+    below_limit: int  # records of which the linear releases, or a local attack, may leave less than the limit
     text: str
+
+
+class Unverified(_Part):
+    """An assumption that a pass needs and that does not hold, or that the audit cannot verify."""
+
+    name: Annotated[AssumptionName, Many]
+    count: int  # of rows, releases or records that it is about
+    reason: str
+    accepted: bool  # by the plan, by name
+    owner_only: bool
+
+
+class HomogeneousCell(_Part):
+    """A published number whose true answer tells the values of its rows. Owner-only."""
+
+    release: str
+    cell: str
+    rows: int  # unknown rows in it
+    remaining: float  # the share of a row's prior variance that the attack below leaves, at the true values
+    text: str
+
+
+class ChangeKind(StrEnum):
+    """What a change does."""
+
+    DROP = "drop"  # leave a release out
+    MERGE = "merge"  # publish one of two releases or numbers
+    COARSEN = "coarsen"  # merge a group with another one
+    NOISE = "noise"  # add noise
 
 
 class Change(_Part):
     """One thing to change, and what it would do."""
 
-    kind: str  # "drop", "merge", "coarsen" or "noise"
+    kind: Annotated[ChangeKind, Many]
     release: str | None
     noise_factor: float | None
     epsilon: float | None
     text: str
+    publishable_text: str | None = None  # without the keys of persons, where that differs
+
+    def publishable(self) -> Change:
+        """The same without the keys of persons."""
+        text = self.publishable_text or self.text
+        return self.model_copy(update={"text": text, "publishable_text": None})
 
 
 class AuditResult(Displayed, _Part):
@@ -242,6 +311,10 @@ class AuditResult(Displayed, _Part):
     relative_error: float  # of the numbers, first order
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
+    publishable_plan: str | None = None  # the plan without folders and what the attacker knows
+    category_count: int | None = None  # how many values a categorical secret can have
+    unverified: Annotated[tuple[Unverified, ...], Many] = ()
+    homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
 
     @property
     def unit(self) -> str:
@@ -250,23 +323,27 @@ class AuditResult(Displayed, _Part):
 
     def publishable(self) -> AuditResult:
         """The result without what is for the owner only: keys, folders, and what depends on the secrets."""
-        exposed = tuple(one.model_copy(update={"record": None}) for one in self.exposed if not one.local)
+        exposed = tuple(one.publishable() for one in self.exposed if not one.local)
+        changes = {one.text: one for one in (change.publishable() for change in self.what_to_change)}
         local = 0 if self.local is None else self.local.identifiable
-        changes: dict[str, Any] = {
+        update: dict[str, Any] = {
             **dict.fromkeys(name for name in self.owner_only if name in type(self).model_fields),
             "exposed": exposed,
             "exposed_in_all": self.exposed_in_all - local,
+            "what_to_change": tuple(changes.values()),
             "verdict": self.publishable_verdict or self.verdict,
             "publishable_verdict": None,
+            "unverified": tuple(one for one in self.unverified if not one.owner_only),
             "owner_only": (),
             "source": file_name(self.source),
-            "plan": publishable_plan(self.plan),
+            "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
+            "publishable_plan": None,
         }
-        return self.model_copy(update=changes)
+        return self.model_copy(update=update)
 
     def to_json(self, *, indent: int | None = 2) -> str:
-        """The JSON form; :meth:`from_json` reads it back."""
-        return json.dumps(self.model_dump(mode="json"), indent=indent, ensure_ascii=False, allow_nan=False)
+        """The JSON form; an infinite number is the string "Infinity". :meth:`from_json` reads it back."""
+        return json_text(self.model_dump(mode="json"), indent=indent)
 
     @classmethod
     def from_json(cls, text: str | bytes) -> AuditResult:

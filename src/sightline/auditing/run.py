@@ -1,14 +1,16 @@
-"""The main job: a plan in, who is exposed and how sharply out."""
+"""The main job: from a plan to who is exposed and how sharply."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sightline.auditing.examine import Examination
+from sightline.auditing.assemble import assemble
+from sightline.auditing.exposed import about_signatures
+from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, Exposed
-from sightline.auditing.session import opened
+from sightline.auditing.session import Session, opened
 from sightline.errors import require
 from sightline.progress import Progress, silent
 
@@ -23,9 +25,9 @@ def audit(
 ) -> AuditResult:
     """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
 
-    ``limit`` is the share of its uncertainty that every record must keep (0.5 or "50%"), not the plan's own.
-    ``names`` names the exposed records by their keys, ``top`` is how many of them are listed. ``progress`` is
-    called with a stage and the share of it that is done.
+    ``limit`` replaces the plan's limit: the share of its uncertainty that every record must keep, as 0.5 or
+    "50%". ``names`` names the exposed records by their keys. ``top`` is how many of them are listed.
+    ``progress`` is called with a stage and the share of it that is done.
     """
     require(top >= 1, "top >= 1", got=top)
     _check_progress(progress)
@@ -35,15 +37,14 @@ def audit(
     watch = progress or silent
     watch("opening the table", 0.0)
     with opened(checked, base) as session:
-        membership = session.membership(watch)
-        watch("finding who is exposed", 0.0)
-        found = Examination.of(checked, membership, values=session.values, progress=watch)
-        watch("describing what is exposed", 0.0)
-        return found.result(top=top, names=names, keys=session.keys, progress=watch)
+        findings = _find(session, watch)
+        return assemble(
+            findings, top=top, names=names, keys=session.keys, totals=session.totals, progress=watch
+        )
 
 
 def check(plan: PlanLike) -> Plan:
-    """The plan, if it is a good one: its fields, its table's columns and its SQL; no row is read."""
+    """Check a plan's fields, its table's columns and its SQL, and return it. No row is read."""
     checked, base = read_plan(plan)
     with opened(checked, base):
         return checked
@@ -51,7 +52,7 @@ def check(plan: PlanLike) -> Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """Why one record is exposed: what is seen of each of its rows, with the recipes; owner-only."""
+    """What is seen of each row of one record, with the recipes. Owner-only."""
 
     record: str
     exposed: tuple[Exposed, ...]
@@ -59,7 +60,7 @@ class Explanation:
 
 
 def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) -> Explanation:
-    """What is seen of one record, given by its key, and by which recipe."""
+    """Explain what is seen of one record, given by its key, and by which recipe."""
     _check_progress(progress)
     checked, base = read_plan(plan)
     watch = progress or silent
@@ -67,15 +68,20 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
     with opened(checked, base) as session:
         watch("looking for the record", 0.0)
         signatures = session.signatures_of(record)
-        membership = session.membership(watch)
-        watch("finding who is exposed", 0.0)
-        found = Examination.of(checked, membership, values=session.values, progress=watch)
-        watch("describing what is exposed", 0.0)
+        findings = _find(session, watch)
         return Explanation(
             record=record,
-            exposed=found.about(signatures),
-            result=found.result(keys=session.keys, progress=watch),
+            exposed=about_signatures(findings, signatures),
+            result=assemble(findings, keys=session.keys, totals=session.totals, progress=watch),
         )
+
+
+def _find(session: Session, watch: Progress) -> Findings:
+    membership = session.membership(watch)
+    watch("finding who is exposed", 0.0)
+    findings = find(session.plan, membership, values=session.values, progress=watch)
+    watch("describing what is exposed", 0.0)
+    return findings
 
 
 def _check_progress(progress: Progress | None) -> None:

@@ -4,25 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from sightline.auditing.plan import Kind, Plan
+from sightline.arrays import FloatArray
+from sightline.auditing.plan import AssumptionName, Plan
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress
 from sightline.tables.collect import collect
-from sightline.tables.declared import check_declared
-from sightline.tables.engines.engine import Engine, open_source
-from sightline.tables.engines.engine import Kind as ColumnKind
+from sightline.tables.declared import check_declared, check_public
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
-from sightline.tables.records import has_rows, members_of, row_values, signature_of
+from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
-
-_KINDS = {
-    Kind.NUMBER: ColumnKind.NUMBER,
-    Kind.BOOLEAN: ColumnKind.BOOLEAN,
-    Kind.CATEGORY: ColumnKind.TEXT,
-}
+from sightline.tables.subject import Schema, Subject
+from sightline.tables.verify import verify
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -34,110 +31,88 @@ class Session:
     queries: tuple[ReleaseQuery, ...]
 
     @property
-    def kind(self) -> ColumnKind:
-        """What the secret is, to the tables."""
-        return _KINDS[self.plan.data.secret_kind]
+    def subject(self) -> Subject:
+        """What the audit is about."""
+        return subject_of(self.plan)
 
     def membership(self, progress: Progress) -> Membership:
-        """Who is in which cell."""
-        data = self.plan.data
-        return collect(
-            self.engine,
-            self.queries,
-            record=data.record,
-            secret=data.secret,
-            secret_kind=self.kind,
-            bounds=data.bounds,
-            categories=data.categories,
-            known=self.plan.attacker.knows,
-            contribution_limit=data.max_rows_per_record,
-            progress=lambda step: progress(step, 0.0),
-        )
+        """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
+        membership = collect(self.engine, self.queries, self.subject, progress=progress)
+        empty = [self.queries[place].name for place in membership.empty]
+        if empty and AssumptionName.EMPTY not in self.plan.limits.accept:
+            raise InvalidPlan(
+                f"release {empty[0]!r}: expected rows that meet its conditions, got none; "
+                'check the spelling of its constants, or say accept = ["empty"] in [limits]'
+            )
+        progress("comparing with the engine's own groups", 0.0)
+        unaudited = verify(self.engine, self.queries, self.subject, membership)
+        return replace(membership, unaudited=unaudited)
 
     def values(self) -> RowValues:
-        """Owner-only: the secret of every row."""
-        data = self.plan.data
-        return row_values(
-            self.engine,
-            self.queries,
-            record=data.record,
-            secret=data.secret,
-            secret_kind=self.kind,
-            bounds=data.bounds,
-            categories=data.categories,
-        )
+        """The secret of every row, which only the owner may see."""
+        return row_values(self.engine, self.queries, self.subject)
+
+    def totals(self) -> FloatArray:
+        """Owner-only: the sum of the secrets that the attacker does not know, signature by signature."""
+        return signature_totals(self.engine, self.queries, self.subject)
 
     def keys(self, signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
         """The keys of the records with some signatures that the attacker does not know."""
-        data = self.plan.data
-        return members_of(
-            self.engine,
-            self.queries,
-            record=data.record,
-            secret=data.secret,
-            secret_kind=self.kind,
-            signature_ids=signatures,
-            categories=data.categories,
-            known=self.plan.attacker.knows,
-        )
+        return members_of(self.engine, self.queries, self.subject, signature_ids=signatures)
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
         """The signatures of one record's rows that the attacker does not know."""
-        if not self._signatures(record, known=()):
-            data = self.plan.data
-            there = has_rows(self.engine, record=data.record, record_key=record)
+        unknown = replace(self.subject, known=())
+        if not signature_of(self.engine, self.queries, unknown, record_key=record):
             reason = (
                 "whose rows have none; nothing that is published depends on it"
-                if there
+                if has_rows(self.engine, self.subject, record_key=record)
                 else "which no row is about; check its spelling"
             )
             raise InvalidPlan(
-                f"expected a {data.record} that has a row with a secret, got {record[:60]!r}, {reason}"
+                f"expected a {self.subject.record} that has a row with a secret, "
+                f"got {record[:60]!r}, {reason}"
             )
-        return self._signatures(record, known=self.plan.attacker.knows)
+        return signature_of(self.engine, self.queries, self.subject, record_key=record)
 
-    def _signatures(self, record: str, *, known: Sequence[str]) -> tuple[int, ...]:
-        data = self.plan.data
-        return signature_of(
-            self.engine,
-            self.queries,
-            record=data.record,
-            secret=data.secret,
-            secret_kind=self.kind,
-            record_key=record,
-            categories=data.categories,
-            known=known,
-        )
+
+def subject_of(plan: Plan) -> Subject:
+    """What a plan's audit is about."""
+    data = plan.data
+    return Subject(
+        record=data.record,
+        secret=data.secret,
+        kind=data.secret_kind,
+        bounds=data.bounds,
+        categories=data.categories,
+        bandwidth=data.bandwidth,
+        known=plan.attacker.knows,
+        most_rows=data.max_rows_per_record,
+    )
 
 
 @contextmanager
 def opened(plan: Plan, base: Path) -> Iterator[Session]:
-    """Open the plan's table and read its releases; the table is closed at the end."""
-    data = plan.data
-    engine = open_source(data.source, base=base, tables=data.tables)
+    """Open the plan's table and read its releases.
+
+    At the end the table must still be as it was, and is closed.
+    """
+    subject = subject_of(plan)
+    engine = open_source(plan.data.source, base=base, tables=plan.data.tables)
     try:
-        columns = engine.columns()
-        kind = _KINDS[data.secret_kind]
-        check_declared(engine, record=data.record, secret=data.secret, secret_kind=kind)
-        others = {name: engine.columns(name) for name in data.tables}
+        check_declared(engine, subject)
+        schema = Schema.of(engine, list(plan.data.tables))
+        check_public(schema, subject)
         for text in plan.attacker.knows:
-            read_condition(text, columns=columns, secret=data.secret)
+            read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for release in plan.releases:
             try:
-                query = read_release(
-                    release.sql,
-                    name=release.name,
-                    columns=columns,
-                    record=data.record,
-                    secret=data.secret,
-                    secret_kind=kind,
-                    bandwidth=data.bandwidth,
-                    tables=others,
-                )
+                query = read_release(release.sql, name=release.name, subject=subject, schema=schema)
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             queries.append(query)
         yield Session(plan=plan, engine=engine, queries=tuple(queries))
+        engine.check_unchanged()
     finally:
         engine.close()

@@ -8,7 +8,8 @@ from pathlib import Path
 
 from sightline.errors import InvalidPlan, require
 from sightline.privacy.registry import ACCOUNTANTS
-from sightline.tables.engines.engine import Column, Kind, open_source
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Column, ColumnKind
 from sightline.tables.sql.scope import find_column
 
 _MOST_RELEASES = 3
@@ -31,20 +32,21 @@ delta = 1e-6     # far below one over the number of records
 accountant = "zcdp"    # {accountants}
 
 [limits]
-remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with 2 if someone does not
+remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with 2 if that is not shown
+# accept = ["dropped"]    # assumptions that a pass may rest on: rows without a secret, say
 
 # [attacker]
 # knows = ["{known} = 'A7'"]    # rows whose secret the attacker knows already
 """
 
 
-# Left out until somebody fills it in: the values of a guess would be clipped, and pass.
+# The reader fills this in: with a guess, values would be clipped, and the plan might pass.
 _DOMAINS = {
-    Kind.NUMBER: """\
+    ColumnKind.NUMBER: """\
 # SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.
 # bounds = [0, 100]    # the smallest and the largest value""",
-    Kind.BOOLEAN: 'kind = "boolean"',
-    Kind.TEXT: """\
+    ColumnKind.BOOLEAN: 'kind = "boolean"',
+    ColumnKind.TEXT: """\
 # SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.
 # categories = ["yes", "no"]    # all its values""",
 }
@@ -70,7 +72,9 @@ def starter_plan(source: str, *, out: Path, record: str | None = None, secret: s
         domain=_DOMAINS[hidden.kind],
         known=key.name.replace('"', "").replace("\\", ""),
     )
-    others = [c for c in columns if c not in (hidden, key) and c.kind in (Kind.TEXT, Kind.BOOLEAN)]
+    others = [
+        c for c in columns if c not in (hidden, key) and c.kind in (ColumnKind.TEXT, ColumnKind.BOOLEAN)
+    ]
     releases = [_release("everyone", None, hidden)]
     releases += [_release(f"by {c.name}", c, hidden) for c in others[:_MOST_RELEASES]]
     return "\n".join([text, *releases])
@@ -91,7 +95,7 @@ def _chosen(columns: tuple[Column, ...], *, record: str | None, secret: str | No
         fix="name another column",
         error=InvalidPlan,
     )
-    keys = [c for c in columns if c != hidden and c.kind in (Kind.TEXT, Kind.NUMBER)]
+    keys = [c for c in columns if c != hidden and c.kind in (ColumnKind.TEXT, ColumnKind.NUMBER)]
     key = asked or (keys[0] if keys else None)
     if key is None or key == hidden:
         raise InvalidPlan(
@@ -103,7 +107,7 @@ def _chosen(columns: tuple[Column, ...], *, record: str | None, secret: str | No
 
 def _secret(columns: tuple[Column, ...], *, key: Column | None) -> Column:
     candidates = columns[1:] if key is None else [column for column in columns if column != key]
-    for kind in (Kind.NUMBER, Kind.BOOLEAN, Kind.TEXT):
+    for kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN, ColumnKind.TEXT):
         found = [column for column in candidates if column.kind is kind]
         if found:
             return found[-1]
@@ -120,9 +124,9 @@ def _release(name: str, by: Column | None, secret: Column) -> str:
     column = _identifier(secret.name)
     groups = [] if by is None else [_identifier(by.name)]
     match secret.kind:
-        case Kind.NUMBER:
+        case ColumnKind.NUMBER:
             what = f"AVG({column})"
-        case Kind.BOOLEAN:
+        case ColumnKind.BOOLEAN:
             what = f"COUNT(*) FILTER (WHERE {column})"
         case _:
             groups, what = [*groups, column], "COUNT(*)"

@@ -1,40 +1,35 @@
-"""The exposure after each release: what an attacker sees once it is published, and what it newly opens."""
+"""The exposure after each release: what is seen once it is published, and what it newly exposes."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sightline.arrays import IndexArray
-from sightline.auditing.findings import Findings
-from sightline.auditing.plan import Plan
+from sightline.auditing.findings import Findings, LinearFindings, findings_up_to
 from sightline.auditing.result import Stage
-from sightline.auditing.secret import Secret
-from sightline.progress import Progress, silent
+from sightline.progress import Progress
 
 # Every stage is an assessment of its own; more of them than fit a page are thinned evenly.
 _MOST_STAGES = 60
 _SHOWN = 20
 
 
-def timeline(plan: Plan, found: Findings, progress: Progress) -> tuple[Stage, ...]:
+def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
     """A stage for each release of the plan, in its order, with the noise as planned."""
-    design = found.view.design
-    query_of_line = found.view.queries[design.release_of]
-    before = np.zeros(design.size, dtype=np.bool_)
+    plan, found = findings.plan, findings.linear
+    if found is None or not found.repeatable:
+        return ()
+    before = np.zeros(len(found.exposures), dtype=np.bool_)
     stages = []
     ends = _ends(len(plan.releases))
     for number, end in enumerate(ends):
-        lines = np.flatnonzero(query_of_line <= end)
-        seen = None
-        if lines.size:
-            exposures = found.view.exposures(design.take(lines), Secret.of(plan), silent, lines=lines)
-            seen = Findings(view=found.view, exposures=exposures, counts=found.counts, limit=found.limit)
+        seen = findings_up_to(findings, int(end))
         now = before if seen is None else seen.exposures.identifiable
         stages.append(
             Stage(
                 release=plan.releases[end].name,
                 published=int(end) + 1,
-                identifiable_records=0 if seen is None else seen.identifiable_records(None),
+                identifiable_records=0 if seen is None else seen.identifiable_records,
                 newly_identifiable=found.records(now) - found.records(before),
                 opened=_signatures(found, np.flatnonzero(now & ~before)),
                 least_remaining_uncertainty=None if seen is None else seen.least,
@@ -56,5 +51,5 @@ def _ends(count: int) -> IndexArray:
     return np.ceil(np.arange(1, stages + 1) * count / stages).astype(np.intp) - 1
 
 
-def _signatures(found: Findings, columns: IndexArray) -> tuple[int, ...]:
-    return tuple(dict.fromkeys(found.view.first_signatures(columns)[:_SHOWN].tolist()))
+def _signatures(found: LinearFindings, columns: IndexArray) -> tuple[int, ...]:
+    return tuple(dict.fromkeys(found.linear.first_signatures(columns)[:_SHOWN].tolist()))

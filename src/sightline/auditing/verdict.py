@@ -1,96 +1,143 @@
-"""The verdict in plain language, and what it rests on."""
+"""The verdict in plain language."""
 
 from __future__ import annotations
 
 import math
 
-from sightline.auditing.findings import Findings
-from sightline.auditing.local import is_local
+from sightline.auditing.exposed import ExposedSection
+from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.numerals import counted, readable, remains
-from sightline.auditing.plan import Kind, Plan
-from sightline.auditing.pricing import Pricing
-from sightline.auditing.result import Exposed, LocalReport, Verdict
-from sightline.auditing.view import LINEAR
-from sightline.privacy.accountant import NoiseLaw
-from sightline.tables.membership import Feature, Membership
-
-# A share of values outside the domain that looks like a mistake in the plan.
-_MANY = 0.05
+from sightline.auditing.plan import AssumptionName
+from sightline.auditing.result import (
+    Exposed,
+    LocalReport,
+    Uncertainty,
+    Unverified,
+    Verdict,
+    VerdictStatus,
+)
+from sightline.tables.subject import SecretKind
 
 
 def verdict(
-    plan: Plan,
-    membership: Membership,
-    exposed: tuple[Exposed, ...],
-    found: Findings | None,
-    local: LocalReport | None,
-    count: int,
-    guaranteed: float | None,
-    clipped: int,
+    findings: Findings, section: ExposedSection, unverified: tuple[Unverified, ...], *, publishable: bool
 ) -> Verdict:
-    """Who is exposed and whether the limit holds, in a sentence or two.
+    """Who is exposed and whether the limit holds, in a few sentences.
 
-    ``guaranteed`` is what everyone keeps through the noise alone; ``clipped`` how many values are outside the
-    domain, if that may be told.
+    A ``publishable`` verdict names nothing that is for the owner only. It is not passed unless the owner's
+    is: then it says that the reason is for the owner only.
     """
-    limit = plan.limits.remaining_uncertainty
-    percent = "" if limit is None else f"{readable(100 * limit)} %"
-    bent = is_local(membership)
-    # The local view sees what the linear releases show, and more: the same records, not others.
-    below = max(0 if found is None else found.below_limit, 0 if local is None else local.below_limit)
+    plan, membership, found = findings.plan, findings.membership, findings.linear
+    nonlinear, limit = findings.has_nonlinear, plan.limits.remaining_uncertainty
+    local = None if findings.nonlinear is None else findings.nonlinear.report()
+    # The view near the true values includes the linear releases: these are the same records, not others.
+    below = 0 if found is None else found.below_limit
+    if not publishable and local is not None:
+        below = max(below, local.below_limit)
     sentences = []
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
-    elif found is None and not bent:
+    elif found is None and not nonlinear:
         sentences.append("Nothing that is published depends on the secret.")
     if found is not None:
-        sentences += _linear(plan, membership, exposed, found, count)
-    if local is not None:
-        sentences += _local(plan, local)
-    elif bent:
+        sentences += _linear(findings, section, found)
+    if findings.least is not None:
+        sentences.append(_headline(findings, findings.least))
+    if local is not None and not publishable:
+        sentences += _local(plan.data.secret, local)
+    elif nonlinear:
         sentences.append("What moments and thresholds show near the true values is for the owner only.")
-    # Moments and thresholds have no bracket: only the noise itself can show that a limit holds.
-    shown = limit is not None and below == 0 and (not bent or (guaranteed or 0.0) >= limit)
-    if limit is not None and membership.rows:
-        unit = "row" if membership.contributions > 1 else "record"
-        if below:
-            sentences.append(f"{counted(below, unit)} may keep less than the limit of {percent}.")
-        elif shown:
-            sentences.append(f"Everyone keeps at least the limit of {percent}.")
-        else:
-            sentences.append(
-                f"Nobody is shown to keep the limit of {percent}: against moments and thresholds only the "
-                "noise itself protects, and it is too little for that."
-            )
-    if clipped and clipped >= _MANY * membership.rows:
-        domain = "bounds" if plan.data.secret_kind is Kind.NUMBER else "categories"
-        sentences.append(
-            f"But {clipped:,} of {membership.rows:,} values are outside the {domain}, and none of this is "
-            f"about what they are: check {domain} in [data]."
-        )
+    status = None
+    if limit is not None:
+        hidden_fail = publishable and local is not None and local.below_limit > 0
+        status = _status(below, unverified, hidden_fail=hidden_fail)
+        shown = tuple(one for one in unverified if not (publishable and one.owner_only))
+        sentences += _limit_sentences(findings, below, status, shown)
     return Verdict(
-        passed=None if limit is None else shown,
+        passed=None if status is None else status is VerdictStatus.PASSED,
+        status=status,
         limit=limit,
         below_limit=below,
         text=" ".join(sentences),
     )
 
 
-def _linear(
-    plan: Plan, membership: Membership, exposed: tuple[Exposed, ...], found: Findings, count: int
+def _status(below: int, unverified: tuple[Unverified, ...], *, hidden_fail: bool) -> VerdictStatus:
+    if below:
+        return VerdictStatus.FAILED
+    if hidden_fail or any(not one.accepted for one in unverified):
+        return VerdictStatus.NOT_SHOWN
+    return VerdictStatus.PASSED
+
+
+def _limit_sentences(
+    findings: Findings, below: int, status: VerdictStatus, unverified: tuple[Unverified, ...]
 ) -> list[str]:
-    sentences, of = [], membership.records
+    limit, membership = findings.plan.limits.remaining_uncertainty, findings.membership
+    percent = f"{readable(100 * (limit or 0.0))} %"
+    unit = "row" if membership.contributions > 1 else "record"
+    open_ones = [one for one in unverified if not one.accepted]
+    accepted = [one for one in unverified if one.accepted]
+    sentences = []
+    match status:
+        case VerdictStatus.FAILED:
+            sentences.append(f"{counted(below, unit)} may keep less than the limit of {percent}.")
+            if open_ones:
+                sentences.append(f"Also, {_listed(open_ones)}.")
+        case VerdictStatus.PASSED if findings.least is None:
+            sentences.append(f"So everyone keeps the limit of {percent}.")
+        case VerdictStatus.PASSED if any(one.name is AssumptionName.LOCAL for one in accepted):
+            sentences.append(
+                f"Near the true values, no locally unbiased attack leaves less than the limit of {percent}."
+            )
+        case VerdictStatus.PASSED:
+            sentences.append(f"On that average everyone keeps at least the limit of {percent}.")
+        case VerdictStatus.NOT_SHOWN:
+            reasons = _listed(open_ones) or "the reason is for the owner only"
+            sentences.append(f"That everyone keeps the limit of {percent} is not shown: {reasons}.")
+            if open_ones:
+                names = ", ".join(f'"{one.name.value}"' for one in open_ones)
+                sentences.append(f"Correct this, or write accept = [{names}] in [limits].")
+    if accepted:
+        sentences.append(f"The plan accepts: {_listed(accepted)}.")
+    return sentences
+
+
+def _listed(assumptions: list[Unverified]) -> str:
+    return "; ".join(f"{one.reason} ({one.name.value})" for one in assumptions)
+
+
+def _headline(findings: Findings, least: Uncertainty) -> str:
+    """What remains of the most exposed record, with what it is an average over."""
+    match findings.prior.kind:
+        case SecretKind.NUMBER:
+            average = "values spread over the bounds (a cos² prior)"
+        case SecretKind.BOOLEAN:
+            average = "values that are yes or no with even chances"
+        case SecretKind.CATEGORY:
+            average = "categories with even chances"
+    others = (
+        ", the noise and the values of some records" if findings.membership.known.any() else " and the noise"
+    )
+    return (
+        f"On average over {average}, {remains(least)} of the most exposed record's uncertainty remains, to "
+        f"every attacker who knows the groups{others}."
+    )
+
+
+def _linear(findings: Findings, section: ExposedSection, found: LinearFindings) -> list[str]:
+    data, membership = findings.plan.data, findings.membership
+    sentences, count, of = [], section.identifiable_records, membership.records
     if count:
-        sharpest = min(
-            (one for one in exposed if one.identifiable and one.size == 1), key=_error, default=None
-        )
+        alone = (one for one in section.exposed if one.identifiable and one.size == 1)
+        sharpest = min(alone, key=_error, default=None)
         sentences.append(f"{counted(count, 'record')} of {of:,} can be told apart from everything else.")
         if sharpest is not None and sharpest.rmse is not None:
             sentences.append(
-                f"The sharpest view of one has an error of {readable(sharpest.rmse)} in {plan.data.secret}"
+                f"The sharpest view of one has an error of {readable(sharpest.rmse)} in {data.secret}"
                 + (
                     f" ({readable(sharpest.rmse_percent_of_range or 0.0, 3)} % of its range)."
-                    if plan.data.secret_kind is Kind.NUMBER
+                    if data.secret_kind is SecretKind.NUMBER
                     else "."
                 )
             )
@@ -100,15 +147,10 @@ def _linear(
     if groups:
         several = "rows" if membership.contributions > 1 else "records"
         sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several {several} can, by the sum.")
-    least = found.least
-    if least is not None:
-        sentences.append(
-            f"Of the most exposed record's uncertainty {remains(least)} remains, whatever the attacker does."
-        )
     return sentences
 
 
-def _local(plan: Plan, local: LocalReport) -> list[str]:
+def _local(secret: str, local: LocalReport) -> list[str]:
     """Owner-only sentences."""
     if not local.identifiable:
         return ["Near their true values no row is identifiable from the moments or thresholds."]
@@ -116,50 +158,10 @@ def _local(plan: Plan, local: LocalReport) -> list[str]:
     error = readable(local.sharpest_rmse or 0.0)
     return [
         f"Near their true values {counted(local.identifiable, 'value')} of {local.rows:,} can be seen"
-        f"{whose}, the sharpest with an error of {error} in {plan.data.secret}; "
+        f"{whose}, the sharpest with an error of {error} in {secret}; "
         "this is for the owner only."
     ]
 
 
 def _error(one: Exposed) -> float:
     return math.inf if one.rmse is None else one.rmse
-
-
-def _prior(plan: Plan) -> str:
-    match plan.data.secret_kind:
-        case Kind.NUMBER:
-            return "a cos² prior over the bounds"
-        case Kind.BOOLEAN:
-            return "an even chance of yes and no"
-        case Kind.CATEGORY:
-            return "an even chance of every category"
-
-
-def assumptions(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[str, ...]:
-    """What the numbers rest on, in plain words."""
-    said = [
-        "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
-        "rmse is that of the best unbiased attack. Remaining uncertainty holds for every attack, also biased "
-        f"and constrained ones, on records that are independent with {_prior(plan)}.",
-        "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
-    ]
-    if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
-        said.append(
-            f"A record has up to {plan.data.max_rows_per_record} rows; values are told apart row by row, "
-            "and a record is as exposed as its most exposed row."
-        )
-    if plan.data.secret_kind is not Kind.NUMBER:
-        said.append(
-            "An attacker who knows that there are few values can round, and tell records apart that no sum "
-            "tells apart: the lower end allows for one who knows all other records."
-        )
-    if pricing.law is NoiseLaw.LAPLACE:
-        bound = "van Trees' bound" if plan.data.secret_kind is Kind.NUMBER else "what the privacy loss leaves"
-        said.append(f"Laplace noise: the lower end is {bound}, the upper end a linear attack's risk.")
-    if any(release.times > 1 for release in plan.releases):
-        said.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
-    if any(part.feature is Feature.THRESHOLD for part in membership.partitions):
-        said.append(f"Thresholds are logistic steps of bandwidth {plan.data.bandwidth}.")
-    if any(part.feature not in LINEAR for part in membership.partitions):
-        said.append("Moments and thresholds are linearised at the true values: local and owner-only.")
-    return tuple(said)

@@ -12,4 +12,4 @@ from sightline.geometry.forms import profiled_information as profiled_informatio
 from sightline.geometry.lifting import lift as lift
 from sightline.numerics.decision import Decision as Decision
 from sightline.numerics.decision import Evidence as Evidence
-from sightline.numerics.integers import certificate as certificate
+from sightline.numerics.certificate import certificate as certificate

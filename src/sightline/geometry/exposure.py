@@ -1,27 +1,36 @@
-"""The exposure of a target: what of it can be singled out, how sharply, and by which recipe."""
+"""The exposure of a target: which combinations of it are revealed, how sharply, and by which recipe."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
-from sightline.geometry.frame import Frame
+from sightline.geometry.enclosed import (
+    ENCLOSED_ERROR,
+    Enclosed,
+    Weighted,
+    as_doubles,
+    enclose,
+    exact_information,
+)
+from sightline.geometry.frame import Frame, IntegerRows, dense, kinds
 from sightline.geometry.increment import Extension, Increment
-from sightline.geometry.profile import Combination, Profile
+from sightline.geometry.profile import Combination, Profile, Question, profile
+from sightline.geometry.rows import WhitenedRows
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics.decision import Decision, Evidence, Rank
 from sightline.releases.query import Query
 
-if TYPE_CHECKING:
-    from sightline.geometry.fisher import Geometry
+# Above this bound on the relative error, double precision gives way to ball arithmetic.
+_POOR = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,7 +66,7 @@ class Exposure:
     """
 
     labels: tuple[str, ...]
-    geometry: Geometry
+    geometry: WhitenedRows
     frame: Frame
     profile: Profile
 
@@ -79,12 +88,16 @@ class Exposure:
     @cached_property
     def information(self) -> FloatArray:
         """The profiled Fisher information of the target."""
-        return self.profile.projection.information
+        return self.profile.projection.information if self._enclosed is None else self._enclosed.information
 
     @property
     def relative_error(self) -> float:
-        """Estimated relative error of the information from rounding."""
-        return self.profile.projection.relative_error
+        """Bound on the relative error, from rounding, of the information and of the bounds.
+
+        An entry of a matrix is right relative to the roots of its two diagonal entries. Infinite where double
+        precision loses all digits and the problem is too large for ball arithmetic, or is undecided.
+        """
+        return self._rounding if self._enclosed is None else ENCLOSED_ERROR
 
     @cached_property
     def covariance(self) -> FloatArray:
@@ -94,6 +107,8 @@ class Exposure:
             return np.full((width, width), math.nan)
         if self.identifiable is Decision.NO:
             return np.full((width, width), math.inf)
+        if self._enclosed is not None:
+            return self._enclosed.covariance
         half = self._half_inverse @ np.eye(width)
         gram: FloatArray = half.T @ half
         return gram
@@ -112,16 +127,14 @@ class Exposure:
     def directions(self) -> tuple[Direction, ...]:
         """The revealed combinations of the target's coordinates, none if nothing is revealed."""
         found = []
-        for combination in self.profile.combinations:
-            half = self._half_inverse @ np.array(combination, dtype=np.float64)
-            whitened = self.profile.projection.unrotate((self._left @ half)[:, None])[:, 0]
-            direction = Direction(
-                coefficients=combination,
-                labels=self.labels,
-                crb=float(half @ half),
-                recipe=self.geometry.noise.recipe(whitened),
-            )
-            found.append(direction)
+        for place, combination in enumerate(self.profile.combinations):
+            if self._enclosed is not None:
+                crb, recipe = float(self._enclosed.covariance[place, place]), self._enclosed.recipes[place]
+            else:
+                half = self._half_inverse @ np.array(combination, dtype=np.float64)
+                whitened = self.profile.projection.unrotate((self._left @ half)[:, None])[:, 0]
+                crb, recipe = float(half @ half), self.geometry.noise.recipe(whitened)
+            found.append(Direction(coefficients=combination, labels=self.labels, crb=crb, recipe=recipe))
         return tuple(found)
 
     @property
@@ -148,7 +161,92 @@ class Exposure:
         )
         stddevs = GaussianNoise(stddevs=np.broadcast_to(np.asarray(noise_stddev), (query.outputs,)))
         rows, integers = self.geometry.rows_of(query)
-        return self._extension.increment(rows, integers, noise=stddevs)
+        step = self._extension.increment(rows, integers, noise=stddevs)
+        if self.relative_error < _POOR and step.relative_error < _POOR:
+            return replace(step, relative_error=self.relative_error + step.relative_error)
+        return self._profiled_again(step, rows, integers, stddevs)
+
+    def _profiled_again(
+        self, step: Increment, rows: FloatArray, integers: IntegerRows | None, noise: GaussianNoise
+    ) -> Increment:
+        """The increment from the rows with the new ones appended, where its own formula loses digits."""
+        after = self._extended(rows, integers, noise)
+        if after.identifiable is Decision.UNDECIDED:
+            return replace(step, helps=Decision.UNDECIDED, relative_error=math.inf)
+        helps, gain = Decision.UNDECIDED, step.gain
+        if step.relative_error == 0.0:
+            helps = step.helps  # the contrast is exactly zero
+        elif self._exact_information is not None and after._exact_information is not None:
+            grown = after._exact_information - self._exact_information
+            helps, gain = Decision.YES if grown else Decision.NO, as_doubles(grown)
+        return Increment(
+            contrast=step.contrast,
+            gain=gain,
+            information=self.information if helps is Decision.NO else after.information,
+            opens=max(len(after.profile.combinations) - len(self.profile.combinations), 0),
+            helps=helps,
+            relative_error=self.relative_error + after.relative_error,
+        )
+
+    def _extended(self, rows: FloatArray, integers: IntegerRows | None, noise: GaussianNoise) -> Exposure:
+        old = self.geometry
+        whole = None
+        if integers is not None and old.integer_rows is not None:
+            whole = np.vstack([dense(old.integer_rows), integers])
+        laws = old.noise if old.noise.correlated else GaussianNoise(stddevs=old.noise.scales)
+        together = WhitenedRows(
+            jacobian=np.vstack([dense(old.jacobian), rows]),
+            noise=laws.append(noise.stddevs),
+            dimension=old.dimension,
+            integer_rows=whole,
+        )
+        pattern = together.jacobian if together.integer_rows is None else together.integer_rows
+        kept, place = kinds(pattern, self.frame.others)
+        frame = replace(self.frame, kept=kept, place=place)
+        question = Question(
+            frame=frame,
+            jacobian=together.jacobian,
+            whitened=together.whitened,
+            integer_rows=together.integer_rows,
+        )
+        return Exposure(labels=self.labels, geometry=together, frame=frame, profile=profile(question))
+
+    @cached_property
+    def _exact_information(self) -> Any:
+        """In exact fractions; ``None`` where these would be too large."""
+        rows = self._weighted
+        return None if rows is None or self.identifiable is Decision.UNDECIDED else exact_information(rows)
+
+    @cached_property
+    def _weighted(self) -> Weighted | None:
+        """The columns before noise, if the noise is independent and nothing was computed to get them."""
+        if self.geometry.noise.correlated or self.frame.coefficients is not None:
+            return None
+        jacobian = self.geometry.jacobian
+        return Weighted(
+            target=self.frame.target(jacobian),
+            nuisance=self.frame.nuisance(jacobian)[:, self.profile.basis],
+            scales=self.geometry.noise.scales,
+        )
+
+    @cached_property
+    def _rounding(self) -> float:
+        """What rounding may have done in double precision."""
+        if self.identifiable is Decision.UNDECIDED:
+            return math.inf
+        combinations = np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
+        return self.profile.projection.error_bound(
+            combinations, noise_error=self.geometry.noise.relative_error
+        )
+
+    @cached_property
+    def _enclosed(self) -> Enclosed | None:
+        """The same in ball arithmetic, where double precision may have lost too much."""
+        combinations = self.profile.combinations
+        exactly = [[Fraction(entry) for entry in row] for row in combinations if isinstance(row[0], Fraction)]
+        if self._rounding < _POOR or len(exactly) < max(len(combinations), 1):
+            return None
+        return None if self._weighted is None else enclose(self._weighted, exactly)
 
     @cached_property
     def _extension(self) -> Extension:

@@ -1,4 +1,4 @@
-"""The geometry of a transcript at an operating point: whitened rows, and what one can ask of them."""
+"""The geometry of a transcript at an operating point: ranks, directions and the exposure of a target."""
 
 from __future__ import annotations
 
@@ -8,29 +8,24 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
+from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats, frozen_index
 from sightline.errors import require
 from sightline.geometry.exposure import Direction, Exposure
-from sightline.geometry.frame import Frame, dense, kinds, whole_numbers
-from sightline.geometry.placement import place, place_integers
+from sightline.geometry.frame import Frame, dense, kinds
 from sightline.geometry.profile import Question, profile
-from sightline.noise.laws import Noise, Rows
+from sightline.geometry.rows import WhitenedRows
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.rank import balance, numerical_rank
-from sightline.releases.query import Query
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class Geometry:
-    r"""Rows of derivatives, one per published number, and the noise that divides them.
+class Geometry(WhitenedRows):
+    """What the rows of a transcript reveal (``subsec:fim_crb``).
 
-    ``jacobian`` is :math:`J` with a column per coordinate of a record (``eq:J_def``), dense or sparse;
-    ``integer_rows`` are whole numbers proportional to it row by row, where there are any: they make every
-    yes or no exact. Build it with :meth:`Transcript.geometry`, or directly from rows:
+    Build it with :meth:`Transcript.geometry`, or directly from rows:
 
     >>> from sightline.noise.laws import GaussianNoise
     >>> rows = np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
@@ -43,64 +38,6 @@ class Geometry:
     >>> geometry.profile(target=1).crb
     inf
     """
-
-    jacobian: Rows
-    noise: Noise
-    dimension: int = 1
-    integer_rows: NDArray[np.int64] | sparse.csr_array | None = None
-    labels: tuple[str, ...] | None = None
-    at: FloatArray | None = None  # the operating point: record values, owner-only
-    first_outputs: int = 1  # how many of the rows belong to the first release
-
-    def __post_init__(self) -> None:
-        if isinstance(self.jacobian, np.ndarray | list | tuple):
-            object.__setattr__(self, "jacobian", frozen_floats(self.jacobian, name="jacobian", ndim=2))
-        else:
-            object.__setattr__(self, "jacobian", sparse.csr_array(self.jacobian, dtype=np.float64))
-            require(
-                bool(np.all(np.isfinite(self.jacobian.data))),
-                "finite jacobian",
-                got="NaN or infinite entries",
-            )
-        lines, columns = self.jacobian.shape
-        require(lines > 0, "at least one row", got=lines, fix="give at least one release")
-        require(
-            self.noise.outputs == lines,
-            f"noise for {lines} answers",
-            got=f"noise for {self.noise.outputs}",
-            fix="give one noise level for each published number",
-        )
-        require(
-            self.dimension >= 1 and columns % self.dimension == 0,
-            f"columns in records of {self.dimension} coordinates",
-            got=f"{columns} columns",
-        )
-        if self.integer_rows is None and isinstance(self.jacobian, np.ndarray):
-            object.__setattr__(self, "integer_rows", whole_numbers(self.jacobian))
-        if self.integer_rows is not None:
-            shape = self.integer_rows.shape
-            require(
-                shape == (lines, columns), f"integer rows of shape {(lines, columns)}", got=f"shape {shape}"
-            )
-        if self.labels is not None:
-            require(len(self.labels) == columns, f"{columns} labels", got=len(self.labels))
-
-    @property
-    def records(self) -> int:
-        """How many records the rows speak of."""
-        return int(self.jacobian.shape[1]) // self.dimension
-
-    @cached_property
-    def whitened(self) -> Rows:
-        r"""The whitened Jacobian :math:`\Sigma^{-1/2} J` (``eq:whitened_J``)."""
-        return self.noise.whiten(self.jacobian)
-
-    @property
-    def information(self) -> FloatArray:
-        r"""The Fisher information of all records, :math:`J^\top \Sigma^{-1} J` (``eq:FIM``)."""
-        W = self.whitened
-        gram = W.T @ W
-        return np.asarray(dense(gram))
 
     @cached_property
     def rank(self) -> Rank:
@@ -144,7 +81,7 @@ class Geometry:
             chosen = [target] if isinstance(target, int | np.integer) else list(target or ())
             support = self._columns_of(chosen, name="target")
             coefficients: FloatArray | None = None
-            labels = tuple(self._label(column) for column in support)
+            labels = tuple(self.label(column) for column in support)
         else:
             support, coefficients = self._functional(functional)
             labels = tuple(f"f{row}" for row in range(len(coefficients))) if len(coefficients) > 1 else ("f",)
@@ -160,24 +97,6 @@ class Geometry:
             frame=frame, jacobian=self.jacobian, whitened=self.whitened, integer_rows=self.integer_rows
         )
         return Exposure(geometry=self, frame=frame, labels=labels, profile=profile(question))
-
-    def rows_of(self, query: Query) -> tuple[FloatArray, NDArray[np.int64] | None]:
-        """The rows that one more release would add here, and the same as whole numbers where it has them."""
-        require(
-            query.linear or self.at is not None,
-            "a linear release, or a geometry with an operating point",
-            got="neither",
-            fix="build the geometry with at=records",
-        )
-        reach = int(query.members[-1]) + 1
-        require(
-            reach <= self.records and query.dimension == self.dimension,
-            f"a release over these {self.records} records of dimension {self.dimension}",
-            got=f"members up to {reach - 1} and dimension {query.dimension}",
-        )
-        rows = place(query, records=self.records, at=self.at)
-        integers = place_integers(query, records=self.records)
-        return dense(rows), None if integers is None else dense(integers)
 
     def _rank_of(self, lines: slice) -> Rank:
         kept, _ = kinds(self._pattern, np.arange(self.jacobian.shape[1], dtype=np.intp))
@@ -217,9 +136,3 @@ class Geometry:
         independent = support.size and numerical_rank(balance(rows[:, support].T)[0])[0].rank == len(rows)
         require(bool(independent), "independent, non-zero functionals", got="dependent ones")
         return support, rows[:, support]
-
-    def _label(self, column: int) -> str:
-        if self.labels is not None:
-            return self.labels[column]
-        record, coordinate = divmod(int(column), self.dimension)
-        return f"x{record}" if self.dimension == 1 else f"x{record}[{coordinate}]"

@@ -12,17 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum
-from typing import Any, assert_never
+from typing import assert_never
 
-import flint
-import numpy as np
+from flint import arb_mat
 
 from sightline.arrays import FloatArray
 from sightline.geometry.exposure import Exposure
-
-Balls = Any  # flint.arb_mat
-
-_FIRST_BITS, _LAST_BITS = 128, 4096
+from sightline.numerics.balls import evaluate_matrix
 
 
 class Form(Enum):
@@ -36,6 +32,7 @@ class Form(Enum):
 def profiled_information(exposure: Exposure, form: Form) -> FloatArray:
     """The profiled information of an exposure's target, by the chosen form.
 
+    >>> import numpy as np
     >>> from sightline.geometry.fisher import Geometry
     >>> from sightline.noise.laws import GaussianNoise
     >>> rows = np.array([[1.0, 1.0], [0.0, 1.0]])
@@ -59,30 +56,23 @@ def profiled_information(exposure: Exposure, form: Form) -> FloatArray:
 
 
 def _enclosed(
-    form: Callable[[Balls, Balls, Balls], Balls], target: FloatArray, nuisance: FloatArray
+    form: Callable[[arb_mat, arb_mat, arb_mat], arb_mat], target: FloatArray, nuisance: FloatArray
 ) -> FloatArray:
-    """A form of the Gram blocks A, B and C, with bits doubled until every entry has 53 of them right."""
-    width = target.shape[1]
-    bits = _FIRST_BITS
-    while True:
-        with flint.ctx.workprec(bits):
-            J_theta, J_eta = flint.arb_mat(target.tolist()), flint.arb_mat(nuisance.tolist())
-            A, B, C = J_theta.transpose() * J_theta, J_eta.transpose() * J_eta, J_theta.transpose() * J_eta
-            try:
-                entries = (form(A, B, C) if nuisance.shape[1] else A).entries()
-            except ZeroDivisionError:  # not certified invertible at this precision
-                entries = []
-            sharp = entries and all(entry.rel_accuracy_bits() >= 53 for entry in entries)
-            if sharp or (entries and bits >= _LAST_BITS):
-                return np.array([float(entry) for entry in entries]).reshape(width, width)
-        bits *= 2
+    """A form of the Gram blocks A, B and C, to the last digit of a double."""
+
+    def entries() -> arb_mat:
+        J_theta, J_eta = arb_mat(target.tolist()), arb_mat(nuisance.tolist())
+        A, B, C = J_theta.transpose() * J_theta, J_eta.transpose() * J_eta, J_theta.transpose() * J_eta
+        return form(A, B, C) if nuisance.shape[1] else A
+
+    return evaluate_matrix(entries)
 
 
-def _schur(A: Balls, B: Balls, C: Balls) -> Balls:
+def _schur(A: arb_mat, B: arb_mat, C: arb_mat) -> arb_mat:
     return A - C * B.inv() * C.transpose()
 
 
-def _variational(A: Balls, B: Balls, C: Balls) -> Balls:
+def _variational(A: arb_mat, B: arb_mat, C: arb_mat) -> arb_mat:
     V = B.solve(C.transpose()).mid()
     CV = C * V
     return A - CV - CV.transpose() + V.transpose() * B * V

@@ -1,4 +1,4 @@
-r"""What one more release adds (``thm:spine``), without profiling again.
+r"""What one more release adds (``thm:spine``, ``eq:spine_update``), without profiling again.
 
 A new release appends whitened rows :math:`[a^\top\ b^\top]` over target and nuisance. If the nuisance
 block is invertible, the profiled information grows by
@@ -9,12 +9,14 @@ and several rows :math:`[A\ B]` add :math:`D^\top (I + B I_{\eta\eta}^{-1} B^\to
 
 Beyond the paper: a singular nuisance block. Its columns depend on a few independent ones,
 :math:`\tilde J_\eta = \tilde J_P T`. A new row that keeps the dependence, :math:`b = T^\top b_P`, obeys the
-formula with the independent columns alone. A row that breaks it opens a nuisance direction, which absorbs the
-row whole: it adds nothing. Of a block of rows, the combinations that keep the dependence count.
+formula with the independent columns alone. A row that breaks it opens a new nuisance direction, and
+that direction can explain the whole row: the row adds nothing. Of a block of rows, only the combinations that
+keep the dependence add information.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -36,7 +38,11 @@ _UNIT = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Increment:
-    """The gain of appending a release to a transcript whose other noise stays as it is."""
+    """The gain of appending a release to a transcript whose other noise stays as it is.
+
+    Entries of ``contrast`` that rounding cannot tell from zero are zero. Then ``helps`` and ``gain`` come
+    from exact fractions, or ``helps`` is undecided where these would be too large.
+    """
 
     contrast: (
         FloatArray  # D: a row d for each new answer, or combination of them, that the nuisance lets through
@@ -44,11 +50,8 @@ class Increment:
     gain: FloatArray  # what the profiled information grows by
     information: FloatArray  # the profiled information afterwards
     opens: int  # how many hidden directions of the target it reveals
-
-    @property
-    def helps(self) -> bool:
-        """Whether the profiled information grows at all: the contrast is not zero."""
-        return bool(np.any(self.contrast))
+    helps: Decision  # whether the profiled information grows at all (``eq:spine_iff``)
+    relative_error: float  # bound on the relative error of the information afterwards, from rounding
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -67,7 +70,7 @@ class Extension:
         broken = self._broken_exactly(integers)
         breaking, broken = self._breaking(rows, nuisance, broken)
         kept = _surviving(_whiten(breaking, noise), broken=broken)
-        contrast, gain = _contrast_and_gain(
+        contrast, gain, error = _contrast_and_gain(
             projection,
             kept.T @ _whiten(self.frame.target(rows), noise),
             kept.T @ _whiten(nuisance[:, self.profile.basis], noise)[:, projection.order],
@@ -76,8 +79,15 @@ class Extension:
         opens = self._opens(integers, broken, contrast)
         if opens == 0 and not self.profile.combinations:
             # Nothing was revealed and nothing is: what is left of the contrast is rounding.
-            contrast, gain = np.zeros_like(contrast), np.zeros_like(gain)
-        return Increment(contrast=contrast, gain=gain, information=projection.information + gain, opens=opens)
+            contrast, gain, error = np.zeros_like(contrast), np.zeros_like(gain), 0.0
+        return Increment(
+            contrast=contrast,
+            gain=gain,
+            information=projection.information + gain,
+            opens=opens,
+            helps=Decision.YES if np.any(contrast) else Decision.NO,
+            relative_error=error,
+        )
 
     def _breaking(self, rows: FloatArray, nuisance: FloatArray, broken: int | None) -> tuple[FloatArray, int]:
         """The part of new rows that the dependence among nuisance columns does not explain, and its rank."""
@@ -126,7 +136,8 @@ class Extension:
     @property
     def _roundoff(self) -> float:
         """What rounding leaves of a difference that is zero, relative to its parts."""
-        return 8 * max(8, self.frame.kept.size) * _UNIT / max(self.profile.nuisance.smallest_kept, 1e-8)
+        columns = max(8, self.profile.basis.size)
+        return 8 * columns * _UNIT * max(self.profile.projection.nuisance_inverse_norm, 1.0)
 
     @cached_property
     def _dependence(self) -> FloatArray:
@@ -138,11 +149,11 @@ class Extension:
         return solution
 
     @cached_property
-    def _nuisance_rows(self) -> exact.Echelon:
+    def _nuisance_rows(self) -> exact.RowEchelon:
         return exact.echelon(dense(self.integer_rows[:, self.frame.kept]))
 
     @cached_property
-    def _all_rows(self) -> exact.Echelon:
+    def _all_rows(self) -> exact.RowEchelon:
         columns = np.concatenate([self.frame.kept, self.frame.support])
         return exact.echelon(dense(self.integer_rows[:, columns]))
 
@@ -154,7 +165,7 @@ def _ratios(of: FloatArray, to: FloatArray) -> FloatArray:
 
 
 def _whiten(rows: FloatArray, noise: GaussianNoise) -> FloatArray:
-    return rows / noise.stddevs[:, None]
+    return rows / noise.scales[:, None]
 
 
 def _surviving(breaking: FloatArray, *, broken: int) -> FloatArray:
@@ -173,21 +184,28 @@ def _surviving(breaking: FloatArray, *, broken: int) -> FloatArray:
 
 def _contrast_and_gain(
     projection: Projection, target: FloatArray, independent: FloatArray, *, roundoff: float
-) -> tuple[FloatArray, FloatArray]:
-    """D and the gain of whitened rows: ``target`` is A, ``independent`` is B in the pivots' order."""
+) -> tuple[FloatArray, FloatArray, float]:
+    """D, the gain and its relative error, of whitened rows: A is ``target``, B is ``independent``.
+
+    The error is infinite if some entry of D is neither exactly zero nor clear of rounding.
+    """
     V = projection.coefficients
     contrast = target - independent @ V
     # A difference no larger than the rounding of its parts is none. Coefficients are rounded relative to the
     # lengths of the columns: one that should be zero is not.
     lengths, columns = projection.lengths, projection.order.size
     size = np.abs(target) + np.abs(independent) @ (np.abs(V) + _ratios(lengths[columns:], lengths[:columns]))
-    contrast[np.abs(contrast) <= roundoff * size] = 0.0
+    unclear = (np.abs(contrast) <= roundoff * size) & (size > 0)
+    contrast[unclear] = 0.0
     width = target.shape[1]
     if not np.any(contrast):
-        return contrast, np.zeros((width, width))
+        return contrast, np.zeros((width, width)), math.inf if np.any(unclear) else 0.0
+    lost = np.linalg.norm(roundoff * size, axis=0)
+    left = np.linalg.norm(contrast, axis=0)
+    error = float(np.max(np.divide(2 * lost, left, out=np.full(width, np.inf), where=left > 0)))
     reach = np.zeros((0, len(target)))
     if independent.shape[1]:
         reach = solve_triangular(projection.triangle, independent.T, trans="T", check_finite=False)
     spread = np.eye(len(target)) + reach.T @ reach
     gain: FloatArray = contrast.T @ cho_solve(cho_factor(spread), contrast)
-    return contrast, gain
+    return contrast, gain, error + 2 * roundoff

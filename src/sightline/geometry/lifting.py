@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, cho_solve
 
 from sightline.arrays import FloatArray
+from sightline.errors import InvalidNoise, require
 from sightline.geometry.exposure import Exposure
 from sightline.noise.laws import CorrelatedNoise
 from sightline.numerics.decision import Decision
@@ -45,7 +46,14 @@ def lift(exposure: Exposure, coordinate_covariance: ArrayLike) -> LiftedExposure
     >>> round(scalar.crb, 9), round(lift(scalar, np.eye(3)).crb, 9)
     (25.0, 75.0)
     """
-    sigma = CorrelatedNoise(blocks=(np.asarray(coordinate_covariance),)).blocks[0]
+    noise = CorrelatedNoise(blocks=(np.asarray(coordinate_covariance),))
+    require(
+        noise.independent.size == noise.outputs,
+        "a covariance of the coordinates that can be inverted",
+        got="a singular one",
+        error=InvalidNoise,
+    )
+    sigma = noise.blocks[0]
     inverse = cho_solve(cho_factor(sigma), np.eye(len(sigma)))
     covariance: FloatArray = np.full(2 * (len(exposure.labels) * len(sigma),), exposure.crb)
     if exposure.identifiable is Decision.YES:

@@ -1,12 +1,14 @@
-"""Which part of a target the rows reveal once everything else is nuisance, and the evidence for it.
+"""Which part of a target the rows reveal when everything else is nuisance, and the evidence for it.
 
-The path is: try to prove that all columns are independent; else decide exactly over the integers, or by a
-singular-value gap where the rows are real-valued; then project the target off independent nuisance columns.
-Identifiability is decided on the rows before noise divides them, sharpness on the rows after.
+A combination of the target is revealed if the profiled information (``eq:Ieff_def``) is positive along it.
+The steps: try to prove that all columns are independent; otherwise decide exactly over the integers, or by a
+gap in the singular values where the rows are real-valued; then project the target off independent nuisance
+columns. Identifiability is decided on the rows before noise divides them, sharpness on the rows after.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -21,10 +23,22 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, dense
 from sightline.geometry.projection import Projection, project
 from sightline.numerics import integers as exact
+from sightline.numerics.certificate import reduced_rows
 from sightline.numerics.decision import Decision, Evidence, Rank
-from sightline.numerics.rank import balance, independent_columns, missing, numerical_rank, present
+from sightline.numerics.rank import (
+    balance,
+    independent_columns,
+    missing,
+    numerical_rank,
+    present,
+    proves_independent,
+)
 
 Combination = tuple[Fraction | float, ...]
+"""Coefficients of a combination of the target's coordinates: fractions are exact, floats are rounded."""
+
+# Entries of the rational matrix that exact coefficients are read from.
+_MOST_EXACT = 10_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -92,7 +106,7 @@ def _proved_independent(question: Question) -> Profile | None:
     if projection.stiff:
         return None
     lengths = question.frame.lengths(question.whitened)
-    if not exact.proves_independent(projection.joint, lines=lines, lengths=lengths):
+    if not proves_independent(projection.joint, lines=lines, lengths=lengths):
         return None
     return Profile(
         nuisance=Rank(rank=nuisances, evidence=Evidence.FULL_RANK),
@@ -110,16 +124,17 @@ def _profile_integer(question: Question) -> Profile:
     nuisance, target = question.balanced_columns
     lines, width = target.shape
     if _spans_all_answers(nuisance):
-        # Whatever the target does to the answers, the nuisance could have done.
+        # The nuisance can produce every change of the answers, so nothing of the target is revealed.
         rank = Rank(rank=lines, evidence=Evidence.FULL_RANK)
         return _assemble(question, rank, Evidence.FULL_RANK, 0, ())
-    form = exact.echelon(integer)
-    first = sum(pivot < nuisances for pivot in form.pivots)
-    revealing = range(first, len(form.pivots))
-    places = range(nuisances, nuisances + width)
-    combinations = [_readable(form.entries(line, places), form.prime) for line in revealing]
+    pivots = exact.echelon(integer).pivots
+    first = sum(pivot < nuisances for pivot in pivots)
+    revealing = range(first, len(pivots))
     # A functional C enters as [[A, 0], [C, I]], and rank(A on ker C) = rank([A; C]) - rank(C).
     rank = Rank(rank=first - (len(integer) - lines), evidence=Evidence.MODULAR)
+    combinations: list[Combination] = []
+    if 0 < len(revealing) < width and len(revealing) * len(pivots) <= _MOST_EXACT:
+        combinations = [_whole(row.coefficients[nuisances:]) for row in reduced_rows(integer, revealing)]
     return _assemble(question, rank, Evidence.MODULAR, len(revealing), combinations)
 
 
@@ -128,7 +143,7 @@ def _spans_all_answers(nuisance: FloatArray) -> bool:
     if width < lines:
         return False
     (triangle,) = qr(nuisance.T, mode="r", check_finite=False)
-    return exact.proves_independent(triangle[:lines], lines=width, lengths=np.ones(lines) * np.sqrt(width))
+    return proves_independent(triangle[:lines], lines=width, lengths=np.ones(lines) * np.sqrt(width))
 
 
 def _profile_real(question: Question) -> Profile:
@@ -144,7 +159,7 @@ def _profile_real(question: Question) -> Profile:
     revealed = int(np.sum(values > ceiling))
     unclear = not rank.decided or bool(np.any((values > floor) & (values <= ceiling)))
     evidence = Evidence.NONE if unclear else Evidence.GAP
-    return _assemble(question, rank, evidence, revealed, (None,), basis)
+    return _assemble(question, rank, evidence, revealed, (), basis)
 
 
 def _assemble(
@@ -152,7 +167,7 @@ def _assemble(
     rank: Rank,
     evidence: Evidence,
     revealed: int,
-    combinations: Sequence[Combination | None],
+    combinations: Sequence[Combination],
     basis: IndexArray | None = None,
 ) -> Profile:
     if basis is None:
@@ -167,8 +182,8 @@ def _assemble(
         decision, named = Decision.YES, _coordinates(width)
     else:
         decision = Decision.NO
-        named = tuple(combination for combination in combinations if combination is not None)
-        if len(named) < revealed:  # real-valued, or coefficients too long to be read
+        named = tuple(combinations)
+        if len(named) < revealed:  # real-valued, or more of them than are worth exact arithmetic
             named = _reduced_combinations(projection.residual, np.linalg.norm(target, axis=0), revealed)
         projection = projection.keep(np.array(named, dtype=np.float64))
     return Profile(
@@ -185,15 +200,13 @@ def _coordinates(width: int) -> tuple[Combination, ...]:
     return tuple(tuple(Fraction(int(i == k)) for k in range(width)) for i in range(width))
 
 
-def _readable(residues: list[int], prime: int) -> Combination | None:
-    """Residues as whole numbers without a common factor, if small fractions stand behind them."""
-    fractions = [exact.rational(residue, prime) for residue in residues]
-    known = [fraction for fraction in fractions if fraction is not None]
-    if len(known) < len(fractions):
-        return None
-    denominator = int(np.lcm.reduce([fraction.denominator for fraction in known]))
-    numerators = [int(fraction * denominator) for fraction in known]
-    divisor = int(np.gcd.reduce(numerators)) or 1
+def _whole(fractions: Sequence[Fraction]) -> Combination:
+    """Fractions as whole numbers without a common factor; as they are if a double cannot hold these."""
+    denominator = math.lcm(*(fraction.denominator for fraction in fractions))
+    numerators = [int(fraction * denominator) for fraction in fractions]
+    divisor = math.gcd(*numerators)
+    if max(map(abs, numerators)) > divisor * 2**53:
+        return tuple(fractions)
     return tuple(Fraction(numerator, divisor) for numerator in numerators)
 
 

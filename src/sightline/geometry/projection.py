@@ -5,22 +5,27 @@ r"""Removing the nuisance: the projector form of the profiled information, from 
     Q^\top \tilde J_\eta = \begin{bmatrix} R \\ 0 \end{bmatrix}, \quad
     Q^\top \tilde J_\theta = \begin{bmatrix} R V \\ E \end{bmatrix}
 
-(``eq:Ieff_projector``). Nothing goes through a Gram matrix. Rows are sorted by size, and pivoted when their
-sizes differ much: Householder QR is then backward stable row by row (Cox & Higham 1998), so that a release
-with very little noise does not drown one with a lot. Where little escapes, the digits that cancel are won
-back: :math:`(I - P_\eta)\tilde J_\theta = (I - P_\eta)(\tilde J_\theta - \tilde J_\eta V)` for every
-:math:`V`, so the misfit at the first :math:`V`, summed in doubled precision, is projected again.
+(``eq:Ieff_projector``). No Gram matrix is formed. When the sizes of the rows differ much, the rows are sorted
+by size and the columns pivoted: Householder QR is then backward stable row by row (Cox & Higham 1998), and a
+row with little noise does not destroy the digits of a row with much. Where the nuisance explains nearly all
+of the target, digits cancel, and a second projection recovers them:
+:math:`(I - P_\eta)\tilde J_\theta = (I - P_\eta)(\tilde J_\theta - \tilde J_\eta V)` for every :math:`V`, so
+the misfit at the first :math:`V`, summed in doubled precision, is projected again.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from scipy.linalg import get_lapack_funcs, qr, solve_triangular
+from scipy.linalg import qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.numerics import doubled
+from sightline.numerics.householder import apply_reflectors, factorise
+from sightline.numerics.rank import inverse_norm
 
 # Above this ratio of row sizes the unpivoted factorisation may lose the small rows.
 _STIFF = 1e3
@@ -38,7 +43,7 @@ class Projection:
     explained: FloatArray  # R V: the part of the target that the nuisance explains, in rotated coordinates
     residual: FloatArray  # E: the part that escapes, in rotated coordinates
     stiff: bool  # whether rows differ so much in size that the nuisance was pivoted
-    relative_error: float  # first-order estimate, of the information
+    estimate: float  # of the relative error of the information: it decides whether to refine
     _reflectors: FloatArray
     _scales: FloatArray
     _rows: IndexArray
@@ -74,6 +79,35 @@ class Projection:
         along = np.linalg.pinv(combinations) @ combinations if combinations.size else 0.0 * np.eye(self.width)
         return replace(self, residual=self.residual @ along)
 
+    def error_bound(self, combinations: FloatArray, *, noise_error: float) -> float:
+        r"""Bound on the relative error of the information along revealed combinations, and of its inverse.
+
+        QR of :math:`A` is exact for some :math:`A + \Delta A`, with columns off by at most
+        :math:`2Lnu` of their lengths (Higham, Theorem 19.4, whose constant is small), and whitening adds
+        ``noise_error``. Since :math:`A + \Delta A = (I + \Delta A A^+)A`, no quadratic form of
+        :math:`A^\top A` or of its inverse is off by more than :math:`(1 - \|\Delta A A^+\|)^{-2} - 1`.
+        """
+        if combinations.size == 0:
+            return 0.0
+        columns, width = self.order.size, len(combinations)
+        along = np.linalg.pinv(combinations)
+        joint = np.zeros((columns + width, columns + width))
+        joint[:columns, :columns] = self.triangle
+        joint[:columns, columns:] = self.explained @ along
+        if len(self.residual) < width:
+            return math.inf
+        joint[columns:, columns:] = np.linalg.qr(self.residual @ along, mode="r")
+        lines, total = self._rows.size, columns + width
+        each = 2 * lines * total * _UNIT + noise_error
+        eta = each * math.sqrt(total) * inverse_norm(joint)
+        # The inverse is the rounded triangle's: below a quarter, the true one is at most twice as large.
+        return (1 - 2 * eta) ** -2 - 1 if eta < 0.25 else math.inf
+
+    @cached_property
+    def nuisance_inverse_norm(self) -> float:
+        """The norm of the inverse of R with columns of unit length: how ill-conditioned the nuisance is."""
+        return inverse_norm(self.triangle)
+
     @property
     def width(self) -> int:
         """How many coordinates the target has."""
@@ -85,7 +119,7 @@ class Projection:
         start = self.order.size
         rotated[start : start + len(residual)] = residual
         whitened = np.empty_like(rotated)
-        whitened[self._rows] = _apply(self._reflectors, self._scales, rotated, transpose=False)
+        whitened[self._rows] = apply_reflectors(self._reflectors, self._scales, rotated, transpose=False)
         return whitened
 
 
@@ -103,7 +137,7 @@ def project(target: FloatArray, nuisance: FloatArray) -> Projection:
     together = np.empty((lines, columns + target.shape[1]), order="F")
     together[:, :columns] = nuisance[rows] if stiff else nuisance
     together[:, columns:] = target[rows]
-    reflectors, scales = _factorise(together)
+    reflectors, scales = factorise(together)
     joint = np.triu(reflectors[: together.shape[1]])
     first = Projection(
         joint=joint,
@@ -111,7 +145,7 @@ def project(target: FloatArray, nuisance: FloatArray) -> Projection:
         explained=joint[:columns, columns:],
         residual=joint[columns:, columns:],
         stiff=stiff,
-        relative_error=0.0,
+        estimate=0.0,
         _reflectors=reflectors,
         _scales=scales,
         _rows=rows,
@@ -126,16 +160,8 @@ def _largest(rows: FloatArray) -> FloatArray:
     return biggest
 
 
-def _factorise(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Householder QR in place, as reflectors below the diagonal and their scales."""
-    geqrf = get_lapack_funcs("geqrf", (matrix,))
-    *_, work, _ = geqrf(matrix, lwork=-1)
-    reflectors, scales, _, _ = geqrf(matrix, lwork=int(work[0]), overwrite_a=True)
-    return reflectors, scales
-
-
 def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -> Projection:
-    """The projection with the digits that cancelled won back, and an estimate of those that are missing.
+    """The projection with the cancelled digits recovered, and an estimate of the error that is left.
 
     A row changed in its last bit changes its misfit by that bit times its own size: misfit times size, over
     the sum of squared misfits, is the condition number of the information. Roundings add up like a random
@@ -145,11 +171,13 @@ def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -
     V = projection.coefficients
     lengths = np.sqrt(np.einsum("ij,ij->i", nuisance, nuisance))[:, None]
     sizes = np.abs(target) + lengths * np.linalg.norm(V, axis=0)
-    first = replace(projection, relative_error=_amplification(projection, sizes) * _UNIT)
-    if first.relative_error < _WORTH_REFINING:
+    first = replace(projection, estimate=_amplification(projection, sizes) * _UNIT)
+    if first.estimate < _WORTH_REFINING:
         return first
-    misfit = _misfit(target, nuisance, V)
-    rotated = _apply(projection._reflectors, projection._scales, misfit[projection._rows], transpose=True)
+    misfit = doubled.misfit(target, nuisance, V)
+    rotated = apply_reflectors(
+        projection._reflectors, projection._scales, misfit[projection._rows], transpose=True
+    )
     again = replace(projection, explained=rotated[:columns], residual=rotated[columns:])
     left = np.abs(misfit) + lengths * np.linalg.norm(again.coefficients, axis=0) + _UNIT * sizes
     error = _amplification(again, left) * _UNIT
@@ -157,7 +185,7 @@ def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -
         projection,
         explained=projection.explained + again.explained,
         residual=again.residual,
-        relative_error=error,
+        estimate=error,
     )
 
 
@@ -171,42 +199,3 @@ def _amplification(projection: Projection, sizes: FloatArray) -> float:
         where=information > 0,
     )
     return 8 * float(np.max(worst, initial=0.0))
-
-
-def _misfit(target: FloatArray, nuisance: FloatArray, V: FloatArray) -> FloatArray:
-    """``target - nuisance @ V`` as if in doubled precision (the compensated sum of Ogita, Rump & Oishi)."""
-    total, lost = target.copy(), np.zeros_like(target)
-    for column, weights in zip(nuisance.T, V, strict=True):
-        product, below = _two_product(-column[:, None], weights[None, :])
-        total, missed = _two_sum(total, product)
-        lost += missed + below
-    return total + lost
-
-
-def _two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    total = a + b
-    shadow = total - a
-    return total, (a - (total - shadow)) + (b - shadow)
-
-
-def _two_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    product = a * b
-    a_high, a_low = _halves(a)
-    b_high, b_low = _halves(b)
-    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
-def _halves(a: FloatArray) -> tuple[FloatArray, FloatArray]:
-    shifted = 134217729.0 * a  # 2**27 + 1
-    high = shifted - (shifted - a)
-    return high, a - high
-
-
-def _apply(reflectors: FloatArray, scales: FloatArray, block: FloatArray, *, transpose: bool) -> FloatArray:
-    ormqr = get_lapack_funcs("ormqr", (reflectors, block))
-    side, trans = "L", "T" if transpose else "N"
-    used = reflectors[:, : scales.size]
-    *_, work, _ = ormqr(side, trans, used, scales, block, -1)
-    product, _, _ = ormqr(side, trans, used, scales, block, int(work[0]))
-    result: FloatArray = product
-    return result

@@ -1,4 +1,4 @@
-"""A transcript: what was released, and the noise on it. Here geometry and accountant meet, and only here."""
+"""A transcript: what was released, and the noise on it."""
 
 from __future__ import annotations
 
@@ -8,12 +8,19 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.placement import place, place_integers, stack
-from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise, as_noise
+from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.description import Readout
+from sightline.labeled.design import MembershipDesign
+from sightline.labeled.exposures import Exposures
+from sightline.labeled.knowledge import Known
+from sightline.noise.laws import Noise, as_noise
+from sightline.noise.pricing import price
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.releases.query import Query
 
@@ -135,43 +142,83 @@ class Transcript:
         )
 
     def append(self, query: Query, *, noise_stddev: ArrayLike, name: str = "") -> Transcript:
-        """The transcript with one more release, the noise on the others as it is."""
-        require(
-            isinstance(self.law, GaussianNoise),
-            "independent Gaussian noise to append to",
-            got=type(self.law).__name__,
-            error=InvalidNoise,
-        )
+        """The transcript with one more release, the noise on the others as it is.
+
+        The new noise is Gaussian and independent of theirs, which is Gaussian too.
+        """
         levels = np.broadcast_to(np.asarray(noise_stddev, dtype=np.float64), (query.outputs,))
-        stddevs = np.concatenate([self.law.stddevs, levels])  # type: ignore[attr-defined]
         names = (*self.names, name or f"release {self.releases + 1}")
-        return Transcript((*self.queries, query), noise=GaussianNoise(stddevs=stddevs), names=names)
+        return Transcript((*self.queries, query), noise=self.law.append(levels), names=names)
+
+    def membership_design(self, *, records: int | None = None) -> MembershipDesign:
+        """The design behind linear releases over scalar records, its noise as it is.
+
+        >>> from sightline import SubsetMean, SubsetSum
+        >>> releases = [SubsetMean(members=range(4), radius=1.0), SubsetSum(members=[1, 2, 3], radius=1.0)]
+        >>> design = Transcript(releases, noise=[0.1, 0.3]).membership_design()
+        >>> design.exposures(domain=(0, 1)).recipe(0).round(6).tolist()
+        [4.0, -1.0]
+        """
+        linear = all(query.linear for query in self.queries)
+        require(
+            linear and self.dimension == 1,
+            "linear releases over scalar records",
+            got="nonlinear releases" if not linear else f"records of dimension {self.dimension}",
+            fix="use transcript.geometry(...)",
+            error=InvalidRelease,
+        )
+        geometry = self.geometry(records=records)
+        jacobian = sparse.csr_array(geometry.jacobian)
+        rows = jacobian if geometry.integer_rows is None else sparse.csr_array(geometry.integer_rows)
+        peaks = abs(rows).max(axis=1).toarray().ravel()
+        factors = abs(jacobian).max(axis=1).toarray().ravel() / peaks
+        outputs = [query.outputs for query in self.queries]
+        names = [
+            name if count == 1 else f"{name}, cell {cell + 1}"
+            for name, count in zip(self.names, outputs, strict=True)
+            for cell in range(count)
+        ]
+        return MembershipDesign(
+            rows,
+            noise=self.law,
+            readout=Readout.SUM,
+            releases=np.repeat(np.arange(len(outputs)), outputs),
+            names=tuple(names),
+            factors=factors,
+        )
+
+    def exposures(
+        self, *, domain: tuple[float, float] | RecordPrior, known: Iterable[int] | Known = ()
+    ) -> Exposures:
+        """What the releases expose of every record, for linear releases over scalar records.
+
+        ``domain`` is the smallest and the largest value of a record, or a coin for yes and no; ``known`` are
+        records whose values the attacker has. See :meth:`MembershipDesign.exposures`.
+
+        >>> from sightline import SubsetMean
+        >>> means = [SubsetMean(members=range(4), radius=1.0), SubsetMean(members=[1, 2, 3], radius=1.0)]
+        >>> Transcript(means, noise=[0.3, 0.4]).exposures(domain=(0, 10)).identifiable.tolist()
+        [True, False, False, False]
+        """
+        return self.membership_design().exposures(domain=domain, known=known)
+
+    def sensitivities(self, law: NoiseLaw) -> FloatArray:
+        """Of every published number, in the norm that noise of this law is priced by."""
+        match law:
+            case NoiseLaw.GAUSSIAN:
+                return np.concatenate([query.sensitivity for query in self.queries])
+            case NoiseLaw.LAPLACE:
+                return np.concatenate([query.sensitivity_l1 for query in self.queries])
 
     def _resolve(self, noise: Accountant | Noise | ArrayLike) -> Noise:
-        if not isinstance(noise, Accountant):
-            return as_noise(noise)
-        scale = np.sqrt(noise.kappa(self.releases))
-        match noise.law:
-            case NoiseLaw.GAUSSIAN:
-                sensitivities = np.concatenate([query.sensitivity for query in self.queries])
-                return GaussianNoise(stddevs=scale * sensitivities)
-            case NoiseLaw.LAPLACE:
-                sensitivities = np.concatenate([query.sensitivity_l1 for query in self.queries])
-                return LaplaceNoise(scales=scale * sensitivities)
+        if isinstance(noise, Accountant):
+            return price(noise, self.sensitivities(noise.law), releases=self.releases)
+        return as_noise(noise)
 
 
 def noise_multipliers(transcript: Transcript) -> FloatArray:
     """Noise over sensitivity of each release, at its least noisy output: what an accountant reads."""
-    law = transcript.law
-    match law:
-        case GaussianNoise():
-            levels, sensitivities = law.stddevs, [query.sensitivity for query in transcript.queries]
-        case LaplaceNoise():
-            levels, sensitivities = law.scales, [query.sensitivity_l1 for query in transcript.queries]
-        case _:
-            raise InvalidNoise(
-                "expected independent noise, got correlated noise; account for the mechanism as one release"
-            )
+    noise = transcript.law
     ends = np.cumsum([query.outputs for query in transcript.queries])[:-1]
-    ratios = np.split(levels / np.concatenate(sensitivities), ends)
+    ratios = np.split(noise.scales / transcript.sensitivities(noise.law), ends)
     return np.array([part.min() for part in ratios])

@@ -1,8 +1,8 @@
-r"""The smallest group around a record: which others its value is entangled with.
+r"""A smallest identifiable combination of records that a record is part of.
 
-A record that is not identifiable may be so together with others: some combination of it with them is a
-combination of the answers. Among these the ones with smallest support are the cocircuits of the design's
-columns. With the record's column first in the elimination, the reduced row with its pivot is one.
+A record that is not identifiable may be part of an identifiable combination of records: one that is also a
+combination of the answers. Those with smallest support are the cocircuits of the design's columns. With the
+record's column first in the elimination, the reduced row with its pivot is one of them.
 """
 
 from __future__ import annotations
@@ -10,30 +10,28 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidRelease, require
-from sightline.labeled.assess import unknown_records
-from sightline.labeled.company import Company
-from sightline.labeled.sharpness import factorise
+from sightline.labeled.description import LinearReleases
+from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.knowledge import unknown_records
+from sightline.labeled.least_squares import factorise
+from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics import integers as exact
+from sightline.numerics.certificate import reduced_rows
 from sightline.numerics.decision import Evidence, Rank
-from sightline.progress import silent
-
-if TYPE_CHECKING:
-    from sightline.labeled.design import MembershipDesign
 
 # Entries of the table that is eliminated.
 _LARGEST = 4_000_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Combination:
-    """An identifiable combination of records: no part of it can be left out and leave one behind."""
+class SmallestCombination:
+    """An identifiable combination of records. No combination of fewer of these records is identifiable."""
 
     records: IndexArray
     coefficients: tuple[Fraction, ...]
@@ -41,56 +39,53 @@ class Combination:
     recipe: FloatArray  # weights on the answers
 
 
-def combination_around(design: MembershipDesign, record: int, *, known: Iterable[int]) -> Combination:
-    """A smallest identifiable combination that the record is part of, its coefficient one."""
-    unknown = unknown_records(design, known)
-    pattern = design.pattern
+def combination(design: LinearReleases, record: int, *, known: Iterable[int] = ()) -> SmallestCombination:
+    """A smallest identifiable combination that the record is part of. The record's coefficient is one."""
+    unknown = unknown_records(design.size, known)
+    incidence = design.incidence
     if not 0 <= record < design.size:
         raise InvalidInput(f"expected a record from 0 to {design.size - 1}, got {record}")
     require(
         bool(unknown[record]), "a record that the attacker does not know", got=f"record {record} in known="
     )
-    require(pattern.whole, "whole-number weights", got="real-valued ones", error=InvalidRelease)
+    require(incidence.whole, "whole-number weights", got="real-valued ones", error=InvalidRelease)
     positions = np.flatnonzero(unknown)
-    _, first, kinds, sizes = np.unique(
-        pattern.kinds(unknown)[positions], return_index=True, return_inverse=True, return_counts=True
+    _, first, group, sizes = np.unique(
+        incidence.signatures(unknown)[positions], return_index=True, return_inverse=True, return_counts=True
     )
     require(
-        design.lines * first.size <= _LARGEST,
+        design.row_count * first.size <= _LARGEST,
         f"at most {_LARGEST:,} entries of rows × signatures",
-        got=f"{design.lines * first.size:,}",
+        got=f"{design.row_count * first.size:,}",
         fix="ask of a part of the design",
     )
-    columns = pattern.columns(positions[first])
-    target = int(kinds[np.searchsorted(positions, record)])
+    columns = incidence.columns(positions[first])
+    target = int(group[np.searchsorted(positions, record)])
     require(
         bool(columns[:, target].any()), "a record in some release", got=f"record {record}, which is in none"
     )
-    # Columns early in the order become pivots and drop out: large groups first, after the record's own.
+    # Early columns become pivots and drop out of the combination: after the record's own, large groups first.
     order = np.argsort(-sizes, kind="stable")
     order = np.concatenate([[target], order[order != target]])
-    form = exact.echelon(columns[:, order].astype(np.int64))
-    residues = form.entries(0, range(first.size))
-    fractions = [exact.rational(residue, form.prime) for residue in residues]
-    support = {int(order[i]): value for i, value in enumerate(fractions) if value != 0}
-    exactly = all(value is not None for value in support.values())
-    require(exactly, "a combination with coefficients of at most nine digits", got="a longer one")
-    members = np.flatnonzero(np.isin(kinds, list(support)))
-    coefficients = tuple(support[int(kinds[i])] or Fraction(0) for i in members)
-    seen = pattern.columns(positions[members]) @ np.array([float(value) for value in coefficients])
+    (row,) = reduced_rows(columns[:, order].astype(np.int64), [0])
+    support = {int(order[i]): value for i, value in enumerate(row.coefficients) if value != 0}
+    members = np.flatnonzero(np.isin(group, list(support)))
+    coefficients = tuple(support[int(group[i])] for i in members)
+    seen = incidence.columns(positions[members]) @ np.array([float(value) for value in coefficients])
     rmse, recipe = _best_attack(design, unknown, seen)
-    return Combination(records=positions[members], coefficients=coefficients, rmse=rmse, recipe=recipe)
+    return SmallestCombination(
+        records=positions[members], coefficients=coefficients, rmse=rmse, recipe=recipe
+    )
 
 
-def _best_attack(design: MembershipDesign, unknown: np.ndarray, seen: FloatArray) -> tuple[float, FloatArray]:
+def _best_attack(design: LinearReleases, unknown: BoolArray, seen: FloatArray) -> tuple[float, FloatArray]:
     """The risk and the recipe for the functional f with ``A f = seen``."""
-    products = design.pattern.gram(unknown, silent)
-    company = Company(design=design, products=products, unknown=unknown)
-    rank = exact.rank(products.astype(np.int64))
-    root = company.root(Rank(rank=rank, evidence=Evidence.MODULAR))
-    B = design.whiten(root.factor)
+    gram = UnknownRecordsGram.of(design, unknown)
+    rank = exact.rank(gram.matrix.astype(np.int64))
+    factor = gram.factor(Rank(rank=rank, evidence=Evidence.MODULAR))
+    B = design.whiten(factor.factor)
     R, order = factorise(B, 0.0)
-    half = solve_triangular(R, (root.coordinates() @ seen)[order], trans="T", check_finite=False)
-    solution = np.empty(root.rank)
+    half = solve_triangular(R, (factor.coordinates() @ seen)[order], trans="T", check_finite=False)
+    solution = np.empty(factor.rank)
     solution[order] = solve_triangular(R, half, check_finite=False)
     return float(np.linalg.norm(half)), design.law.recipe((B @ solution)[None, :])[0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, require
-from sightline.labeled.design import MembershipDesign
+from sightline.labeled.description import LinearReleases
 from sightline.releases.domain import whole_number
 
 # Entries of G that differ by less than this, relative to the largest, are equal up to rounding.
@@ -66,10 +66,10 @@ def exchangeable_information(*, alpha: float, tau: float, size: int) -> float:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Symmetry:
-    """Whether a target's company is interchangeable, and what that makes of its information."""
+    """Whether the records beside a target are interchangeable, and the target's information if they are."""
 
     holds: bool
-    size: int  # m: the target and its company
+    size: int  # m: the target and the other touched records
     target: float  # a
     coupling: float  # c
     diagonal: float  # d
@@ -81,11 +81,11 @@ class Symmetry:
         if not self.holds:
             return f"no one-contrast symmetry: entries of G differ by {self.departure:.2g} of the largest"
         if self.information is None:
-            return "one contrast, with a singular nuisance block: only the company's sum can be seen"
+            return "one contrast, with a singular nuisance block: only the sum of the others can be seen"
         return f"one contrast: information {self.information:.6g} about the target, in a block of {self.size}"
 
 
-def symmetry(design: MembershipDesign, *, target: int) -> Symmetry:
+def symmetry(design: LinearReleases, *, target: int) -> Symmetry:
     """Test whether all other touched records are interchangeable nuisance to a target.
 
     The test is on the Gram matrix of the target's block (``eq:lever1_blocksym_gram``): equal couplings to
@@ -94,22 +94,26 @@ def symmetry(design: MembershipDesign, *, target: int) -> Symmetry:
     if not 0 <= target < design.size:
         raise InvalidInput(f"expected a target from 0 to {design.size - 1}, got {target}")
     everyone = np.ones(design.size, dtype=np.bool_)
-    kinds = design.pattern.kinds(everyone)
+    signatures = design.incidence.signatures(everyone)
     degree = np.zeros(design.size, dtype=np.bool_)
-    for line in range(design.lines):
-        degree[design.pattern.members(line)] = True
+    for row in range(design.row_count):
+        degree[design.incidence.members(row)] = True
     require(bool(degree[target]), "a target in some release", got=f"record {target}, which is in none")
     others = degree.copy()
     others[target] = False
-    require(bool(others.any()), "a target with company", got=f"record {target} alone")
-    _, first, counts = np.unique(kinds[others], return_index=True, return_counts=True)
+    require(
+        bool(others.any()),
+        "a target and at least one other record in some release",
+        got=f"record {target} alone",
+    )
+    _, first, counts = np.unique(signatures[others], return_index=True, return_counts=True)
     require(
         first.size <= _MOST,
         f"at most {_MOST} signatures to compare",
         got=first.size,
         fix="test a smaller design",
     )
-    columns = design.pattern.columns(np.concatenate([[target], np.flatnonzero(others)[first]]))
+    columns = design.incidence.columns(np.concatenate([[target], np.flatnonzero(others)[first]]))
     return _of_gram(design.whiten(columns), counts)
 
 

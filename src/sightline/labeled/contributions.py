@@ -1,4 +1,4 @@
-"""What each release does: whom it newly exposes, how much it sharpens, which pair of rows is a difference."""
+"""What each release adds: whom it newly exposes, how much it sharpens, which rows differ by a record."""
 
 from __future__ import annotations
 
@@ -9,24 +9,26 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.assess import unknown_records
-from sightline.labeled.company import Company
-from sightline.labeled.design import MembershipDesign
+from sightline.labeled import certified
+from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.description import LinearReleases
 from sightline.labeled.differencing import DifferencingPair, differencing_pairs
-from sightline.labeled.exposures import Exposures
-from sightline.labeled.fit import Fit
+from sightline.labeled.exposures import Exposures, exposures
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.labeled.removal import Recipes
-from sightline.labeled.routes.exact import sweep
-from sightline.labeled.sharpness import variances
+from sightline.labeled.knowledge import unknown_records
+from sightline.labeled.least_squares import variances
+from sightline.labeled.recipe_noise import RecipeNoise
+from sightline.labeled.removal import ModularRecipes
+from sightline.labeled.routes.exact import random_residues
+from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Evidence, Rank
-from sightline.progress import Progress
+from sightline.progress import Progress, silent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contributions:
-    """The identifiable records, and what every release has to do with it.
+    """The identifiable records, and how each release contributes to their exposure.
 
     Rows of the tables are releases in order of publication, columns are ``records``. An entry is the RMSE of
     the best unbiased attack, infinite where there is none.
@@ -60,44 +62,51 @@ class Contributions:
         return np.asarray(self.rmse_without / self.rmse)
 
 
-def contribute(
-    design: MembershipDesign, *, known: Iterable[int], exposures: Exposures | None, progress: Progress
+def contributions(
+    design: LinearReleases,
+    *,
+    known: Iterable[int] = (),
+    found: Exposures | None = None,
+    progress: Progress = silent,
 ) -> Contributions:
-    """Take every release away, and publish them one by one."""
+    """The exposure after each release in order, and without each release.
+
+    ``found`` are the exposures for the same ``known``, if they have been computed.
+    """
     require(
-        design.pattern.whole,
+        design.incidence.whole,
         "whole-number weights",
         got="real-valued ones",
         fix="compare design.take(rows).exposures(...) with and without a release",
         error=InvalidRelease,
     )
     known = list(known)
-    unknown = unknown_records(design, known)
-    if exposures is None:
-        exposures = design.exposures(domain=(0.0, 1.0), known=known, progress=progress)
-    swept = sweep(design.pattern, unknown, progress)
-    groups = exposures.groups
+    unknown = unknown_records(design.size, known)
+    if found is None:
+        found = exposures(design, prior=prior_on((0.0, 1.0)), known=known, progress=progress)
+    gram = UnknownRecordsGram.of(design, unknown, progress)
+    groups = found.groups
     exposed = np.flatnonzero(groups.identifiable)
     singles = np.flatnonzero(groups.sizes[exposed] == 1)
     in_order = without = np.zeros((design.release_count, exposed.size))
     if singles.size:
         among = np.full(len(groups) + 1, -1, dtype=np.intp)  # the last entry is for known records
         among[exposed] = np.arange(exposed.size)
-        targets = Targets(
-            design=design,
-            products=swept.products,
-            columns=design.pattern.columns(groups.first[exposed]),
+        targets = ExposedGroups(
+            gram=gram,
+            first=groups.first,
+            exposed=exposed,
+            columns=design.incidence.columns(groups.first[exposed]),
             sizes=groups.sizes[exposed],
-            unknown=unknown,
-            place=among[exposures.group],
+            place=among[found.group],
         )
         progress("taking releases away", 0.0)
         in_order, without = targets.rmse(progress)
-    marks, prime = swept.marks(), exact.prime_of(swept.products.astype(np.int64))
+    random, prime = random_residues(gram), exact.prime_of(gram.matrix.astype(np.int64))
     pairs = differencing_pairs(
         design.names,
-        images=marks.images(prime),
-        totals=marks.totals(exposures.group[unknown], unknown, prime),
+        images=random.images(prime),
+        totals=random.totals(found.group[unknown], unknown, prime),
         prime=prime,
         first=groups.first,
         sizes=groups.sizes,
@@ -112,33 +121,33 @@ def contribute(
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Targets:
-    """The groups that a design identifies, ready to be asked of some of its rows only."""
+class ExposedGroups:
+    """The groups whose sums a design identifies, to be assessed with some of its rows only."""
 
-    design: MembershipDesign
-    products: FloatArray
+    gram: UnknownRecordsGram
+    first: IndexArray  # one record of every group of the design
+    exposed: IndexArray  # the places of these groups among them
     columns: FloatArray
     sizes: IndexArray
-    unknown: BoolArray
     place: IndexArray  # over all records: the group among these, or -1
 
     def rmse(self, progress: Progress) -> tuple[FloatArray, FloatArray]:
         """The RMSE of each group's sum, releases × groups: with those up to a release, and without it."""
-        release_of, count = self.design.release_of, self.design.release_count
-        recipes = Recipes.of(self.products, self.columns, self.sizes)
-        fit = Fit.of(self.design, recipes, self.products, self.columns, self.sizes)
+        release_of, count = self.gram.design.release_of, self.gram.design.release_count
+        recipes = ModularRecipes.of(self.gram.matrix, self.columns, self.sizes)
+        noise = RecipeNoise.of(self.gram, recipes, self.columns * self.sizes)
         opened = release_of[recipes.last]
         in_order, without = np.full((2, count, self.sizes.size), np.inf)
         for release in range(count):
             seen = opened <= release
-            if fit is not None:
-                in_order[release, seen] = fit.in_order[release, seen]
+            if noise is not None:
+                in_order[release, seen] = noise.in_order[release, seen]
             else:
                 rank = int(np.count_nonzero(release_of[recipes.pivots] <= release))
                 in_order[release, seen] = self._from(np.flatnonzero(release_of <= release), rank, seen)
             own = np.flatnonzero(release_of == release)
             stays, lost = recipes.without(own)
-            numbers = None if fit is None else fit.without(own, own.size - lost)
+            numbers = None if noise is None else noise.without(own, own.size - lost)
             if numbers is not None:
                 without[release, stays] = numbers[stays]
             else:
@@ -147,17 +156,26 @@ class Targets:
             progress("releases", (release + 1) / count)
         return in_order, without
 
-    def _from(self, lines: IndexArray, rank: int, seen: BoolArray) -> FloatArray:
-        """The RMSE of the groups that some rows of a known rank identify, by factorising these."""
+    def _from(self, rows: IndexArray, rank: int, seen: BoolArray) -> FloatArray:
+        """The RMSE of the groups that some rows of a known rank identify, by factorising these rows."""
         if not seen.any():
             return np.zeros(0)
-        kept, sizes = self.columns[np.ix_(lines, np.flatnonzero(seen))], self.sizes[seen]
+        kept, sizes = self.columns[np.ix_(rows, np.flatnonzero(seen))], self.sizes[seen]
         chosen = np.append(seen, False)
-        others = Company(
-            design=self.design.take(lines),
-            products=self.products[np.ix_(lines, lines)] - (kept * sizes) @ kept.T,
-            unknown=self.unknown & ~chosen[self.place],
+        others = UnknownRecordsGram(
+            design=self.gram.design.take(rows),
+            matrix=self.gram.matrix[np.ix_(rows, rows)] - (kept * sizes) @ kept.T,
+            unknown=self.gram.unknown & ~chosen[self.place],
         )
-        rest = others.root(Rank(rank=rank - sizes.size, evidence=Evidence.MODULAR))
-        whitened = others.design.whiten(np.hstack([kept, rest.factor]))
-        return np.sqrt(variances(whitened, 0.0, targets=sizes.size))
+        factor = others.factor(Rank(rank=rank - sizes.size, evidence=Evidence.MODULAR))
+        whitened = others.design.whiten(np.hstack([kept, factor.factor]))
+        errors = others.column_errors(factor, whitened)
+        squares, error = variances(whitened, 0.0, targets=sizes.size, errors=errors)
+        if error > certified.ENOUGH and certified.affordable(rows.size, self.first.size):
+            everyone = self.gram.design.incidence.columns(self.first)[rows]
+            attacks = certified.certified_attacks(others.design, everyone, self.exposed[seen])
+            if attacks is not None:
+                return attacks[0]
+        if not np.isfinite(error):  # at least the error of an attacker who knows all others
+            return np.asarray(1 / np.linalg.norm(whitened[:, : sizes.size], axis=0))
+        return np.asarray(np.sqrt(squares))

@@ -1,18 +1,39 @@
-"""What a design exposes of every record: one column store, read by record, by group or by danger."""
+r"""What a design exposes of every record.
+
+:func:`exposures` computes it: two sweeps over the records, and everything else in the size of the releases.
+:class:`Exposures` holds the result, one array for each quantity.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.errors import InvalidInput, require
+from sightline.errors import InvalidInput, InvalidNoise, require
+from sightline.labeled import certified
+from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.description import LinearReleases
+from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.knowledge import Known, unknown_records
+from sightline.labeled.risk_forms import Quantity, entropic_factor, risks_over_v
+from sightline.labeled.routes.columns import by_columns
+from sightline.labeled.routes.exact import by_elimination
+from sightline.labeled.routes.gap import by_gap
+from sightline.labeled.routes.independent import by_independent_rows
+from sightline.labeled.routes.partitions import by_partitions
+from sightline.labeled.routes.problem import Decisions, Problem, Reading
+from sightline.labeled.sharp_records import GroupAttacks, group_attacks, refine_sharp
+from sightline.labeled.unknown_gram import UnknownRecordsGram, row_sums
 from sightline.numerics.decision import Decision, Evidence
+from sightline.progress import Progress, silent
 
-BoolArray = NDArray[np.bool_]
+_UNIT = float(np.finfo(np.float64).eps)
+# Signals beyond this would overflow a double when they are squared and summed.
+_MOST = 1e140
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,9 +59,9 @@ class RecordExposure:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Groups:
-    """Records with one membership signature: nothing tells them apart, but their sum may be exposed.
+    """Records with one membership signature. No release tells them apart, but their sum may be exposed.
 
-    Groups are numbered by their first record; a group of one is a record that nobody resembles.
+    Groups are numbered by their first record. A group of one is a record with a signature of its own.
     """
 
     sizes: IndexArray
@@ -54,7 +75,7 @@ class Groups:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Exposures:
-    """Arrays over the records, all of length N. They depend on the design and the noise, on no value.
+    """Arrays over the records, all of length N. They depend on the design and the noise, not on any value.
 
     ``remaining_lower`` and ``remaining_upper`` bracket the risk of the best possible attack over the prior
     variance: 1 means that nothing is learned. Entries of records that the attacker knows are NaN.
@@ -65,14 +86,14 @@ class Exposures:
     rmse: FloatArray  # of the best unbiased attack; infinite where there is none
     remaining_lower: FloatArray
     remaining_upper: FloatArray
-    information: FloatArray  # G_jj: about a record whose company is known
+    information: FloatArray  # G_jj: about a record if all others are known
     touched: BoolArray  # whether any release depends on the record
     known: BoolArray
     group: IndexArray  # the record's group; -1 for a known record
     groups: Groups
     evidence: Evidence
     rank: int  # directions that the releases see
-    relative_error: float  # first-order estimate for the numbers above
+    relative_error: float  # a bound for rmse, information and both ends; infinite where there is none
     width: float  # of the domain
     recipes: FloatArray  # weights on the answers, one row for each identifiable group in order
     names: tuple[str, ...]  # of the rows
@@ -168,3 +189,191 @@ class Exposures:
             got=f"record {record}, which is in known=",
         )
         return int(record)
+
+
+def exposures(
+    design: LinearReleases,
+    *,
+    prior: RecordPrior,
+    known: Iterable[int] | Known = (),
+    progress: Progress = silent,
+) -> Exposures:
+    """The exposures of all records of a design that the attacker does not know."""
+    unknown = unknown_records(design.size, known)
+    gram = UnknownRecordsGram.of(design, unknown, progress)
+    require(
+        gram.signal < _MOST,
+        f"numbers of at most {_MOST:g} times their noise",
+        got=f"{gram.signal:g}",
+        fix="so little noise is none",
+        error=InvalidNoise,
+    )
+    progress("factorising the products", 0.0)
+    factor = _entropic_factor(gram, prior)
+    risks = risks_over_v(prior, excess=design.law.excess, entropic_factor=factor)
+    problem = Problem(gram=gram, risks=risks, progress=progress)
+    routes = (by_columns, by_gap, by_independent_rows, by_partitions)
+    reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
+    progress("the most exposed", 0.0)
+    if isinstance(known, Known):
+        return _with_others_known(problem, reading, prior)
+    return _with_others_unknown(problem, reading, prior, factor)
+
+
+def _entropic_factor(gram: UnknownRecordsGram, prior: RecordPrior) -> float:
+    """The factor with no record known. With some known it could only rise, and the bound would not be
+    monotone.
+
+    Zero, which is no bound, unless the noise is Gaussian and the prior has a density.
+    """
+    if gram.design.law.excess > 1 or prior.entropy_power == 0:
+        return 0.0
+    if not gram.unknown.all():
+        known = gram.design.incidence.gram(~gram.unknown, silent)
+        gram = replace(gram, matrix=gram.matrix + known, unknown=np.ones_like(gram.unknown))
+    return entropic_factor(gram.eigenvalues, prior)
+
+
+def _with_others_unknown(
+    problem: Problem, reading: Reading, prior: RecordPrior, entropic: float
+) -> Exposures:
+    decisions, quantities = reading.decisions, reading.quantities
+    attacks = group_attacks(problem, reading)
+    sharp, refined = refine_sharp(problem, reading)
+    touched = quantities[Quantity.INFORMATION] > 0
+    share_error = np.where(touched, reading.share_error + 2 * problem.gram.whitening_error, 0.0)
+    share_error[sharp] = 0.0
+    relative_error = np.zeros(touched.size)
+    relative_error[sharp] = refined
+    if (
+        max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
+        > certified.ENOUGH
+    ):
+        numbers = certified.certified_numbers(problem, reading)
+        if numbers is not None:
+            error, quantities = certified.RELATIVE_ERROR, numbers.quantities
+            attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
+            share_error = np.zeros(touched.size)
+            relative_error = np.where(touched, error, 0.0)
+    sizes = decisions.sizes[decisions.group]
+    lower = _bound_within_group(problem.gram, prior, quantities[Quantity.INFORMATION], sizes)
+    for name, factor in ((Quantity.VAN_TREES, 1.0), (Quantity.ENTROPIC, entropic)):
+        if name in quantities:
+            lower = np.maximum(lower, factor * (quantities[name] * (1 - relative_error) - share_error))
+    upper = quantities[Quantity.LINEAR] * (1 + relative_error) + share_error
+    lower, upper = np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        share = np.where(share_error > 0, 2 * share_error / np.minimum(lower, upper), 0.0)
+    error = max(float(np.max(share + 2 * relative_error)), attacks.relative_error)
+    return _laid_out(
+        problem,
+        reading,
+        attacks,
+        _PerRecord(
+            identifiable=decisions.identifiable[decisions.group] & (sizes == 1),
+            rmse=np.where(sizes == 1, attacks.rmse[decisions.group], np.inf),
+            lower=lower,
+            upper=upper,
+            information=quantities[Quantity.INFORMATION],
+            relative_error=error,
+            width=prior.width,
+        ),
+    )
+
+
+def _with_others_known(problem: Problem, reading: Reading, prior: RecordPrior) -> Exposures:
+    """The closed forms for one unknown record when all others are known."""
+    information, design = reading.quantities[Quantity.INFORMATION], problem.gram.design
+    touched, v = information > 0, prior.variance
+    with np.errstate(divide="ignore"):
+        rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
+    van_trees = 1 / (v * (information + prior.fisher_information))
+    alone = np.ones(information.size, dtype=np.intp)
+    nobody = GroupAttacks(
+        rmse=np.full(reading.decisions.sizes.size, np.inf),
+        recipes=np.zeros((0, design.row_count)),
+        relative_error=0.0,
+    )
+    return _laid_out(
+        problem,
+        reading,
+        nobody,
+        _PerRecord(
+            identifiable=touched,
+            rmse=rmse,
+            lower=np.maximum(van_trees, _bound_within_group(problem.gram, prior, information, alone)),
+            upper=1 / (1 + v * information / design.law.excess),
+            information=information,
+            relative_error=4 * (design.row_count * _UNIT + problem.gram.whitening_error),
+            width=prior.width,
+        ),
+    )
+
+
+def _bound_within_group(
+    gram: UnknownRecordsGram, prior: RecordPrior, information: FloatArray, sizes: IndexArray
+) -> FloatArray:
+    """What remains of a record even if all records with other signatures are known."""
+    design, group_size = gram.design, sizes.astype(np.float64)
+    if design.law.excess == 1:
+        return prior.group_bound(information, group_size)
+    losses = row_sums(design, np.abs(gram.whitening))[gram.unknown]
+    return prior.bound_by_loss(losses, group_size)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _PerRecord:
+    """The numbers of every unknown record."""
+
+    identifiable: BoolArray
+    rmse: FloatArray
+    lower: FloatArray
+    upper: FloatArray
+    information: FloatArray
+    relative_error: float
+    width: float
+
+
+def _laid_out(problem: Problem, reading: Reading, attacks: GroupAttacks, own: _PerRecord) -> Exposures:
+    """The numbers of the unknown records, laid out over all records."""
+    unknown, decisions = problem.gram.unknown, reading.decisions
+    groups = Groups(
+        sizes=decisions.sizes,
+        identifiable=decisions.identifiable,
+        rmse=attacks.rmse,
+        first=np.flatnonzero(unknown)[decisions.first],
+    )
+    return Exposures(
+        identifiable=_spread(own.identifiable, unknown, False),
+        undecided=_spread(_undecided(decisions), unknown, False),
+        rmse=_spread(own.rmse, unknown, np.nan),
+        remaining_lower=_spread(own.lower, unknown, np.nan),
+        remaining_upper=_spread(own.upper, unknown, np.nan),
+        information=_spread(own.information, unknown, np.nan),
+        touched=_spread(own.information > 0, unknown, False),
+        known=~unknown,
+        group=_spread(decisions.group, unknown, -1),
+        groups=groups,
+        evidence=reading.rank.evidence,
+        rank=reading.rank.rank,
+        relative_error=own.relative_error,
+        width=own.width,
+        recipes=attacks.recipes,
+        names=problem.gram.design.names,
+    )
+
+
+def _undecided(decisions: Decisions) -> BoolArray:
+    undecided: BoolArray = (decisions.undecided & (decisions.sizes == 1))[decisions.group]
+    return undecided
+
+
+def _spread(values: Any, unknown: BoolArray, otherwise: float) -> Any:
+    """Values over the unknown records as a locked array over all records."""
+    if values.size == unknown.size:
+        values.setflags(write=False)
+        return values
+    full = np.full(unknown.size, otherwise, dtype=values.dtype)
+    full[unknown] = values
+    full.setflags(write=False)
+    return full

@@ -20,8 +20,14 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import require
 from sightline.multiset.counts import Counts, checked_counts
 from sightline.multiset.family import Balls, Family
-from sightline.numerics.balls import rounded_down, rounded_up
-from sightline.numerics.inverse_trace import FIRST_BITS, LAST_BITS, sharp, trace_of_inverse
+from sightline.numerics.balls import (
+    FIRST_BITS,
+    LAST_BITS,
+    rounded_down,
+    rounded_up,
+    sharp,
+    trace_of_inverse,
+)
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
 from sightline.releases.query import Convention

@@ -13,6 +13,7 @@ from flint import arb, fmpq
 from sightline.arrays import FloatArray
 from sightline.multiset.family import Balls, in_domain
 from sightline.numerics.balls import ball
+from sightline.numerics.doubled import two_product
 from sightline.releases.domain import one_of, positive_number
 from sightline.releases.moment import moment_sensitivity
 from sightline.releases.query import Convention
@@ -110,29 +111,14 @@ def ratio_powers(values: FloatArray, bound: float, count: int) -> FloatArray:
     """
     ratio = values / bound
     # z - R·ratio exactly, by Dekker's product, so that ratio + rest is z/R to twice the precision.
-    exact, missing = _product(ratio, np.full_like(ratio, bound))
+    exact, missing = two_product(ratio, np.full_like(ratio, bound))
     rest = ((values - exact) - missing) / bound
     powers = np.empty((count, *values.shape))
     powers[0] = 1.0
     high, low = powers[0, ...], np.zeros_like(ratio)
     for n in range(1, count):
-        product, error = _product(high, ratio)
+        product, error = two_product(high, ratio)
         error += low * ratio + high * rest
         high = np.add(product, error, out=powers[n, ...])
         low = error - (high - product)
     return powers
-
-
-def _product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The rounded product and its rounding error (Dekker 1971)."""
-    product = a * b
-    a_high, b_high = _upper_half(a), _upper_half(b)
-    a_low, b_low = a - a_high, b - b_high
-    return product, ((a_high * b_high - product) + a_high * b_low + a_low * b_high) + a_low * b_low
-
-
-def _upper_half(a: FloatArray) -> FloatArray:
-    """The leading 26 bits, so that products of halves are exact (Veltkamp's split)."""
-    shifted = a * 134217729.0  # 2**27 + 1
-    upper: FloatArray = shifted - (shifted - a)
-    return upper

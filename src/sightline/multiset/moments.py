@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import require
 from sightline.multiset.moment_family import Moments, ratio_powers
-from sightline.numerics.inverse_trace import exact_trace_of_inverse
+from sightline.numerics.balls import exact_trace_of_inverse
 from sightline.privacy.accountant import Accountant
 
 

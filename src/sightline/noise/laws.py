@@ -1,24 +1,34 @@
-r"""The noise on a transcript's answers, and what it does to geometry: it divides rows.
+r"""The noise on a transcript's answers: independent Gaussian, independent Laplace, correlated Gaussian.
 
-Every law here has a square root :math:`W` of its Fisher information about the exact answers, and the
-whitened rows are :math:`W J` (``eq:whitened_J``). Nothing else of the noise reaches the geometry.
+Every law has a square root :math:`W` of its Fisher information about the exact answers, and the whitened
+rows are :math:`W J` (``eq:whitened_J``). This is all that the geometry needs to know of the noise.
+
+Correlated noise may have a singular covariance, as every consistent publication has: a total beside the
+cells that add up to it, or prefix sums beside their nodes. Then the noise on some answers is an exact
+combination of the noise on others, :math:`w_D = T w_P`, and :math:`y_D - T y_P` has no noise at all. If that
+difference does not depend on the records, the answers :math:`D` add nothing and :math:`W` is zero on them. If
+it does, it is a noise-free answer: :func:`require_noise` refuses it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import sparse
-from scipy.linalg import LinAlgError, block_diag, cholesky, solve_triangular
+from scipy.linalg import block_diag
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, require
+from sightline.noise.covariance import Factor, factorise
+from sightline.privacy.accountant import NoiseLaw
 
 Rows: TypeAlias = FloatArray | sparse.csr_array
+
+_UNIT = float(np.finfo(np.float64).eps)
 
 
 class Noise(Protocol):
@@ -42,6 +52,36 @@ class Noise(Protocol):
     def excess(self) -> float:
         """The noise's variance times its Fisher information: 1 for Gaussian noise, 2 for Laplace noise."""
 
+    @property
+    def law(self) -> NoiseLaw:
+        """The distribution: what an accountant prescribes."""
+
+    @property
+    def correlated(self) -> bool:
+        """Whether the noise on one answer may depend on the noise on another."""
+
+    @property
+    def scales(self) -> FloatArray:
+        """The scale of independent noise on each answer: a standard deviation, or a Laplace scale."""
+
+    @property
+    def information_weights(self) -> FloatArray:
+        """The Fisher information that each answer with independent noise carries about its mean."""
+
+    @property
+    def whitener(self) -> FloatArray:
+        """The matrix W, lower triangular; zero rows for answers whose noise others determine."""
+
+    @property
+    def relative_error(self) -> float:
+        """Bound on what rounding did to the whitened rows, relative."""
+
+    def append(self, stddevs: FloatArray) -> Noise:
+        """The noise with that of further answers, which is Gaussian and independent of it."""
+
+    def noise_free(self, rows: Rows) -> FloatArray | None:
+        """Weights of a combination of the answers without noise that still depends on the rows, if any."""
+
     def take(self, answers: IndexArray) -> Noise:
         """The noise on some of the answers."""
 
@@ -60,6 +100,8 @@ class GaussianNoise:
     """Independent Gaussian noise with a standard deviation for each answer."""
 
     stddevs: FloatArray
+    law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    correlated: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # what goes in is wider than what is kept
 
@@ -71,6 +113,28 @@ class GaussianNoise:
     @property
     def outputs(self) -> int:
         return self.stddevs.size
+
+    @property
+    def scales(self) -> FloatArray:
+        return self.stddevs
+
+    @property
+    def information_weights(self) -> FloatArray:
+        return np.asarray(self.stddevs**-2.0)
+
+    @property
+    def whitener(self) -> FloatArray:
+        return np.diag(1 / self.stddevs)
+
+    @property
+    def relative_error(self) -> float:
+        return _UNIT
+
+    def append(self, stddevs: FloatArray) -> GaussianNoise:
+        return GaussianNoise(stddevs=np.concatenate([self.stddevs, stddevs]))
+
+    def noise_free(self, rows: Rows) -> None:
+        return None
 
     @property
     def covariance(self) -> FloatArray:
@@ -109,6 +173,8 @@ class LaplaceNoise:
     """
 
     scales: FloatArray
+    law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
+    correlated: ClassVar[bool] = False
 
     if TYPE_CHECKING:  # what goes in is wider than what is kept
 
@@ -120,6 +186,26 @@ class LaplaceNoise:
     @property
     def outputs(self) -> int:
         return self.scales.size
+
+    @property
+    def information_weights(self) -> FloatArray:
+        return np.asarray(self.scales**-2.0)
+
+    @property
+    def whitener(self) -> FloatArray:
+        return np.diag(1 / self.scales)
+
+    @property
+    def relative_error(self) -> float:
+        return _UNIT
+
+    def append(self, stddevs: FloatArray) -> Noise:
+        raise InvalidNoise(
+            "expected Gaussian noise to append a release with Gaussian noise to, got Laplace noise"
+        )
+
+    def noise_free(self, rows: Rows) -> None:
+        return None
 
     @property
     def covariance(self) -> FloatArray:
@@ -151,13 +237,24 @@ class LaplaceNoise:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CorrelatedNoise:
-    """Gaussian noise with covariance blocks along the diagonal; one block is full correlation.
+    r"""Gaussian noise with covariance blocks along the diagonal; one block is full correlation.
 
-    Tree aggregation and matrix mechanisms are the practical cases.
+    Tree aggregation and matrix mechanisms are the practical cases. A block may be singular: see the top of
+    this file. Keep an answer that depends on no record: an attacker subtracts its noise from the noise on
+    the others.
+
+    >>> cells_and_total = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    >>> noise = CorrelatedNoise(blocks=[cells_and_total @ cells_and_total.T])
+    >>> noise.independent.tolist(), noise.noise_free(cells_and_total) is None
+    ([0, 1], True)
+    >>> noise.noise_free(np.array([[1.0], [1.0], [3.0]])).tolist()
+    [-1.0, -1.0, 1.0]
     """
 
     blocks: tuple[FloatArray, ...]
-    _factors: tuple[FloatArray, ...] = ()
+    _factors: tuple[Factor, ...] = ()
+    law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    correlated: ClassVar[bool] = True
 
     if TYPE_CHECKING:  # what goes in is wider than what is kept
 
@@ -167,9 +264,8 @@ class CorrelatedNoise:
         given: Sequence[ArrayLike] = self.blocks
         require(len(given) > 0, "at least one covariance block", got=0, error=InvalidNoise)
         blocks = tuple(frozen_floats(block, name="covariance", ndim=2, error=InvalidNoise) for block in given)
-        factors = tuple(_cholesky(block) for block in blocks)
         object.__setattr__(self, "blocks", blocks)
-        object.__setattr__(self, "_factors", factors)
+        object.__setattr__(self, "_factors", tuple(factorise(block) for block in blocks))
 
     @property
     def outputs(self) -> int:
@@ -187,6 +283,44 @@ class CorrelatedNoise:
     def excess(self) -> float:
         return 1.0
 
+    @property
+    def scales(self) -> FloatArray:
+        raise InvalidNoise(
+            "expected independent noise, got correlated noise; account for the mechanism as one release"
+        )
+
+    @property
+    def information_weights(self) -> FloatArray:
+        raise InvalidNoise("expected independent noise, got correlated noise; use whitener")
+
+    @property
+    def whitener(self) -> FloatArray:
+        return np.asarray(self.whiten(np.eye(self.outputs)))
+
+    @property
+    def relative_error(self) -> float:
+        return max(factor.relative_error for factor in self._factors)
+
+    @property
+    def independent(self) -> IndexArray:
+        """Answers with independent noise; the noise on all others is a combination of theirs."""
+        starts = np.cumsum([0, *(len(block) for block in self.blocks)])
+        return np.concatenate([start + f.kept for start, f in zip(starts, self._factors, strict=False)])
+
+    def append(self, stddevs: FloatArray) -> CorrelatedNoise:
+        return CorrelatedNoise(blocks=(*self.blocks, np.diag(_positive(stddevs, "noise stddevs") ** 2)))
+
+    def noise_free(self, rows: Rows) -> FloatArray | None:
+        start = 0
+        for factor, part in zip(self._factors, self._split(_dense(rows)), strict=True):
+            weights = factor.noise_free(part)
+            if weights is not None:
+                full = np.zeros(self.outputs)
+                full[start : start + len(part)] = weights
+                return full
+            start += len(part)
+        return None
+
     def take(self, answers: IndexArray) -> CorrelatedNoise:
         return CorrelatedNoise(blocks=(self.covariance[np.ix_(answers, answers)],))
 
@@ -196,18 +330,17 @@ class CorrelatedNoise:
         return CorrelatedNoise(blocks=tuple(block * np.outer(part, part) for block, part in parts))
 
     def whiten(self, rows: Rows) -> Rows:
-        dense = rows if isinstance(rows, np.ndarray) else rows.toarray()
-        parts = zip(self._factors, self._split(dense), strict=True)
-        return np.concatenate([solve_triangular(C, part, lower=True) for C, part in parts])
+        parts = zip(self._factors, self._split(_dense(rows)), strict=True)
+        return np.concatenate([factor.whiten(part) for factor, part in parts])
 
     def recipe(self, whitened: FloatArray) -> FloatArray:
         parts = zip(self._factors, self._split(whitened.T), strict=True)
-        return np.concatenate([solve_triangular(C, part, lower=True, trans="T") for C, part in parts]).T
+        return np.concatenate([factor.recipe(part) for factor, part in parts]).T
 
     def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
         white = generator.standard_normal((trials, self.outputs))
         parts = zip(self._factors, self._split(white.T), strict=True)
-        return np.concatenate([C @ part for C, part in parts]).T
+        return np.concatenate([factor.color(part) for factor, part in parts]).T
 
     def _split(self, rows: FloatArray) -> list[FloatArray]:
         return np.split(rows, np.cumsum([len(block) for block in self.blocks])[:-1])
@@ -215,9 +348,9 @@ class CorrelatedNoise:
 
 def as_noise(noise: Noise | ArrayLike) -> Noise:
     """Standard deviations (one dimension) or a covariance matrix (two) as a noise law; laws pass through."""
-    if isinstance(noise, GaussianNoise | LaplaceNoise | CorrelatedNoise):
-        return noise
-    array = frozen_floats(noise, name="noise", error=InvalidNoise)  # type: ignore[arg-type]
+    if not isinstance(noise, np.ndarray) and hasattr(noise, "whiten"):
+        return cast(Noise, noise)
+    array = frozen_floats(cast(ArrayLike, noise), name="noise", error=InvalidNoise)
     require(
         array.ndim in (1, 2),
         "noise as stddevs (one dimension) or a covariance matrix (two)",
@@ -225,6 +358,17 @@ def as_noise(noise: Noise | ArrayLike) -> Noise:
         error=InvalidNoise,
     )
     return GaussianNoise(stddevs=array) if array.ndim == 1 else CorrelatedNoise(blocks=(array,))
+
+
+def require_noise(noise: Noise, rows: Rows) -> None:
+    """Refuse answers that can be combined so that all noise cancels and the records do not."""
+    weights = noise.noise_free(rows)
+    if weights is not None:
+        shown = " ".join(f"{weights[i]:+.4g}·answer {i}" for i in np.flatnonzero(weights)[:6])
+        raise InvalidNoise(
+            "expected noise on all that depends on the records, got a noise-free answer: noise cancels in "
+            f"{shown}; such a combination is published exactly and is not differentially private"
+        )
 
 
 def _divide(rows: Rows, scales: FloatArray) -> Rows:
@@ -247,25 +391,5 @@ def _positive(values: ArrayLike, name: str) -> FloatArray:
     return array
 
 
-def _cholesky(block: FloatArray) -> FloatArray:
-    require(
-        block.shape[0] == block.shape[1] > 0,
-        "a square covariance",
-        got=f"shape {block.shape}",
-        error=InvalidNoise,
-    )
-    skew = float(np.max(np.abs(block - block.T)))
-    require(
-        skew <= 1e-12 * float(np.max(np.abs(block))),
-        "a symmetric covariance",
-        got=f"asymmetry {skew:.3g}",
-        error=InvalidNoise,
-    )
-    try:
-        factor: FloatArray = cholesky(block, lower=True)
-    except LinAlgError:
-        raise InvalidNoise(
-            "expected a positive definite covariance, got one that is not; "
-            "remove answers that are exact combinations of others"
-        ) from None
-    return factor
+def _dense(rows: Rows) -> FloatArray:
+    return rows if isinstance(rows, np.ndarray) else np.asarray(rows.toarray())

@@ -2,15 +2,15 @@ r"""Pricing: what a budget buys. Sensitivity times the accountant's :math:`\sqrt
 
 .. math:: \sigma_\ell = \sqrt{\kappa_L}\,\Delta_\ell
 
-(``eq:kappaL_sigma_def``). Every room that turns a budget into noise calls :func:`price`.
+(``eq:kappaL_sigma_def``). Every room that turns a budget into noise calls :func:`price`, which rounds up: the
+noise is never below its level.
 """
 
 from __future__ import annotations
 
-import numpy as np
-
 from sightline.arrays import FloatArray
 from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise
+from sightline.numerics.doubled import root_times
 from sightline.privacy.accountant import Accountant, NoiseLaw
 
 
@@ -19,6 +19,7 @@ def price(accountant: Accountant, sensitivities: FloatArray, *, releases: int) -
 
     The sensitivities are in the norm of the accountant's law: L2 for Gaussian noise, L1 for Laplace noise.
 
+    >>> import numpy as np
     >>> from sightline.privacy.budget import Budget
     >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
     >>> accountant = ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5))
@@ -26,7 +27,7 @@ def price(accountant: Accountant, sensitivities: FloatArray, *, releases: int) -
     >>> bool(np.allclose(noise.variances, accountant.kappa(4) * np.array([0.25, 4.0])))
     True
     """
-    return noise_of_law(accountant.law, np.sqrt(accountant.kappa(releases)) * sensitivities)
+    return noise_of_law(accountant.law, root_times(accountant.kappa(releases), sensitivities))
 
 
 def noise_of_law(law: NoiseLaw, scales: FloatArray) -> Noise:

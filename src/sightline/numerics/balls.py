@@ -1,8 +1,7 @@
-"""Real numbers as balls that provably contain them, and the double on their safe side.
+"""Ball arithmetic: real numbers and matrices as balls that provably contain them (FLINT's ``arb``).
 
-A privacy figure that was rounded to the wrong side is a wrong figure. Every formula of this room that is
-solved or that could lose digits is therefore evaluated in ball arithmetic (FLINT's ``arb``) from the exact
-rational values of its inputs, and only its result becomes a double: rounded up where more is safer, down
+A formula that could lose digits is evaluated on balls, from the exact rational values of its inputs, with as
+much working precision as it needs. Only its result becomes a double: rounded up where more is safer, down
 where less is.
 """
 
@@ -12,10 +11,16 @@ import math
 from collections.abc import Callable
 from fractions import Fraction
 
-from flint import arb, ctx, fmpq
+import numpy as np
+from flint import arb, arb_mat, ctx, fmpq
 
-# A double has 53 bits; balls this sharp decide every rounding but a hair's breadth beside a double.
+from sightline.arrays import FloatArray
+from sightline.errors import require
+
+# A double has 53 bits: a ball this sharp decides nearly every rounding to a double.
 _ACCURACY = 96
+
+FIRST_BITS, LAST_BITS = 128, 16384  # the working precision of matrices: first try, last try
 
 
 def ball(value: Fraction | float | int) -> arb:
@@ -25,7 +30,7 @@ def ball(value: Fraction | float | int) -> arb:
 
 
 def evaluate(formula: Callable[[], arb]) -> arb:
-    """``formula()`` at as much working precision as makes its ball sharp, however badly it cancels."""
+    """``formula()`` with the working precision doubled until its ball is sharp."""
     for doubling in range(1, 12):
         with ctx.workprec(_ACCURACY << doubling):
             value = formula()
@@ -56,3 +61,53 @@ def rounded_down(value: arb) -> float:
     while not arb(double) <= value:
         double = math.nextafter(double, -math.inf)
     return double + 0.0
+
+
+def evaluate_matrix(formula: Callable[[], arb_mat]) -> FloatArray:
+    """A matrix of balls as doubles, with the precision doubled until 53 bits of every entry are right.
+
+    ``formula`` raises ``ZeroDivisionError`` where a precision cannot rule out a singular matrix. An entry
+    that is exactly zero has no relative precision: at the last precision entries are taken as they are.
+    """
+    bits = FIRST_BITS
+    while True:
+        with ctx.workprec(bits):
+            try:
+                matrix = formula()
+            except ZeroDivisionError:
+                matrix = None
+            if matrix is not None:
+                entries = matrix.entries()
+                if bits >= LAST_BITS or all(entry.rel_accuracy_bits() >= 53 for entry in entries):
+                    return np.array([float(entry) for entry in entries]).reshape(matrix.nrows(), -1)
+        require(bits < LAST_BITS, "a matrix that can be inverted", got=f"one that is singular to {bits} bits")
+        bits *= 2
+
+
+def sharp(value: arb) -> bool:
+    """Whether a ball pins down more than a double holds."""
+    return bool(value.rel_accuracy_bits() >= 60)
+
+
+def trace_of_inverse(matrix: arb_mat) -> arb | None:
+    """The trace of the inverse, or ``None`` where this precision cannot rule out a singular matrix."""
+    try:
+        return matrix.inv().trace()
+    except ZeroDivisionError:
+        return None
+
+
+def exact_trace_of_inverse(entries: list[list[fmpq]]) -> float:
+    """The trace of the inverse of an exact matrix, to the last digit of a double.
+
+    >>> exact_trace_of_inverse([[fmpq(2), fmpq(1)], [fmpq(1), fmpq(2)]])
+    1.3333333333333333
+    """
+    bits = FIRST_BITS
+    while True:
+        with ctx.workprec(bits):
+            trace = trace_of_inverse(arb_mat([[arb(entry) for entry in row] for row in entries]))
+        if trace is not None and sharp(trace):
+            return float(trace.mid())
+        require(bits < LAST_BITS, "a matrix that can be inverted", got=f"one that is singular to {bits} bits")
+        bits *= 2

@@ -11,6 +11,8 @@ and where the bracket does not clear the rounding error, the rank is *undecided*
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from scipy.linalg import get_lapack_funcs, qr
 
@@ -19,7 +21,7 @@ from sightline.numerics.decision import Evidence, Rank
 
 _UNIT = float(np.finfo(np.float64).eps)
 # Relative to the largest singular value and in units of max(L, n) roundings: below the first a direction is
-# missing, above the second it is there, and between them nobody can tell.
+# missing, above the second it is present, and between them the rank is undecided.
 _MISSING, _PRESENT = 8.0, 1e4
 
 
@@ -66,15 +68,53 @@ def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
             full = Rank(rank=columns, evidence=Evidence.FULL_RANK, smallest_kept=kept)
             return full, np.arange(columns, dtype=np.intp)
     triangle, order = qr(matrix, mode="r", pivoting=True, check_finite=False)
-    triangle = triangle[: min(lines, columns)]
+    decision = gap_rank(triangle[: min(lines, columns)], size=size, largest=largest)
+    return decision, order[: decision.rank].astype(np.intp)
+
+
+def gap_rank(triangle: FloatArray, *, size: int, largest: float, rank: int | None = None) -> Rank:
+    """The rank by the gap in R of a pivoted QR; a ``rank`` that is known already is only given its evidence.
+
+    ``size`` is the larger side of the matrix that was factorised and ``largest`` bounds its largest singular
+    value.
+    """
     squares = np.sum(triangle**2, axis=1)
     tails = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0)) / largest  # ‖R22‖_F at each r
-    rank = int(np.argmax(tails <= missing(size)))
-    kept = smallest_singular(triangle[:rank, :rank]) / largest
-    clear = kept > present(size)
-    evidence = Evidence.GAP if clear else Evidence.NONE
-    decision = Rank(rank=rank, evidence=evidence, smallest_kept=kept, largest_dropped=float(tails[rank]))
-    return decision, order[:rank].astype(np.intp)
+    count = int(np.argmax(tails <= missing(size))) if rank is None else rank
+    kept = smallest_singular(triangle[:count, :count]) / largest
+    evidence = Evidence.GAP if kept > present(size) else Evidence.NONE
+    return Rank(rank=count, evidence=evidence, smallest_kept=kept, largest_dropped=float(tails[count]))
+
+
+def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray | None = None) -> bool:
+    r"""Whether a QR factorisation with this square R proves that the factored columns are independent.
+
+    Householder QR of ``lines`` rows factorises some :math:`A + E` exactly, with
+    :math:`\|E\|_F \le c\,L n^{3/2} u\|A\|_F` (Higham, *Accuracy and Stability*, Theorem 19.4). If
+    :math:`\sigma_{\min}(R)` exceeds that, no such :math:`E` makes :math:`A` singular. Columns are divided by
+    their ``lengths`` first: of the columns, or of what they were computed from if digits cancelled there.
+    ``False`` means not proved, never singular.
+    """
+    columns = triangle.shape[0]
+    rounding = 10 * lines * columns**1.5 * _UNIT * math.sqrt(columns)
+    return bool(rounding * inverse_norm(triangle, lengths=lengths) < 0.5)
+
+
+def inverse_norm(triangle: FloatArray, *, lengths: FloatArray | None = None) -> float:
+    """The Frobenius norm of the inverse of a triangle whose columns are divided by their lengths first.
+
+    Infinite if the triangle is singular.
+    """
+    if triangle.shape[0] == 0:
+        return 0.0
+    if np.any(np.diagonal(triangle) == 0):
+        return math.inf
+    if lengths is None:
+        lengths = np.linalg.norm(triangle, axis=0)
+    inverse, _ = get_lapack_funcs("trtri", (triangle,))(triangle)
+    # Dividing the columns by their lengths multiplies the rows of the inverse by them.
+    norm = float(np.linalg.norm(inverse * lengths[:, None]))
+    return norm if math.isfinite(norm) else math.inf
 
 
 def independent_columns(matrix: FloatArray, rank: int) -> IndexArray:

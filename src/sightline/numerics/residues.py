@@ -87,7 +87,7 @@ class BadPrime(SightlineError, ArithmeticError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Echelon:
+class SolvedSystem:
     """A square matrix with right sides, reduced modulo a prime."""
 
     reduced: Any  # flint.nmod_mat
@@ -97,11 +97,11 @@ class Echelon:
 
     @property
     def free(self) -> IndexArray:
-        """The columns that are no pivots."""
+        """The columns without a pivot."""
         return np.setdiff1d(np.arange(self.solved.shape[1]), self.pivots)
 
     def null_space(self) -> Residues:
-        """A basis of it, one a row: a vector for every free column, supported on it and on earlier pivots."""
+        """A basis, one vector a row: for every free column, supported on it and on the pivots before it."""
         free = self.free
         basis = np.zeros((free.size, self.solved.shape[1]), dtype=np.int64)
         for vector, column in zip(basis, free.tolist(), strict=True):
@@ -113,29 +113,23 @@ class Echelon:
         return basis
 
 
-def echelon(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> Echelon:
+def echelon(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> SolvedSystem:
     """Reduce a square integer matrix, with right sides (one a row) that are in its range over the rationals.
 
     :class:`BadPrime` if they are not modulo the prime.
     """
     size, sides = matrix.shape[0], right.shape[0]
     table = np.hstack([np.mod(matrix, np.int64(prime)), right.T])
-    reduced, found = flint.nmod_mat(size, size + sides, table.ravel().tolist(), prime).rref()
+    reduced, pivots = exact.reduce_rows(flint.nmod_mat(size, size + sides, table.ravel().tolist(), prime))
+    if pivots and pivots[-1] >= size:
+        raise BadPrime(f"expected a prime that keeps the rank, got {prime}; draw another")
     solution = np.zeros((sides, size), dtype=np.int64)
-    pivots = []
-    column = -1
-    for line in range(int(found)):
-        column += 1
-        while int(reduced[line, column]) == 0:
-            column += 1
-        if column >= size:
-            raise BadPrime(f"expected a prime that keeps the rank, got {prime}; draw another")
+    for line, column in enumerate(pivots):
         solution[:, column] = [int(reduced[line, size + side]) for side in range(sides)]
-        pivots.append(column)
-    return Echelon(reduced=reduced, prime=prime, pivots=np.array(pivots, dtype=np.intp), solved=solution)
+    return SolvedSystem(reduced=reduced, prime=prime, pivots=np.array(pivots, dtype=np.intp), solved=solution)
 
 
-def reduced(matrix: NDArray[np.int64], right: Callable[[int], Residues]) -> Echelon:
+def reduced(matrix: NDArray[np.int64], right: Callable[[int], Residues]) -> SolvedSystem:
     """The echelon form modulo a prime that keeps the rank, with right sides that are a function of it."""
     draw = 0
     while True:  # a prime that divides a minor is drawn again

@@ -9,6 +9,7 @@ from importlib.resources import files
 from typing import Any
 
 from sightline.errors import MissingExtra
+from sightline.format import power_of_ten
 from sightline.paper.claim import ClaimVerdict
 from sightline.paper.comparison import Comparison
 from sightline.paper.made import MadeFigure
@@ -50,16 +51,7 @@ def number(value: float) -> str:
     >>> number(2.0), number(0.12345), number(3.9e-12)
     ('2', '0.123', '3.9·10⁻¹²')
     """
-    if value == 0 or 1e-3 <= abs(value) < 1e5:
-        return (
-            f"{value:.0f}"
-            if float(value).is_integer()
-            else f"{value:.3g}"
-            if abs(value) < 1e3
-            else f"{value:.1f}"
-        )
-    mantissa, power = f"{value:.1e}".split("e")
-    return f"{mantissa}·10{str(int(power)).translate(str.maketrans('-0123456789', '⁻⁰¹²³⁴⁵⁶⁷⁸⁹'))}"
+    return power_of_ten(value)
 
 
 def _shown(made: MadeFigure) -> dict[str, Any]:

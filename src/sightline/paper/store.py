@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-from contextlib import suppress
 from dataclasses import asdict, is_dataclass
 from enum import Enum
 from functools import cache
@@ -16,6 +14,7 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from sightline.errors import InvalidInput
+from sightline.report.files import write_new
 
 
 def file_stem(label: str) -> str:
@@ -82,19 +81,8 @@ def writable_folder(path: Path) -> Path:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file under another name first, so that whoever finds it finds all of it."""
-    with NamedTemporaryFile(
-        "w", dir=path.parent, prefix=".sightline-", delete=False, encoding="utf-8", newline="\n"
-    ) as file:
-        try:
-            file.write(text)
-            file.flush()
-            os.chmod(file.name, 0o644)  # noqa: PTH101 - a temporary file is born private
-            os.replace(file.name, path)  # noqa: PTH105
-        except BaseException:  # interrupted as well: nothing half-written stays
-            with suppress(OSError):
-                os.unlink(file.name)  # noqa: PTH108
-            raise
+    """Write a file that appears whole or not at all."""
+    write_new(path, text.encode("utf-8"), force=True)
 
 
 @cache

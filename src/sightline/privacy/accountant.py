@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidBudget, InvalidNoise, require
+from sightline.numerics.doubled import root_times
 from sightline.privacy.budget import Budget
 
 Counts = Sequence[int] | range | NDArray[np.integer] | FloatArray
@@ -103,7 +104,7 @@ class Accountant(ABC):
             got=float(delta.min()) if delta.size else "none",
             fix="a release that no record can change needs no noise",
         )
-        scale = np.sqrt(np.asarray(self.kappa(releases))) * delta
+        scale = root_times(self.kappa(releases), delta)
         match self.law:
             case NoiseLaw.GAUSSIAN:
                 stddev = scale

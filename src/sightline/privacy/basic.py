@@ -39,7 +39,7 @@ def kappa_of_one(epsilon: Fraction, delta: Fraction, calibration: Calibration) -
     r""":math:`\kappa` of a single release with a budget of its own (``eq:gaussian_calibration``)."""
     match calibration:
         case Calibration.CLASSICAL:
-            return float(evaluate(lambda: 2 * (ball(Fraction(5, 4) / delta)).log() / ball(epsilon) ** 2))
+            return rounded_up(evaluate(lambda: 2 * (ball(Fraction(5, 4) / delta)).log() / ball(epsilon) ** 2))
         case Calibration.ANALYTIC:
             return OUTWARD / largest_mu_squared(epsilon, delta)
         case _:
@@ -78,7 +78,8 @@ class BasicComposition(Accountant):
         epsilon, delta = self.budget.epsilon, self.budget.delta
         if self.calibration is Calibration.CLASSICAL:
             # ln(1.25 L/delta) in two parts: the quotient overflows for the smallest deltas.
-            return 2 * (counts / epsilon) ** 2 * (np.log(1.25 * counts) - math.log(delta))
+            logarithm = np.log(1.25 * counts) - math.log(delta)
+            return 2 * (counts / epsilon) ** 2 * logarithm * OUTWARD**2
         distinct, where = np.unique(counts, return_inverse=True)
         kappas = [
             kappa_of_one(Fraction(epsilon) / int(L), Fraction(delta) / int(L), self.calibration)

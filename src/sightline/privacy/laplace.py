@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+import numpy as np
+
 from sightline.arrays import FloatArray
 from sightline.numerics.balls import ball, evaluate, rounded_up
 from sightline.privacy.accountant import Accountant, NoiseLaw, Validity
@@ -31,13 +33,19 @@ class LaplaceComposition(Accountant):
     law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
 
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
-        return (counts / self.budget.epsilon) ** 2
+        distinct, where = np.unique(counts, return_inverse=True)
+        return np.array([self._kappa(Fraction(int(L))) for L in distinct])[where]
 
     def _kappa_of_shares(self, shares: FloatArray) -> FloatArray:
-        return (1 / (self.budget.epsilon * shares)) ** 2
+        distinct, where = np.unique(shares, return_inverse=True)
+        return np.array([self._kappa(1 / Fraction(float(share))) for share in distinct])[where]
 
     def _epsilon(self, releases: int, noise_multiplier: float) -> float:
         return rounded_up(evaluate(lambda: ball(releases / Fraction(noise_multiplier))))
+
+    def _kappa(self, releases: Fraction) -> float:
+        """(L/ε)², rounded up."""
+        return rounded_up(evaluate(lambda: ball((releases / Fraction(self.budget.epsilon)) ** 2)))
 
     def _validity(self, largest_share: float) -> Validity:
         return Validity(ok=True, note="pure epsilon-DP by basic composition; delta is not used")

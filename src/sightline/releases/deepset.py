@@ -55,7 +55,7 @@ class DeepSet:
 
     if TYPE_CHECKING:  # what goes in is wider than what is kept
 
-        def __init__(
+        def __init__(  # many parameters: the fields of the dataclass
             self,
             *,
             feature: Callable[[Any], Any],

@@ -1,1 +1,1 @@
-"""Results for people and for machines: a terminal, JSON."""
+"""Results for people: in a terminal, as an HTML page, in a notebook, as figures."""

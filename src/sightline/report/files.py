@@ -1,41 +1,103 @@
-"""Writing what people will keep: at once or not at all, and never over something that is already there."""
+"""Writing files: each appears whole or not at all, and none is replaced unless that was asked for."""
 
 from __future__ import annotations
 
+import errno
 import os
-import tempfile
+import secrets
+from contextlib import suppress
 from pathlib import Path
 
 from sightline.errors import InvalidInput
 
+_NO_HARD_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # as on a memory stick
+# Who may read a new file: its owner only, or whoever the umask lets.
+_OWNER_ONLY, _AS_UMASK_SAYS = 0o600, 0o666
+
 
 def check_new(path: Path, *, force: bool) -> None:
     """Refuse a file that exists, or whose folder does not, before anything is computed for it."""
-    if path.is_dir():
-        raise InvalidInput(f"expected the name of a file, got the directory {str(path)!r}")
-    if path.exists() and not force:
-        raise InvalidInput(
-            f"expected a new file, got {str(path)!r}, which exists; give another name, or --force"
-        )
-    if not path.parent.is_dir():
-        raise InvalidInput(f"expected a place to write {str(path)!r}, got no such directory; make it first")
+    try:
+        if path.is_dir():
+            raise InvalidInput(f"expected the name of a file, got the directory {str(path)!r}")
+        if path.is_file() and not force:
+            raise InvalidInput(
+                f"expected a new file, got {str(path)!r}, which exists; give another name, or --force"
+            )
+        if not path.parent.is_dir():
+            raise InvalidInput(
+                f"expected a place to write {str(path)!r}, got no such directory; make it first"
+            )
+    except OSError as error:
+        raise _unwritable(path, error) from None
 
 
-def write_new(path: Path, content: bytes, *, force: bool) -> None:
-    """Write a file; an existing one is only replaced if forced."""
+def make_folder(path: Path) -> None:
+    """Make a folder, and those above it, unless it exists."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InvalidInput(f"expected a folder to write to, got {str(path)!r}: {_reason(error)}") from None
+
+
+def write_new(path: Path, content: bytes, *, force: bool, owner_only: bool = False) -> None:
+    """Write a file; an existing one is only replaced if forced.
+
+    What is for the table's owner only is written for the owner only (mode 0600); everything else follows
+    the umask. A device or a pipe is written to as it is.
+    """
     check_new(path, force=force)
     try:
-        handle, name = tempfile.mkstemp(dir=path.parent, prefix=".sightline-")
-        try:
-            with os.fdopen(handle, "wb") as file:
-                file.write(content)
-            Path(name).chmod(0o644)
-            if force:
-                Path(name).replace(path)
-            else:
-                path.hardlink_to(name)  # fails if the path exists, whoever made it meanwhile
-        finally:
-            Path(name).unlink(missing_ok=True)
+        if path.exists() and not path.is_file():
+            _write_directly(path, content)
+        else:
+            _write_whole(path.resolve(), content, replace=force, mode=_mode(owner_only))
     except OSError as error:
-        reason = (error.strerror or "it cannot be written").lower()
-        raise InvalidInput(f"expected a place to write {str(path)!r}, got: {reason}") from None
+        raise _unwritable(path, error) from None
+
+
+def _write_directly(path: Path, content: bytes) -> None:
+    with path.open("wb", buffering=0) as file:
+        left = memoryview(content)
+        while left:
+            left = left[file.write(left) or 0 :]
+
+
+def _write_whole(path: Path, content: bytes, *, replace: bool, mode: int) -> None:
+    """Write under another name in the same folder first; the name is given once all bytes are on disk."""
+    draft = path.parent / f".sightline-{secrets.token_hex(8)}"
+    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        if replace:
+            draft.replace(path)
+        else:
+            _give_name(draft, path)
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def _give_name(draft: Path, path: Path) -> None:
+    """Rename the draft; fails if the path exists by now, whoever made it."""
+    try:
+        path.hardlink_to(draft)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS or path.exists():
+            raise
+        draft.replace(path)
+
+
+def _mode(owner_only: bool) -> int:
+    return _OWNER_ONLY if owner_only else _AS_UMASK_SAYS
+
+
+def _unwritable(path: Path, error: OSError) -> InvalidInput:
+    return InvalidInput(f"expected a place to write {str(path)!r}, got: {_reason(error)}")
+
+
+def _reason(error: OSError) -> str:
+    return (error.strerror or "it cannot be written").lower()

@@ -1,7 +1,7 @@
 """The report of an audit: one HTML file that needs no network, for people who decide about a publication.
 
-A policy in the page itself forbids every request and every script but its own, which it names by their
-hashes. Vega draws with an interpreter of expressions instead of evaluating code, so that this can hold.
+A policy in the page forbids every request, and every script except its own, which it lists by their hashes.
+For that, Vega interprets its expressions and does not evaluate code.
 """
 
 from __future__ import annotations
@@ -13,17 +13,18 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
-from sightline.auditing.numerals import counted, domain, readable, remains
+from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult
 from sightline.errors import MissingExtra
+from sightline.format import count, number, parameter, percent, percent_at_least
 from sightline.report import style
 from sightline.report.figures.catalogue import FIGURES, Figure
-from sightline.report.figures.parts import at_least, percent
 from sightline.report.files import write_new
-from sightline.report.names import one_line, short, who
+from sightline.report.names import one_line, short
+from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, who
 
 _ASSETS = Path(__file__).parent / "assets"
-# A drawing with more data than this is smaller as a bitmap, and quicker on a canvas.
+# A drawing with more data than this is smaller as a bitmap and faster on a canvas.
 _MOST_CHARACTERS = 150_000
 
 
@@ -62,23 +63,28 @@ def write_report(
     publishable: bool = False,
     date: str | None = None,
 ) -> None:
-    """Write the report; an existing file is only replaced if forced."""
-    text = report_html(result, publishable=publishable, date=date)
-    write_new(Path(path), text.encode("utf-8"), force=force)
+    """Write the report; an existing file is only replaced if forced.
+
+    Unless it is publishable, only the owner of the file can read it.
+    """
+    shown = result.publishable() if publishable else result
+    text = report_html(shown, publishable=publishable, date=date)
+    write_new(Path(path), text.encode("utf-8"), force=force, owner_only=bool(shown.owner_only))
 
 
 def headline(result: AuditResult) -> tuple[str, str]:
-    """The verdict in one number, and in what it is a number of."""
+    """The verdict as one number, and the words that follow it."""
     least, limit = result.least_remaining_uncertainty, result.verdict.limit
-    of = f"of {counted(result.records, 'record')}"
+    of = f"of {count(result.records, 'record')}"
     if limit is not None and result.verdict.below_limit:
-        rows = f"of {counted(result.rows if result.unit == 'row' else result.records, result.unit)}"
+        rows = f"of {count(result.rows if result.unit == 'row' else result.records, result.unit)}"
         return f"{result.verdict.below_limit:,}", f"{rows} may keep less than the limit of {percent(limit)}"
     if least is None:
-        return "0", f"{of} can be seen through anything linear that is published"
+        return "0", f"{of} are exposed by a sum or a mean: none that is published depends on the secret"
     if limit is None and result.identifiable_records:
         return f"{result.identifiable_records:,}", f"{of} can be told apart from everything else"
-    return at_least(least.lower), "of its uncertainty remains at least, even to the most exposed record"
+    words = "of the uncertainty remains at least, even about the most exposed record"
+    return percent_at_least(least.lower), words
 
 
 def _figure(figure: Figure, result: AuditResult) -> dict[str, Any]:
@@ -99,7 +105,7 @@ def _figure(figure: Figure, result: AuditResult) -> dict[str, Any]:
 
 
 def _data(charts: dict[str, Any]) -> str:
-    """JSON that cannot end the element it stands in, nor open another."""
+    """JSON that can neither close the element around it nor open another."""
     text = json.dumps(charts, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -135,7 +141,9 @@ def _environment() -> Any:
         lstrip_blocks=True,
     )
     environment.filters.update(
-        short=short, one_line=one_line, percent=percent, readable=readable, remains=remains
+        short=short, one_line=one_line, number=number, parameter=parameter, noise_range=noise_range
     )
-    environment.globals.update(who=who, counted=counted, domain=domain)
+    environment.globals.update(
+        who=who, shown_recipe=shown_recipe, no_recipe=NO_RECIPE, count=count, domain=domain
+    )
     return environment

@@ -1,10 +1,8 @@
-"""Names as others chose them, made safe to show: on one line, without control characters, not too long."""
+"""Names that others chose, made safe to show: on one line, without control characters, not too long."""
 
 from __future__ import annotations
 
 import unicodedata
-
-from sightline.auditing.result import Exposed
 
 _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 
@@ -16,7 +14,9 @@ def one_line(text: str) -> str:
     'a b c'
     """
     spaced = " ".join(text.split())
-    kept = (" " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in spaced if not _turns(c))
+    kept = (
+        " " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in spaced if not _changes_direction(c)
+    )
     return "".join(kept)
 
 
@@ -36,13 +36,7 @@ def isolated(text: str, limit: int = 40) -> str:
     return name if name.isascii() else f"{_FIRST_STRONG_ISOLATE}{name}{_POP_ISOLATE}"
 
 
-def who(number: int, one: Exposed) -> str:
-    """What to call an exposed record or group: its key if it is given, else its place in the list."""
-    name = one.record if one.record is not None else f"no. {number}"
-    return name if one.category is None else f"{name}, {one.category}"
-
-
-def _turns(character: str) -> bool:
+def _changes_direction(character: str) -> bool:
     return unicodedata.bidirectional(character) in {
         "LRE",
         "RLE",

@@ -8,13 +8,14 @@ from typing import Any
 from urllib.parse import quote
 
 from sightline.attacks.simulation import Simulation
-from sightline.auditing.result import AuditResult
+from sightline.auditing.result import AuditResult, Exposed
 from sightline.errors import InvalidInput
+from sightline.format import number, percent_at_least
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
 from sightline.report import style
 from sightline.report.figures import distribution, release_curve, simulation
-from sightline.report.figures.parts import at_least
-from sightline.report.names import short, who
+from sightline.report.names import short
+from sightline.report.wording import who
 
 
 @singledispatch
@@ -37,11 +38,11 @@ def _(result: AuditResult) -> Any:
 @html.register
 def _(result: AuditResult) -> str:
     rows = "".join(
-        f"<tr><th scope='row'><bdi>{escape(short(who(number, one)))}</bdi></th>"
-        f"<td>{'none' if one.rmse is None else f'{one.rmse:,.4g}'}</td>"
-        f"<td>{'' if one.remaining_uncertainty is None else at_least(one.remaining_uncertainty.lower)}</td>"
+        f"<tr><th scope='row'><bdi>{escape(short(who(place, one)))}</bdi></th>"
+        f"<td>{'none' if one.rmse is None else number(one.rmse)}</td>"
+        f"<td>{_keeps(one)}</td>"
         f"<td><bdi>{escape(short(one.recipe.text, 120)) if one.recipe is not None else ''}</bdi></td></tr>"
-        for number, one in enumerate(result.exposed[:10], start=1)
+        for place, one in enumerate(result.exposed[:10], start=1)
     )
     head = "".join(f"<th scope='col'>{title}</th>" for title in ("who", "error", "keeps at least", "recipe"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
@@ -77,6 +78,11 @@ def _(result: Simulation) -> Any:
 @html.register
 def _(result: Simulation) -> str:
     return f"<div>{_picture(plot(result))}<pre>{escape(str(result))}</pre></div>"
+
+
+def _keeps(one: Exposed) -> str:
+    left = one.remaining_uncertainty
+    return "" if left is None else percent_at_least(left.lower)
 
 
 def _picture(chart: Any) -> str:

@@ -8,16 +8,16 @@ import time
 from types import TracebackType
 from typing import Self
 
-_PATIENCE = 2.0  # seconds without a word
-_REFRESH = 0.2
-_AGAIN = 10.0  # seconds after which a line is repeated with what has been done since
+_PATIENCE = 2.0  # seconds before the first line
+_REFRESH = 0.2  # seconds between looks at the progress
+_AGAIN = 10.0  # seconds after which a line is printed again with the share that is done by then
 
 
 class Ticker:
-    """Says on standard error what is under way, for as long as it is entered and only if it takes long.
+    """Shows on standard error what is under way, inside a ``with`` block, and only if it takes long.
 
-    It is called with a stage and its share that is done. A thread shows the latest, so that also a stage that
-    calls nobody is seen: as a spinner in a terminal, as a line for each stage elsewhere.
+    It is called with a stage and the share of it that is done. A thread shows the latest stage, so that one
+    that reports nothing is shown too: as a spinner in a terminal, as one line for each stage elsewhere.
 
     >>> with Ticker() as progress:
     ...     progress("records", 0.5)
@@ -48,13 +48,13 @@ class Ticker:
 
     @property
     def stage(self) -> str:
-        """The latest stage; one that is done gives way to the last that was said to begin."""
+        """The latest stage; when that is done, the last one that began."""
         stage, share = self._latest
         return stage if share < 1 else self._began
 
     @property
     def under_way(self) -> str:
-        """The stage, and its share that is done if that is known."""
+        """The stage, and the share of it that is done, if that is known."""
         stage, share = self._latest
         return f"{stage} {100 * share:.0f} %" if 0 < share < 1 else self.stage
 

@@ -1,7 +1,7 @@
-"""The one look of every figure: a restrained print style, files of a chart, and pages that need no network.
+"""The style of every figure, a chart as a file, and charts in pages that need no network.
 
-A chart is drawn with Altair and turned into a specification by :func:`specification`, which carries the style
-with it: nothing is registered globally. vl-convert makes SVG, PDF and PNG of it without a browser.
+A chart is drawn with Altair, and :func:`specification` adds the style to it: nothing is registered globally.
+vl-convert turns the specification into SVG, PDF or PNG without a browser.
 """
 
 from __future__ import annotations
@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from sightline.errors import InvalidInput, MissingExtra
+from sightline.report.files import write_new
 
 Specification = dict[str, Any]
 
 INK, FAINT, GRID = "#1b2733", "#6b7885", "#e5e9ee"
-# Okabe and Ito's colours, told apart with any colour vision; yellow is left out, which paper swallows.
+# Okabe and Ito's colours, which any colour vision tells apart; without yellow, which is faint on paper.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#1b2733")
 DASHES = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2), (1, 0), (6, 3), (2, 2))
 FONT = "Helvetica Neue, Arial, Liberation Sans, DejaVu Sans, sans-serif"
@@ -96,7 +97,7 @@ def configuration() -> Specification:
 
 
 def specification(chart: Any) -> Specification:
-    """A chart as a Vega-Lite specification that carries the style and its data with it.
+    """A chart as a Vega-Lite specification with the style and the data in it.
 
     >>> chart = altair().Chart(altair().Data(values=[{"x": 1, "y": 2}])).mark_point().encode(x="x:Q")
     >>> specification(chart)["config"]["axis"]["gridColor"]
@@ -109,7 +110,7 @@ def specification(chart: Any) -> Specification:
 def svg(chart: Specification) -> str:
     """The chart as SVG; the same bytes for the same specification."""
     text: str = _converter().vegalite_to_svg(chart)
-    # Vega counts its clip paths through the life of the process; count them from the start of the drawing.
+    # Vega numbers its clip paths through the life of the process; number them from 0 in each drawing.
     found = list(dict.fromkeys(re.findall(r"\bid=\"(clip\d+)\"", text)))
     places = {name: f"clip{place}" for place, name in enumerate(found)}
     text = re.sub(r"(\bid=\"|url\(#)(clip\d+)\b", lambda match: match[1] + places[match[2]], text)
@@ -127,16 +128,17 @@ def pdf(chart: Specification) -> bytes:
 
 
 def save(chart: Specification, path: Path) -> None:
-    """Write the chart in the format that the name of the file asks for: ``.svg``, ``.pdf`` or ``.png``."""
+    """Write the chart in the format that the name of the file ends with: ``.svg``, ``.pdf`` or ``.png``."""
     match path.suffix.lower():
         case ".svg":
-            path.write_text(svg(chart), encoding="utf-8")
+            content = svg(chart).encode()
         case ".png":
-            path.write_bytes(png(chart))
+            content = png(chart)
         case ".pdf":
-            path.write_bytes(pdf(chart))
+            content = pdf(chart)
         case suffix:
             raise InvalidInput(f"expected a figure named .svg, .pdf or .png, got {suffix!r}")
+    write_new(path, content, force=True)
 
 
 @cache
@@ -148,7 +150,7 @@ def bundle() -> str:
 
 def embedded(charts: Mapping[str, Specification]) -> str:
     """Scripts that make every element with one of these ids a live chart, with Vega inside the page."""
-    # A script element ends at the first "</", wherever it stands.
+    # A script element ends at the first "</", even inside a string.
     specifications = json.dumps(dict(charts), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     return (
         f"<script>{bundle()}</script>\n"
@@ -159,7 +161,7 @@ def embedded(charts: Mapping[str, Specification]) -> str:
 
 
 def still(chart_svg: str, *, identifier: str, description: str) -> str:
-    """An element that shows the drawing at once and without scripts; :func:`embedded` brings it to life."""
+    """An element that shows the drawing without scripts; :func:`embedded` makes it interactive."""
     from urllib.parse import quote
 
     source = "data:image/svg+xml," + quote(chart_svg.strip(), safe=" =:/,;()'")

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.tables.encoding import Atom, Words
+from sightline.tables.encoding import CodedKey, PackedCodes
 from sightline.tables.membership import CellTable
 
 _BLOCK = 1 << 16  # signatures at a time, so that what is computed of them stays in a cache
@@ -16,19 +16,21 @@ _WIDEST = 1 << 62  # numbers that fit an integer of 64 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Cut:
-    """One way to cut the rows into cells, in the order of their keys."""
+class RowGrouping:
+    """One way to group the rows into cells, in the order of their keys."""
 
-    atoms: tuple[int, ...]
-    codes: NDArray[np.int64]  # (cells, atoms)
+    coded_keys: tuple[int, ...]
+    codes: NDArray[np.int64]  # (cells, coded keys)
     keys: tuple[tuple[str, ...], ...]
     rows: NDArray[np.int64]
     cell_of: CellTable  # per signature, -1 for rows that are in no cell
 
 
-def cut(atoms: Sequence[Atom], parts: tuple[int, ...], words: Words, counts: NDArray[np.int64]) -> Cut:
-    """The cells that the atoms ``parts`` make together; a row that misses their condition has code 0."""
-    chosen = [atoms[part] for part in parts]
+def group_rows(
+    coded_keys: Sequence[CodedKey], parts: tuple[int, ...], words: PackedCodes, counts: NDArray[np.int64]
+) -> RowGrouping:
+    """The cells that the coded keys ``parts`` make together; a row that misses their condition has code 0."""
+    chosen = [coded_keys[part] for part in parts]
     combined, size = _combined(chosen, words, len(counts))
     blocks = [slice(start, start + max(_BLOCK, size)) for start in range(0, len(counts), max(_BLOCK, size))]
     totals = np.zeros(size)
@@ -46,14 +48,14 @@ def cut(atoms: Sequence[Atom], parts: tuple[int, ...], words: Words, counts: NDA
     cell_of: CellTable = np.empty(len(counts), dtype=kind)
     for block in blocks:
         cell_of[block] = numbered[combined[block]]
-    return Cut(
-        atoms=parts,
+    return RowGrouping(
+        coded_keys=parts,
         codes=codes,
         keys=tuple(
             tuple(
-                atom.texts[code - atom.first]
-                for atom, code in zip(chosen, row, strict=False)
-                if atom.key is not None
+                coded.texts[code - coded.first]
+                for coded, code in zip(chosen, row, strict=False)
+                if coded.key is not None
             )
             for row in codes.tolist()
         ),
@@ -62,21 +64,21 @@ def cut(atoms: Sequence[Atom], parts: tuple[int, ...], words: Words, counts: NDA
     )
 
 
-def signature_table(cuts: Sequence[Cut], cut_of: Sequence[int]) -> CellTable:
+def signature_table(groupings: Sequence[RowGrouping], grouping_of: Sequence[int]) -> CellTable:
     """One column per partition, its numbers together in memory: the cell's number within the partition."""
-    signatures = len(cuts[0].cell_of) if cuts else 1
-    kind = np.result_type(np.int16, *(one.cell_of.dtype for one in cuts))
-    table = np.empty((len(cut_of), signatures), dtype=kind)
-    for line, index in zip(table, cut_of, strict=True):
-        line[:] = cuts[index].cell_of
+    signatures = len(groupings[0].cell_of) if groupings else 1
+    kind = np.result_type(np.int16, *(one.cell_of.dtype for one in groupings))
+    table = np.empty((len(grouping_of), signatures), dtype=kind)
+    for line, index in zip(table, grouping_of, strict=True):
+        line[:] = groupings[index].cell_of
     table.setflags(write=False)
     return table.T
 
 
 def _combined(
-    chosen: list[Atom], words: Words, signatures: int
+    chosen: list[CodedKey], words: PackedCodes, signatures: int
 ) -> tuple[NDArray[np.int64] | NDArray[np.int32], int]:
-    """The atoms' codes as one number in the order of the keys, small enough to index an array."""
+    """The codes as one number in the order of the keys, small enough to index an array."""
     if not chosen:
         return np.zeros(signatures, dtype=np.int32), 1
     if len(chosen) == 1:
@@ -85,26 +87,26 @@ def _combined(
             narrow[start : start + _BLOCK] = chosen[0].codes(words[:, start : start + _BLOCK])
         return narrow, chosen[0].size
     combined, size = chosen[0].codes(words), chosen[0].size
-    for atom in chosen[1:]:
-        if size * atom.size > _WIDEST:
+    for coded in chosen[1:]:
+        if size * coded.size > _WIDEST:
             combined, size = _ranked(combined)
-        combined, size = combined * atom.size + atom.codes(words), size * atom.size
+        combined, size = combined * coded.size + coded.codes(words), size * coded.size
     return _ranked(combined) if size > 4 * signatures + 65_536 else (combined, size)
 
 
 def _codes(
-    chosen: list[Atom],
-    words: Words,
+    chosen: list[CodedKey],
+    words: PackedCodes,
     combined: NDArray[np.int64] | NDArray[np.int32],
     found: NDArray[np.intp],
     size: int,
 ) -> NDArray[np.int64]:
-    """The codes of the cells that were found, one atom a column; read off any signature in the cell."""
+    """The codes of the cells that were found, one coded key a column, read from any signature in the cell."""
     if len(chosen) == 1:
         return found.astype(np.int64)[:, None]
     example = np.empty(size, dtype=np.intp)
     example[combined] = np.arange(len(combined))
-    each = [atom.codes(words[:, example[found]]) for atom in chosen]
+    each = [coded.codes(words[:, example[found]]) for coded in chosen]
     return np.stack(each or [np.zeros(found.size, dtype=np.int64)], axis=1)
 
 

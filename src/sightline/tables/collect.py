@@ -5,84 +5,76 @@ Every release is read as computed on the rows that have a secret and a record ke
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InvalidPlan
-from sightline.tables.cells import Cut, cut, signature_table
-from sightline.tables.encoding import Encoding, Words, encode
-from sightline.tables.engines.engine import DATA, Column, Engine, Kind
+from sightline.progress import Progress, silent
+from sightline.tables.cells import RowGrouping, group_rows, signature_table
+from sightline.tables.encoding import Encoding, PackedCodes, encode
+from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import Cell, Feature, Membership, Partition
-from sightline.tables.rows import Rows, audited_rows, literal, quoted
+from sightline.tables.rows import Rows, audited_rows
+from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
-from sightline.tables.sql.reader import Piece, ReleaseQuery, read_condition
+from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condition
+from sightline.tables.subject import Schema, Subject
 
-Progress = Callable[[str], None]
 MOST_CATEGORIES = 1_000
 _TOGETHER = 200  # conditions answered by one query
 
 
 def collect(
-    engine: Engine,
-    queries: Sequence[ReleaseQuery],
-    *,
-    record: str,
-    secret: str,
-    secret_kind: Kind,
-    bounds: tuple[float, float] | None = None,
-    categories: Sequence[str] | None = None,
-    known: Sequence[str] = (),
-    contribution_limit: int | None = None,
-    progress: Progress | None = None,
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, progress: Progress = silent
 ) -> Membership:
     """The signatures of all rows with a secret, their numbers, and the cells that the queries publish.
 
-    ``known`` are conditions on public columns and the record key: rows that meet any of them are counted as
-    known to the attacker. ``categories`` is the domain of a text secret (by default the categories in the
-    data). ``contribution_limit`` is the most rows that one record may have; the data are checked against
-    it.
+    Rows that meet any of the subject's ``known`` conditions are counted as known to the attacker. A record
+    with more rows than ``most_rows`` is refused.
     """
-    tell = progress or (lambda step: None)
-    columns = engine.columns()
-    rows = audited_rows(queries, columns=columns, record=record, secret=secret, secret_kind=secret_kind)
-    told = told_by(known, columns=columns, secret=secret)
+    rows = audited_rows(queries, subject, engine.columns())
+    known = known_condition(engine, subject)
 
-    tell("counting rows and records")
-    total, present, clipped = _totals(engine, rows, outside=_outside(rows, bounds, categories))
+    progress("counting rows and records", 0.0)
+    total, present, clipped = _totals(engine, rows, outside=outside(rows, subject))
     records, contributions = _contributions(engine, rows)
-    if contribution_limit is not None and contributions > contribution_limit:
-        several = "rows" if contribution_limit > 1 else "row"
+    most = subject.most_rows
+    if most is not None and contributions > most:
         refuse(
-            f"at most {contribution_limit} {several} per record, the declared contribution limit",
+            f"at most {most} {'rows' if most > 1 else 'row'} per record, the declared contribution limit",
             got=f"{contributions} rows of one record",
             fix="raise the limit, or keep fewer rows per record",
         )
     _check_lookups(engine, rows, present)
 
-    tell("numbering the published cells")
-    partitions, pieces = expand(engine, rows, queries, categories)
+    progress("numbering the published cells", 0.0)
+    partitions, asked = expand(engine, rows, queries, subject.categories)
     try:
-        encoding = encode(engine, pieces, rows=rows)
-        tell("listing signatures")
-        words, counts, known_counts = _signatures(engine, encoding, told)
+        encoding = encode(engine, asked, rows=rows)
+        progress("listing signatures", 0.0)
+        words, counts, known_counts = _signatures(engine, encoding, known)
     except InvalidPlan as error:
         raise _blamed(engine, rows, queries, error) from None
 
-    tell("naming the cells")
-    cuts = [cut(encoding.atoms, parts, words, counts) for parts in encoding.layouts]
-    shares = _shares(engine, encoding, cuts, contributions)
+    progress("naming the cells", 0.0)
+    groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
+    shares = _shares(engine, encoding, groupings, contributions)
     cells = tuple(
         Cell(partition=position, key=key, rows=int(number), largest_share=int(share))
         for position, index in enumerate(encoding.layout_of)
-        for key, number, share in zip(cuts[index].keys, cuts[index].rows, shares[index], strict=True)
+        for key, number, share in zip(
+            groupings[index].keys, groupings[index].rows, shares[index], strict=True
+        )
     )
     return Membership(
         partitions=partitions,
         cells=cells,
-        signatures=signature_table(cuts, encoding.layout_of) if cuts else np.empty((1, 0), np.int16),
+        signatures=signature_table(groupings, encoding.layout_of)
+        if groupings
+        else np.empty((1, 0), np.int16),
         counts=counts,
         known=known_counts,
         rows=present,
@@ -93,46 +85,57 @@ def collect(
     )
 
 
-def told_by(known: Sequence[str], *, columns: Sequence[Column], secret: str) -> str:
+def known_condition(engine: Engine, subject: Subject) -> str:
     """The condition that a row is known to the attacker, as SQL; empty if none is."""
-    return " OR ".join(f"({read_condition(text, columns=columns, secret=secret)})" for text in known)
+    schema = Schema.of(engine)
+    return " OR ".join(
+        f"({read_condition(text, secret=subject.secret, schema=schema)})" for text in subject.known
+    )
 
 
 def expand(
     engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], categories: Sequence[str] | None
-) -> tuple[tuple[Partition, ...], tuple[Piece, ...]]:
-    """Partitions and their pieces, in step; a histogram of a text secret becomes one of each per category."""
-    if categories is None and any(_is_histogram(piece) for query in queries for piece in query.pieces):
+) -> tuple[tuple[Partition, ...], tuple[PartitionQuery, ...]]:
+    """Partitions and their queries, in step; a histogram of a category becomes one of each per value."""
+    if categories is None and any(
+        _is_histogram(partition) for query in queries for partition in query.partitions
+    ):
         categories = _categories(engine, rows)
     partitions: list[Partition] = []
-    pieces: list[Piece] = []
+    asked: list[PartitionQuery] = []
     for position, query in enumerate(queries):
         expanded = [
-            (piece, name, parameter)
-            for piece in query.pieces
+            (partition, name, parameter)
+            for partition in query.partitions
             for name, parameter in (
-                [(f"{piece.label} = {one}", one) for one in categories or ()]
-                if _is_histogram(piece)
-                else [(piece.label if piece.above else f"{piece.label}, complement", piece.parameter)]
+                [(f"{partition.label} = {one}", one) for one in categories or ()]
+                if _is_histogram(partition)
+                else [
+                    (
+                        partition.label if partition.above else f"{partition.label}, complement",
+                        partition.parameter,
+                    )
+                ]
             )
         ]
-        for piece, name, parameter in expanded:
-            pieces.append(replace(piece, parameter=parameter))
+        for partition, name, parameter in expanded:
+            asked.append(replace(partition, parameter=parameter))
             partitions.append(
                 Partition(
                     query=position,
                     name=query.name if len(expanded) == 1 else f"{query.name}: {name}",
-                    statistic=piece.statistic,
-                    feature=piece.feature,
+                    statistic=partition.statistic,
+                    feature=partition.feature,
                     parameter=parameter,
-                    above=piece.above,
+                    above=partition.above,
+                    label="" if len(expanded) == 1 else name,
                 )
             )
-    return tuple(partitions), tuple(pieces)
+    return tuple(partitions), tuple(asked)
 
 
-def _is_histogram(piece: Piece) -> bool:
-    return piece.feature is Feature.INDICATOR and piece.parameter is None
+def _is_histogram(partition: PartitionQuery) -> bool:
+    return partition.feature is Feature.INDICATOR and partition.parameter is None
 
 
 def _categories(engine: Engine, rows: Rows) -> list[str]:
@@ -148,11 +151,14 @@ def _categories(engine: Engine, rows: Rows) -> list[str]:
     return sorted(map(str, found))
 
 
-def _outside(rows: Rows, bounds: tuple[float, float] | None, categories: Sequence[str] | None) -> str:
-    if bounds is not None:
-        return f"{rows.secret} < {bounds[0]!r} OR {rows.secret} > {bounds[1]!r}"
-    if categories is not None:
-        return f"{rows.secret} NOT IN ({', '.join(map(literal, categories))})" if categories else "TRUE"
+def outside(rows: Rows, subject: Subject) -> str:
+    """The condition that a row's secret is not one of the values that the plan declares."""
+    if subject.bounds is not None:
+        low, high = subject.bounds
+        return f"{rows.secret} < {low!r} OR {rows.secret} > {high!r}"
+    if subject.categories is not None:
+        listed = ", ".join(map(literal, subject.categories))
+        return f"{rows.secret} NOT IN ({listed})" if listed else "TRUE"
     return "FALSE"
 
 
@@ -193,14 +199,14 @@ def _check_lookups(engine: Engine, rows: Rows, present: int) -> None:
 
 
 def _signatures(
-    engine: Engine, encoding: Encoding, told: str
-) -> tuple[Words, NDArray[np.int64], NDArray[np.int64]]:
+    engine: Engine, encoding: Encoding, known: str
+) -> tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]]:
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = [f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True)]
     numbers = ["COUNT(*) AS n"]
-    if told:
-        listed.append(f"CASE WHEN {told} THEN 1 ELSE 0 END AS told")
-        numbers.append("CAST(SUM(told) AS BIGINT) AS told")
+    if known:
+        listed.append(f"CASE WHEN {known} THEN 1 ELSE 0 END AS known")
+        numbers.append("CAST(SUM(known) AS BIGINT) AS known")
     coded = f"SELECT {', '.join(listed) or '1'} FROM {encoding.coded_source()}"
     by = ", ".join(names)
     answer = engine.fetch(
@@ -208,48 +214,52 @@ def _signatures(
         + (f" GROUP BY {by} ORDER BY {by}" if by else "")
     )
     counts = _whole(answer["n"])
-    known = _whole(answer["told"]) if told else np.zeros(len(counts), dtype=np.int64)
+    known_counts = _whole(answer["known"]) if known else np.zeros(len(counts), dtype=np.int64)
     words = np.empty((len(names), len(counts)), dtype=np.int64)
     for word, name in zip(words, names, strict=True):
         word[:] = answer.pop(name)
-    return words, counts, known
+    return words, counts, known_counts
 
 
-def _shares(engine: Engine, encoding: Encoding, cuts: Sequence[Cut], contributions: int) -> list[list[int]]:
+def _shares(
+    engine: Engine, encoding: Encoding, groupings: Sequence[RowGrouping], contributions: int
+) -> list[list[int]]:
     """For each cell of each cut the most rows that a single record has in it."""
-    shares = [[contributions] * len(one.rows) for one in cuts]
+    shares = [[contributions] * len(one.rows) for one in groupings]
     if contributions == 1:
         return shares
-    single = [position for position, one in enumerate(cuts) if _is_single(encoding, one)]
+    single = [position for position, one in enumerate(groupings) if _is_single(encoding, one)]
     for start in range(0, len(single), _TOGETHER):
         together = single[start : start + _TOGETHER]
-        answer = engine.fetch(_single_shares(encoding, [cuts[position].atoms[0] for position in together]))
+        answer = engine.fetch(
+            _single_shares(encoding, [groupings[position].coded_keys[0] for position in together])
+        )
         for position in together:
-            most = int(answer[f"a{cuts[position].atoms[0]}"][0])
-            shares[position] = [most] * len(cuts[position].rows)
-    for position, one in enumerate(cuts):
-        if one.atoms and position not in single:
+            most = int(answer[f"a{groupings[position].coded_keys[0]}"][0])
+            shares[position] = [most] * len(groupings[position].rows)
+    for position, one in enumerate(groupings):
+        if one.coded_keys and position not in single:
             shares[position] = _keyed_shares(engine, encoding, one)
     return shares
 
 
-def _is_single(encoding: Encoding, one: Cut) -> bool:
-    return len(one.atoms) == 1 and encoding.atoms[one.atoms[0]].key is None
+def _is_single(encoding: Encoding, one: RowGrouping) -> bool:
+    return len(one.coded_keys) == 1 and encoding.coded_keys[one.coded_keys[0]].key is None
 
 
 def _single_shares(encoding: Encoding, parts: Sequence[int]) -> str:
     """The largest shares of many conditions without GROUP BY, in one pass over the records."""
-    sums = ", ".join(f"SUM({encoding.atoms[part].code('')}) AS a{part}" for part in parts)
+    sums = ", ".join(f"SUM({encoding.coded_keys[part].code('')}) AS a{part}" for part in parts)
     record = encoding.rows.record
     counted = f"SELECT {sums} FROM {encoding.coded_source(record, only=parts)} GROUP BY {record}"
     return f"SELECT {', '.join(f'MAX(a{part}) AS a{part}' for part in parts)} FROM ({counted}) AS counted"
 
 
-def _keyed_shares(engine: Engine, encoding: Encoding, one: Cut) -> list[int]:
-    names = [f"a{part}" for part in one.atoms]
-    codes = ", ".join(f"{encoding.atoms[part].code(f'd{part}')} AS a{part}" for part in one.atoms)
+def _keyed_shares(engine: Engine, encoding: Encoding, one: RowGrouping) -> list[int]:
+    names = [f"a{part}" for part in one.coded_keys]
+    codes = ", ".join(f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}" for part in one.coded_keys)
     by = ", ".join(names)
-    coded = f"SELECT {codes}, {encoding.rows.record} AS r FROM {encoding.coded_source(only=one.atoms)}"
+    coded = f"SELECT {codes}, {encoding.rows.record} AS r FROM {encoding.coded_source(only=one.coded_keys)}"
     counted = f"SELECT {by}, r, COUNT(*) AS n FROM ({coded}) AS coded GROUP BY {by}, r"
     answer = engine.fetch(f"SELECT {by}, MAX(n) AS most FROM ({counted}) AS counted GROUP BY {by}")
     listed = zip(*(answer[name].tolist() for name in names), strict=True)
@@ -260,11 +270,11 @@ def _keyed_shares(engine: Engine, encoding: Encoding, one: Cut) -> list[int]:
 def _blamed(engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], error: InvalidPlan) -> InvalidPlan:
     """The same refusal, with the name of the first release that the engine cannot run by itself."""
     for query in queries:
-        for piece in query.pieces:
-            guard = piece.condition or "TRUE"
-            texts = [f"COUNT(CASE WHEN {guard} THEN {key} END)" for key in ("1", *piece.keys)]
+        for partition in query.partitions:
+            guard = partition.condition or "TRUE"
+            texts = [f"COUNT(CASE WHEN {guard} THEN {key} END)" for key in ("1", *partition.keys)]
             try:
-                engine.fetch(f"SELECT {', '.join(texts)} FROM {rows.source(guard, *piece.keys)}")
+                engine.fetch(f"SELECT {', '.join(texts)} FROM {rows.source(guard, *partition.keys)}")
             except InvalidPlan as own:
                 return InvalidPlan(f'release "{query.name}": {own}')
     return error

@@ -16,20 +16,21 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.tables.engines.engine import DATA, Engine, Kind
-from sightline.tables.rows import Rows, quoted
+from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
+from sightline.tables.rows import Rows
+from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
-from sightline.tables.sql.reader import Piece
+from sightline.tables.sql.reader import PartitionQuery
 
 WORD_BITS = 62  # signed 64-bit integers on every engine, with room to spare
 MOST_KEYS = 1 << 20  # distinct values of one grouping key: every one becomes a published cell
 NARROW = 1 << 12  # whole numbers in a range of this many need no dictionary
-Words = NDArray[np.int64]
+PackedCodes = NDArray[np.int64]
 Codes = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Atom:
+class CodedKey:
     """One grouping key under one condition, or a condition by itself, as a small number per row.
 
     Code 0 says that the row does not meet the condition, where there is one. Then come the key NULL and the
@@ -56,8 +57,8 @@ class Atom:
     def width(self) -> int:
         return max(1, (self.size - 1).bit_length())
 
-    def codes(self, words: Words) -> Codes:
-        """This atom's number in packed words (words × rows)."""
+    def codes(self, words: PackedCodes) -> Codes:
+        """This key's code in packed words (words × rows)."""
         codes: Codes = (words[self.word] >> self.shift) & ((1 << self.width) - 1)
         return codes
 
@@ -90,76 +91,78 @@ class Atom:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How a row's cells become words: ``layouts`` lists for each piece the atoms that make up its cell."""
+    """How a row's cells become words: ``layouts`` lists the coded keys that make up a cell."""
 
     rows: Rows
-    atoms: tuple[Atom, ...]
+    coded_keys: tuple[CodedKey, ...]
     layouts: tuple[tuple[int, ...], ...]  # one per distinct (condition, keys)
-    layout_of: tuple[int, ...]  # for each piece
+    layout_of: tuple[int, ...]  # for each partition
 
     @property
     def words(self) -> tuple[str, ...]:
         """The words as SQL over ``coded_source``."""
         terms: dict[int, list[str]] = {}
-        for position, atom in enumerate(self.atoms):
-            term = f"CAST({atom.code(f'd{position}')} AS BIGINT) * {1 << atom.shift}"
-            terms.setdefault(atom.word, []).append(term)
+        for position, coded in enumerate(self.coded_keys):
+            term = f"CAST({coded.code(f'd{position}')} AS BIGINT) * {1 << coded.shift}"
+            terms.setdefault(coded.word, []).append(term)
         return tuple(" + ".join(terms[word]) for word in sorted(terms))
 
     def coded_source(self, *texts: str | None, only: Iterable[int] | None = None) -> str:
-        """The audited rows with the dictionaries of the atoms (all, or ``only`` some) looked up."""
+        """The audited rows with the dictionaries of the coded keys (all, or ``only`` some) looked up."""
         chosen = [
-            (position, self.atoms[position])
-            for position in (range(len(self.atoms)) if only is None else only)
+            (position, self.coded_keys[position])
+            for position in (range(len(self.coded_keys)) if only is None else only)
         ]
-        needed = [text for _, atom in chosen for text in (atom.condition, atom.key)]
+        needed = [text for _, coded in chosen for text in (coded.condition, coded.key)]
         dictionaries = [
-            f" LEFT JOIN ({atom.dictionary(self.rows)}) AS d{position} ON {atom.guarded} = d{position}.k"
-            for position, atom in chosen
-            if atom.looked_up
+            f" LEFT JOIN ({coded.dictionary(self.rows)}) AS d{position} ON {coded.guarded} = d{position}.k"
+            for position, coded in chosen
+            if coded.looked_up
         ]
         return self.rows.source(*texts, *needed) + "".join(dictionaries)
 
 
-def encode(engine: Engine, pieces: Sequence[Piece], *, rows: Rows) -> Encoding:
-    """Number the cells of every piece; pieces that cut the rows alike share their numbers."""
-    atoms: dict[tuple[str | None, str | None], int] = {}
+def encode(engine: Engine, partitions: Sequence[PartitionQuery], *, rows: Rows) -> Encoding:
+    """Number the cells of every partition; partitions that group the rows alike share their numbers."""
+    coded_keys: dict[tuple[str | None, str | None], int] = {}
     layouts: dict[tuple[int, ...], int] = {}
     layout_of: list[int] = []
-    for piece in pieces:
-        keys: tuple[str | None, ...] = piece.keys or ((None,) if piece.condition is not None else ())
-        parts = tuple(atoms.setdefault((piece.condition, key), len(atoms)) for key in keys)
+    for partition in partitions:
+        keys: tuple[str | None, ...] = partition.keys or ((None,) if partition.condition is not None else ())
+        parts = tuple(coded_keys.setdefault((partition.condition, key), len(coded_keys)) for key in keys)
         layout_of.append(layouts.setdefault(parts, len(layouts)))
-    named = [Atom(condition=condition, key=key, texts=("",)) for condition, key in atoms]
+    named = [CodedKey(condition=condition, key=key, texts=("",)) for condition, key in coded_keys]
     ranges = _ranges(engine, named, rows)
-    placed: list[Atom] = []
+    placed: list[CodedKey] = []
     word, shift = 0, 0
-    for position, atom in enumerate(named):
+    for position, coded in enumerate(named):
         if position in ranges:
             span = ranges[position]
-            atom = replace(atom, texts=("NULL", *map(str, span)), least=span.start)
-        elif atom.key is not None:
-            atom = replace(atom, texts=("NULL", *_names(engine, atom, rows)))
-        if shift + atom.width > WORD_BITS:
+            coded = replace(coded, texts=("NULL", *map(str, span)), least=span.start)
+        elif coded.key is not None:
+            coded = replace(coded, texts=("NULL", *_names(engine, coded, rows)))
+        if shift + coded.width > WORD_BITS:
             word, shift = word + 1, 0
-        placed.append(replace(atom, word=word, shift=shift))
-        shift += atom.width
-    return Encoding(rows=rows, atoms=tuple(placed), layouts=tuple(layouts), layout_of=tuple(layout_of))
+        placed.append(replace(coded, word=word, shift=shift))
+        shift += coded.width
+    return Encoding(rows=rows, coded_keys=tuple(placed), layouts=tuple(layouts), layout_of=tuple(layout_of))
 
 
-def _ranges(engine: Engine, atoms: Sequence[Atom], rows: Rows) -> dict[int, range]:
+def _ranges(engine: Engine, coded_keys: Sequence[CodedKey], rows: Rows) -> dict[int, range]:
     """By position, the range of keys that are columns of whole numbers, if it is narrow."""
     numbers = {
-        f"{quoted(DATA)}.{quoted(column.name)}" for column in engine.columns() if column.kind is Kind.NUMBER
+        f"{quoted(DATA)}.{quoted(column.name)}"
+        for column in engine.columns()
+        if column.kind is ColumnKind.NUMBER
     }
-    asked = {position: atom for position, atom in enumerate(atoms) if atom.key in numbers}
+    asked = {position: coded for position, coded in enumerate(coded_keys) if coded.key in numbers}
     if not asked:
         return {}
     ends = ", ".join(
-        f"MIN({atom.guarded}) AS l{position}, MAX({atom.guarded}) AS m{position}"
-        for position, atom in asked.items()
+        f"MIN({coded.guarded}) AS l{position}, MAX({coded.guarded}) AS m{position}"
+        for position, coded in asked.items()
     )
-    source = rows.source(*(atom.condition for atom in asked.values()))
+    source = rows.source(*(coded.condition for coded in asked.values()))
     answer = {
         name: values.tolist()[0] for name, values in engine.fetch(f"SELECT {ends} FROM {source}").items()
     }
@@ -171,13 +174,13 @@ def _ranges(engine: Engine, atoms: Sequence[Atom], rows: Rows) -> dict[int, rang
     return found
 
 
-def _names(engine: Engine, atom: Atom, rows: Rows) -> list[str]:
-    listed = f"SELECT k, c FROM ({atom.dictionary(rows)}) AS listed ORDER BY c LIMIT {MOST_KEYS + 1}"
+def _names(engine: Engine, coded: CodedKey, rows: Rows) -> list[str]:
+    listed = f"SELECT k, c FROM ({coded.dictionary(rows)}) AS listed ORDER BY c LIMIT {MOST_KEYS + 1}"
     values = engine.fetch(listed)["k"]
     if len(values) > MOST_KEYS:
         refuse(
             f"at most {MOST_KEYS:,} groups of one key",
-            got=f"more distinct values of {atom.key}",
+            got=f"more distinct values of {coded.key}",
             fix="a cell for every record publishes the table: group more coarsely",
         )
     return [key_text(value) for value in values.tolist()]

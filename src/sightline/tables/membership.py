@@ -45,6 +45,7 @@ class Partition:
     feature: Feature
     parameter: float | str | None = None  # the power, the threshold or the category
     above: bool = True  # False: 1 minus the feature (rows below a threshold, NOT disease, <> 'x')
+    label: str = ""  # what tells it apart within its release; empty if it is the only partition
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -57,11 +58,29 @@ class Cell:
     largest_share: int  # the most rows that one record has in it
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class UnauditedRows:
+    """Rows that a release's SQL aggregates although the audit does not describe them.
+
+    A proof about the release needs all of them to be 0. With several aggregates it is the largest number.
+    """
+
+    unkeyed: int = 0  # rows with a secret and without a record key
+    invalid: int = 0  # NaN, infinite, or a "boolean" number other than 0 and 1
+    missing: int = 0  # rows without a secret that a mean divides by
+    clipped: int = 0  # rows whose secret lies outside its bounds or the declared categories
+
+    @property
+    def total(self) -> int:
+        return self.unkeyed + self.invalid + self.missing + self.clipped
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Membership:
     """Signatures of all rows with a secret, in a deterministic order that is the same on every engine.
 
-    A partition whose condition no row meets has no cells: it publishes nothing that depends on a secret.
+    A partition whose condition no row meets has no cells: it publishes nothing that depends on a secret, and
+    ``empty`` names its release, since a misspelt condition looks the same.
     """
 
     partitions: tuple[Partition, ...]
@@ -74,6 +93,19 @@ class Membership:
     contributions: int  # the most rows that one record has
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
+    unaudited: tuple[UnauditedRows, ...] = ()  # for each of the plan's releases, once they are verified
+
+    @property
+    def empty(self) -> tuple[int, ...]:
+        """The plan's releases of which a part has no row, in order."""
+        filled = {cell.partition for cell in self.cells}
+        queries = [part.query for place, part in enumerate(self.partitions) if place not in filled]
+        return tuple(sorted(set(queries)))
+
+    @property
+    def published_but_dropped(self) -> int:
+        """Rows that are in no audited cell that a release's SQL aggregates all the same, at most."""
+        return max((one.total - one.clipped for one in self.unaudited), default=0)
 
     @property
     def starts(self) -> IndexArray:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from sightline.tables.engines.engine import DATA, Column, Kind
+from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.sql.fragments import quoted
+from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
 from sightline.tables.sql.scope import Join, find_column
+from sightline.tables.subject import SecretKind, Subject
 
 _LARGEST = "1.7976931348623157e308"
 
@@ -40,41 +43,25 @@ class Rows:
         return f"(SELECT * FROM {quoted(DATA)} WHERE {self.present}) AS {quoted(DATA)}" + "".join(looked_up)
 
 
-def audited_rows(
-    queries: Sequence[ReleaseQuery], *, columns: Sequence[Column], record: str, secret: str, secret_kind: Kind
-) -> Rows:
+def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Sequence[Column]) -> Rows:
     """The rows that ``queries`` are audited on, with each distinct lookup once."""
-    key, column = find_column(columns, record), find_column(columns, secret)
-    lookups = {join.alias: join for query in queries for join in query.joins}
+    key, column = find_column(columns, subject.record), find_column(columns, subject.secret)
+    lookups: dict[str, Join] = {}
+    for join in (join for query in queries for join in query.joins):
+        same = lookups.setdefault(join.alias, join)
+        if (same.table, same.condition) != (join.table, join.condition):
+            refuse("an alias of its own for each lookup", got=f'"{join.alias}" for two')
     return Rows(
         record=f"{quoted(DATA)}.{quoted(key.name)}",
-        secret=_secret(f"{quoted(DATA)}.{quoted(column.name)}", column=column, kind=secret_kind),
+        secret=_secret(f"{quoted(DATA)}.{quoted(column.name)}", column=column, kind=subject.kind),
         joins=tuple(lookups.values()),
     )
 
 
-def _secret(name: str, *, column: Column, kind: Kind) -> str:
-    if kind is Kind.NUMBER:
+def _secret(name: str, *, column: Column, kind: SecretKind) -> str:
+    if kind is SecretKind.NUMBER:
         # NaN sorts above every number on all three engines, so this leaves finite numbers only.
         return f"CASE WHEN ABS(CAST({name} AS DOUBLE)) <= {_LARGEST} THEN CAST({name} AS DOUBLE) END"
-    if kind is Kind.BOOLEAN and column.kind is Kind.NUMBER:
+    if kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
         return f"CASE WHEN {name} = 1 THEN TRUE WHEN {name} = 0 THEN FALSE END"
     return name
-
-
-def quoted(name: str) -> str:
-    """An identifier in DuckDB's SQL.
-
-    >>> quoted('a "b" c')
-    '"a ""b"" c"'
-    """
-    return '"' + name.replace('"', '""') + '"'
-
-
-def literal(text: str) -> str:
-    """A text constant in DuckDB's SQL.
-
-    >>> literal("o'clock")
-    "'o''clock'"
-    """
-    return "'" + text.replace("'", "''") + "'"

@@ -1,15 +1,15 @@
-r"""What an attacker knows of a yes or no: it is a coin toss. These bounds hold for one who rounds, too.
+r"""The prior of a yes or no, and the lower bounds that it gives. They also hold for attackers who round.
 
-A record's value :math:`x \in \{0, 1\}` is one with probability :math:`p`, and its releases say as much as
-:math:`y = x + n` does with noise of variance :math:`1/G`, if all other records are known. The best guess is
-the posterior probability, and its risk
+A record's value :math:`x \in \{0, 1\}` is one with probability :math:`p`. If all other records are known,
+the releases say as much as :math:`y = x + n` with noise of variance :math:`1/G`. The best guess is the
+posterior probability, and its risk is
 
 .. math:: f(G) = \mathbb E\,[\pi(1 - \pi)]
     = p\,\mathbb E\,\sigma\bigl(-\lambda - \sqrt G\,t - \tfrac{G}{2}\bigr), \qquad
     \lambda = \ln\tfrac{p}{1-p},\ t \sim N(0, 1)
 
-with the logistic function :math:`\sigma`. Nobody who knows less does better. No sharper bound holds without
-more assumptions: sums of zeros and ones can be told apart by far fewer releases than there are records.
+with the logistic function :math:`\sigma`. An attacker who knows less does no better. No sharper bound holds
+without more assumptions: far fewer releases than records can determine sums of zeros and ones.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.errors import require
 
-# The logarithm of the risk is a concave function of that of the information: chords lie below it, so that
-# a table is a lower bound, too. Beyond its ends nothing, or all, is known.
+# The logarithm of the risk is concave in the logarithm of the information, so interpolation between nodes is
+# a lower bound. Below the first node a chord from zero information is used, beyond the last one zero.
 _LEAST, _MOST, _NODES = 1e-9, 5e3, 6_000
 _REACH, _FINEST = 40.0, 0.25  # of the integral in standard deviations, and steps of it
 
@@ -34,7 +34,7 @@ class CoinPrior:
     """A value that is one with probability ``share``, else zero.
 
     >>> prior = CoinPrior()
-    >>> prior.variance, prior.company_bound(np.array([0.0, 4.0, 100.0])).round(4).tolist()
+    >>> prior.variance, prior.group_bound(np.array([0.0, 4.0, 100.0])).round(4).tolist()
     (0.25, [1.0, 0.4496, 0.0])
     """
 
@@ -63,40 +63,40 @@ class CoinPrior:
         """N: nor has it an entropy power."""
         return 0.0
 
-    def company_bound(self, information: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
-        r"""Lower bound on the risk over v of a record in a group of ``company`` with one signature.
+    def group_bound(self, information: FloatArray, group_size: FloatArray | float = 1.0) -> FloatArray:
+        r"""Lower bound on the risk over v of a record in a group of ``group_size`` with one signature.
 
         .. math:: 1 - \frac1n + \frac{1}{n v} f(n G_{jj}),
 
-        because the best guess is the same for all of the group, and the noise on their sum may be shared out
-        among them. He may know the others of the group, too: the bound is never below its value at
-        :math:`n = 1`, which is the risk in known company, exactly.
+        because the best guess is the same for the whole group, and splitting the noise of their sum among
+        them only helps the attacker. They may also know the others of the group, so the bound is never below
+        its value at :math:`n = 1`, which is exactly the risk if all other records are known.
         """
-        return np.maximum(*self.company_bounds(information, company))
+        return np.maximum(*self.group_bounds(information, group_size))
 
-    def company_bounds(
-        self, information: FloatArray, company: FloatArray | float
+    def group_bounds(
+        self, information: FloatArray, group_size: FloatArray | float
     ) -> tuple[FloatArray, FloatArray]:
         """The bound if the others of the group are known, and the bound if they are not."""
-        together = 1 - 1 / company + self._risk(company * information) / company
+        together = 1 - 1 / group_size + self._risk(group_size * information) / group_size
         return self._risk(information), np.asarray(together)
 
-    def bound_by_loss(self, loss: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
+    def bound_by_loss(self, loss: FloatArray, group_size: FloatArray | float = 1.0) -> FloatArray:
         r"""Lower bound on the risk over v after a privacy loss of ``loss`` (pure :math:`\epsilon`).
 
         The odds stay within :math:`e^{\pm\epsilon}` of what they were. Of all posteriors with that range and
         the right mean, the one at its ends has the least risk.
         """
-        return np.maximum(*self.loss_bounds(loss, company))
+        return np.maximum(*self.loss_bounds(loss, group_size))
 
-    def loss_bounds(self, loss: FloatArray, company: FloatArray | float) -> tuple[FloatArray, FloatArray]:
+    def loss_bounds(self, loss: FloatArray, group_size: FloatArray | float) -> tuple[FloatArray, FloatArray]:
         """The bound if the others of the group are known, and the bound if they are not."""
         p = self.share
         shrink = np.exp(-np.asarray(loss, dtype=np.float64))
         low, high = p * shrink / (p * shrink + 1 - p), p / (p + (1 - p) * shrink)
         # For two ends l < p < h: E π(1−π) = p(1 − l − h) + l h.
         alone = (p * (1 - low - high) + low * high) / self.variance
-        return alone, np.broadcast_to(1 - 1 / np.asarray(company, dtype=np.float64), alone.shape)
+        return alone, np.broadcast_to(1 - 1 / np.asarray(group_size, dtype=np.float64), alone.shape)
 
     def _risk(self, information: FloatArray) -> FloatArray:
         """f over v."""

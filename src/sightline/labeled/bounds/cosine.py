@@ -1,42 +1,19 @@
-r"""What an attacker who knows only a record's domain knows: the cos² prior, and the bounds that it gives.
+r"""The cos² prior on a domain, and the lower bounds that it gives.
 
 On a domain of width :math:`r` the density :math:`\tfrac{2}{r}\cos^2(\pi x / r)` has the least Fisher
-information of all: :math:`J = 4\pi^2/r^2`. Its variance is :math:`v = r^2(1/12 - 1/(2\pi^2))` and its
-entropy :math:`\ln(2r) - 1`, an entropy power of :math:`N = 2r^2/(\pi e^3)`. Derivations: the theory page.
+information of all densities: :math:`J = 4\pi^2/r^2`. Its variance is :math:`v = r^2(1/12 - 1/(2\pi^2))` and
+its entropy :math:`\ln(2r) - 1`, an entropy power of :math:`N = 2r^2/(\pi e^3)`. Derivations: the theory page.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
-
-
-class RecordPrior(Protocol):
-    """What an attacker knows of a record before any release."""
-
-    @property
-    def width(self) -> float: ...
-
-    @property
-    def variance(self) -> float:
-        """v: the risk of an attacker who saw nothing."""
-
-    @property
-    def fisher_information(self) -> float:
-        """J; infinite if there is no smooth density."""
-
-    @property
-    def entropy_power(self) -> float:
-        """N; zero if there is no density."""
-
-    def company_bound(self, information: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
-        """Lower bound on the risk over v of a record in a group with one signature, under Gaussian noise."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -113,15 +90,19 @@ class CosineSquaredPrior:
         """N: the variance of the Gaussian with the prior's entropy."""
         return 2 * self.width**2 / (math.pi * math.e**3)
 
-    def company_bound(self, information: FloatArray, company: FloatArray | float = 1.0) -> FloatArray:
-        r"""Lower bound on the risk over v of a record in a group of ``company`` with one signature.
+    def group_bound(self, information: FloatArray, group_size: FloatArray | float = 1.0) -> FloatArray:
+        r"""Lower bound on the risk over v of a record in a group of ``group_size`` with one signature.
 
         .. math:: \frac{N}{v} \cdot \frac{1 + (n - 1) N G_{jj}}{1 + n v G_{jj}},
 
-        whatever the attacker does and whatever he knows of other groups. He may know all of this one, too:
-        the bound is never below its value at :math:`n = 1`.
+        for every attack, even if all records outside the group are known. The attacker may also know the
+        others of the group, so the bound is never below its value at :math:`n = 1`.
         """
         N, v, G = self.entropy_power, self.variance, information
         alone: FloatArray = N / v / (1 + v * G)
-        together: FloatArray = N / v * (1 + (company - 1) * N * G) / (1 + company * v * G)
+        together: FloatArray = N / v * (1 + (group_size - 1) * N * G) / (1 + group_size * v * G)
         return np.maximum(alone, together)
+
+    def bound_by_loss(self, loss: FloatArray, group_size: FloatArray | float = 1.0) -> FloatArray:
+        """None under this prior: zero."""
+        return np.zeros_like(loss)

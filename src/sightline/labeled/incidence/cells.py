@@ -1,6 +1,6 @@
-"""Signatures over disjoint cells: a table of millions of rows, and how many of them share a column.
+"""An incidence over disjoint cells: the signatures of a large table, and how many records share each.
 
-A row of a table is in at most one cell of a partition, so its column is a list of cells, one a partition.
+A record is in at most one cell of a partition, so its column is a list of cells, one for each partition.
 Products of rows are contingency tables of two partitions, and a quadratic form is a sum of look-ups in
 blocks that fit a cache. Nothing of size cells × signatures is ever held.
 """
@@ -21,20 +21,19 @@ from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.forms import Forms
-from sightline.labeled.incidence.dense import DensePattern, kinds_of
-from sightline.labeled.incidence.protocol import EXACT, BoolArray, Pattern, checked_members
+from sightline.labeled.column_forms import ColumnForms
+from sightline.labeled.incidence.dense import DenseIncidence, numbered_columns
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, Incidence
 from sightline.progress import Progress
 
-# Cells of signatures in a block: as many as do not make looking tables up slower than reading them in.
+# Entries of the table in a block: large enough to pay for the look-up tables, small enough for the cache.
 _BLOCK = 1 << 22
-_THREADS = len(os.sched_getaffinity(0))
 # Above this share of partitions in cells, dense blocks and BLAS beat looking up pairs.
 _FEW = 1 / 12
 
 
-def pattern_of_cells(signatures: ArrayLike, *, cells: ArrayLike, counts: ArrayLike) -> Pattern:
-    """The pattern of signatures: the cell of each partition (−1 for none), one signature a row.
+def incidence_of_cells(signatures: ArrayLike, *, cells: ArrayLike, counts: ArrayLike) -> Incidence:
+    """The incidence of signatures. A row of ``signatures`` is the cell in each partition (−1 for none).
 
     ``cells`` is the number of cells of each partition; the cells of partition p are numbered from 0.
     ``counts`` is the number of records with each signature. Signatures are distinct, or
@@ -59,12 +58,12 @@ def pattern_of_cells(signatures: ArrayLike, *, cells: ArrayLike, counts: ArrayLi
     )
     number.setflags(write=False)
     few = widths.size <= max(1, int(widths.sum()) * _FEW)
-    pattern = CellPattern.of(table, widths, number)
-    return pattern if few or widths.size <= 16 else pattern.as_dense()
+    incidence = CellIncidence.of(table, widths, number)
+    return incidence if few or widths.size <= 16 else incidence.as_dense()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class CellPattern:
+class CellIncidence:
     """The cell of each partition for every signature, with the number of records that share it."""
 
     table: NDArray[np.signedinteger]  # partitions × signatures; -1 for none
@@ -73,24 +72,25 @@ class CellPattern:
     sizes: IndexArray
 
     @classmethod
-    def of(cls, signatures: NDArray[Any], widths: IndexArray, counts: IndexArray) -> CellPattern:
-        """Turn and lock a checked table; a copy, unless it is locked with a partition's numbers together."""
+    def of(cls, signatures: NDArray[Any], widths: IndexArray, counts: IndexArray) -> CellIncidence:
+        """Transpose and lock a checked table; copy it unless it is locked and in the right order."""
         kind = np.int16 if int(widths.max()) < np.iinfo(np.int16).max else np.int32
         table = signatures.T
         if table.flags.writeable or not table.flags.c_contiguous or table.dtype != kind:
             table = np.array(table, dtype=kind, order="C")
-        pattern = cls(table=table, widths=widths, counts=counts, sizes=np.zeros(widths.sum(), dtype=np.intp))
-        for start, stop, cells in pattern._blocks():
-            for first, width, line in zip(pattern.starts, widths, cells, strict=True):
-                together = np.bincount(line, counts[start:stop], width + 1)[:width]
-                pattern.sizes[first : first + width] += together.astype(np.intp)
-        checked_members(pattern.sizes)
-        for array in (table, widths, pattern.sizes):
+        incidence = cls(
+            table=table, widths=widths, counts=counts, sizes=np.zeros(widths.sum(), dtype=np.intp)
+        )
+        for start, stop, cells in incidence._blocks():
+            for first, width, own in zip(incidence.starts, widths, cells, strict=True):
+                together = np.bincount(own, counts[start:stop], width + 1)[:width]
+                incidence.sizes[first : first + width] += together.astype(np.intp)
+        for array in (table, widths, incidence.sizes):
             array.setflags(write=False)
-        return pattern
+        return incidence
 
     @property
-    def lines(self) -> int:
+    def row_count(self) -> int:
         return int(self.widths.sum())
 
     @property
@@ -99,6 +99,10 @@ class CellPattern:
 
     @property
     def whole(self) -> bool:
+        return True
+
+    @property
+    def integral(self) -> bool:
         return True
 
     @property
@@ -111,7 +115,7 @@ class CellPattern:
 
     @property
     def peaks(self) -> FloatArray:
-        return np.ones(self.lines)
+        return np.ones(self.row_count)
 
     @property
     def key_bits(self) -> int:
@@ -119,7 +123,7 @@ class CellPattern:
 
     @property
     def starts(self) -> IndexArray:
-        """The first line of each partition."""
+        """The first row of each partition."""
         return np.asarray(np.concatenate([[0], np.cumsum(self.widths)[:-1]]), dtype=np.intp)
 
     def seed(self) -> bytes:
@@ -129,7 +133,7 @@ class CellPattern:
         return digest.digest()
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
-        products = np.zeros((self.lines, self.lines))
+        products = np.zeros((self.row_count, self.row_count))
         spans = [slice(s, s + w) for s, w in zip(self.starts, self.widths, strict=True)]
         for start, stop, cells in self._blocks():
             counts = np.where(unknown[start:stop], self.counts[start:stop], 0.0)
@@ -146,15 +150,15 @@ class CellPattern:
         return products
 
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
-        images = np.zeros((len(keys), self.lines))
+        images = np.zeros((len(keys), self.row_count))
         for start, stop, cells in self._blocks():
             for key, sums in zip(keys[:, start:stop], images, strict=True):
                 weights = np.where(unknown[start:stop], key, 0.0)
-                for first, width, line in zip(self.starts, self.widths, cells, strict=True):
-                    sums[first : first + width] += np.bincount(line, weights, width + 1)[:width]
+                for first, width, own in zip(self.starts, self.widths, cells, strict=True):
+                    sums[first : first + width] += np.bincount(own, weights, width + 1)[:width]
         return images
 
-    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
+    def forms(self, forms: ColumnForms, unknown: BoolArray, progress: Progress) -> FloatArray:
         quadratic = len(forms.offsets)
         tables = self._tables(forms) if quadratic else {}
         linear = [
@@ -166,9 +170,9 @@ class CellPattern:
             start, stop = span
             cells, part = self._block(start, stop), found[:, start:stop]
             part[:quadratic] = forms.offsets[:, None]
-            for p, line in enumerate(cells):
+            for p, own in enumerate(cells):
                 for row, values in zip(part[quadratic:], linear[p].T, strict=True):
-                    row += np.take(values, line)
+                    row += np.take(values, own)
             for (p, q), blocks in tables.items():
                 pairs = cells[p] * (self.widths[q] + 1) + cells[q] if p != q else cells[p]
                 for form, table in blocks:
@@ -176,75 +180,76 @@ class CellPattern:
             part[:, ~unknown[start:stop]] = 0.0
             return stop
 
-        # Looking up leaves other threads free to run.
-        with ThreadPoolExecutor(_THREADS) as pool:
+        # Looking up releases the interpreter lock: threads help.
+        with ThreadPoolExecutor(usable_cores()) as pool:
             for stop in pool.map(fill, self._spans()):
                 progress("records", stop / self.records)
         return found
 
     def columns(self, records: IndexArray) -> FloatArray:
-        columns = np.zeros((self.lines, len(records)))
-        for first, line in zip(self.starts, self.table, strict=True):
-            cells = line[records]
+        columns = np.zeros((self.row_count, len(records)))
+        for first, own in zip(self.starts, self.table, strict=True):
+            cells = own[records]
             inside = np.flatnonzero(cells >= 0)
             columns[first + cells[inside], inside] = 1.0
         return columns
 
-    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
-        triangle = np.zeros((0, self.lines))
-        length = np.sqrt(self.counts) * unknown
+    def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
+        triangle = np.zeros((0, self.row_count))
+        length = np.sqrt(self.counts) * factors
         for start in range(0, self.records, 4096):
             records = np.arange(start, min(start + 4096, self.records))
             block = self.columns(records) * scale[:, None] * length[records]
             (triangle,) = qr(np.vstack([triangle, block.T]), mode="r", check_finite=False)
-            triangle = triangle[: self.lines]
+            triangle = triangle[: self.row_count]
         return triangle
 
-    def kinds(self, unknown: BoolArray) -> IndexArray:
+    def signatures(self, unknown: BoolArray) -> IndexArray:
         generator = np.random.default_rng(int.from_bytes(self.seed()[:16], "big"))
         keys = np.zeros((2, self.records), dtype=np.uint64)
-        for line, width in zip(self.table, self.widths, strict=True):
+        for own, width in zip(self.table, self.widths, strict=True):
             drawn = generator.integers(1 << 62, size=(2, width + 1), dtype=np.uint64)
             drawn[:, width] = 0  # which is what -1 looks up, too
-            keys += drawn[:, line]
+            keys += drawn[:, own]
         keys[:, ~unknown] = 0
-        return kinds_of(keys)
+        return numbered_columns(keys)
 
-    def members(self, line: int) -> IndexArray:
-        partition = int(np.searchsorted(self.starts, line, side="right")) - 1
-        return np.flatnonzero(self.table[partition] == line - self.starts[partition])
+    def members(self, row: int) -> IndexArray:
+        partition = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return np.flatnonzero(self.table[partition] == row - self.starts[partition])
 
     def integers(self) -> None:
         return None
 
-    def take(self, lines: IndexArray) -> CellPattern:
+    def take(self, rows: IndexArray) -> CellIncidence:
         table, widths = [], []
-        for first, width, line in zip(self.starts, self.widths, self.table, strict=True):
-            kept = lines[(lines >= first) & (lines < first + width)] - first
+        for first, width, own in zip(self.starts, self.widths, self.table, strict=True):
+            kept = rows[(rows >= first) & (rows < first + width)] - first
             if kept.size:
                 place = np.full(width + 1, -1, dtype=self.table.dtype)  # -1 looks up the last entry
                 place[kept] = np.arange(kept.size)
-                table.append(place[line])
+                table.append(place[own])
                 widths.append(kept.size)
-        return CellPattern(
+        return CellIncidence(
             table=np.array(table),
             widths=np.array(widths, dtype=np.intp),
             counts=self.counts,
-            sizes=self.sizes[lines],
+            sizes=self.sizes[rows],
         )
 
-    def as_dense(self) -> DensePattern:
-        """The same pattern as packed bits, for partitions of few cells each."""
-        packed = np.zeros((self.lines, -(-self.records // 8)), dtype=np.uint8)
-        for first, width, line in zip(self.starts, self.widths, self.table, strict=True):
+    def as_dense(self) -> DenseIncidence:
+        """The same incidence as packed bits, for partitions of few cells each."""
+        packed = np.zeros((self.row_count, -(-self.records // 8)), dtype=np.uint8)
+        for first, width, own in zip(self.starts, self.widths, self.table, strict=True):
             for cell in range(width):
-                packed[first + cell] = np.packbits(line == cell)
+                packed[first + cell] = np.packbits(own == cell)
         packed.setflags(write=False)
-        return DensePattern(
+        return DenseIncidence(
             stored=packed,
             records=self.records,
             binary=True,
             whole=True,
+            integral=True,
             sizes=self.sizes,
             peaks=self.peaks,
             counts=self.counts,
@@ -262,11 +267,11 @@ class CellPattern:
     def _block(self, start: int, stop: int) -> IndexArray:
         """Cells as indices, one past the last cell for none."""
         cells = self.table[:, start:stop].astype(np.intp)
-        for line, width in zip(cells, self.widths, strict=True):
-            line[line < 0] = width
+        for own, width in zip(cells, self.widths, strict=True):
+            own[own < 0] = width
         return cells
 
-    def _tables(self, forms: Forms) -> dict[tuple[int, int], list[tuple[int, FloatArray]]]:
+    def _tables(self, forms: ColumnForms) -> dict[tuple[int, int], list[tuple[int, FloatArray]]]:
         """For every two partitions, what a record in two of their cells adds to each form."""
         matrices = forms.matrices()
         tables: dict[tuple[int, int], list[tuple[int, FloatArray]]] = {}
@@ -283,6 +288,13 @@ class CellPattern:
                 if found:
                     tables[p, q] = found
         return tables
+
+
+def usable_cores() -> int:
+    """The processor cores that this process may use; where the system does not say, all of them."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def _padded(table: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""A dense pattern: 0/1 rows as packed bits, other weights as they are."""
+"""A dense incidence: 0/1 rows are stored as packed bits, other weights as they are."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.forms import Forms
-from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_members, checked_shape
+from sightline.labeled.column_forms import ColumnForms
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_shape
 from sightline.progress import Progress
 
 # Records in a block: a multiple of 8 (packed bits), small enough for the cache, large enough for BLAS. Sums
@@ -25,19 +25,20 @@ _SINGLE_BITS = 24 - 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DensePattern:
-    """Dense rows over records, owned and locked."""
+class DenseIncidence:
+    """Dense rows over records. The arrays are copies and locked."""
 
     stored: Any  # packed bits along the records if binary, else the weights
     records: int
     binary: bool
     whole: bool
+    integral: bool
     sizes: IndexArray
     peaks: FloatArray
     counts: IndexArray | None = None
 
     @classmethod
-    def of(cls, rows: ArrayLike) -> DensePattern:
+    def of(cls, rows: ArrayLike) -> DenseIncidence:
         """Check, copy and lock a table of weights; 0/1 tables shrink to bits."""
         try:
             table = np.asarray(rows)
@@ -52,10 +53,10 @@ class DensePattern:
             error=InvalidRelease,
         )
         checked_shape(table.shape)
-        lines, records = table.shape
-        sizes = np.empty(lines, dtype=np.intp)
-        peaks = np.empty(lines)
-        packed = np.empty((lines, -(-records // 8)), dtype=np.uint8)
+        row_count, records = table.shape
+        sizes = np.empty(row_count, dtype=np.intp)
+        peaks = np.empty(row_count)
+        packed = np.empty((row_count, -(-records // 8)), dtype=np.uint8)
         binary, whole = True, True
         for i, row in enumerate(table):  # row by row: no temporary of the table's size
             ones = row != 0
@@ -75,16 +76,23 @@ class DensePattern:
             peaks[i] = peak
             binary = False
             whole = whole and bool(np.all(row == np.rint(row)))
-        checked_members(sizes)
         largest = float(peaks.max())
-        whole = whole and largest**2 * records < EXACT
+        integral, whole = whole, whole and largest**2 * records < EXACT
         stored = packed if binary else _compact(table, largest, whole)
         for array in (stored, sizes, peaks):
             array.setflags(write=False)
-        return cls(stored=stored, records=records, binary=binary, whole=whole, sizes=sizes, peaks=peaks)
+        return cls(
+            stored=stored,
+            records=records,
+            binary=binary,
+            whole=whole,
+            integral=integral,
+            sizes=sizes,
+            peaks=peaks,
+        )
 
     @property
-    def lines(self) -> int:
+    def row_count(self) -> int:
         return len(self.sizes)
 
     @property
@@ -105,7 +113,7 @@ class DensePattern:
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
         # Single precision is exact for sums over a block of ones, or of counts of some hundreds.
         many = self.counts is not None and int(self.counts.max()) >= _BLOCK
-        products = np.zeros((self.lines, self.lines))
+        products = np.zeros((self.row_count, self.row_count))
         for start, stop, block in self._blocks(unknown, np.float64 if many else self._precision):
             products += self._counted(block, start, stop) @ block.T
             progress("products of rows", stop / self.records)
@@ -113,12 +121,12 @@ class DensePattern:
 
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
         narrow = keys.astype(self._precision)
-        images = np.zeros((len(keys), self.lines))
+        images = np.zeros((len(keys), self.row_count))
         for start, stop, block in self._blocks(unknown, self._precision):
             images += narrow[:, start:stop] @ block.T
         return images
 
-    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
+    def forms(self, forms: ColumnForms, unknown: BoolArray, progress: Progress) -> FloatArray:
         found = np.zeros((len(forms.offsets) + len(forms.linear), self.records))
         for start, stop, block in self._blocks(unknown, np.float64):
             found[:, start:stop] = forms.of_block(block)
@@ -131,19 +139,20 @@ class DensePattern:
         bits = (self.stored[:, records // 8] >> (7 - records % 8).astype(np.uint8)) & 1
         return np.asarray(bits, dtype=np.float64)
 
-    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
-        triangle = np.zeros((0, self.lines))
-        for start, stop, block in self._blocks(unknown, np.float64):
+    def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
+        triangle = np.zeros((0, self.row_count))
+        for start, stop, block in self._blocks(factors != 0, np.float64):
+            block *= factors[start:stop]
             if self.counts is not None:
                 block *= np.sqrt(self.counts[start:stop])
             (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
-            triangle = triangle[: self.lines]
+            triangle = triangle[: self.row_count]
         return triangle
 
-    def kinds(self, unknown: BoolArray) -> IndexArray:
+    def signatures(self, unknown: BoolArray) -> IndexArray:
         # Odd multipliers on the bits of the weights, summed with wrap-around: equal columns, equal sums.
         multipliers = np.random.default_rng(int.from_bytes(self.seed()[:16], "big")).integers(
-            1 << 62, size=(self.lines, 2), dtype=np.uint64
+            1 << 62, size=(self.row_count, 2), dtype=np.uint64
         )
         keys = np.zeros((2, self.records), dtype=np.uint64)
         for start, stop, block in self._blocks(unknown, np.float64):
@@ -151,28 +160,30 @@ class DensePattern:
             bits ^= bits >> np.uint64(31)  # mixes the exponent into the low bits, where products keep it
             for key, factor in zip(keys, multipliers.T, strict=True):
                 key[start:stop] = (bits * (2 * factor[:, None] + np.uint64(1))).sum(axis=0, dtype=np.uint64)
-        return kinds_of(keys)
+        return numbered_columns(keys)
 
-    def members(self, line: int) -> IndexArray:
-        row = np.unpackbits(self.stored[line], count=self.records) if self.binary else self.stored[line]
-        return np.flatnonzero(row)
+    def members(self, row: int) -> IndexArray:
+        weights = np.unpackbits(self.stored[row], count=self.records) if self.binary else self.stored[row]
+        return np.flatnonzero(weights)
 
-    def integers(self) -> tuple[DensePattern, FloatArray] | None:
+    def integers(self) -> tuple[DenseIncidence, FloatArray] | None:
         sizes = np.where(self.stored != 0, np.abs(self.stored), np.inf)
         bases: FloatArray = sizes.min(axis=1)
+        bases[np.isinf(bases)] = 1.0  # rows without members
         ratios = np.rint(self.stored / bases[:, None])
         if not multiples(self.stored, ratios, bases[:, None]):
             return None
-        return DensePattern.of(ratios), bases
+        return DenseIncidence.of(ratios), bases
 
-    def take(self, lines: IndexArray) -> DensePattern:
-        return DensePattern(
-            stored=self.stored[lines],
+    def take(self, rows: IndexArray) -> DenseIncidence:
+        return DenseIncidence(
+            stored=self.stored[rows],
             records=self.records,
             binary=self.binary,
             whole=self.whole,
-            sizes=self.sizes[lines],
-            peaks=self.peaks[lines],
+            integral=self.integral,
+            sizes=self.sizes[rows],
+            peaks=self.peaks[rows],
             counts=self.counts,
         )
 
@@ -201,10 +212,10 @@ class DensePattern:
             yield start, stop, block
 
 
-def kinds_of(keys: NDArray[np.generic]) -> IndexArray:
+def numbered_columns(keys: NDArray[np.generic]) -> IndexArray:
     """Numbers 0, 1, … for the distinct columns of ``keys``, in the order of their first appearance.
 
-    >>> kinds_of(np.array([[7, 3, 7, 5], [1, 1, 1, 1]])).tolist()
+    >>> numbered_columns(np.array([[7, 3, 7, 5], [1, 1, 1, 1]])).tolist()
     [0, 1, 0, 2]
     """
     order = np.lexsort(keys)
@@ -220,17 +231,38 @@ def kinds_of(keys: NDArray[np.generic]) -> IndexArray:
 
 
 def multiples(values: FloatArray, ratios: FloatArray, bases: FloatArray) -> bool:
-    """Whether values are whole multiples of bases, as written down in floating point.
+    """Whether values are exactly these whole multiples of bases, all below 2²⁰.
 
-    >>> multiples(np.array([1 / 7, 3 / 7]), np.array([1.0, 3.0]), np.array([1 / 7, 1 / 7]))
+    >>> multiples(np.array([0.1, 0.4]), np.array([1.0, 4.0]), np.array([0.1, 0.1]))
     True
+    >>> multiples(np.array([0.1, 0.3]), np.array([1.0, 3.0]), np.array([0.1, 0.1]))
+    False
     """
-    roundings = 2 * np.finfo(np.float64).eps * np.abs(values)
-    return bool(np.all(np.abs(values - ratios * bases) <= roundings) and np.max(np.abs(ratios)) < 2**20)
+    if values.size and float(np.max(np.abs(ratios))) >= 2**20:
+        return False
+    # Both products are exact, and so is the difference of two numbers that are nearly equal.
+    high = (np.ascontiguousarray(bases).view(np.int64) & ~np.int64((1 << 27) - 1)).view(np.float64)
+    return bool(np.all(values - ratios * high == ratios * (bases - high)))
+
+
+def exact_doubles(weights: NDArray[np.generic]) -> FloatArray:
+    """The weights as doubles; integers that a double cannot hold are refused rather than rounded."""
+    doubles = weights.astype(np.float64)
+    if weights.dtype.kind in "iu":
+        large = np.abs(doubles) >= EXACT
+        same = doubles[large].astype(object) == weights[large].astype(object)
+        require(
+            bool(np.all(same)),
+            "integer weights that a double holds exactly: below 2^53",
+            got="larger ones",
+            fix="divide the row by a common factor",
+            error=InvalidRelease,
+        )
+    return doubles
 
 
 def _compact(table: NDArray[np.generic], largest: float, whole: bool) -> NDArray[np.generic]:
     if not whole:
-        return table.astype(np.float64)
+        return exact_doubles(table)
     widths = (np.int8, np.int16, np.int32)
     return table.astype(next((w for w in widths if largest <= np.iinfo(w).max), np.int64))

@@ -1,41 +1,43 @@
-"""Who is in what: the rows of a design before scale and noise, dense or sparse, and two sweeps over them.
+"""What an incidence is: which record enters which published row with which weight, before scale and noise.
 
-A sweep goes over blocks of records, so that nothing of size rows × records is ever held in floating point.
+Every method goes over blocks of records, so that no floating-point array of size rows × records is held.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol, TypeAlias
+from typing import Protocol, runtime_checkable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy import sparse
+from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray, frozen_index
+from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.forms import Forms
+from sightline.labeled.column_forms import ColumnForms
 from sightline.progress import Progress
 
 BoolArray = NDArray[np.bool_]
-RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
 
 # Integers and their sums of products are exact in double precision below this.
 EXACT = 2.0**53
 
 
-class Pattern(Protocol):
-    """Membership, or weights, of ``records`` records in ``lines`` rows."""
+@runtime_checkable
+class Incidence(Protocol):
+    """Membership, or weights, of ``records`` records in ``row_count`` rows."""
 
     @property
-    def lines(self) -> int: ...
+    def row_count(self) -> int: ...
 
     @property
     def records(self) -> int: ...
 
     @property
     def whole(self) -> bool:
-        """Whether all weights are integers, small enough for exact sums of products."""
+        """Whether all weights are integers, small enough that doubles hold the Gram matrix exactly."""
+
+    @property
+    def integral(self) -> bool:
+        """Whether all weights are integers, of any size."""
 
     @property
     def binary(self) -> bool:
@@ -62,7 +64,7 @@ class Pattern(Protocol):
         """How long a key may be for :meth:`images` to be exact."""
 
     def seed(self) -> bytes:
-        """Bytes that change whenever the pattern does."""
+        """Bytes that change whenever the incidence does."""
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
         """``A Aᵀ`` over the unknown records; exact for whole weights."""
@@ -73,49 +75,26 @@ class Pattern(Protocol):
         A key belongs to a column; where that stands for several records, it is the sum of theirs.
         """
 
-    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
+    def forms(self, forms: ColumnForms, unknown: BoolArray, progress: Progress) -> FloatArray:
         """Every quadratic and linear form of every record's column; zero for records that are known."""
 
     def columns(self, records: IndexArray) -> FloatArray:
         """Some records' columns, dense."""
 
-    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
-        """R of a QR factorisation of the unknown records' columns, rows scaled: no products of entries."""
+    def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
+        """R of a QR factorisation of the columns times ``factors`` (zero: known), rows times ``scale``."""
 
-    def kinds(self, unknown: BoolArray) -> IndexArray:
+    def signatures(self, unknown: BoolArray) -> IndexArray:
         """For every record a number that equal columns share; different columns have different numbers."""
 
-    def members(self, line: int) -> IndexArray:
+    def members(self, row: int) -> IndexArray:
         """The members of one row."""
 
-    def integers(self) -> tuple[Pattern, FloatArray] | None:
+    def integers(self) -> tuple[Incidence, FloatArray] | None:
         """Whole-number weights and a factor for each row, if real weights are products of the two."""
 
-    def take(self, lines: IndexArray) -> Pattern:
+    def take(self, rows: IndexArray) -> Incidence:
         """Some of the rows."""
-
-
-def as_pattern(rows: RowsLike | Pattern, *, records: int | None = None) -> Pattern:
-    """Rows as a 0/1 or weighted table, a scipy sparse array, or, with ``records``, lists of members."""
-    from sightline.labeled.incidence.cells import CellPattern
-    from sightline.labeled.incidence.dense import DensePattern
-    from sightline.labeled.incidence.sparse import SparsePattern
-
-    if isinstance(rows, DensePattern | SparsePattern | CellPattern):
-        return rows
-    if sparse.issparse(rows):
-        pattern: Pattern = SparsePattern.of(rows)
-    elif records is None or isinstance(rows, np.ndarray):
-        pattern = DensePattern.of(rows)  # type: ignore[arg-type]
-    else:
-        return SparsePattern.of(_from_members(rows, records))  # type: ignore[arg-type]
-    require(
-        records is None or records == pattern.records,
-        f"{pattern.records} records, one a column",
-        got=f"records={records}",
-        error=InvalidRelease,
-    )
-    return pattern
 
 
 def checked_shape(shape: tuple[int, ...]) -> None:
@@ -126,8 +105,8 @@ def checked_shape(shape: tuple[int, ...]) -> None:
         got=f"shape {shape}",
         error=InvalidRelease,
     )
-    lines, records = shape
-    require(lines > 0, "at least one release", got="L = 0", error=InvalidRelease)
+    row_count, records = shape
+    require(row_count > 0, "at least one release", got="L = 0", error=InvalidRelease)
     require(
         records > 1,
         "at least two records",
@@ -135,29 +114,3 @@ def checked_shape(shape: tuple[int, ...]) -> None:
         fix="a single record is exposed by every release; no geometry is needed",
         error=InvalidRelease,
     )
-
-
-def checked_members(sizes: IndexArray) -> None:
-    """No release is empty."""
-    empty = np.flatnonzero(sizes == 0)
-    require(
-        empty.size == 0,
-        "at least one member in every row",
-        got=f"none in row {empty[:1].tolist()}",
-        fix="drop it: it depends on no record",
-        error=InvalidRelease,
-    )
-
-
-def _from_members(rows: Iterable[Iterable[int]], records: int) -> sparse.csr_array:
-    lists = [frozen_index(row, error=InvalidRelease) for row in rows]
-    require(len(lists) > 0, "at least one release", got="L = 0", error=InvalidRelease)
-    beyond = next((i for i, row in enumerate(lists) if row[-1] >= records), None)
-    require(
-        beyond is None,
-        f"members below {records}",
-        got=f"{'' if beyond is None else int(lists[beyond][-1])} in row {beyond}",
-        error=InvalidRelease,
-    )
-    indptr = np.concatenate([[0], np.cumsum([row.size for row in lists])])
-    return sparse.csr_array((np.ones(indptr[-1]), np.concatenate(lists), indptr), shape=(len(lists), records))

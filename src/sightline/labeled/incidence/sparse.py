@@ -1,4 +1,4 @@
-"""A sparse pattern: nothing of size rows × records is ever made dense."""
+"""A sparse incidence: no array of size rows × records is ever made dense."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.forms import Forms, square
-from sightline.labeled.incidence.dense import kinds_of, multiples
-from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_members, checked_shape
+from sightline.labeled.column_forms import ColumnForms, square
+from sightline.labeled.incidence.dense import exact_doubles, multiples, numbered_columns
+from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_shape
 from sightline.progress import Progress
 
 _BLOCK = 1 << 16
@@ -25,17 +25,18 @@ _FEW = 1 / 12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class SparsePattern:
+class SparseIncidence:
     """Rows over records in compressed columns, owned and sorted, without stored zeros."""
 
     stored: Any  # scipy.sparse.csc_array
     whole: bool
+    integral: bool
     binary: bool
     sizes: IndexArray
     peaks: FloatArray
 
     @classmethod
-    def of(cls, rows: Any) -> SparsePattern:
+    def of(cls, rows: Any) -> SparseIncidence:
         """Check and copy a sparse array of weights."""
         checked_shape(rows.shape)
         require(
@@ -45,6 +46,7 @@ class SparsePattern:
             error=InvalidRelease,
         )
         entries = rows.nnz
+        exact_doubles(np.asarray(rows.tocoo().data))
         stored = sparse.csc_array(rows, dtype=np.float64, copy=True)
         stored.sum_duplicates()
         require(
@@ -63,18 +65,21 @@ class SparsePattern:
             error=InvalidRelease,
         )
         stored.eliminate_zeros()
-        lines, records = stored.shape
-        sizes = np.bincount(stored.indices, minlength=lines).astype(np.intp)
-        checked_members(sizes)
-        peaks = np.zeros(lines)
+        row_count, records = stored.shape
+        sizes = np.bincount(stored.indices, minlength=row_count).astype(np.intp)
+        peaks = np.zeros(row_count)
         np.maximum.at(peaks, stored.indices, np.abs(stored.data))
-        whole = (
-            bool(np.all(stored.data == np.rint(stored.data))) and float(peaks.max()) ** 2 * records < EXACT
-        )
+        integral = bool(np.all(stored.data == np.rint(stored.data)))
+        whole = integral and float(peaks.max()) ** 2 * records < EXACT
         for array in (stored.data, stored.indices, stored.indptr, sizes, peaks):
             array.setflags(write=False)
         return cls(
-            stored=stored, whole=whole, binary=bool(np.all(stored.data == 1)), sizes=sizes, peaks=peaks
+            stored=stored,
+            whole=whole,
+            integral=integral,
+            binary=bool(np.all(stored.data == 1)),
+            sizes=sizes,
+            peaks=peaks,
         )
 
     @property
@@ -82,7 +87,7 @@ class SparsePattern:
         return None
 
     @property
-    def lines(self) -> int:
+    def row_count(self) -> int:
         return int(self.stored.shape[0])
 
     @property
@@ -106,19 +111,19 @@ class SparsePattern:
         return digest.digest()
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
-        products = np.zeros((self.lines, self.lines))
+        products = np.zeros((self.row_count, self.row_count))
         for _, stop, block in self._blocks(unknown):
             products += (block.tocsr() @ block.T.tocsr()).toarray()
             progress("products of rows", stop / self.records)
         return products
 
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
-        images = np.zeros((len(keys), self.lines))
+        images = np.zeros((len(keys), self.row_count))
         for start, stop, block in self._blocks(unknown):
             images += (block @ keys[:, start:stop].T).T
         return images
 
-    def forms(self, forms: Forms, unknown: BoolArray, progress: Progress) -> FloatArray:
+    def forms(self, forms: ColumnForms, unknown: BoolArray, progress: Progress) -> FloatArray:
         quadratic = len(forms.offsets)
         found = np.zeros((quadratic + len(forms.linear), self.records))
         few = self._few
@@ -141,17 +146,17 @@ class SparsePattern:
         dense: FloatArray = self.stored[:, records].toarray()
         return dense
 
-    def triangle(self, unknown: BoolArray, scale: FloatArray) -> FloatArray:
-        triangle = np.zeros((0, self.lines))
+    def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
+        triangle = np.zeros((0, self.row_count))
         for start in range(0, self.records, 4096):
-            block = self.stored[:, start : start + 4096].toarray() * unknown[start : start + 4096]
+            block = self.stored[:, start : start + 4096].toarray() * factors[start : start + 4096]
             (triangle,) = qr(np.vstack([triangle, (block * scale[:, None]).T]), mode="r", check_finite=False)
-            triangle = triangle[: self.lines]
+            triangle = triangle[: self.row_count]
         return triangle
 
-    def kinds(self, unknown: BoolArray) -> IndexArray:
+    def signatures(self, unknown: BoolArray) -> IndexArray:
         generator = np.random.default_rng(int.from_bytes(self.seed()[:16], "big"))
-        multipliers = generator.integers(1 << 62, size=(2, self.lines), dtype=np.uint64)
+        multipliers = generator.integers(1 << 62, size=(2, self.row_count), dtype=np.uint64)
         bits = self.stored.data.view(np.uint64)
         bits = bits ^ (bits >> np.uint64(31))
         owner = np.repeat(np.arange(self.records), self._degree)
@@ -159,33 +164,35 @@ class SparsePattern:
         for key, factor in zip(keys, multipliers, strict=True):
             np.add.at(key, owner, bits * (2 * factor[self.stored.indices] + np.uint64(1)))
         keys[:, ~unknown] = 0
-        return kinds_of(keys)
+        return numbered_columns(keys)
 
-    def members(self, line: int) -> IndexArray:
-        return np.asarray(self.stored[[line], :].tocoo().coords[1], dtype=np.intp)
+    def members(self, row: int) -> IndexArray:
+        return np.asarray(self.stored[[row], :].tocoo().coords[1], dtype=np.intp)
 
-    def integers(self) -> tuple[SparsePattern, FloatArray] | None:
-        data, lines = np.abs(self.stored.data), self.stored.indices
-        bases = np.full(self.lines, np.inf)
-        np.minimum.at(bases, lines, data)
-        ratios = np.copysign(np.rint(data / bases[lines]), self.stored.data)
-        if not multiples(self.stored.data, ratios, bases[lines]):
+    def integers(self) -> tuple[SparseIncidence, FloatArray] | None:
+        data, row_of = np.abs(self.stored.data), self.stored.indices
+        bases = np.full(self.row_count, np.inf)
+        np.minimum.at(bases, row_of, data)
+        bases[np.isinf(bases)] = 1.0  # rows without members
+        ratios = np.copysign(np.rint(data / bases[row_of]), self.stored.data)
+        if not multiples(self.stored.data, ratios, bases[row_of]):
             return None
-        rows = sparse.csc_array((ratios, lines, self.stored.indptr), shape=self.stored.shape)
-        return SparsePattern.of(rows), bases
+        rows = sparse.csc_array((ratios, row_of, self.stored.indptr), shape=self.stored.shape)
+        return SparseIncidence.of(rows), bases
 
-    def take(self, lines: IndexArray) -> SparsePattern:
-        return SparsePattern(
-            stored=sparse.csc_array(self.stored[lines]),
+    def take(self, rows: IndexArray) -> SparseIncidence:
+        return SparseIncidence(
+            stored=sparse.csc_array(self.stored[rows]),
             whole=self.whole,
+            integral=self.integral,
             binary=self.binary,
-            sizes=self.sizes[lines],
-            peaks=self.peaks[lines],
+            sizes=self.sizes[rows],
+            peaks=self.peaks[rows],
         )
 
     @property
     def _few(self) -> BoolArray:
-        few: BoolArray = self._degree <= max(1, int(self.lines * _FEW))
+        few: BoolArray = self._degree <= max(1, int(self.row_count * _FEW))
         return few
 
     @property
@@ -211,7 +218,7 @@ def _look_up(
     """
     if records.size == 0:
         return
-    lines = block.shape[0]
+    row_count = block.shape[0]
     starts, degrees = block.indptr[:-1][records], np.diff(block.indptr)[records]
     out[:, records] = offsets[:, None]
     for degree in np.unique(degrees[degrees > 0]):
@@ -221,7 +228,7 @@ def _look_up(
         total = np.zeros((len(rows), out.shape[0]))
         for p in range(degree):
             for q in range(p + 1):
-                entries = np.take(table, rows[:, p] * lines + rows[:, q], axis=0)
+                entries = np.take(table, rows[:, p] * row_count + rows[:, q], axis=0)
                 entries *= (weights[:, p] * weights[:, q] * (1.0 if p == q else 2.0))[:, None]
                 total += entries
         out[:, records[chosen]] += total.T

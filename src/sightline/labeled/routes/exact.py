@@ -1,12 +1,11 @@
-r"""Who is identifiable: decided for all records in one sweep, before any noise.
+r"""Who is identifiable (``eq:lever1_ident_cond``): decided exactly for all records in one sweep.
 
-With :math:`M = A A^\top` over the unknown records, a random :math:`u` and any solution of
-:math:`M h = A u`, the vector :math:`u - A^\top h` is a random change of the records that no release
-sees. Record :math:`j` is identifiable iff such a change never moves it: iff :math:`a_j^\top h = u_j`. The
-sum over a group is identifiable iff the change never moves the sum. For integer weights all this holds
-modulo a prime, where it is decided; two random vectors make a wrong yes as unlikely as
-:math:`2^{-120}` per record, and what remains is the chance that the prime is a bad one
-(:func:`sightline.numerics.integers.failure_probability` of M, below :math:`10^{-12}`).
+With :math:`M = A A^\top` over the unknown records, a random :math:`u` and any solution of :math:`M h = A u`,
+the vector :math:`u - A^\top h` is a random change of the records that changes no release. Record :math:`j` is
+identifiable iff such a change never moves it: iff :math:`a_j^\top h = u_j`. The sum over a group is
+identifiable iff the change never moves the sum. For integer weights this is decided modulo a prime. Two
+random vectors make a wrong yes as unlikely as :math:`2^{-120}` per record; what remains is the chance that
+the prime is a bad one (:func:`sightline.numerics.integers.failure_probability` of M, below :math:`10^{-12}`).
 """
 
 from __future__ import annotations
@@ -17,31 +16,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.incidence.dense import kinds_of
-from sightline.labeled.incidence.protocol import BoolArray, Pattern
+from sightline.labeled.incidence.dense import numbered_columns
+from sightline.labeled.incidence.protocol import BoolArray, Incidence
+from sightline.labeled.routes.problem import Decisions, Problem, Reading, group_sizes
+from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics import residues
-from sightline.numerics.decision import Rank
-from sightline.numerics.rank import missing, present
+from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.residues import Residues
-from sightline.progress import Progress
 
-_CHECKS = 2
-_MERSENNE = (1 << 61) - 1
+CHECKS = 2  # random vectors
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Decided:
-    """The unknown records by signature, and which sums over a signature are identifiable."""
-
-    kinds: IndexArray  # over the unknown records: the group of each
-    sizes: IndexArray  # over the groups
-    first: IndexArray  # one unknown record of each group, as a position among the unknown
-    identifiable: BoolArray  # over the groups
-    undecided: BoolArray  # over the groups
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Marks:
+class RandomResidues:
     """Random residues u, one for each record, and their sums over rows and groups."""
 
     drawn: Residues  # u
@@ -53,22 +40,22 @@ class Marks:
         """A u, shape (checks, rows)."""
         return residues.join(self.limbs, bits=self.bits, prime=prime)
 
-    def totals(self, kinds: IndexArray, unknown: BoolArray, prime: int) -> Residues:
+    def totals(self, group: IndexArray, unknown: BoolArray, prime: int) -> Residues:
         """The sum of u over each group, shape (checks, groups)."""
         if self.counts is not None:
             return self.drawn[:, unknown]
         drawn = residues.limbs(self.drawn[:, unknown], bits=20)
-        sums = np.array([[np.bincount(kinds, weights=line) for line in limb] for limb in drawn])
+        sums = np.array([[np.bincount(group, weights=check) for check in limb] for limb in drawn])
         return residues.join(sums.astype(np.float64), bits=20, prime=prime)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Survey:
-    """Integer rows: their rank and the exact test for every record."""
+class ModularTest:
+    """The rank of integer rows, and the exact test for every record."""
 
     rank: int
     prime: int
-    marks: Marks
+    random: RandomResidues
     solved: Residues  # h
     bits: int  # length of the limbs of h
 
@@ -77,123 +64,67 @@ class Survey:
         """The limbs of h as linear forms of a record's column."""
         return residues.limbs(self.solved, bits=self.bits).reshape(-1, self.solved.shape[1])
 
-    def decide(self, sums: FloatArray, unknown: BoolArray) -> Decided:
+    def decide(self, sums: FloatArray, unknown: BoolArray) -> Decisions:
         """The decisions, from the values of the linear forms at every record."""
-        limbs = sums.reshape(-1, _CHECKS, sums.shape[1])[:, :, unknown]
+        limbs = sums.reshape(-1, CHECKS, sums.shape[1])[:, :, unknown]
         tests = residues.join(limbs, bits=self.bits, prime=self.prime)
-        if self.marks.counts is None:
-            kinds = kinds_of(tests)
-            sizes, first = _counted(kinds)
+        if self.random.counts is None:
+            group = numbered_columns(tests)
+            sizes, first = group_sizes(group)
         else:
-            sizes = self.marks.counts[unknown]
-            kinds = first = np.arange(sizes.size)
-        expected = self.marks.totals(kinds, unknown, self.prime)
-        found = residues.times(tests[:, first], sizes.astype(np.int64), prime=self.prime)
-        return Decided(
-            kinds=kinds,
+            sizes = self.random.counts[unknown]
+            group = first = np.arange(sizes.size)
+        expected = self.random.totals(group, unknown, self.prime)
+        moved = residues.times(tests[:, first], sizes.astype(np.int64), prime=self.prime)
+        return Decisions(
+            group=group,
             sizes=sizes,
             first=first,
-            identifiable=np.all(found == expected, axis=0),
+            identifiable=np.all(moved == expected, axis=0),
             undecided=np.zeros(sizes.size, dtype=np.bool_),
         )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Sweep:
-    """A first sweep over integer rows: their products."""
-
-    pattern: Pattern
-    unknown: BoolArray
-    products: FloatArray
-
-    @property
-    def bits(self) -> int:
-        """The longest limbs whose sums over a column are exact."""
-        reach = self.pattern.lines * float(self.pattern.peaks.max())
-        return min(40, 52 - math.ceil(math.log2(max(2.0, reach))))
-
-    def solve(self) -> Survey:
-        """The exact test for all records: a second sweep, and one elimination in the size of the releases."""
-        marks = self.marks()
-        reduced = residues.reduced(self.products.astype(np.int64), marks.images)
-        return Survey(
-            rank=int(reduced.pivots.size),
-            prime=reduced.prime,
-            marks=marks,
-            solved=reduced.solved,
-            bits=self.bits,
-        )
-
-    def marks(self) -> Marks:
-        """Mark every record: a second sweep."""
-        pattern, bits = self.pattern, self.pattern.key_bits
-        drawn = residues.draw_residues(pattern.seed(), count=pattern.records, checks=_CHECKS)
-        keys = residues.limbs(drawn, bits=bits).reshape(-1, pattern.records)
-        limbs = pattern.images(self.unknown, keys).reshape(-1, _CHECKS, pattern.lines)
-        return Marks(drawn=drawn, limbs=limbs, bits=bits, counts=pattern.counts)
-
-    def keys(self) -> FloatArray:
-        """Limbs of random residues as linear forms: equal columns have equal values, others do not."""
-        lines = self.pattern.lines
-        drawn = residues.draw_residues(b"rows" + self.pattern.seed(), count=lines, checks=_CHECKS)
-        return residues.limbs(drawn, bits=self.bits).reshape(-1, lines)
-
-    def confirm(self, sums: FloatArray, leverage: FloatArray) -> Decided:
-        """Decisions where a factorisation has proved the rows independent.
-
-        A group is identifiable iff its leverages sum to one, exactly. All the leverages sum to the rank, so
-        that few groups come near, and only these are worth an elimination.
-        """
-        limbs = sums.reshape(-1, _CHECKS, sums.shape[1])[:, :, self.unknown]
-        kinds = kinds_of(residues.join(limbs, bits=self.bits, prime=_MERSENNE))
-        sizes, first = _counted(kinds)
-        identifiable = np.zeros(sizes.size, dtype=np.bool_)
-        near = np.flatnonzero(sizes * leverage[first] > 1 / 2)
-        if near.size:
-            columns = self.pattern.columns(np.flatnonzero(self.unknown)[first[near]])
-            whole = columns.T.astype(np.int64)
-            found = residues.reduced(self.products.astype(np.int64), lambda prime: np.mod(whole, prime))
-            parts = residues.limbs(found.solved, bits=self.bits) * columns.T
-            exactly = residues.join(parts.sum(axis=-1), bits=self.bits, prime=found.prime)
-            sums_to = residues.times(exactly, sizes[near].astype(np.int64), prime=found.prime)
-            identifiable[near] = sums_to == 1
-        return Decided(
-            kinds=kinds,
-            sizes=sizes,
-            first=first,
-            identifiable=identifiable,
-            undecided=np.zeros(sizes.size, dtype=np.bool_),
-        )
-
-
-def sweep(pattern: Pattern, unknown: BoolArray, progress: Progress) -> Sweep:
-    """Sweep once over integer rows."""
-    return Sweep(pattern=pattern, unknown=unknown, products=pattern.gram(unknown, progress))
-
-
-def decide_by_leverage(leverage: FloatArray, kinds: IndexArray, rank: Rank, *, lines: int) -> Decided:
-    """Decisions for real-valued weights: identifiable iff the group's leverages sum to one.
-
-    Within rounding of one is a yes, clearly below it is a no, and between them nobody can tell.
-    """
-    sizes, first = _counted(kinds)
-    deficit = 1 - sizes * leverage[first]
-    kept = max(rank.smallest_kept, np.finfo(np.float64).tiny)
-    identifiable = deficit <= missing(lines) / kept
-    undecided = ~identifiable & (deficit < present(lines) / kept)
-    if not rank.decided:
-        undecided = leverage[first] > 0
-    return Decided(
-        kinds=kinds,
-        sizes=sizes,
-        first=first,
-        identifiable=identifiable & ~undecided,
-        undecided=undecided,
+def by_elimination(problem: Problem) -> Reading:
+    """The route of all integer rows: every record is tested exactly."""
+    problem.progress("deciding exactly", 0.0)
+    gram = problem.gram
+    test = modular_test(gram)
+    rank = Rank(rank=test.rank, evidence=Evidence.MODULAR)
+    forms = gram.forms(problem.risks, rank, test.linear)
+    quantities, sums = problem.read(forms)
+    return Reading(
+        rank=rank,
+        decisions=test.decide(sums, gram.unknown),
+        quantities=quantities,
+        share_error=forms.share_error,
     )
 
 
-def _counted(kinds: IndexArray) -> tuple[IndexArray, IndexArray]:
-    sizes = np.bincount(kinds)
-    first = np.full(sizes.size, kinds.size, dtype=np.intp)
-    np.minimum.at(first, kinds, np.arange(kinds.size))
-    return sizes, first
+def modular_test(gram: UnknownRecordsGram) -> ModularTest:
+    """The exact test for all records: one sweep over them, and one elimination of M."""
+    random = random_residues(gram)
+    reduced = residues.reduced(gram.matrix.astype(np.int64), random.images)
+    return ModularTest(
+        rank=int(reduced.pivots.size),
+        prime=reduced.prime,
+        random=random,
+        solved=reduced.solved,
+        bits=limb_bits(gram.design.incidence),
+    )
+
+
+def random_residues(gram: UnknownRecordsGram) -> RandomResidues:
+    """A random residue for every record, and their sums over the rows."""
+    incidence = gram.design.incidence
+    bits = incidence.key_bits
+    drawn = residues.draw_residues(incidence.seed(), count=incidence.records, checks=CHECKS)
+    keys = residues.limbs(drawn, bits=bits).reshape(-1, incidence.records)
+    limbs = incidence.images(gram.unknown, keys).reshape(-1, CHECKS, incidence.row_count)
+    return RandomResidues(drawn=drawn, limbs=limbs, bits=bits, counts=incidence.counts)
+
+
+def limb_bits(incidence: Incidence) -> int:
+    """The longest limbs whose sums over a column are exact."""
+    reach = incidence.row_count * float(incidence.peaks.max())
+    return min(40, 52 - math.ceil(math.log2(max(2.0, reach))))

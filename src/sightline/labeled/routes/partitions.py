@@ -1,9 +1,9 @@
-r"""Cells of partitions: their dependencies are known, and a factorisation proves that there are no others.
+r"""Cells of partitions: the dependencies are known, and a factorisation proves that there are no others.
 
-Partitions that cover the same records have equal sums over their cells, so that one cell of each but the
-first says nothing new. If factorising the products of the other rows proves them independent, then their
-number is the rank, and a group is identifiable iff its leverages over these rows sum to one. All leverages
-sum to the rank: few groups come near one, often none, and only these need exact arithmetic.
+Partitions that cover the same records have equal sums over their cells, so one cell of each but the first is
+redundant. If factorising the products of the remaining rows proves them independent, their number is the
+rank, and a group is identifiable iff its leverages over these rows sum to one. All leverages sum to the rank,
+so few groups come near one, and only these need exact arithmetic.
 """
 
 from __future__ import annotations
@@ -11,83 +11,98 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.company import Company, whitening
-from sightline.labeled.forms import MatrixForms
-from sightline.labeled.incidence.cells import CellPattern
-from sightline.labeled.lens import PROOF, Form, Lens, Risks, lens_of_pairs
-from sightline.labeled.routes.exact import Decided, Sweep
+from sightline.labeled.column_forms import MatrixForms
+from sightline.labeled.incidence.cells import CellIncidence
+from sightline.labeled.risk_forms import PROOF, Quantity, RiskForms, forms_from_inverses
+from sightline.labeled.routes.exact import modular_test
+from sightline.labeled.routes.problem import Decisions, Problem, Reading
 from sightline.numerics import residues
 from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.inverse import inverse_of_products
-from sightline.progress import Progress
 
 
-def lens_of_partitions(company: Company, risks: Risks) -> tuple[Lens, Rank] | None:
-    """The forms of every record with its leverage, and the rank; ``None`` without a proof or accuracy."""
-    pattern = company.design.pattern
-    if not isinstance(pattern, CellPattern):
+def by_partitions(problem: Problem) -> Reading | None:
+    """The route of cells of partitions; ``None`` without a proof of independence or without accuracy."""
+    forms = forms_of_partitions(problem)
+    if forms is None:
         return None
-    kept = told_apart(pattern, company.products)
-    found = inverse_of_products(company.products[np.ix_(kept, kept)])
-    if found is None or kept.size * found[1] > PROOF:
-        return None
-    within, error = found
-    lens = lens_of_pairs(
-        company.products, whitening(company.design), risks, linear=np.zeros((0, pattern.lines))
+    risk_forms, rank = forms
+    quantities, _ = problem.read(risk_forms)
+    return Reading(
+        rank=rank,
+        decisions=decide_partitions(problem, quantities[Quantity.LEVERAGE]),
+        quantities=quantities,
+        share_error=risk_forms.share_error,
     )
-    if lens is None:
+
+
+def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
+    """The forms of every record with its leverage, and the rank."""
+    gram = problem.gram
+    incidence = gram.design.incidence
+    if not isinstance(incidence, CellIncidence):
         return None
-    leverage = np.zeros((pattern.lines, pattern.lines))
+    kept = independent_rows(incidence, gram.matrix)
+    inverse = inverse_of_products(gram.matrix[np.ix_(kept, kept)])
+    if inverse is None or kept.size * inverse[1] > PROOF:
+        return None
+    within, _ = inverse
+    nothing = np.zeros((0, incidence.row_count))
+    without = forms_from_inverses(gram.matrix, gram.whitening, problem.risks, linear=nothing)
+    if without is None:
+        return None
+    leverage = np.zeros((incidence.row_count, incidence.row_count))
     leverage[np.ix_(kept, kept)] = within
     forms = MatrixForms(
-        symmetric=(*lens.forms.matrices(), leverage),
-        offsets=np.append(lens.forms.offsets, 0.0),
-        linear=lens.forms.linear,
+        symmetric=(*without.forms.matrices(), leverage),
+        offsets=np.append(without.forms.offsets, 0.0),
+        linear=without.forms.linear,
     )
     rank = Rank(rank=kept.size, evidence=Evidence.FULL_RANK)
-    error = max(lens.relative_error, error)
-    return Lens(names=(*lens.names, Form.LEVERAGE), forms=forms, relative_error=error), rank
+    names = (*without.names, Quantity.LEVERAGE)
+    return RiskForms(names=names, forms=forms, share_error=without.share_error), rank
 
 
-def told_apart(pattern: CellPattern, products: FloatArray) -> IndexArray:
-    """The lines but for those that the others give: empty ones, one of each further partition of a set."""
-    starts, widths = pattern.starts, pattern.widths
+def independent_rows(incidence: CellIncidence, gram: FloatArray) -> IndexArray:
+    """The rows without the redundant ones: empty ones, and one of each further partition of the same set."""
+    starts, widths = incidence.starts, incidence.widths
     spans = [slice(s, s + w) for s, w in zip(starts, widths, strict=True)]
-    shared = np.array([[products[p, q].sum() for q in spans] for p in spans])
-    kept = np.diagonal(products) > 0
+    shared = np.array([[gram[p, q].sum() for q in spans] for p in spans])
+    kept = np.diagonal(gram) > 0
     for q, span in enumerate(spans):
-        # The same records are covered iff each covers as many as both together.
+        # Two partitions cover the same records iff each covers as many as both together.
         alike = [p for p in range(q) if shared[p, p] == shared[q, q] == shared[p, q]]
         if alike:
-            kept[span.start + int(np.argmax(np.diagonal(products)[span]))] = False
+            kept[span.start + int(np.argmax(np.diagonal(gram)[span]))] = False
     return np.flatnonzero(kept)
 
 
-def decide_by_partitions(swept: Sweep, leverage: FloatArray, progress: Progress) -> Decided:
-    """Decisions by leverage over independent rows, exact where it comes near one."""
-    pattern = swept.pattern
-    assert isinstance(pattern, CellPattern)  # whose forms the leverages are
-    sizes = pattern.counts if swept.unknown.all() else pattern.counts[swept.unknown]
+def decide_partitions(problem: Problem, leverage: FloatArray) -> Decisions:
+    """Decisions by leverage over independent rows, in exact arithmetic where it comes near one."""
+    gram = problem.gram
+    incidence, unknown = gram.design.incidence, gram.unknown
+    assert isinstance(incidence, CellIncidence)  # the leverages come from its forms
+    sizes = incidence.counts if unknown.all() else incidence.counts[unknown]
     identifiable = np.zeros(sizes.size, dtype=np.bool_)
     near = np.flatnonzero(sizes * leverage > 1 / 2)
-    # A group that is alone in a cell is its sum: no elimination is needed to see that.
-    members, columns = np.diagonal(swept.products), np.flatnonzero(swept.unknown)[near]
-    for first, line in zip(pattern.starts, pattern.table, strict=True):
-        cells = line[columns]
+    # The sum of a group that is alone in a cell is published: no elimination is needed.
+    members, columns = np.diagonal(gram.matrix), np.flatnonzero(unknown)[near]
+    for first, own in zip(incidence.starts, incidence.table, strict=True):
+        cells = own[columns]
         alone = (cells >= 0) & (members[first + cells] == sizes[near])
         identifiable[near[alone]] = True
     near = near[~identifiable[near]]
     if near.size:
-        progress("deciding exactly", 0.0)
-        survey = swept.solve()
-        columns = np.flatnonzero(swept.unknown)[near]
-        sums = survey.linear @ pattern.columns(columns)
-        limbs = sums.reshape(-1, survey.solved.shape[0], near.size)
-        tests = residues.join(limbs, bits=survey.bits, prime=survey.prime)
-        found = residues.times(tests, sizes[near].astype(np.int64), prime=survey.prime)
-        identifiable[near] = np.all(found == survey.marks.drawn[:, columns], axis=0)
-    return Decided(
-        kinds=np.arange(sizes.size),
+        problem.progress("deciding exactly", 0.0)
+        test = modular_test(gram)
+        columns = np.flatnonzero(unknown)[near]
+        sums = test.linear @ incidence.columns(columns)
+        limbs = sums.reshape(-1, test.solved.shape[0], near.size)
+        values = residues.join(limbs, bits=test.bits, prime=test.prime)
+        moved = residues.times(values, sizes[near].astype(np.int64), prime=test.prime)
+        identifiable[near] = np.all(moved == test.random.drawn[:, columns], axis=0)
+    return Decisions(
+        group=np.arange(sizes.size),
         sizes=sizes,
         first=np.arange(sizes.size),
         identifiable=identifiable,

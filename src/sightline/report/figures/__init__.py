@@ -1,1 +1,1 @@
-"""One figure a file: a result in, an Altair chart and a sentence about it out; nothing is computed here."""
+"""One figure per file: from a result to an Altair chart and a sentence about it. Nothing is computed here."""

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from sightline.auditing.numerals import readable, remains
 from sightline.auditing.result import AuditResult
-from sightline.privacy.registry import accountant_of_cost
-from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, percent, rows, zoom
+from sightline.format import number, parameter, percent
+from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, rows, zoom
 from sightline.report.style import INK, altair
+from sightline.report.wording import spent_by_accountant
 
 
 def draw(result: AuditResult) -> Any:
@@ -29,7 +29,7 @@ def _alternatives(result: AuditResult) -> Any:
             "below": one.below_limit,
             "proven": "yes" if one.proven else "no",
             "own": "this plan" if one.accountant == own else "other",
-            "text": f"noise × {readable(one.noise_multiplier, 3)}" + ("" if one.proven else ", not proven"),
+            "text": f"noise × {number(one.noise_multiplier, 3)}" + ("" if one.proven else ", not proven"),
         }
         for one in result.alternatives
     ]
@@ -57,7 +57,7 @@ def _alternatives(result: AuditResult) -> Any:
         ],
     )
     tick = base.mark_tick(thickness=2, size=14, color=INK).encode(x="lower:Q")
-    # Above its bar: beside one that ends at the right there is no place on a narrow page.
+    # Above its bar: on a narrow page there is no room beside a bar that ends at the right.
     text = base.mark_text(align="right", dy=-12, color=INK).encode(x=alt.value("width"), text="text:N")
     layers = [bracket.properties(name="accountants").add_params(zoom("x")), tick, text]
     if result.verdict.limit is not None:
@@ -71,15 +71,15 @@ def _alternatives(result: AuditResult) -> Any:
 def _spent(result: AuditResult) -> Any:
     alt = altair()
     bars = [
-        {"accountant": accountant_of_cost(name), "epsilon": epsilon, "text": f"{readable(epsilon)}"}
-        for name, epsilon in result.budget.spent.items()
+        {"accountant": name, "epsilon": epsilon, "text": number(epsilon)}
+        for name, epsilon in spent_by_accountant(result.budget).items()
     ]
     order = [bar["accountant"] for bar in sorted(bars, key=lambda bar: (bar["epsilon"], bar["accountant"]))]
     most = max(result.budget.spent.values())
     base = alt.Chart(rows(bars)).encode(
         y=alt.Y("accountant:N").title(None).sort(order),
         x=alt.X("epsilon:Q")
-        .title(f"epsilon at delta = {result.budget.delta:g}")
+        .title(f"epsilon at delta = {parameter(result.budget.delta)}")
         .axis(tickCount=4)
         .scale(domain=[0, 1.5 * most], nice=False),
     )
@@ -97,22 +97,23 @@ def describe(result: AuditResult) -> str:
     budget = result.budget
     if not result.alternatives:
         if not budget.spent:
-            return "Nothing that is published costs anything."
+            return "Nothing that is published costs any budget."
         low, high = min(budget.spent.values()), max(budget.spent.values())
         return (
-            f"The noise amounts to epsilon = {readable(low)} under the exact accountant and to "
-            f"{readable(high)} under the coarsest, at delta = {budget.delta:g}: "
-            "the accountant changes the bill, not what is seen."
+            f"The noise amounts to epsilon = {number(low)} under the exact accountant and to "
+            f"{number(high)} under the coarsest, at delta = {parameter(budget.delta)}. "
+            "The accountant changes what the noise is said to cost, not what an attacker sees."
         )
+    assert budget.epsilon is not None  # there are no alternatives without a budget
     proven = [one for one in result.alternatives if one.proven] or list(result.alternatives)
     least = min(proven, key=lambda one: one.noise_multiplier)
     most = max(proven, key=lambda one: one.noise_multiplier)
     return (
-        f"For the same budget of epsilon = {budget.epsilon:g}, {least.accountant} asks for noise of "
-        f"{readable(least.noise_multiplier, 3)} times the sensitivity and leaves the most exposed record "
-        f"{remains(least.least_remaining_uncertainty)}; {most.accountant} asks for "
-        f"{readable(most.noise_multiplier, 3)} and leaves {remains(most.least_remaining_uncertainty)}. "
-        "Better accounting buys accuracy, for the attacker too."
+        f"For the same budget of epsilon = {parameter(budget.epsilon)}, {least.accountant} asks for noise of "
+        f"{number(least.noise_multiplier, 3)} times the sensitivity and leaves the most exposed record "
+        f"{least.least_remaining_uncertainty}; {most.accountant} asks for "
+        f"{number(most.noise_multiplier, 3)} and leaves {most.least_remaining_uncertainty}. "
+        "A tighter accountant asks for less noise, and so the attacker sees more."
     )
 
 

@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from sightline.auditing.numerals import counted
 from sightline.auditing.result import AuditResult
+from sightline.format import count, percent, percent_at_least
 from sightline.report.figures.parts import (
     ALARM,
     CALM,
     HEIGHT,
     WIDTH,
-    at_least,
     labelled_line,
-    percent,
     rows,
     zoom,
 )
 from sightline.report.style import INK, altair
 
-# From where on a line's name stands before it; of two lines the first makes way for the name of the second.
+# From here on, a line's name stands to its left. The first of two lines makes room for the second's name.
 _LEFT, _RIGHT = 0.3, 0.7
 
 
@@ -33,14 +31,14 @@ def draw(result: AuditResult) -> Any:
             "low": low,
             "high": high,
             "records": count,
-            "place": "may be below the limit" if limit is not None and low < limit else "keeps its limit",
+            "place": "may be below the limit" if limit is not None and low < limit else "keeps the limit",
             "keeps": f"{percent(low)} to {percent(high)}",
         }
         for low, high, count in zip(edges, edges[1:], counts, strict=False)
         if count
     ]
     powers = [10**power for power in range(len(str(max(counts))))]
-    # Two exposed records beside a hundred thousand calm ones must be seen: hence the logarithm.
+    # A logarithm, so that two exposed records can be seen beside a hundred thousand others.
     height = (
         alt.Y("records:Q")
         .title(f"{result.unit}s")
@@ -54,7 +52,7 @@ def draw(result: AuditResult) -> Any:
         .scale(domain=[0, 1]),
     )
     place = alt.Color("place:N").legend(None)
-    colours = {"may be below the limit": ALARM, "keeps its limit": CALM}
+    colours = {"may be below the limit": ALARM, "keeps the limit": CALM}
     shown = base.mark_rect(xOffset=0.5, x2Offset=-0.5).encode(
         x2="high:Q",
         y=height,
@@ -87,7 +85,9 @@ def describe(result: AuditResult) -> str:
     least, verdict = result.least_remaining_uncertainty, result.verdict
     said = []
     if least is not None:
-        said.append(f"Of the most exposed record's uncertainty at least {at_least(least.lower)} remains.")
+        said.append(
+            f"The most exposed record keeps at least {percent_at_least(least.lower)} of its uncertainty."
+        )
     if verdict.limit is not None:
         limit = percent(verdict.limit)
         below = sum(
@@ -96,17 +96,15 @@ def describe(result: AuditResult) -> str:
             if low < verdict.limit
         )
         if verdict.below_limit:
-            said.append(
-                f"{counted(verdict.below_limit, result.unit)} may keep less than the limit of {limit}."
-            )
+            said.append(f"{count(verdict.below_limit, result.unit)} may keep less than the limit of {limit}.")
         else:
-            said.append(f"Nobody keeps less than the limit of {limit}.")
+            said.append(f"No record's lower bound is below the limit of {limit}.")
         if below != verdict.below_limit:
-            said.append("The bar that the limit cuts is drawn in the colour of those below it.")
+            said.append("The bar that contains the limit has the colour of the records below it.")
     if result.guaranteed_by_noise is not None:
         said.append(
-            "The noise alone, which is what a privacy budget counts, would guarantee "
-            f"{at_least(result.guaranteed_by_noise)} to everyone, even if all other records were known."
+            f"The noise alone guarantees {percent_at_least(result.guaranteed_by_noise)} to every record, "
+            "even against an attacker who knows all other records; a privacy budget counts only this."
         )
     return " ".join(said)
 

@@ -1,13 +1,13 @@
-"""Every record's own privacy loss against its exposure: the same accounting, very different exposure."""
+"""Every record's own privacy loss against its exposure: the same loss can go with very different exposure."""
 
 from __future__ import annotations
 
 import math
 from typing import Any
 
-from sightline.auditing.numerals import readable
 from sightline.auditing.result import AuditResult
-from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, percent, rows, zoom
+from sightline.format import number, parameter, percent
+from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, rows, zoom
 from sightline.report.style import altair
 
 _FAR = 30.0  # losses this many times apart are drawn on a logarithmic axis
@@ -33,14 +33,14 @@ def draw(result: AuditResult) -> Any:
     seen = alt.Color("seen:N").title(None).scale(domain=list(colours), range=list(colours.values()))
     base = alt.Chart(rows(points)).encode(
         x=alt.X("epsilon:Q")
-        .title(f"a record's own epsilon at delta = {result.budget.delta:g}")
+        .title(f"a record's own epsilon at delta = {parameter(result.budget.delta)}")
         .scale(type="log" if log else "linear", zero=False, padding=24)
         .axis(labelExpr="format(datum.value, ',.3~r')", **ticks),
         color=seen,
     )
     keeps = alt.Y("upper:Q").title("remaining uncertainty").axis(format="%")
     keeps = keeps.scale(domain=[0, 1.05], nice=False)
-    # A point is what an attack gets, and the line below it is where no attack can get beyond.
+    # A point is what the best linear attack leaves; no attack gets below the lower end of its line.
     bracket = base.mark_rule(opacity=0.35, strokeWidth=1.5).encode(y=keeps, y2="lower:Q")
     chart = (
         base.properties(name="loss_against_risk")
@@ -73,20 +73,20 @@ def describe(result: AuditResult) -> str:
     high = max(losses, key=lambda point: point.remaining_uncertainty.upper)
     least, most = min(p.epsilon for p in losses), max(p.epsilon for p in losses)
     cost = (
-        f"every record has a privacy loss of epsilon = {readable(most)}"
+        f"every record has a privacy loss of epsilon = {number(most)}"
         if most - least <= 1e-9 * most
-        else f"privacy losses range from epsilon = {readable(least)} to {readable(most)}"
+        else f"privacy losses range from epsilon = {number(least)} to {number(most)}"
     )
     return (
-        f"By the accounting {cost}; what an attack leaves ranges from "
+        f"According to the accountant, {cost}; what the best linear attack leaves ranges from "
         f"{percent(low.remaining_uncertainty.upper)} to {percent(high.remaining_uncertainty.upper)} of a "
-        "record's uncertainty. The difference is in no budget: it lies in which groups the releases put a "
-        "record into. A point is what an attack leaves; no attack leaves less than the end of its line."
+        "record's uncertainty. No budget shows this difference: it depends on who shares a group with whom. "
+        "A point is what that attack leaves; no attack leaves less than the lower end of the point's line."
     )
 
 
 def _powers(low: float, high: float) -> list[float]:
-    """Powers of ten around a range, so few that their names have room on a narrow page."""
+    """Powers of ten around a range, so few that their labels fit on a narrow page."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     step = -(-(last - first) // 5)
     return [10.0**power for power in range(first, last + 1, step)]

@@ -6,15 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from sightline.format import number
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
 from sightline.report.figures.parts import ALARM, CALM, HEIGHT, WIDTH, rows, zoom
 from sightline.report.style import FAINT, PALETTE, altair
 
-_MOST_LINES = 40  # curves drawn one by one; of more, their quartiles
+_MOST_LINES = 40  # curves drawn one by one; if there are more, their quartiles are drawn
 
 
 def draw(curve: ReleaseCurve) -> Any:
-    """The bound over the number of releases; the smallest, which an attacker likes best, in orange."""
+    """The bound over the number of releases; the smallest, which is the best for an attacker, in orange."""
     finite = np.isfinite(curve.crb)
     points = [
         {"releases": int(count), "crb": float(crb), "place": "smallest" if count == curve.best else "other"}
@@ -24,7 +25,7 @@ def draw(curve: ReleaseCurve) -> Any:
 
 
 def draw_many(curves: ReleaseCurves) -> Any:
-    """The bounds of many groups: each of a few, the quartiles of more."""
+    """The bounds of many groups: one line each if they are few, else their quartiles."""
     alt = altair()
     crb = np.where(np.isfinite(curves.crb), curves.crb, np.nan)
     if len(curves) <= _MOST_LINES:
@@ -66,7 +67,7 @@ def describe(curve: ReleaseCurve) -> str:
     after = ", at the end of the range: it may still fall" if curve.still_falling else ""
     return (
         f"The values are identifiable from {curve.first_identifiable} releases on; the bound is smallest, "
-        f"{lowest:.4g}, at {curve.best}{after}."
+        f"{number(float(lowest))}, at {curve.best}{after}."
     )
 
 

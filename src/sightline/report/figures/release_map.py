@@ -5,28 +5,28 @@ from __future__ import annotations
 from itertools import groupby
 from typing import Any
 
-from sightline.auditing.numerals import counted, remains
 from sightline.auditing.result import AuditResult, MapColumn, Role
+from sightline.format import count
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, rows, zoom
 from sightline.report.names import isolated, short
 from sightline.report.style import GRID, PALETTE, altair
 
 _NAMED = 40  # columns with a name of their own below them
-_SEPARATE = 300  # columns drawn one by one; beyond, neighbours with one role become one mark
+_SEPARATE = 300  # columns drawn one by one; if there are more, neighbours with one role become one mark
 
 _GAP = 0.04  # between columns that are drawn one by one
 
 _WORDS = {
     Role.ABSENT: "not in it",
     Role.PRESENT: "in it",
-    Role.USED: "used by the attack",
-    Role.NEEDED: "needed for it",
+    Role.USED: "used by the best attack",
+    Role.NEEDED: "needed to single it out",
 }
 _COLOURS = {Role.ABSENT: GRID, Role.PRESENT: PALETTE[4], Role.USED: CALM, Role.NEEDED: ALARM}
 
 
 def draw(result: AuditResult) -> Any:
-    """A map of roles; hover tells whom and how much remains, zooming tells neighbours apart."""
+    """A map of roles. Hovering shows who it is and how much remains; zooming separates neighbours."""
     alt = altair()
     columns, releases = result.release_map, [isolated(one.name, 32) for one in result.releases]
     names = _names(result)
@@ -75,7 +75,7 @@ def draw(result: AuditResult) -> Any:
             alt.param(name="role_names", value=words),
             alt.param(name="column_labels", value=[isolated(name, 14) for name in _labels(result)]),
             alt.param(name="column_names", value=[isolated(name) for name in names]),
-            alt.param(name="column_keeps", value=[remains(one.remaining_uncertainty) for one in columns]),
+            alt.param(name="column_keeps", value=[str(one.remaining_uncertainty) for one in columns]),
         )
     )
     height = max(60, min(26 * len(releases), 640))
@@ -90,14 +90,14 @@ def describe(result: AuditResult) -> str:
     ]
     worst = sorted((entry for entry in needed if entry[0]), key=lambda entry: (-entry[0], entry[1]))[:3]
     columns = result.release_map
-    signatures = counted(len({column.signature for column in columns}), "signature")
+    signatures = count(len({column.signature for column in columns}), "signature")
     shown = (
         signatures if all(column.category is None for column in columns) else f"categories of {signatures}"
     )
     if not worst:
-        return f"The {shown} of which the least may remain: no single release is what singles anyone out."
-    listed = "; ".join(f'{counted(count, "record")} without "{short(name, 40)}"' for count, name in worst)
-    return f"The {shown} of which the least may remain. Fewer would be singled out: {listed}."
+        return f"The {shown} that are most exposed. Leaving out one release would not hide anyone."
+    listed = "; ".join(f'{many:,} fewer without "{short(name, 40)}"' for many, name in worst)
+    return f"The {shown} that are most exposed. Fewer records could be singled out: {listed}."
 
 
 def drawable(result: AuditResult) -> bool:
@@ -106,7 +106,7 @@ def drawable(result: AuditResult) -> bool:
 
 
 def _first_view(result: AuditResult) -> int:
-    """How many columns are seen before anyone zooms: all, or those of interest if they are few."""
+    """How many columns are shown before anyone zooms: all, or those of interest if they are few."""
     columns = result.release_map
     of_interest = [
         at for at, column in enumerate(columns, start=1) if set(column.roles) & {Role.USED, Role.NEEDED}
@@ -116,7 +116,7 @@ def _first_view(result: AuditResult) -> int:
 
 
 def _title(result: AuditResult) -> list[str]:
-    """What is below the columns, in lines that are short enough for a narrow page."""
+    """The title below the columns, in lines that are short enough for a narrow page."""
     shown, first = len(result.release_map), _first_view(result)
     by_category = any(column.category is not None for column in result.release_map)
     things = "signatures and categories" if by_category else "signatures"
@@ -129,7 +129,7 @@ def _title(result: AuditResult) -> list[str]:
 
 def _names(result: AuditResult) -> list[str]:
     keys = _keys(result)
-    return [_name(column, keys, f" ({counted(column.size, result.unit)})") for column in result.release_map]
+    return [_name(column, keys, f" ({count(column.size, result.unit)})") for column in result.release_map]
 
 
 def _labels(result: AuditResult) -> list[str]:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from sightline.attacks.simulation import Simulation
+from sightline.format import number
 from sightline.report.figures.parts import ALARM, CALM, WIDTH, rows, zoom
 from sightline.report.names import isolated
 from sightline.report.style import INK, altair
@@ -16,7 +17,7 @@ def draw(found: Simulation) -> Any:
     alt = altair()
     attack = isolated(found.attack)
     low, high = found.interval
-    bars = [
+    bars: list[dict[str, Any]] = [
         {"what": attack, "low": low, "at": found.mse, "high": high, "kind": "attack"},
         {"what": "Cramér–Rao bound", "at": found.crb, "kind": "bound"},
         {
@@ -29,7 +30,7 @@ def draw(found: Simulation) -> Any:
         {"what": "ignoring the answers", "at": found.trivial_mse, "kind": "bound"},
     ]
     shown = [
-        {**bar, "text": f"{bar['at']:.4g}"}
+        {**bar, "text": number(bar["at"])}
         for bar in bars
         if all(math.isfinite(value) and value > 0 for value in bar.values() if isinstance(value, float))
     ]

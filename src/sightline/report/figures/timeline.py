@@ -1,18 +1,17 @@
-"""The exposure after each release, and what it newly opened."""
+"""The exposure after each release, and whom it newly singles out."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from sightline.auditing.numerals import counted, remains
 from sightline.auditing.result import AuditResult
+from sightline.format import count, percent
 from sightline.report.figures.parts import (
     ALARM,
     CALM,
     HEIGHT,
     WIDTH,
     labelled_line,
-    percent,
     rows,
     zoom,
 )
@@ -21,7 +20,7 @@ from sightline.report.style import INK, altair
 
 
 def draw(result: AuditResult) -> Any:
-    """What the most exposed record keeps once each release is out; newly singled-out records in orange."""
+    """What the most exposed record keeps after each release; one that singles out somebody new is orange."""
     alt = altair()
     stages = [
         {
@@ -30,7 +29,7 @@ def draw(result: AuditResult) -> Any:
             "lower": 1.0 if (least := stage.least_remaining_uncertainty) is None else least.lower,
             "upper": 1.0 if least is None else least.upper,
             "new": stage.newly_identifiable,
-            "opened": "opens somebody" if stage.newly_identifiable else "opens nobody",
+            "opened": "singles out somebody" if stage.newly_identifiable else "singles out nobody",
             "text": f"+{stage.newly_identifiable:,}" if stage.newly_identifiable else "",
             "identifiable": stage.identifiable_records,
             "below": stage.below_limit,
@@ -69,7 +68,7 @@ def draw(result: AuditResult) -> Any:
     ]
     line = base.mark_line(interpolate="step-after", color=CALM, strokeWidth=1.5).encode(y=keeps)
     bracket = base.mark_rule(color=CALM, opacity=0.45, strokeWidth=5).encode(y=keeps, y2="upper:Q")
-    opened = {"opens nobody": CALM, "opens somebody": ALARM}
+    opened = {"singles out nobody": CALM, "singles out somebody": ALARM}
     points = base.mark_point(filled=True, opacity=1, size=70).encode(
         y=keeps,
         color=alt.Color("opened:N").legend(None).scale(domain=list(opened), range=list(opened.values())),
@@ -91,16 +90,16 @@ def describe(result: AuditResult) -> str:
     for stage in result.timeline:
         if stage.newly_identifiable and len(said) < 3:
             said.append(
-                f'"{short(stage.release)}" newly singles out {counted(stage.newly_identifiable, "record")}.'
+                f'"{short(stage.release)}" newly singles out {count(stage.newly_identifiable, "record")}.'
             )
     opening = sum(stage.newly_identifiable > 0 for stage in result.timeline)
     if opening > len(said):
-        said.append(f"So do {opening - len(said):,} more.")
+        said.append(f"{count(opening - len(said), 'more release does', 'more releases do')} so too.")
     if not said:
         said.append("No release singles out anyone.")
     last = result.timeline[-1].least_remaining_uncertainty
     if last is not None:
-        said.append(f"After all of them the most exposed record keeps {remains(last)}.")
+        said.append(f"After all releases the most exposed record keeps {last} of its uncertainty.")
     return " ".join(said)
 
 

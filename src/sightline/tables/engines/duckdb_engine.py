@@ -1,7 +1,8 @@
 """DuckDB, embedded: a file is read in place, by a connection that can reach nothing else.
 
-The connection may read the declared files only (``allowed_paths``); then access to anything outside is
-switched off and the configuration is locked. A DuckDB file is attached read-only.
+The connection may read the declared files only (``allowed_paths``). Before any of them is opened, access to
+anything else is switched off and the configuration is locked; extensions are never loaded. A DuckDB file is
+attached read-only. Files must not change while they are read: their state is compared at the end.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ import csv
 import difflib
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
 
@@ -19,15 +21,25 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import InvalidPlan, require
+from sightline.tables.engines.address import public_source
 from sightline.tables.engines.csv_fault import csv_fault, opened_csv
-from sightline.tables.engines.engine import DATA, NO_TABLES, Column, Kind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
+from sightline.tables.engines.spill import private_folder, remove_folder
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
-_PLAIN = {**dict.fromkeys(_NUMBERS.split(), Kind.NUMBER), "BOOLEAN": Kind.BOOLEAN}  # types that NumPy has too
+_PLAIN = {
+    **dict.fromkeys(_NUMBERS.split(), ColumnKind.NUMBER),
+    "BOOLEAN": ColumnKind.BOOLEAN,
+}  # types that NumPy has too
 _KINDS = {
     **_PLAIN,
-    **dict.fromkeys(("HUGEINT", "UHUGEINT", "DECIMAL"), Kind.NUMBER),
-    **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), Kind.TEXT),
+    **dict.fromkeys(("HUGEINT", "UHUGEINT", "DECIMAL"), ColumnKind.NUMBER),
+    **dict.fromkeys(("VARCHAR", "ENUM", "UUID"), ColumnKind.TEXT),
+}
+_CONFIG: dict[str, str | bool | int | float | list[str]] = {
+    "autoinstall_known_extensions": "false",
+    "autoload_known_extensions": "false",
+    "allow_community_extensions": "false",
 }
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
 
@@ -51,17 +63,24 @@ class DuckDBEngine:
     def __init__(self, source: str, *, base: Path, tables: Mapping[str, str] = NO_TABLES) -> None:
         sources = {DATA: source, **tables}
         paths = {name: _existing(text, base) for name, text in sources.items()}
-        self._connection = duckdb.connect(":memory:")
+        _check_distinct(sources, paths)
+        self._states = {path: _state(path) for path in paths.values()}
+        self._spill = private_folder()
+        self._names = {path: _without_wildcards(path, self._spill) for path in paths.values()}
+        self._connection = duckdb.connect(":memory:", config=_CONFIG)
         try:
-            self._connection.execute(
-                f"SET allowed_paths=[{', '.join(map(_quoted, map(str, paths.values())))}]"
-            )
+            allowed = [text for path in self._names.values() for text in (str(path), f"{path}.wal")]
+            for setting in (
+                f"temp_directory={_quoted(str(self._spill))}",
+                f"allowed_paths=[{', '.join(map(_quoted, allowed))}]",
+                "enable_external_access=false",
+                "lock_configuration=true",
+            ):
+                self._connection.execute(f"SET {setting}")
             for name, text in sources.items():
                 self._register(name, paths[name], text.partition("::")[2])
-            self._connection.execute("SET enable_external_access=false")
-            self._connection.execute("SET lock_configuration=true")
         except BaseException:
-            self._connection.close()
+            self.close()
             raise
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
@@ -73,21 +92,36 @@ class DuckDBEngine:
             statements = self._connection.extract_statements(query)
             kinds = [statement.type.name for statement in statements]
             require(kinds == ["SELECT"], "one SELECT", got=" and ".join(kinds), error=InvalidPlan)
-            return _columns_of(self._connection.execute(statements[0]))
+            with _interruptible():
+                return _columns_of(self._connection.execute(statements[0]))
         except duckdb.Error as error:
             _refuse_query(error)
 
+    def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
+        return self.fetch(query)
+
+    def check_unchanged(self) -> None:
+        for path, state in self._states.items():
+            require(
+                _state(path) == state,
+                f"{path.name} to stay as it is while it is read",
+                got="a file that was changed or replaced",
+                fix="run it again, on a copy if the file is written often",
+                error=InvalidPlan,
+            )
+
     def close(self) -> None:
         self._connection.close()
+        remove_folder(self._spill)
 
     def _register(self, name: str, path: Path, table: str) -> None:
         suffix = path.suffixes[-2] if path.suffix == ".gz" and len(path.suffixes) > 1 else path.suffix
         try:
             match suffix.lower():
                 case ".parquet":
-                    source = f"read_parquet({_pattern(path)})"
+                    source = f"read_parquet({self._quoted(path)}, hive_partitioning=false)"
                     fields = self._connection.execute(
-                        f"SELECT name, num_children FROM parquet_schema({_pattern(path)})"
+                        f"SELECT name, num_children FROM parquet_schema({self._quoted(path)})"
                     )
                     _distinct_names(_top_level(fields.fetchall()), path)
                     self._create("VIEW", name, source)
@@ -95,7 +129,7 @@ class DuckDBEngine:
                     # Text is parsed once into memory: every later query would parse all of it again.
                     delimiter = _delimiter(path)
                     try:
-                        self._create("TABLE", name, _csv_source(path, delimiter))
+                        self._create("TABLE", name, _csv_source(self._quoted(path), delimiter))
                     except (duckdb.Error, UnicodeDecodeError) as error:  # it may quote bytes that are no text
                         raise csv_fault(path, delimiter=delimiter, otherwise=_harmless(error)) from None
                     # Without a row nobody can tell what its columns hold.
@@ -129,7 +163,11 @@ class DuckDBEngine:
         zoned = [_identifier(row[0]) for row in described if row[1] == "TIMESTAMP WITH TIME ZONE"]
         plain = ", ".join(f"make_timestamp(epoch_us({column})) AS {column}" for column in zoned)
         listed = f"* REPLACE ({plain})" if zoned else "*"
-        self._connection.execute(f"CREATE {kind} {_identifier(name)} AS SELECT {listed} FROM {source}")
+        with _interruptible():
+            self._connection.execute(f"CREATE {kind} {_identifier(name)} AS SELECT {listed} FROM {source}")
+
+    def _quoted(self, path: Path) -> str:
+        return _quoted(str(self._names[path]))
 
     def _table(self, attached: str, asked: str, path: Path) -> str:
         """The table of a DuckDB file that is asked for, or its only one."""
@@ -147,6 +185,17 @@ class DuckDBEngine:
         return found[0]
 
 
+@contextmanager
+def _interruptible() -> Iterator[None]:
+    """Ctrl-C as what it is: DuckDB turns it into an error of its own."""
+    try:
+        yield
+    except RuntimeError as error:
+        if str(error) == "Query interrupted":
+            raise KeyboardInterrupt from None
+        raise
+
+
 _FIXES = {
     ".parquet": "the file is cut off or not Parquet: copy or write it again",
     ".duckdb": "give a DuckDB file and a table in it, as file.duckdb::table",
@@ -155,22 +204,46 @@ _FIXES = {
 
 
 def _existing(source: str, base: Path) -> Path:
-    path = (base / source.partition("::")[0]).resolve()
-    require(
-        path.exists(),
-        "an existing data file",
-        got=str(path.name),
-        fix=f"looked in {path.parent}",
-        error=InvalidPlan,
-    )
-    require(
-        path.is_file(),
-        "a data file",
-        got=f"the directory {path.name}",
-        fix="name a file in it",
-        error=InvalidPlan,
-    )
+    shown = public_source(source)
+    try:
+        path = (base / source.partition("::")[0]).resolve()
+        if not path.exists():
+            looked = f"looked in {path.parent}" if shown == source else "check its spelling"
+            raise InvalidPlan(f"expected an existing data file, got {shown.rpartition('/')[2]}; {looked}")
+        if path.is_dir():
+            raise InvalidPlan(f"expected a data file, got the directory {path.name}; name a file in it")
+        require(path.is_file(), "a data file", got=f"{shown}, which is none", error=InvalidPlan)
+        with path.open("rb") as file:
+            file.read(1)
+    except (OSError, RuntimeError) as error:
+        reason = (error.strerror if isinstance(error, OSError) else None) or type(error).__name__
+        raise InvalidPlan(
+            f"expected a data file that can be read, got {shown}: {reason.lower()}; check its name and rights"
+        ) from None
     return path
+
+
+def _state(path: Path) -> tuple[int, ...]:
+    """What changes when a file is written or replaced."""
+    try:
+        found = path.stat()
+    except OSError:
+        return ()
+    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+
+
+def _check_distinct(sources: Mapping[str, str], paths: Mapping[str, Path]) -> None:
+    """A declared public table must not be the data: its columns would count as public."""
+    for name, path in paths.items():
+        tables = [sources[one].partition("::")[2].casefold() for one in (DATA, name)]
+        same = path.samefile(paths[DATA]) and (tables[0] == tables[1] or not all(tables))
+        require(
+            name == DATA or not same,
+            f'a public table as "{name}"',
+            got="the data source itself",
+            fix="declare a table without the secret",
+            error=InvalidPlan,
+        )
 
 
 def _harmless(error: Exception) -> str:
@@ -193,14 +266,55 @@ def _delimiter(path: Path) -> str:
         fix="write the columns' names",
         error=InvalidPlan,
     )
+    require(
+        "\r" not in header.rstrip("\r\n"),
+        f"lines of {path.name} that end in a line feed",
+        got="carriage returns alone",
+        fix=f"convert it, for example: tr '\\r' '\\n' < {path.name} > converted.csv",
+        error=InvalidPlan,
+    )
     delimiter = max(",;\t|", key=lambda symbol: (header.count(symbol), symbol == ","))
-    _distinct_names(next(csv.reader([header], delimiter=delimiter)), path)
+    try:
+        names = next(csv.reader([header], delimiter=delimiter))
+    except csv.Error as error:
+        raise csv_fault(path, delimiter=delimiter, otherwise=_harmless(error)) from None
+    _check_header(names, path)
     return delimiter
 
 
-def _csv_source(path: Path, delimiter: str) -> str:
+def _check_header(names: list[str], path: Path) -> None:
+    """Names for people, not the first row of a table: no message may quote that."""
+    values = [place for place, name in enumerate(names, 1) if not name.strip() or _is_value(name)]
+    require(
+        not values,
+        f"the columns' names in the first line of {path.name}",
+        got=f"a number or nothing in column {values[0] if values else 0}",
+        fix="write a header line",
+        error=InvalidPlan,
+    )
+    folded = [name.casefold() for name in names]
+    twins = [place for place, name in enumerate(folded, 1) if folded.count(name) > 1]
+    require(
+        not twins,
+        f"columns of {path.name} whose names differ in more than case",
+        got=f"columns {' and '.join(map(str, twins[:2]))} alike",
+        fix="rename one of them",
+        error=InvalidPlan,
+    )
+
+
+def _is_value(name: str) -> bool:
+    try:
+        float(name.replace(",", "."))
+    except ValueError:
+        return re.fullmatch(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*", name) is not None
+    return True
+
+
+def _csv_source(file: str, delimiter: str) -> str:
     return (
-        f"read_csv({_pattern(path)}, delim={_quoted(delimiter)}, quote='\"', escape='\"', header=true, "
+        f"read_csv({file}, delim={_quoted(delimiter)}, quote='\"', escape='\"', header=true, "
+        "hive_partitioning=false, "
         "skip=0, sample_size=-1, strict_mode=true, null_padding=false, ignore_errors=false)"
     )
 
@@ -260,14 +374,18 @@ def _with_none(values: NDArray[np.generic]) -> NDArray[np.generic]:
     return objects
 
 
-def _kind(type_name: str) -> Kind:
+def _kind(type_name: str) -> ColumnKind:
     bare = type_name.partition("(")[0]
-    return Kind.TIME if bare.startswith(_TIMES) else _KINDS.get(bare, Kind.OTHER)
+    return ColumnKind.TIME if bare.startswith(_TIMES) else _KINDS.get(bare, ColumnKind.OTHER)
 
 
-def _pattern(path: Path) -> str:
-    """A path for a function that would take *, ? and [ for wildcards."""
-    return _quoted(re.sub(r"([*?\[])", r"[\1]", str(path)))
+def _without_wildcards(path: Path, folder: Path) -> Path:
+    """A name of the file for functions that take *, ? and [ for wildcards: a link where it has such."""
+    if not re.search(r"[*?\[]", str(path)) or path.suffix.lower() in (".duckdb", ".db"):
+        return path
+    link = folder / f"file{len(list(folder.iterdir()))}{''.join(path.suffixes[-2:])}"
+    link.symlink_to(path)
+    return link
 
 
 def _quoted(text: str) -> str:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from typing import Any, NoReturn
-from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
+from urllib.parse import parse_qsl, urlencode, urlunsplit
 
 import numpy as np
 from numpy.typing import NDArray
 from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
-from sightline.tables.engines.engine import DATA, NO_TABLES, Column, Kind
-from sightline.tables.sql.translate import as_column, translated
+from sightline.tables.engines.address import split_address
+from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
+from sightline.tables.sql.translate import as_column, translated, with_names
 
 try:
     import psycopg
@@ -22,12 +24,14 @@ except ImportError:  # pragma: no cover - the tests have it
     ) from None
 
 _KINDS = {
-    **dict.fromkeys(("int2", "int4", "int8", "float4", "float8", "numeric"), Kind.NUMBER),
-    "bool": Kind.BOOLEAN,
-    **dict.fromkeys(("text", "varchar", "bpchar", "name", "char", "uuid"), Kind.TEXT),
-    **dict.fromkeys(("date", "time", "timetz", "timestamp", "timestamptz"), Kind.TIME),
+    **dict.fromkeys(("int2", "int4", "int8", "float4", "float8", "numeric"), ColumnKind.NUMBER),
+    "bool": ColumnKind.BOOLEAN,
+    **dict.fromkeys(("text", "varchar", "bpchar", "name", "char", "uuid"), ColumnKind.TEXT),
+    **dict.fromkeys(("date", "time", "timetz", "timestamp", "timestamptz"), ColumnKind.TIME),
 }
-_SETTINGS = "-c default_transaction_read_only=on -c TimeZone=UTC"
+_SETTINGS = (
+    "-c default_transaction_read_only=on -c TimeZone=UTC -c lock_timeout=10s -c statement_timeout=30min"
+)
 _BATCH = 50_000
 
 
@@ -61,15 +65,17 @@ class PostgresEngine:
         # Several queries of one audit must see the same rows, however busy the table is.
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         self._connection.read_only = True
+        self._snapshot = True  # False once a failed query has ended the transaction
         try:
             for name in self._names:
                 self.columns(name)
+            self._check_distinct()
         except InvalidPlan:
             self.close()
             raise
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
-        with self._connection.cursor() as cursor:
+        with self._cursor() as cursor:
             self._execute(cursor, f"SELECT * FROM {self._names[table].sql('postgres')} LIMIT 0")
             types = self._connection.adapters.types
             return tuple(
@@ -77,8 +83,23 @@ class PostgresEngine:
             )
 
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
-        with self._connection.cursor(binary=True) as cursor:
-            self._execute(cursor, translated(query, dialect=self.dialect, names=self._names))
+        return self._answer(translated(query, dialect=self.dialect, names=self._names))
+
+    def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
+        return self._answer(with_names(query, dialect=self.dialect, names=self._names))
+
+    def check_unchanged(self) -> None:
+        require(
+            self._snapshot,
+            "one transaction for all queries",
+            got="one that a failed query ended",
+            fix="run it again",
+            error=InvalidPlan,
+        )
+
+    def _answer(self, text: str) -> dict[str, NDArray[np.generic]]:
+        with self._cursor(binary=True) as cursor:
+            self._execute(cursor, text)
             names = [column.name for column in cursor.description or ()]
             blocks: list[list[NDArray[np.generic]]] = [[] for _ in names]
             while rows := cursor.fetchmany(_BATCH):
@@ -96,11 +117,49 @@ class PostgresEngine:
         try:
             cursor.execute(text.encode())
         except psycopg.Error as error:
-            self._connection.rollback()
+            self._snapshot = False
+            with contextlib.suppress(psycopg.Error):
+                self._connection.rollback()
             _refuse(error)
+
+    def _cursor(self, *, binary: bool = False) -> psycopg.Cursor[Any]:
+        try:
+            return self._connection.cursor(binary=binary)
+        except psycopg.Error as error:
+            _refuse(error)
+
+    def _check_distinct(self) -> None:
+        """A declared public table must not be the data: its columns would count as public."""
+        listed = ", ".join(
+            f"CAST({exp.Literal.string(table.sql('postgres')).sql('postgres')} AS REGCLASS) = "
+            f"CAST({exp.Literal.string(self._names[DATA].sql('postgres')).sql('postgres')} AS REGCLASS)"
+            for name, table in self._names.items()
+            if name != DATA
+        )
+        if not listed:
+            return
+        with self._cursor() as cursor:
+            self._execute(cursor, f"SELECT {listed}")
+            same = cursor.fetchone() or ()
+        require(
+            not any(same),
+            "declared public tables",
+            got="the data source itself as one",
+            fix="declare a table without the secret",
+            error=InvalidPlan,
+        )
 
 
 def _refuse(error: psycopg.Error) -> NoReturn:
+    if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
+        raise InvalidPlan(
+            "expected a Postgres server that stays, got a connection that was lost; run it again"
+        ) from None
+    if isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable):
+        raise InvalidPlan(
+            "expected an answer from Postgres in time, got none; its limits are 10 s for a lock and 30 min "
+            "for a query"
+        ) from None
     # Class 42 is about names and types; other messages may quote a value of the table.
     primary = error.diag.message_primary if (error.sqlstate or "").startswith("42") else None
     detail = " ".join(primary.split()) if primary else type(error).__name__
@@ -111,7 +170,7 @@ def _refuse(error: psycopg.Error) -> NoReturn:
 
 
 def _without_table(url: str) -> tuple[str, str | None]:
-    parts = urlsplit(url)
+    parts = split_address(url)
     options = parse_qsl(parts.query, keep_blank_values=True)
     named = [value for option, value in options if option == "table"]
     rest = urlencode([(option, value) for option, value in options if option != "table"])
@@ -131,5 +190,5 @@ def _table(text: str) -> exp.Table:
     return exp.Table(this=quoted[-1], db=quoted[0] if len(quoted) == 2 else None)
 
 
-def _kind(known: Any) -> Kind:
-    return _KINDS.get(known.name, Kind.OTHER) if known is not None else Kind.OTHER
+def _kind(known: Any) -> ColumnKind:
+    return _KINDS.get(known.name, ColumnKind.OTHER) if known is not None else ColumnKind.OTHER

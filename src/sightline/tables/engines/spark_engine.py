@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
-from sightline.tables.engines.engine import DATA, NO_TABLES, Column, Kind
-from sightline.tables.sql.translate import as_column, translated
+from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
+from sightline.tables.sql.translate import as_column, translated, with_names
 
 try:
     from pyspark.errors import PySparkException
@@ -49,7 +49,15 @@ class SparkEngine:
         self._names = {name: exp.to_table(view) for name, view in self._views.items()}
         try:
             for name, text in {DATA: table, **tables}.items():
+                require(
+                    name == DATA or text.casefold() != table.casefold(),
+                    f'a public table as "{name}"',
+                    got="the data source itself",
+                    fix="declare a table without the secret",
+                    error=InvalidPlan,
+                )
                 self._register(name, text)
+            self._opened = self._digests()
         except InvalidPlan:
             self.close()
             raise
@@ -59,14 +67,43 @@ class SparkEngine:
         return tuple(Column(field.name, _kind(field.dataType)) for field in schema.fields)
 
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
+        return self._answer(translated(query, dialect=self.dialect, names=self._names))
+
+    def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
+        return self._answer(with_names(query, dialect=self.dialect, names=self._names))
+
+    def check_unchanged(self) -> None:
+        require(
+            self._digests() == self._opened,
+            "tables that stay as they are while they are read",
+            got="other rows than before",
+            fix="run it again, on a copy if the table is written often",
+            error=InvalidPlan,
+        )
+
+    def _digests(self) -> dict[str, tuple[int, ...]]:
+        """For each table the number of its rows and a hash of all of them, in any order."""
+        found = {}
+        for name, view in self._views.items():
+            plain = [column for column in self.columns(name) if column.kind is not ColumnKind.OTHER]
+            listed = ", ".join(exp.to_identifier(column.name, quoted=True).sql("spark") for column in plain)
+            hashed = f"BIT_XOR(XXHASH64({listed})), BIT_XOR(XXHASH64({listed}, 1))" if plain else "0, 0"
+            try:
+                row = self._session.sql(f"SELECT COUNT(*), {hashed} FROM {view}").collect()[0]
+            except Exception as error:
+                _refuse(error)
+            found[name] = tuple(0 if value is None else int(value) for value in row)
+        return found
+
+    def _answer(self, text: str) -> dict[str, NDArray[np.generic]]:
         try:
-            frame = self._session.sql(translated(query, dialect=self.dialect, names=self._names))
+            frame = self._session.sql(text)
             for field in frame.schema.fields:
                 # A timestamp with zone would come back in the zone of this process.
                 if isinstance(field.dataType, types.TimestampType):
                     frame = frame.withColumn(field.name, frame[field.name].cast("timestamp_ntz"))
             rows = frame.collect()
-        except PySparkException as error:
+        except Exception as error:  # Py4J's own errors are not PySpark's: a lost gateway, a dead executor
             _refuse(error)
         names = frame.columns
         return {name: as_column([row[position] for row in rows]) for position, name in enumerate(names)}
@@ -83,10 +120,10 @@ class SparkEngine:
         try:
             frame = self._session.table(text)
             folded = Counter(column.casefold() for column in frame.columns)
-        except PySparkException as error:
+        except Exception as error:
+            known = error.getCondition() if isinstance(error, PySparkException) else None
             raise InvalidPlan(
-                f'expected a table that Spark can read, got "{text}" '
-                f"({error.getCondition() or type(error).__name__}); "
+                f'expected a table that Spark can read, got "{text}" ({known or type(error).__name__}); '
                 "check its name, or register it as a temporary view"
             ) from None
         twins = [column for column in frame.columns if folded[column.casefold()] > 1]
@@ -111,34 +148,40 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
     target = bare.removeprefix("spark://") if bare.startswith("spark://local") else bare
     builder: Any = SparkSession.builder.appName("sightline")
     builder = builder.remote(target) if remote else builder.master(target)
-    shared = SparkSession.getActiveSession() is not None
+    active = SparkSession.getActiveSession()
+    if active is not None and not remote and active.sparkContext.master != target:
+        raise InvalidPlan(
+            "expected the Spark master of the session that is already running, got the address of another; "
+            "stop that session, or pass it with its table"
+        )
     try:
         session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    except (PySparkException, RuntimeError, OSError) as error:
+    except Exception as error:  # PySpark's, Py4J's and Python's own, by what is wrong
         raise InvalidPlan(
             f"expected a Spark master that answers, got {type(error).__name__}; "
             "check the address and that Java is installed"
         ) from None
-    return SparkEngine(session, table=chosen, tables=tables, owned=not shared)
+    return SparkEngine(session, table=chosen, tables=tables, owned=active is None)
 
 
-def _refuse(error: PySparkException) -> NoReturn:
+def _refuse(error: Exception) -> NoReturn:
     # The error's class is a name such as DIVIDE_BY_ZERO; its message may quote a value of the table.
+    known = error.getCondition() if isinstance(error, PySparkException) else None
     raise InvalidPlan(
-        f"expected a query that Spark can run, got {error.getCondition() or type(error).__name__}; "
-        "check the types of its columns"
+        f"expected a query that Spark can run, got {known or type(error).__name__}; "
+        "check the types of its columns, and that Spark still runs"
     ) from None
 
 
-def _kind(data_type: types.DataType) -> Kind:
+def _kind(data_type: types.DataType) -> ColumnKind:
     match data_type:
         case types.BooleanType():
-            return Kind.BOOLEAN
+            return ColumnKind.BOOLEAN
         case types.NumericType():
-            return Kind.NUMBER
+            return ColumnKind.NUMBER
         case types.StringType() | types.CharType() | types.VarcharType():
-            return Kind.TEXT
+            return ColumnKind.TEXT
         case types.DateType() | types.TimestampType() | types.TimestampNTZType():
-            return Kind.TIME
+            return ColumnKind.TIME
         case _:
-            return Kind.OTHER
+            return ColumnKind.OTHER

@@ -7,10 +7,10 @@ from typing import NoReturn
 
 from sqlglot import exp
 
-from sightline.tables.engines.engine import Kind
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.sql.grammar import WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
+from sightline.tables.subject import SecretKind
 
 _STATISTIC: dict[type[exp.Expr], Statistic] = {exp.Avg: Statistic.MEAN, exp.Sum: Statistic.SUM}
 _SPREADS = ("VARIANCE", "VARIANCE_POP", "VAR_POP", "VAR_SAMP", "STDDEV", "STDDEV_POP", "STDDEV_SAMP")
@@ -167,7 +167,7 @@ def _mean_or_sum(
 
 def _feature(value: exp.Expr, *, node: exp.Expr, secret: Secret) -> SecretTest:
     """The secret itself or a whole power of it."""
-    if secret.kind is Kind.TEXT:
+    if secret.kind is SecretKind.CATEGORY:
         refuse(
             "a count of one category",
             got=shown(node),
@@ -176,7 +176,7 @@ def _feature(value: exp.Expr, *, node: exp.Expr, secret: Secret) -> SecretTest:
     if secret.is_value(value):
         return SecretTest(feature=Feature.VALUE)
     power = _power(value.unnest(), secret)
-    if power is None or secret.kind is Kind.BOOLEAN:
+    if power is None or secret.kind is SecretKind.BOOLEAN:
         refuse(
             "AVG or SUM of the secret or of a whole power of it",
             got=shown(node),

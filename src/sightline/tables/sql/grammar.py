@@ -18,7 +18,7 @@ from sightline.errors import InvalidPlan
 LARGEST_QUERY = 100_000  # bytes
 DEEPEST_QUERY = 150  # nested expressions; DuckDB's own limit is 1,000
 
-# Only what DuckDB, Postgres and Spark compute alike: ROUND, // and casts to whole numbers round differently.
+# ROUND, // and casts to whole numbers are left out: engines round differently, and people expect one rule.
 _SCALARS: tuple[type[exp.Expr], ...] = (
     exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple,
     exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
@@ -28,6 +28,7 @@ _SCALARS: tuple[type[exp.Expr], ...] = (
     exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring, exp.Left, exp.Right, exp.Concat, exp.DPipe,
     exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute,
     exp.Extract, exp.TimestampTrunc, exp.DateTrunc,
+    exp.TsOrDsToDate,  # how sqlglot reads the argument of Spark's YEAR and the like; nobody can write it
 )  # fmt: skip
 _WITH_UNIT = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc)
 _UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE"}
@@ -71,9 +72,9 @@ def shown(node: exp.Expr) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def parse_select(sql: str) -> exp.Select:
+def parse_select(sql: str, dialect: str) -> exp.Select:
     """The one SELECT in ``sql``, with no clause that is not understood."""
-    statements = _parsed(sql, into=None)
+    statements = _parsed(sql, dialect, into=None)
     if len(statements) != 1:
         refuse("one SELECT statement", got=f"{len(statements)} statements", fix="one release is one query")
     select = statements[0]
@@ -94,9 +95,9 @@ def parse_select(sql: str) -> exp.Select:
     return select
 
 
-def parse_condition(text: str) -> exp.Expr:
+def parse_condition(text: str, dialect: str) -> exp.Expr:
     """One condition, such as ``home = 'A7'``."""
-    (condition,) = _parsed(text, into=exp.Condition)
+    (condition,) = _parsed(text, dialect, into=exp.Condition)
     return condition
 
 
@@ -166,7 +167,7 @@ def _refuse_node(node: exp.Expr) -> NoReturn:
     )
 
 
-def _parsed(sql: str, *, into: type[exp.Expr] | None) -> list[exp.Expr]:
+def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.Expr]:
     size = len(sql.encode(errors="surrogatepass"))
     if size > LARGEST_QUERY:
         refuse(
@@ -177,7 +178,7 @@ def _parsed(sql: str, *, into: type[exp.Expr] | None) -> list[exp.Expr]:
     if "\x00" in sql or (not sql.isprintable() and any(0xD800 <= ord(symbol) <= 0xDFFF for symbol in sql)):
         refuse("SQL as text", got="a NUL or a lone surrogate in it")
     try:
-        tokens = sqlglot.tokenize(sql, read="duckdb")
+        tokens = sqlglot.tokenize(sql, read=dialect)
         if not any(token.token_type is not TokenType.SEMICOLON for token in tokens):
             refuse(
                 "SQL",
@@ -191,14 +192,17 @@ def _parsed(sql: str, *, into: type[exp.Expr] | None) -> list[exp.Expr]:
                 fix="a plan only reads; nothing else runs",
             )
         parsed = (
-            sqlglot.parse(sql, read="duckdb", error_level=sqlglot.ErrorLevel.RAISE)
+            sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
             if into is None
-            else [sqlglot.parse_one(sql, read="duckdb", into=into, error_level=sqlglot.ErrorLevel.RAISE)]
+            else [sqlglot.parse_one(sql, read=dialect, into=into, error_level=sqlglot.ErrorLevel.RAISE)]
         )
         trees = [tree for tree in parsed if tree is not None and not isinstance(tree, exp.Semicolon)]
         for tree in trees:
             _check_depth(tree)
-            tree.sql("duckdb")  # what cannot be written again was not understood
+            tree.sql(dialect)  # what cannot be written again was not understood
+            if dialect == "spark" and "TRY_CAST" not in sql.upper():
+                for cast in list(tree.find_all(exp.TryCast)):  # how sqlglot reads Spark's plain CAST
+                    cast.replace(exp.Cast(**cast.args))
     except InvalidPlan:
         raise
     except RecursionError:

@@ -23,7 +23,8 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
     if group is None:
         return [()]
     if group.args.get("all"):
-        return [tuple(scope.bind(item.unalias()) for item in select.expressions if not has_aggregate(item))]
+        items = [item.unalias() for item in select.expressions if not has_aggregate(item)]
+        return [tuple(scope.bind(item) for item in items if item.find(exp.Column) is not None)]
     extra = [part for part, value in group.args.items() if value and part != "expressions"]
     if extra:
         refuse(
@@ -38,6 +39,30 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
         if number > MOST_SETS:
             refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
     return [_without_repeats(sum(chosen, ())) for chosen in product(*options)]
+
+
+def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | None, dict[str, exp.Expr]]:
+    """GROUP BY with positions and aliases replaced by what they stand for, and its keys as written.
+
+    The keys are listed by the identity of what they mean.
+    """
+    group = select.args.get("group")
+    if group is None:
+        return None, {}
+    if group.args.get("all"):
+        items = [item.unalias() for item in select.expressions if not has_aggregate(item)]
+        group = exp.Group(expressions=[item.copy() for item in items])
+    leaves: dict[str, exp.Expr] = {}
+
+    def resolved(element: exp.Expr) -> exp.Expr:
+        if isinstance(element, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
+            parts = [resolved(part) for part in element.expressions]
+            return type(element)(expressions=parts)
+        leaf = referred(element.unnest(), select, scope).copy()
+        leaves.setdefault(scope.identity(scope.bind(leaf)), leaf)
+        return leaf.copy()
+
+    return exp.Group(expressions=[resolved(element) for element in group.expressions]), leaves
 
 
 def has_aggregate(node: exp.Expr) -> bool:
@@ -65,11 +90,17 @@ def _sets(element: exp.Expr, select: exp.Select, scope: Scope) -> list[Keys]:
 def _composite(element: exp.Expr, select: exp.Select, scope: Scope) -> Keys:
     if isinstance(element, exp.Tuple):
         return tuple(key for part in element.expressions for key in _composite(part, select, scope))
-    return (scope.bind(referred(element.unnest(), select, scope)),)
+    key = scope.bind(referred(element.unnest(), select, scope))
+    if key.find(exp.Column) is None:
+        refuse("a key made of columns", got=shown(key), fix="leave it out: it is the same for every row")
+    return (key,)
 
 
 def referred(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """What an ordinal or an alias of the SELECT list stands for; a column's name comes before an alias."""
+    """What an ordinal or an alias of the SELECT list stands for.
+
+    A name that is both an alias of something else and a column is refused: engines choose differently.
+    """
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
         if not 1 <= position <= len(select.expressions):
@@ -82,8 +113,16 @@ def referred(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
     if isinstance(node, exp.Column) and not node.table:
         columns = {one.name.casefold() for _, listed in scope.relations.values() for one in listed}
         aliases = {item.alias.casefold(): item for item in select.expressions if item.alias}
-        if node.name.casefold() not in columns and node.name.casefold() in aliases:
-            return _plain(aliases[node.name.casefold()])
+        item = aliases.get(node.name.casefold())
+        if item is not None and node.name.casefold() not in columns:
+            return _plain(item)
+        plain = item.unalias() if item is not None else node
+        if not isinstance(plain, exp.Column) or plain.name.casefold() != node.name.casefold():
+            refuse(
+                "an alias that is not a column's name where it is referred to",
+                got=f'"{node.name}" as both',
+                fix="give the item of the SELECT list another name",
+            )
     return node
 
 

@@ -5,29 +5,21 @@ from __future__ import annotations
 import difflib
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 from sqlglot import exp
 
-from sightline.tables.engines.engine import DATA, Column, Kind
+from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import WHOLE_NUMBERS, check_scalar, refuse, shown
-
-# YEAR(t) and the like have no counterpart on Postgres; EXTRACT(YEAR FROM t) runs everywhere.
-_DATE_PARTS: dict[type[exp.Expr], str] = {
-    exp.Year: "YEAR",
-    exp.Quarter: "QUARTER",
-    exp.Month: "MONTH",
-    exp.Day: "DAY",
-    exp.Hour: "HOUR",
-    exp.Minute: "MINUTE",
-}
+from sightline.tables.subject import Schema
 
 
 def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") -> Column:
     """The column that ``name`` means.
 
-    >>> from sightline.tables.engines.engine import Kind
-    >>> columns = [Column("a", Kind.TEXT), Column("w", Kind.NUMBER)]
+    >>> from sightline.tables.engines.protocol import ColumnKind
+    >>> columns = [Column("a", ColumnKind.TEXT), Column("w", ColumnKind.NUMBER)]
     >>> find_column(columns, "W").name
     'w'
     >>> find_column(columns, "ww")
@@ -65,6 +57,8 @@ class Scope:
 
     relations: Mapping[str, tuple[str, tuple[Column, ...]]]
     secret: str
+    dialect: str = "duckdb"  # the source's own
+    called: Mapping[str, exp.Identifier] = field(default_factory=dict)  # by our name, as the query spells it
 
     def bind(self, expression: exp.Expr) -> exp.Expr:
         """A copy with every column named in full, made of columns and plain functions only."""
@@ -72,12 +66,30 @@ class Scope:
         root = exp.Paren(this=expression.copy())  # so that the expression itself can be replaced too
         for column in list(root.find_all(exp.Column)):
             column.replace(self._resolved(column))
-        for part in list(root.find_all(*_DATE_PARTS)):
-            part.replace(exp.Extract(this=exp.var(_DATE_PARTS[type(part)]), expression=part.this))
         for cast in root.find_all(exp.Cast):
             self._check_cast(cast)
         bound: exp.Expr = root.this
         return bound
+
+    def joined(self, called: str, alias: str, columns: Sequence[Column], spelled: exp.Identifier) -> Scope:
+        """The scope with one more relation."""
+        return replace(
+            self,
+            relations={**self.relations, called: (alias, tuple(columns))},
+            called={**self.called, alias: spelled},
+        )
+
+    def as_called(self, bound: exp.Expr) -> exp.Expr:
+        """A bound expression with the query's own names for its relations."""
+        root = exp.Paren(this=bound.copy())
+        for column in root.find_all(exp.Column):
+            column.set("table", self.called[column.table].copy())
+        renamed: exp.Expr = root.this
+        return renamed
+
+    def identity(self, bound: exp.Expr) -> str:
+        """The text by which bound expressions are told apart."""
+        return bound.sql(self.dialect, comments=False)
 
     def is_secret(self, node: exp.Expr | None) -> bool:
         """Whether a bound node is the secret itself."""
@@ -99,7 +111,7 @@ class Scope:
     def _holds_truth(self, node: exp.Expr) -> bool:
         relations = dict(self.relations.values())
         return isinstance(node, exp.Column) and any(
-            column.name == node.name and column.kind is Kind.BOOLEAN for column in relations[node.table]
+            column.name == node.name and column.kind is ColumnKind.BOOLEAN for column in relations[node.table]
         )
 
     def _resolved(self, column: exp.Column) -> exp.Column:
@@ -132,9 +144,7 @@ class Scope:
         return found[0]
 
 
-def read_scope(
-    select: exp.Select, *, columns: Sequence[Column], secret: str, tables: Mapping[str, Sequence[Column]]
-) -> tuple[Scope, tuple[Join, ...]]:
+def read_scope(select: exp.Select, *, schema: Schema, secret: str) -> tuple[Scope, tuple[Join, ...]]:
     """The relations of ``FROM`` and ``JOIN``: ``data``, and declared public tables looked up from it."""
     source = select.args.get("from_")
     if source is None:
@@ -146,20 +156,21 @@ def read_scope(
             got=f"FROM {name}",
             fix="the plan's table is called data; declare others as tables and join them",
         )
-    relations: dict[str, tuple[str, tuple[Column, ...]]] = {called: (DATA, tuple(columns))}
+    scope = Scope(
+        relations={called: (DATA, tuple(schema.columns))},
+        secret=secret,
+        dialect=schema.dialect,
+        called={DATA: _spelled(source.this)},
+    )
     joins: list[Join] = []
     for node in select.args.get("joins") or []:
-        joins.append(_join(node, relations, secret=secret, tables=tables))
-    return Scope(relations=relations, secret=secret), tuple(joins)
+        join, scope = _join(node, scope, tables=schema.tables)
+        joins.append(join)
+    return scope, tuple(joins)
 
 
-def _join(
-    node: exp.Join,
-    relations: dict[str, tuple[str, tuple[Column, ...]]],
-    *,
-    secret: str,
-    tables: Mapping[str, Sequence[Column]],
-) -> Join:
+def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]]) -> tuple[Join, Scope]:
+    """The lookup that a JOIN asks for, and the scope with its table."""
     name, called = _table(node.this)
     declared = {table.casefold(): table for table in tables}
     if name.casefold() not in declared:
@@ -181,16 +192,14 @@ def _join(
             got=" ".join([*words, "JOIN"]),
             fix="a public table is looked up, row by row of data",
         )
-    if called in relations:
+    if called.casefold() in {one.casefold() for one in scope.relations}:
         refuse("a name of its own for each table", got=f'"{called}" twice', fix="give one of them an alias")
     # Releases that look up the same thing the same way share the lookup: its alias is made of what it does.
-    draft = Scope(relations={**relations, called: ("lookup", tuple(tables[table]))}, secret=secret)
-    digest = hashlib.sha256(
-        "|".join([table, *(_text(part) for part in _equalities(node, draft))]).encode()
-    ).hexdigest()[:8]
-    alias = f"lookup_{digest}"
-    relations[called] = (alias, tuple(tables[table]))
-    scope = Scope(relations=relations, secret=secret)
+    # 200 bits of SHA-256: nobody finds two lookups with one alias, and Postgres cuts names after 63 bytes.
+    draft = scope.joined(called, "lookup", tables[table], _spelled(node.this))
+    parts = [table, *(part.sql(scope.dialect) for part in _equalities(node, draft))]
+    alias = "lookup_" + hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:50]
+    scope = scope.joined(called, alias, tables[table], _spelled(node.this))
     conditions = _equalities(node, scope)
     sides = [[side for side in (part.this, part.expression) if _is_of(side, alias)] for part in conditions]
     keys = [own[0] for own in sides if len(own) == 1]
@@ -200,13 +209,14 @@ def _join(
             got=shown(node),
             fix="a lookup compares a column of the table it looks up in",
         )
-    return Join(
+    join = Join(
         table=table,
         alias=alias,
-        condition=" AND ".join(map(_text, conditions)),
-        matched=f"{_text(keys[0])} IS NOT NULL",
+        condition=" AND ".join(embedded(part, scope.dialect) for part in conditions),
+        matched=f"{embedded(keys[0], scope.dialect)} IS NOT NULL",
         required="LEFT" not in words,
     )
+    return join, scope
 
 
 def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
@@ -215,7 +225,7 @@ def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
         called = _table(node.this)[1]
         others = [one for one in scope.relations if one != called]
         pairs = [(exp.column(one.copy(), table=exp.to_identifier(called)), one) for one in using]
-        left = Scope(relations={one: scope.relations[one] for one in others}, secret=scope.secret)
+        left = replace(scope, relations={one: scope.relations[one] for one in others})
         found = [
             exp.EQ(this=left.bind(exp.column(one.copy())), expression=scope.bind(mine)) for mine, one in pairs
         ]
@@ -237,7 +247,7 @@ def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
                 got=f"the secret in {shown(part)}",
                 fix="the match would depend on the secret",
             )
-    return sorted(found, key=_text)
+    return sorted(found, key=lambda part: part.sql(scope.dialect))
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
@@ -282,8 +292,11 @@ def _column(name: str, table: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
 
 
-def _text(node: exp.Expr) -> str:
-    return node.sql("duckdb", comments=False)
+def _spelled(table: exp.Expr) -> exp.Identifier:
+    """What a query calls a relation, as it is spelled there."""
+    alias = table.args.get("alias")
+    identifier: exp.Identifier = table.this if alias is None else alias.this
+    return identifier.copy()
 
 
 def _suggestion(name: str, known: list[str], *, what: str = "columns") -> str:

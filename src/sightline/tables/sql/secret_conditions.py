@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sightline.tables.engines.engine import Kind
 from sightline.tables.membership import Feature
 from sightline.tables.sql.grammar import WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.scope import Scope, conjuncts
+from sightline.tables.subject import SecretKind
 
 _ABOVE: dict[type[exp.Expr], bool] = {exp.GT: True, exp.GTE: True, exp.LT: False, exp.LTE: False}
 
@@ -29,7 +29,8 @@ class Secret:
     """The secret column and how conditions on it are read."""
 
     scope: Scope
-    kind: Kind  # NUMBER, BOOLEAN, or TEXT for a category
+    kind: SecretKind
+    categories: tuple[str, ...] | None = None  # the declared ones
 
     def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
         """The public parts of a bound condition, and its one test of the secret if it has one."""
@@ -54,7 +55,11 @@ class Secret:
         if isinstance(node, exp.Not):
             inner = self.test(node.this)
             return replace(inner, above=not inner.above)
-        readers = {Kind.BOOLEAN: self._boolean, Kind.TEXT: self._category, Kind.NUMBER: self._threshold}
+        readers = {
+            SecretKind.BOOLEAN: self._boolean,
+            SecretKind.CATEGORY: self._category,
+            SecretKind.NUMBER: self._threshold,
+        }
         found = readers[self.kind](node)
         if found is None:
             refuse(
@@ -67,7 +72,7 @@ class Secret:
         node = node.unnest()
         if isinstance(node, exp.Cast):
             harmless = {exp.DType.DOUBLE, exp.DType.FLOAT} | (
-                WHOLE_NUMBERS if self.kind is Kind.BOOLEAN else set()
+                WHOLE_NUMBERS if self.kind is SecretKind.BOOLEAN else set()
             )
             return node.args["to"].this in harmless and self.is_value(node.this)
         return self.scope.is_secret(node)
@@ -103,6 +108,12 @@ class Secret:
         constant = _other_side(node, self.scope.is_secret) if isinstance(node, exp.EQ | exp.NEQ) else None
         if not isinstance(constant, exp.Literal) or not constant.is_string:
             return None
+        if self.categories is not None and constant.name not in self.categories:
+            refuse(
+                "a category that the plan declares",
+                got=f"'{constant.name}'",
+                fix="check its spelling, or add it to the categories",
+            )
         return SecretTest(feature=Feature.INDICATOR, parameter=constant.name, above=isinstance(node, exp.EQ))
 
     def _threshold(self, node: exp.Expr) -> SecretTest | None:
@@ -117,9 +128,9 @@ class Secret:
 
 
 _EXPECTED = {
-    Kind.BOOLEAN: "the boolean secret itself, its NOT, or = TRUE or FALSE",
-    Kind.TEXT: "the secret = or <> one category in quotes",
-    Kind.NUMBER: "the secret compared with a number by <, <=, > or >=",
+    SecretKind.BOOLEAN: "the boolean secret itself, its NOT, or = TRUE or FALSE",
+    SecretKind.CATEGORY: "the secret = or <> one category in quotes",
+    SecretKind.NUMBER: "the secret compared with a number by <, <=, > or >=",
 }
 
 
@@ -138,12 +149,6 @@ def constant_of(node: exp.Expr) -> float | None:
         value = float(node.name)
         return value if abs(value) < float("inf") else None
     return None
-
-
-def all_of(parts: Sequence[exp.Expr]) -> str | None:
-    """Bound conditions joined by AND, as DuckDB's SQL; None for no condition."""
-    texts = [f"({part.sql('duckdb', comments=False)})" for part in parts]
-    return " AND ".join(texts) if texts else None
 
 
 def _other_side(node: exp.Binary, wanted: Callable[[exp.Expr], bool]) -> exp.Expr | None:

@@ -1,4 +1,4 @@
-"""DuckDB's SQL for another engine, with the plan's table names replaced by the engine's own."""
+"""Queries as another engine runs them, with the plan's table names replaced by the engine's own."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ from numpy.typing import NDArray
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
+from sightline.tables.sql.fragments import OWN
 from sightline.tables.sql.grammar import refuse
 
 
 def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> str:
-    """``query`` in ``dialect``; a relation keeps the name that the query calls it by.
+    """A query of ours in ``dialect``; a relation keeps the name that the query calls it by.
 
     >>> homes = exp.to_table("public.homes")
     >>> translated('SELECT COUNT(*) AS n FROM "data"', dialect="spark", names={"data": homes})
@@ -25,6 +26,10 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> s
         own = names[table.name].copy()
         own.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias or table.name, quoted=True)))
         table.replace(own)
+    for call in list(tree.find_all(exp.Anonymous)):
+        if call.name == OWN:
+            own_text = call.expressions[0].name
+            call.replace(exp.Paren(this=sqlglot.parse_one(own_text, read=dialect)))
     if dialect == "postgres":
         _sort_by_code_point(tree)
     try:
@@ -33,6 +38,24 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> s
         refuse(
             f"SQL that {dialect} has too", got="an expression it lacks", fix="compute the column beforehand"
         )
+
+
+def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> str:
+    """A query in the engine's own dialect, with its table names replaced and nothing else changed.
+
+    >>> homes = exp.to_table("public.homes")
+    >>> with_names("SELECT age / 10 FROM Data", dialect="postgres", names={"data": homes})
+    'SELECT age / 10 FROM public.homes AS Data'
+    """
+    tree = sqlglot.parse_one(query, read=dialect)
+    folded = {name.casefold(): table for name, table in names.items()}
+    for table in list(tree.find_all(exp.Table)):
+        alias = table.args.get("alias")
+        called = table.this.copy() if alias is None else alias.this.copy()
+        own = folded[table.name.casefold()].copy()
+        own.set("alias", exp.TableAlias(this=called))
+        table.replace(own)
+    return tree.sql(dialect)
 
 
 def as_column(values: Sequence[object]) -> NDArray[np.generic]:

@@ -1,0 +1,91 @@
+"""The result of an audit, section by section."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+
+from sightline.auditing.alternatives import alternatives
+from sightline.auditing.assumptions import assumptions, unverified
+from sightline.auditing.budget import budget_report
+from sightline.auditing.exposed import distribution, exposed_section
+from sightline.auditing.findings import Findings, Keys
+from sightline.auditing.homogeneous import Totals, homogeneous_cells
+from sightline.auditing.losses import guaranteed_by_noise, losses
+from sightline.auditing.plan_text import plan_text, public_source, publishable_plan_text
+from sightline.auditing.release_map import release_map
+from sightline.auditing.releases import release_reports
+from sightline.auditing.remedies import remedies
+from sightline.auditing.result import SCHEMA_VERSION, AuditResult
+from sightline.auditing.timeline import timeline
+from sightline.auditing.verdict import verdict
+from sightline.progress import Progress, silent
+
+_MOST_HOMOGENEOUS = 100  # cells that are listed
+
+
+def assemble(
+    findings: Findings,
+    *,
+    top: int = 20,
+    names: bool = False,
+    keys: Keys | None = None,
+    totals: Totals | None = None,
+    progress: Progress = silent,
+) -> AuditResult:
+    """The result, with the ``top`` most exposed, named if ``names``.
+
+    ``keys`` fetches records' keys from the engine: to name them, and to count those with several rows once.
+    ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
+    """
+    plan, membership, found = findings.plan, findings.membership, findings.linear
+    section = exposed_section(findings, top=top, names=names, keys=keys)
+    local = None if findings.nonlinear is None else findings.nonlinear.report()
+    budget = budget_report(plan, findings.pricing)
+    reports = release_reports(findings)
+    homogeneous = homogeneous_cells(findings, totals)
+    open_questions = unverified(findings, homogeneous)
+    owner_differs = local is not None or any(one.owner_only for one in open_questions)
+    return AuditResult(
+        schema_version=SCHEMA_VERSION,
+        source=public_source(plan.data.source),
+        record=plan.data.record,
+        secret=plan.data.secret,
+        kind=plan.data.secret_kind.value,
+        bounds=plan.data.domain,
+        rows=membership.rows,
+        records=membership.records,
+        known_rows=int(membership.known.sum()),
+        dropped=membership.dropped,
+        clipped=membership.clipped,
+        cells=len(membership.cells),
+        signatures=len(membership.signatures) if membership.rows else 0,
+        rank=found.exposures.rank if found else 0,
+        identifiable_records=section.identifiable_records,
+        identifiable_groups=found.identifiable_groups if found else 0,
+        least_remaining_uncertainty=findings.least,
+        exposed=section.exposed,
+        exposed_in_all=section.exposed_in_all,
+        releases=reports,
+        budget=budget,
+        distribution=distribution(findings),
+        local=local,
+        guaranteed_by_noise=guaranteed_by_noise(findings),
+        timeline=timeline(findings, progress),
+        release_map=release_map(findings),
+        losses=losses(findings, delta=budget.delta),
+        alternatives=alternatives(findings, progress),
+        verdict=verdict(findings, section, open_questions, publishable=False),
+        publishable_verdict=(
+            verdict(findings, section, open_questions, publishable=True) if owner_differs else None
+        ),
+        what_to_change=remedies(findings, reports, section),
+        assumptions=assumptions(findings),
+        owner_only=("dropped", "clipped", "homogeneous", *(("local", "exposed: local") if local else ())),
+        relative_error=found.exposures.relative_error if found else 0.0,
+        plan=plan_text(plan),
+        version=version("sightline"),
+        publishable_plan=publishable_plan_text(plan),
+        category_count=None if plan.data.categories is None else len(plan.data.categories),
+        unverified=open_questions,
+        homogeneous=homogeneous[:_MOST_HOMOGENEOUS],
+    )

@@ -1,0 +1,154 @@
+"""The assumptions of an audit: what its numbers rest on, and what a pass needs that was not verified.
+
+A pass is a proof. Whatever the proof needs and the audit cannot verify turns it into *not shown*, unless the
+plan accepts it by name in ``[limits] accept``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sightline.auditing.design import LINEAR
+from sightline.auditing.findings import Findings
+from sightline.auditing.numerals import counted
+from sightline.auditing.plan import AssumptionName
+from sightline.auditing.result import HomogeneousCell, Unverified
+from sightline.privacy.accountant import NoiseLaw
+from sightline.tables.membership import Feature
+from sightline.tables.subject import SecretKind
+
+_LOCALLY = (
+    "not shown to keep the limit against moments and thresholds of the secret, which are only bounded near "
+    "the true values"
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Case:
+    name: AssumptionName
+    count: int
+    one: str  # the reason, after the number one
+    many: str
+    owner_only: bool = True
+
+
+def prior_words(kind: SecretKind) -> str:
+    """The prior that the bracket averages over."""
+    match kind:
+        case SecretKind.NUMBER:
+            return "a cos² prior over the bounds"
+        case SecretKind.BOOLEAN:
+            return "an even chance of yes and no"
+        case SecretKind.CATEGORY:
+            return "an even chance of every category"
+
+
+def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> tuple[Unverified, ...]:
+    """The assumptions that a pass needs and that are not verified, accepted or not."""
+    membership, nonlinear = findings.membership, findings.nonlinear
+    data = findings.plan.data
+    undecided = 0 if findings.linear is None else int(findings.linear.exposures.undecided.sum())
+    undecided += 0 if nonlinear is None else nonlinear.report().undecided
+    domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
+    most = max((cell.rows for cell in homogeneous), default=0)
+    name = AssumptionName
+    cases = (
+        _Case(
+            name=name.DROPPED,
+            count=0 if membership.unaudited else membership.dropped,  # else the SQL was checked for them
+            one="row without a secret or a record key is not audited",
+            many="rows without a secret or a record key are not audited",
+        ),
+        _Case(
+            name=name.CLIPPED,
+            count=membership.clipped,
+            one=f"value is outside the {domain}, and nothing is shown of it",
+            many=f"values are outside the {domain}, and nothing is shown of them",
+        ),
+        _Case(
+            name=name.PUBLISHED_BUT_DROPPED,
+            count=membership.published_but_dropped,
+            one="row is left out of the audit but not of what is published",
+            many="rows are left out of the audit but not of what is published",
+        ),
+        _Case(
+            name=name.EMPTY,
+            count=len(membership.empty),
+            one="release aggregates no row; check its condition",
+            many="releases aggregate no row; check their conditions",
+            owner_only=False,
+        ),
+        _Case(
+            name=name.UNDECIDED,
+            count=undecided,
+            one="record is neither shown to be identifiable nor shown not to be",
+            many="records are neither shown to be identifiable nor shown not to be",
+            owner_only=nonlinear is not None,
+        ),
+        _Case(
+            name=name.LOCAL,
+            count=findings.not_shown if findings.has_nonlinear else 0,
+            one=f"record is {_LOCALLY}",
+            many=f"records are {_LOCALLY}",
+            owner_only=False,
+        ),
+        _Case(
+            name=name.HOMOGENEOUS,
+            count=len(homogeneous),
+            one=f"number is about rows that are nearly all alike, and tells the values of {most:,} rows",
+            many="numbers are about rows that are nearly all alike, and tell the values of up to "
+            f"{most:,} rows each",
+        ),
+    )
+    # Local bounds can be accepted only if they were computed.
+    accepted = set(findings.plan.limits.accept) - ({name.LOCAL} if nonlinear is None else set())
+    return tuple(
+        Unverified(
+            name=case.name,
+            count=case.count,
+            reason=counted(case.count, case.one, case.many),
+            accepted=case.name in accepted,
+            owner_only=case.owner_only,
+        )
+        for case in cases
+        if case.count
+    )
+
+
+def assumptions(findings: Findings) -> tuple[str, ...]:
+    """What the numbers rest on, in plain words."""
+    plan, membership, pricing = findings.plan, findings.membership, findings.pricing
+    lines = [
+        "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
+        "rmse is that of the best unbiased attack. Remaining uncertainty is an average over the records' "
+        "possible values and the noise; its lower end holds for every attack, also biased and constrained "
+        f"ones, on records that are independent with {prior_words(plan.data.secret_kind)}.",
+        "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
+    ]
+    if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
+        lines.append(
+            f"A record has up to {plan.data.max_rows_per_record} rows; values are told apart row by row, "
+            "and a record is as exposed as its most exposed row."
+        )
+    if plan.data.secret_kind is not SecretKind.NUMBER:
+        lines.append(
+            "There are few values, so attackers can round, and tell records apart that no sum tells apart: "
+            "the lower end holds even if they know all other records."
+        )
+    if pricing.law is NoiseLaw.LAPLACE:
+        bound = (
+            "van Trees' bound"
+            if plan.data.secret_kind is SecretKind.NUMBER
+            else "what the privacy loss leaves"
+        )
+        lines.append(f"Laplace noise: the lower end is {bound}, the upper end a linear attack's risk.")
+    if any(release.times > 1 for release in plan.releases):
+        lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
+    if any(part.feature is Feature.THRESHOLD for part in membership.partitions):
+        lines.append(
+            f"Near the true values, logistic steps of bandwidth {plan.data.bandwidth} stand for thresholds; "
+            "noise is priced for the sharp count."
+        )
+    if any(part.feature not in LINEAR for part in membership.partitions):
+        lines.append("Moments and thresholds are linearised at the true values: local and owner-only.")
+    return tuple(lines)

@@ -1,0 +1,187 @@
+r"""The exposures of a linear design: who is identifiable, how sharply, and what remains.
+
+Numbers and yes-or-no secrets go to the labeled engine as they are. The indicators of one category depend on
+each other, so their brackets are made here:
+
+- *Lower end for category a.* Let the attacker know all other records. If the record is not of category
+  :math:`a`, also tell them which other category :math:`b` it has; if it is, tell them one drawn at random.
+  That says nothing about whether it is :math:`a`, and leaves a coin with probability :math:`p`. Every
+  published number counts one category, so the two sides of the coin are :math:`I_a + I_b` apart, where
+  :math:`I_a` is the information of all numbers that count :math:`a`. The risk is at least the mean over
+  :math:`b \ne a` of the risk of this coin.
+- *Upper end.* A linear attack that uses only the numbers about :math:`a` sees independent coins. One that
+  also uses those about the reference category sees indicators with the covariance
+  :math:`\frac1k I - \frac{1}{k^2} 11^\top \preceq \frac1k I`; its risk is at most :math:`k/(k-1)` times its
+  risk for independent indicators of variance :math:`v = p(1-p)`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.design import CategoryDesign, LinearDesign
+from sightline.labeled.contributions import Contributions
+from sightline.labeled.exposures import Exposures, Groups
+from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.unknown_gram import row_sums
+from sightline.progress import Progress
+from sightline.tables.subject import SecretKind
+
+
+def assess(linear: LinearDesign, progress: Progress) -> Exposures:
+    """The exposures of all columns of a linear design."""
+    main = _assess(linear, linear.main, progress)
+    if linear.other is None:
+        return main
+    return _joined(linear, main, _assess(linear, linear.other, progress))
+
+
+def _assess(linear: LinearDesign, part: CategoryDesign, progress: Progress) -> Exposures:
+    """The exposures of the columns of one design."""
+    domain, known = linear.prior.domain, np.flatnonzero(linear.known[: part.design.size])
+    exposures = part.design.exposures(domain=domain, known=known, progress=progress)
+    if linear.prior.kind is SecretKind.NUMBER:
+        return exposures
+    upper = exposures.remaining_upper
+    if part.blocks > 1 and part.reference.any():
+        upper = np.minimum(1.0, upper * (linear.prior.categories / (linear.prior.categories - 1)))
+        if not part.reference.all():
+            others = part.design.take(np.flatnonzero(~part.reference))
+            alone = others.exposures(domain=domain, known=known, progress=progress)
+            upper = np.minimum(upper, alone.remaining_upper)
+    lower = _coin_bounds(linear, part, exposures)
+    return replace(exposures, remaining_lower=lower, remaining_upper=upper)
+
+
+def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposures) -> FloatArray:
+    """The lower end for every indicator: the mean over the other categories that the record may have."""
+    blocks, reference, categories = part.blocks, part.reference, linear.prior.categories
+    coin, design = linear.prior.coin, part.design
+    # Records with the same signature in all numbers, not only in those about this category.
+    counts = linear.counts[: design.size]
+    sizes = np.where(exposures.known, 1, counts).reshape(blocks, -1).astype(np.float64)
+    gaussian = design.law.excess == 1
+    bounds = coin.group_bounds if gaussian else coin.loss_bounds
+    weights = design.whitening**2 if gaussian else _row_losses(part, linear.copies)
+    own = row_sums(design, np.where(reference, 0.0, weights)).reshape(blocks, -1)
+    of_reference = row_sums(design, np.where(reference, weights, 0.0)).reshape(blocks, -1)
+    unpublished = categories - blocks - 1  # categories that have no indicator, besides the reference
+    # The mean of each kind of bound is a bound. The mean of the larger of the two would not be.
+    means = np.stack(bounds(own + of_reference, sizes)) + unpublished * np.stack(bounds(own, sizes))
+    for other in range(blocks):
+        apart = np.stack(bounds(own + own[other], sizes))
+        apart[:, other] = 0.0
+        means += apart
+    lower: FloatArray = (means.max(axis=0) / (categories - 1)).ravel()
+    lower[exposures.known] = np.nan
+    return lower
+
+
+def _joined(linear: LinearDesign, main: Exposures, other: Exposures) -> Exposures:
+    """The exposures of the main design, and after them those of the reference category in the other one."""
+    assert linear.other is not None
+    first, second = _Sums.of(main, linear.main), _Sums.of(other, linear.other)
+    chosen = linear.other_columns
+    group = other.group[chosen]
+    unknown = np.flatnonzero(group >= 0)
+    groups, index = np.unique(group[unknown], return_index=True)
+    place = np.full(len(other.groups) + 1, -1, dtype=np.intp)  # the last entry is for known records
+    place[groups] = len(main.groups) + np.arange(groups.size)
+    # The same weights on the published numbers: the rows of the two designs differ by a sign at most.
+    signs = linear.other.factors / linear.main.factors
+
+    def both(name: str) -> NDArray[Any]:
+        return np.concatenate([getattr(main, name), getattr(other, name)[chosen]])
+
+    return replace(
+        main,
+        identifiable=both("identifiable"),
+        undecided=both("undecided"),
+        rmse=both("rmse"),
+        remaining_lower=both("remaining_lower"),
+        remaining_upper=both("remaining_upper"),
+        information=both("information"),
+        touched=both("touched"),
+        known=both("known"),
+        group=np.concatenate([main.group, place[group]]),
+        groups=Groups(
+            sizes=np.concatenate([main.groups.sizes, other.groups.sizes[groups]]),
+            identifiable=np.concatenate([first.identifiable, second.identifiable[groups]]),
+            rmse=np.concatenate([main.groups.rmse, other.groups.rmse[groups]]),
+            first=np.concatenate([main.groups.first, len(main) + unknown[index]]),
+        ),
+        relative_error=max(main.relative_error, other.relative_error),
+        recipes=np.concatenate([first.recipes, second.recipes_of(groups) * signs]),
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Sums:
+    """The groups whose sum is one of values of a single category, and their recipes.
+
+    Equal columns of two categories are a group, too: the sum of two indicators of one record. It is the
+    complement of the other categories, which have exposures of their own.
+    """
+
+    identifiable: BoolArray
+    recipes: FloatArray  # one row for each of them in order
+
+    @classmethod
+    def of(cls, exposures: Exposures, part: CategoryDesign) -> _Sums:
+        """The groups within one block of a design."""
+        block = np.repeat(np.arange(part.blocks), part.width)[~exposures.known]
+        group = exposures.group[~exposures.known]
+        lowest, highest = np.full(len(exposures.groups), part.blocks), np.full(len(exposures.groups), -1)
+        np.minimum.at(lowest, group, block)
+        np.maximum.at(highest, group, block)
+        shown = exposures.groups.identifiable
+        one_category = lowest == highest
+        return cls(identifiable=shown & one_category, recipes=exposures.recipes[one_category[shown]])
+
+    def recipes_of(self, groups: IndexArray) -> FloatArray:
+        """The recipes of those of some groups that are identifiable."""
+        row = np.cumsum(self.identifiable) - 1
+        chosen: FloatArray = self.recipes[row[groups[self.identifiable[groups]]]]
+        return chosen
+
+
+def contributions_of(linear: LinearDesign, exposures: Exposures, progress: Progress) -> Contributions:
+    """What each release adds to the exposure of the identifiable columns."""
+    known = np.flatnonzero(linear.known[: linear.design.size])
+    if linear.other is None:
+        return linear.design.contributions(known=known, exposures=exposures, progress=progress)
+    main = linear.design.contributions(known=known, progress=progress)
+    other = linear.other.design.contributions(known=known, progress=progress)
+    shift, chosen = linear.design.size - linear.other_columns.start, linear.other_columns
+    mine = (other.records >= chosen.start) & (other.records < chosen.stop)
+    pairs = [pair for pair in other.pairs if chosen.start <= pair.record < chosen.stop]
+    return Contributions(
+        records=np.concatenate([main.records, other.records[mine] + shift]),
+        rmse=np.concatenate([main.rmse, other.rmse[mine]]),
+        rmse_in_order=np.hstack([main.rmse_in_order, other.rmse_in_order[:, mine]]),
+        rmse_without=np.hstack([main.rmse_without, other.rmse_without[:, mine]]),
+        pairs=(*main.pairs, *(replace(pair, record=pair.record + shift) for pair in pairs)),
+    )
+
+
+def _row_losses(part: CategoryDesign, copies: FloatArray) -> FloatArray:
+    r"""The pure privacy loss that each row of Laplace noise causes its members.
+
+    A row stands for the mean of T copies. Copies of scale b have the noise of one number with scale
+    :math:`b/\sqrt T`, but cost :math:`T/b`.
+    """
+    return np.abs(part.design.whitening) * np.sqrt(copies)
+
+
+def most_information(linear: LinearDesign, exposures: Exposures) -> tuple[float, float]:
+    """The most information on a record, and the largest privacy loss, as ``SecretPrior.kept`` takes them."""
+    sides = 2 if linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2 else 1
+    laplace = linear.design.law.excess > 1
+    losses = _row_losses(linear.main, linear.copies)
+    loss = float(np.max(row_sums(linear.design, losses))) if laplace else 0.0
+    return sides * float(np.nanmax(exposures.information)), sides * loss

@@ -1,0 +1,197 @@
+r"""Moments and thresholds of the secret: what they show near the true values. Owner-only.
+
+A power or a smoothed threshold is not linear in the secret: what it shows of a record depends on the value.
+At the true values its row is :math:`\varphi'(x_j)` over the members, and the Cramér–Rao bound of the whole
+plan, linear releases included, follows as for any weighted rows. The bound holds for locally unbiased attacks
+only: it brackets no other attack, and nothing of it may be published.
+
+What holds for every attack is a bound on information. It needs no true values: see
+:func:`kept_with_nonlinear`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.design import LINEAR
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import Pricing, bandwidth_of
+from sightline.auditing.result import Exposed, LocalReport
+from sightline.auditing.secret_prior import information_at_most
+from sightline.errors import InvalidPlan, require
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.description import Readout
+from sightline.labeled.design import MembershipDesign
+from sightline.labeled.exposures import Exposures
+from sightline.noise.pricing import noise_of_law
+from sightline.privacy.accountant import NoiseLaw
+from sightline.progress import Progress
+from sightline.releases.features import power_slope, smooth_step_slope
+from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
+
+# Real-valued rows are factorised as they are: cells × rows of the table, dense.
+MOST_ROWS = 5_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class NonlinearFindings:
+    """What all releases together show of every row of the table near its true value."""
+
+    exposures: Exposures
+    signature: IndexArray  # of every row
+    fixed_group: bool
+    limit: float | None
+
+    def report(self) -> LocalReport:
+        """The section of the result."""
+        seen = self.exposures.identifiable
+        rmse = self.exposures.rmse[seen]
+        whole = self.fixed_group and bool(seen[self.exposures.touched].all())
+        return LocalReport(
+            rows=len(self.exposures),
+            identifiable=int(np.count_nonzero(seen)),
+            undecided=int(np.count_nonzero(self.exposures.undecided)),
+            sharpest_rmse=float(rmse.min()) if rmse.size else None,
+            fixed_group=self.fixed_group,
+            group_rmse=float(np.sqrt(np.sum(rmse**2))) if whole else None,
+            below_limit=int(np.count_nonzero(self._below())),
+        )
+
+    def worst(self, count: int) -> tuple[Exposed, ...]:
+        """The rows with the smallest errors."""
+        rows = np.flatnonzero(self.exposures.identifiable)
+        chosen = rows[np.lexsort((rows, self.exposures.rmse[rows]))][:count]
+        return tuple(self._one(int(row)) for row in chosen)
+
+    def _below(self) -> FloatArray:
+        """Rows of which a locally unbiased attack leaves less than the limit."""
+        if self.limit is None:
+            return np.zeros(len(self.exposures))
+        v = CosineSquaredPrior(width=self.exposures.width).variance
+        with np.errstate(invalid="ignore"):
+            return np.asarray(self.exposures.rmse**2 < self.limit * v, dtype=np.float64)
+
+    def _one(self, row: int) -> Exposed:
+        rmse = float(self.exposures.rmse[row])
+        return Exposed(
+            record=None,
+            signature=int(self.signature[row]),
+            size=1,
+            category=None,
+            identifiable=True,
+            local=True,
+            rmse=rmse,
+            rmse_percent_of_range=100 * rmse / self.exposures.width,
+            remaining_uncertainty=None,
+            releases=(),
+            recipe=None,
+            shortest=None,
+        )
+
+
+def is_nonlinear(membership: Membership) -> bool:
+    """Whether anything is published that is not linear in the secret."""
+    filled = {cell.partition for cell in membership.cells}
+    return any(membership.partitions[p].feature not in LINEAR for p in filled)
+
+
+def nonlinear_information(
+    membership: Membership, pricing: Pricing, *, up_to: int | None = None
+) -> FloatArray:
+    """For every signature, the most information (in nats) that the nonlinear releases carry about a record.
+
+    ``up_to`` is the last release that is published; by default all are. Under Laplace noise the linear
+    releases are counted, too: see :func:`kept_with_nonlinear`.
+    """
+    total = np.zeros(len(membership.signatures))
+    starts = membership.starts
+    for p, partition in enumerate(membership.partitions):
+        early = up_to is None or partition.query <= up_to
+        if not early or (partition.feature in LINEAR and pricing.law is NoiseLaw.GAUSSIAN):
+            continue
+        cells = slice(starts[p], starts[p + 1])
+        carried = information_at_most(pricing.scale[cells] / pricing.sensitivity[cells], pricing.law)
+        total += pricing.times[p] * np.append(carried, 0.0)[membership.signatures[:, p]]
+    return total
+
+
+def kept_with_nonlinear(
+    prior: CosineSquaredPrior, information: FloatArray, carried: FloatArray, law: NoiseLaw
+) -> FloatArray:
+    r"""The least share of uncertainty that remains of a number through linear and nonlinear releases.
+
+    The attacker may know all other records. The linear releases have Fisher information G about the record
+    and carry at most :math:`\frac12 \ln(1 + vG)` under Gaussian noise; the nonlinear ones carry at most T.
+
+    .. math:: \frac{N}{v} \cdot \frac{e^{-2T}}{1 + vG}
+
+    Under Laplace noise T counts all releases and G is not used.
+    """
+    kept = prior.entropy_power / prior.variance * np.exp(-2 * carried)
+    return kept / (1 + prior.variance * information) if law is NoiseLaw.GAUSSIAN else kept
+
+
+def nonlinear_findings(
+    plan: Plan, membership: Membership, pricing: Pricing, values: RowValues, progress: Progress
+) -> NonlinearFindings | None:
+    """Linearise all releases at the true values; ``None`` if all slopes vanish there."""
+    rows = values.secret.size
+    require(
+        2 <= rows <= MOST_ROWS,
+        f"2 to {MOST_ROWS:,} rows for moments or thresholds of the secret",
+        got=f"{rows:,}",
+        fix="their rows are factorised one by one; audit the linear releases alone",
+        error=InvalidPlan,
+    )
+    some = (membership.known > 0) & (membership.known < membership.counts)
+    require(
+        not bool(some.any()),
+        "an attacker who knows all rows with a signature or none, with moments or thresholds of the secret",
+        got=f"{int(some.sum())} signature(s) of which some rows are known",
+        fix="audit without [attacker] knows, or without these releases",
+        error=InvalidPlan,
+    )
+    signature = values.signature.astype(np.intp)
+    table = np.zeros((len(membership.cells), rows))
+    for p, partition in enumerate(membership.partitions):
+        cell = membership.positions(p)[signature]
+        inside = np.flatnonzero(cell >= 0)
+        table[cell[inside], inside] = slopes(partition, values.secret[inside], plan.data.bandwidth)
+    seen = np.flatnonzero(table.any(axis=1))
+    if seen.size == 0:
+        return None
+    owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)[seen]
+    mean = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner])
+    count = np.array([membership.cells[c].rows for c in seen], dtype=np.float64)
+    scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
+    design = MembershipDesign(table[seen], noise=noise_of_law(pricing.law, scale), readout=Readout.SUM)
+    known = np.flatnonzero(membership.known[signature] > 0)
+    return NonlinearFindings(
+        exposures=design.exposures(domain=plan.data.domain, known=known, progress=progress),
+        signature=signature,
+        fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
+        limit=plan.limits.remaining_uncertainty,
+    )
+
+
+def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) -> FloatArray:
+    """The derivative of the aggregated feature of each row, at its value.
+
+    >>> cube = Partition(query=0, name="", statistic=Statistic.MEAN, feature=Feature.POWER, parameter=3)
+    >>> slopes(cube, np.array([1.0, 2.0]), None).tolist()
+    [3.0, 12.0]
+    """
+    sign = 1.0 if partition.above else -1.0
+    match partition.feature:
+        case Feature.VALUE | Feature.INDICATOR:
+            return np.full(values.size, sign)
+        case Feature.POWER:
+            assert isinstance(partition.parameter, int | float)
+            return sign * power_slope(values, partition.parameter)
+        case Feature.THRESHOLD:
+            assert isinstance(partition.parameter, int | float)
+            width = bandwidth_of(partition, bandwidth)
+            return sign * smooth_step_slope(values - float(partition.parameter), bandwidth=width)

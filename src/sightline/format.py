@@ -1,0 +1,134 @@
+"""The one place where numbers become text: for people, and as JSON for machines."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+_LARGEST, _SMALLEST = 1e15, 1e-6  # beyond these an exponent is shorter than zeros
+_SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
+
+
+def number(value: float, digits: int = 4) -> str:
+    """A number with that many significant digits, thousands apart, without trailing zeros.
+
+    >>> number(1_001_234.5), number(0.0001234567), number(12.0), number(3.2e20), number(0.0)
+    ('1,001,000', '0.0001235', '12', '3.2e+20', '0')
+    """
+    if value == 0 or not math.isfinite(value) or not _SMALLEST <= abs(value) < _LARGEST:
+        return f"{value:.{digits}g}"
+    rounded = float(f"{value:.{digits - 1}e}")
+    decimals = max(0, digits - 1 - math.floor(math.log10(abs(rounded))))
+    text = f"{rounded:,.{decimals}f}"
+    return text.rstrip("0").rstrip(".") if decimals else text
+
+
+def parameter(value: float) -> str:
+    """A parameter that somebody chose, as they would write it.
+
+    >>> parameter(1.0), parameter(1e-5), parameter(0.12)
+    ('1', '1e-05', '0.12')
+    """
+    return f"{value:g}"
+
+
+def power_of_ten(value: float) -> str:
+    """A number with two or three digits; a very small or large one as a power of ten.
+
+    >>> power_of_ten(2.0), power_of_ten(0.12345), power_of_ten(3.9e-12)
+    ('2', '0.123', '3.9·10⁻¹²')
+    """
+    if value == 0 or 1e-3 <= abs(value) < 1e5:
+        if float(value).is_integer():
+            return f"{value:.0f}"
+        return f"{value:.3g}" if abs(value) < 1e3 else f"{value:.1f}"
+    mantissa, power = f"{value:.1e}".split("e")
+    return f"{mantissa}·10{str(int(power)).translate(_SUPERSCRIPTS)}"
+
+
+def weight(value: float) -> str:
+    """The weight of a published number in a recipe: whole numbers in full, others to four digits.
+
+    >>> weight(1234567.0), weight(12.0000000000001), weight(0.123456)
+    ('1,234,567', '12', '0.1235')
+    """
+    tidy = without_rounding(value)
+    return f"{int(tidy):,}" if tidy == int(tidy) and abs(tidy) < _LARGEST else f"{tidy:.4g}"
+
+
+def without_rounding(value: float) -> float:
+    """The whole number that a factorisation missed by its last bits, or the value itself.
+
+    >>> without_rounding(11.9999999999999), without_rounding(11.9)
+    (12.0, 11.9)
+    """
+    whole = round(value)
+    return float(whole) if whole and abs(value - whole) <= 1e-9 * abs(value) else value
+
+
+def count(how_many: int, thing: str, things: str | None = None) -> str:
+    """A number of things.
+
+    >>> count(1, "record"), count(2000, "record"), count(3, "category", "categories")
+    ('1 record', '2,000 records', '3 categories')
+    """
+    return f"{how_many:,} {thing if how_many == 1 else things or thing + 's'}"
+
+
+def percent(share: float) -> str:
+    """A share in whole percent; below 10 %, to two digits.
+
+    >>> percent(0.5), percent(0.1234), percent(0.00123)
+    ('50 %', '12 %', '0.12 %')
+    """
+    return f"{100 * share:.0f} %" if share >= 0.1 or share == 0 else f"{100 * share:.2g} %"
+
+
+def percent_at_least(share: float) -> str:
+    """A lower bound in percent, rounded down.
+
+    >>> percent_at_least(0.1299), percent_at_least(0.00778), percent_at_least(0.0)
+    ('12 %', '0.77 %', '0 %')
+    """
+    whole = 100 * share
+    if whole >= 10 or whole <= 0:
+        return f"{math.floor(whole)} %"
+    unit = 10.0 ** (math.floor(math.log10(whole)) - 1)
+    return f"{math.floor(whole / unit) * unit:.2g} %"
+
+
+def percent_bracket(lower: float, upper: float) -> str:
+    """A bracket on a share in percent, rounded outwards: to whole percent, and to hundredths below 1 %.
+
+    >>> percent_bracket(0.5361, 0.5699), percent_bracket(3e-6, 4e-6)
+    ('53–57 %', '< 0.01 %')
+    >>> percent_bracket(0.00123, 0.034), percent_bracket(1.0, 1.0)
+    ('0.12–4 %', '100 %')
+    """
+    low, high = 100 * lower, 100 * upper
+    low = math.floor(low) if low >= 1 else math.floor(100 * low) / 100
+    high = math.ceil(high) if high > 1 else math.ceil(100 * high) / 100
+    if 0 < high <= 0.01:
+        return "< 0.01 %"
+    return f"{low:g}–{high:g} %" if low < high else f"{high:g} %"
+
+
+def json_text(value: Any, *, indent: int | None = 2, ascii_only: bool = False) -> str:
+    """JSON that every reader accepts: a number that is not finite becomes a string.
+
+    >>> json_text({"noise": math.inf, "values": (1.5, -math.inf)}, indent=None)
+    '{"noise": "Infinity", "values": [1.5, "-Infinity"]}'
+    """
+    return json.dumps(_finite(value), indent=indent, ensure_ascii=ascii_only, allow_nan=False)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {key: _finite(entry) for key, entry in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(entry) for entry in value]
+    return value

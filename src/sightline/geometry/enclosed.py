@@ -1,0 +1,165 @@
+r"""The profiled information in ball arithmetic, for targets whose digits double precision loses.
+
+With weights :math:`w_\ell` (one over the squared noise scales) and :math:`S = \operatorname{diag}(w)`,
+
+.. math::
+    I_{\mathrm{eff}} = J_\theta^\top S M, \qquad M = J_\theta - J_\eta V, \qquad
+    J_\eta^\top S J_\eta V = J_\eta^\top S J_\theta
+
+(``eq:Ieff_def``). The doubles that come in are taken for the exact numbers that they are, and the working
+precision is doubled until the result is sharp. Revealed combinations :math:`C\theta` have the covariance
+:math:`K^{-1}` with :math:`I_{\mathrm{eff}} = C^\top K C`, and their best linear unbiased recipes are
+:math:`S M C^+ K^{-1}`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
+
+from sightline.arrays import FloatArray
+from sightline.numerics.balls import FIRST_BITS, ball
+
+# Entries are right to about this, relative to the roots of the diagonal: what rounding to doubles leaves.
+ENCLOSED_ERROR = 2.0**-49
+_SHARP_BITS = 56
+_LAST_BITS = 4096
+# Cubes of the number of columns that are worth ball arithmetic, and exact rational arithmetic.
+_MOST_BALLS, _MOST_RATIONALS = 200, 40
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Weighted:
+    """Target and independent nuisance columns before noise, and the scales of the independent noise."""
+
+    target: FloatArray
+    nuisance: FloatArray
+    scales: FloatArray
+
+    @property
+    def columns(self) -> int:
+        return int(self.target.shape[1] + self.nuisance.shape[1])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Enclosed:
+    """What of a target is revealed, right to :data:`ENCLOSED_ERROR`."""
+
+    information: FloatArray
+    covariance: FloatArray  # of the revealed combinations
+    recipes: FloatArray  # over the answers, a row for each combination
+
+
+def enclose(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
+    """The information and the revealed combinations; ``None`` where that is too large or never sharp."""
+    if rows.columns > _MOST_BALLS:
+        return None
+    bits = FIRST_BITS
+    while bits <= _LAST_BITS:
+        with ctx.workprec(bits):
+            found = _attempt(rows, combinations)
+        if found is not None:
+            return found
+        bits *= 2
+    return None
+
+
+def exact_information(rows: Weighted) -> Any:
+    """The information as a matrix of fractions (``fmpq_mat``); ``None`` where that is too large."""
+    if rows.columns > _MOST_RATIONALS:
+        return None
+    target, nuisance = (_rational(block) for block in (rows.target, rows.nuisance))
+    weights = [1 / _fmpq(scale) ** 2 for scale in rows.scales.tolist()]
+    left = _scaled_transpose(target, weights)
+    if rows.nuisance.shape[1] == 0:
+        return left * target
+    across = _scaled_transpose(nuisance, weights)
+    return left * (target - nuisance * (across * nuisance).solve(across * target))
+
+
+def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
+    target, nuisance = arb_mat(rows.target.tolist()), arb_mat(rows.nuisance.tolist())
+    weights = [1 / ball(scale) ** 2 for scale in rows.scales.tolist()]
+    left = _scaled_transpose_balls(target, weights)
+    try:
+        misfit = target
+        if rows.nuisance.shape[1]:
+            across = _scaled_transpose_balls(nuisance, weights)
+            misfit = target - nuisance * (across * nuisance).solve(across * target)
+        C = arb_mat([[ball(entry) for entry in row] for row in combinations])
+        inverse = C.transpose() * (C * C.transpose()).inv()  # C⁺
+        K = inverse.transpose() * (left * misfit) * inverse
+        covariance = K.inv()
+        recipes = _scaled_transpose_balls(misfit * inverse * covariance, weights)
+    except ZeroDivisionError:  # not certified invertible at this precision
+        return None
+    if not (_sharp(K) and _sharp(covariance) and _sharp_rows(recipes)):
+        return None
+    return Enclosed(
+        information=_doubles(C.transpose() * K * C),
+        covariance=_doubles(covariance),
+        recipes=_doubles(recipes),
+    )
+
+
+def _sharp(matrix: arb_mat) -> bool:
+    """Whether every entry is right relative to the roots of its two diagonal entries."""
+    roots = [abs(float(matrix[i, i])) ** 0.5 for i in range(matrix.nrows())]
+    return all(
+        float(matrix[i, j].rad()) <= 2.0**-_SHARP_BITS * roots[i] * roots[j]
+        for i in range(len(roots))
+        for j in range(len(roots))
+    )
+
+
+def _sharp_rows(matrix: arb_mat) -> bool:
+    """Whether every entry is right to its own size, or is nothing beside the largest of its row."""
+    for row in matrix.table():
+        largest = max(abs(float(entry)) for entry in row)
+        for entry in row:
+            rad = float(entry.rad())
+            if rad > 2.0**-_SHARP_BITS * abs(float(entry)) and rad > 2.0**-200 * largest:
+                return False
+    return True
+
+
+def _scaled_transpose_balls(matrix: arb_mat, weights: list[arb]) -> arb_mat:
+    return arb_mat(
+        [
+            [entry * weight for entry, weight in zip(column, weights, strict=True)]
+            for column in matrix.transpose().table()
+        ]
+    )
+
+
+def _scaled_transpose(matrix: Any, weights: list[fmpq]) -> Any:
+    return fmpq_mat(
+        [
+            [entry * weight for entry, weight in zip(column, weights, strict=True)]
+            for column in matrix.transpose().table()
+        ]
+    )
+
+
+def _rational(block: FloatArray) -> Any:
+    entries = [_fmpq(entry) for entry in block.ravel().tolist()]
+    return fmpq_mat(block.shape[0], block.shape[1], entries)
+
+
+def _fmpq(value: float) -> fmpq:
+    return fmpq(*Fraction(value).as_integer_ratio())
+
+
+def as_doubles(matrix: Any) -> FloatArray:
+    """A matrix of fractions, each rounded to the nearest double."""
+    entries = [float(Fraction(int(entry.p), int(entry.q))) for entry in matrix.entries()]
+    return np.array(entries).reshape(matrix.nrows(), matrix.ncols())
+
+
+def _doubles(matrix: arb_mat) -> FloatArray:
+    return np.array([float(entry) for entry in matrix.entries()]).reshape(matrix.nrows(), matrix.ncols())

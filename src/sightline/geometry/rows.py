@@ -1,0 +1,111 @@
+"""The rows of a transcript at an operating point, and the noise that divides them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sightline.arrays import FloatArray, frozen_floats
+from sightline.errors import require
+from sightline.geometry.frame import dense, whole_numbers
+from sightline.geometry.placement import place, place_integers
+from sightline.noise.laws import Noise, Rows, require_noise
+from sightline.releases.query import Query
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class WhitenedRows:
+    r"""Rows of derivatives, one per published number, and the noise on them.
+
+    ``jacobian`` is :math:`J` with a column per coordinate of a record (``eq:J_def``), dense or sparse;
+    ``integer_rows`` are whole numbers proportional to it row by row, where there are any: they make every
+    yes or no exact.
+    """
+
+    jacobian: Rows
+    noise: Noise
+    dimension: int = 1
+    integer_rows: NDArray[np.int64] | sparse.csr_array | None = None
+    labels: tuple[str, ...] | None = None
+    at: FloatArray | None = None  # the operating point: record values, owner-only
+    first_outputs: int = 1  # how many of the rows belong to the first release
+
+    def __post_init__(self) -> None:
+        if isinstance(self.jacobian, np.ndarray | list | tuple):
+            object.__setattr__(self, "jacobian", frozen_floats(self.jacobian, name="jacobian", ndim=2))
+        else:
+            object.__setattr__(self, "jacobian", sparse.csr_array(self.jacobian, dtype=np.float64))
+            require(
+                bool(np.all(np.isfinite(self.jacobian.data))),
+                "finite jacobian",
+                got="NaN or infinite entries",
+            )
+        lines, columns = self.jacobian.shape
+        require(lines > 0, "at least one row", got=lines, fix="give at least one release")
+        require(
+            self.noise.outputs == lines,
+            f"noise for {lines} answers",
+            got=f"noise for {self.noise.outputs}",
+            fix="give one noise level for each published number",
+        )
+        require(
+            self.dimension >= 1 and columns % self.dimension == 0,
+            f"columns in records of {self.dimension} coordinates",
+            got=f"{columns} columns",
+        )
+        if self.integer_rows is None and isinstance(self.jacobian, np.ndarray):
+            object.__setattr__(self, "integer_rows", whole_numbers(self.jacobian))
+        if self.integer_rows is not None:
+            shape = self.integer_rows.shape
+            require(
+                shape == (lines, columns), f"integer rows of shape {(lines, columns)}", got=f"shape {shape}"
+            )
+        if self.labels is not None:
+            require(len(self.labels) == columns, f"{columns} labels", got=len(self.labels))
+        require_noise(self.noise, self.jacobian)
+
+    @property
+    def records(self) -> int:
+        """How many records the rows speak of."""
+        return int(self.jacobian.shape[1]) // self.dimension
+
+    @cached_property
+    def whitened(self) -> Rows:
+        r"""The whitened Jacobian :math:`\Sigma^{-1/2} J` (``eq:whitened_J``)."""
+        return self.noise.whiten(self.jacobian)
+
+    @property
+    def information(self) -> FloatArray:
+        r"""The Fisher information of all records, :math:`J^\top \Sigma^{-1} J` (``eq:FIM``)."""
+        W = self.whitened
+        gram = W.T @ W
+        return np.asarray(dense(gram))
+
+    def rows_of(self, query: Query) -> tuple[FloatArray, NDArray[np.int64] | None]:
+        """The rows that one more release would add here, and the same as whole numbers where it has them."""
+        require(
+            query.linear or self.at is not None,
+            "a linear release, or a geometry with an operating point",
+            got="neither",
+            fix="build the geometry with at=records",
+        )
+        reach = int(query.members[-1]) + 1
+        require(
+            reach <= self.records and query.dimension == self.dimension,
+            f"a release over these {self.records} records of dimension {self.dimension}",
+            got=f"members up to {reach - 1} and dimension {query.dimension}",
+        )
+        rows = place(query, records=self.records, at=self.at)
+        integers = place_integers(query, records=self.records)
+        return dense(rows), None if integers is None else dense(integers)
+
+    def label(self, column: int) -> str:
+        """What people call a column."""
+        if self.labels is not None:
+            return self.labels[column]
+        record, coordinate = divmod(int(column), self.dimension)
+        return f"x{record}" if self.dimension == 1 else f"x{record}[{coordinate}]"

@@ -1,0 +1,111 @@
+r"""What the attacker knows of the target, as a stated choice, and what the bounds need of the releases.
+
+A *target prior* turns a few numbers for each record into both ends of the remaining uncertainty: the risk of
+the best attack over the prior variance. The numbers are in :class:`Seen`; each is one that the engine reads
+off a record's column. The conditions of every bound are on the theory page on priors.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.arrays import FloatArray
+
+BoolArray = NDArray[np.bool_]
+# What rounding may add to a number close to one.
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Seen:
+    r"""What the releases show of every record, in the data's units: arrays over the records.
+
+    ``information`` is :math:`G_{jj}`, the Fisher information if all others are known. ``linear_information``
+    is :math:`1/[(G_\Sigma + I/v)^{-1}]_{jj} - 1/v`, where :math:`G_\Sigma` divides by noise variances and
+    :math:`v` is the variance of an unknown record (:func:`information_behind`).
+
+    ``hidden_information`` is :math:`I_j = 1/[(G + \operatorname{diag} c)^{-1}]_{jj} - c_j` for precisions
+    :math:`c_k` that are at least those of the unknown records' prior at :math:`G_{kk}`
+    (:meth:`TargetPrior.precision`), and ``precision`` is :math:`c_j`. Leave it out if the others' prior has
+    no density or if all others are known.
+
+    ``alike`` counts the unknown records with the target's signature *and* the target's prior, the target
+    included. ``laplace_answers`` counts the answers with Laplace noise that depend on the record,
+    ``laplace_information`` is their part of the information; leave both out if all noise is Gaussian.
+    """
+
+    information: FloatArray
+    linear_information: FloatArray
+    hidden_information: FloatArray | None = None
+    precision: FloatArray | float | None = None
+    alike: FloatArray | float = 1.0
+    laplace_answers: FloatArray | None = None
+    laplace_information: FloatArray | None = None
+
+    def group_information(self) -> FloatArray:
+        r"""Q: the information about the sum of the target's group, if the records outside it are hidden.
+
+        From :math:`1/I_j = 1/Q + (n-1)/c`. Rounding can only raise it, up to :math:`G_{jj}`.
+        """
+        if self.hidden_information is None or self.precision is None:
+            return self.information
+        hidden = np.minimum(self.hidden_information, self.information)
+        among = (np.asarray(self.alike) - 1) * hidden / self.precision
+        left = 1 - among * (1 + _ROUNDING) - _ROUNDING * (among > 0)
+        raised = hidden / np.where(left > 0, left, 1.0)
+        return np.where(left > 0, np.minimum(raised, self.information), self.information)
+
+    @property
+    def gaussian(self) -> BoolArray:
+        """Which records are seen through Gaussian noise alone."""
+        none = np.zeros_like(self.information) if self.laplace_answers is None else self.laplace_answers
+        return np.asarray(none == 0)
+
+    @property
+    def one_laplace(self) -> BoolArray:
+        """Which records are seen through one answer only, with Laplace noise."""
+        if self.laplace_answers is None or self.laplace_information is None:
+            return np.zeros(self.information.shape, dtype=np.bool_)
+        return np.asarray((self.laplace_answers == 1) & (self.laplace_information >= self.information))
+
+
+class TargetPrior(Protocol):
+    """How the target's value is spread over its domain before any release."""
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def width(self) -> float: ...
+
+    @property
+    def variance(self) -> float:
+        """v: the risk of an attacker who saw nothing."""
+
+    def precision(self, information: FloatArray) -> FloatArray:
+        """D(G): what an unknown record with this prior adds to its information, or infinity."""
+
+    def lower(self, seen: Seen) -> FloatArray:
+        """At most the risk of every attack over v."""
+
+    def upper(self, seen: Seen) -> FloatArray:
+        """The risk of the best linear attack over v."""
+
+
+def information_behind(risk: FloatArray, precision: FloatArray | float) -> FloatArray:
+    r"""The information that leaves a risk R to a Gaussian record of precision c: :math:`1/R - c`.
+
+    With :math:`R = [(G + cI)^{-1}]_{jj}` it is what the releases say about record j if every other record is
+    Gaussian with the precision c. For the linear information under Laplace noise alone, take c = 2/v and
+    halve the result.
+    """
+    return np.maximum(1 / risk - precision, 0.0)
+
+
+def linear_upper(seen: Seen, variance: float) -> FloatArray:
+    r"""The best linear attack: :math:`1 / (1 + v\,I_{lin})`, for any prior of the target with variance v."""
+    return np.asarray(1 / (1 + variance * seen.linear_information))

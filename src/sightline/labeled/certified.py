@@ -1,0 +1,143 @@
+r"""All numbers of a small design in ball arithmetic (FLINT's ``arb``), to the last digit of a double.
+
+Where a factorisation in double precision cannot vouch for its digits, the same formulas are evaluated from
+the exact weights at as much precision as they need. With one column :math:`a_k` for each group of :math:`n_k`
+records, the rows' scales S and :math:`M = \sum_k n_k a_k a_k^\top`,
+
+.. math:: [(G + cI)^{-1}]_{jj} = \frac1c\bigl(1 - a_j^\top S (c\Sigma + SMS)^{-1} S a_j\bigr),
+
+and with independent columns B of SA, which every identifiable group is part of, the least mean squared error
+of an unbiased attack on a group is :math:`[(B^\top\Sigma^{-1}B)^{-1}]_{gg}` (``app:linear_blue_identity``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from flint import arb, arb_mat, ctx
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.description import LinearReleases
+from sightline.labeled.risk_forms import Quantity
+from sightline.labeled.routes.columns import decide_columns
+from sightline.labeled.routes.problem import Problem, Reading
+
+_MOST_ROWS, _MOST_ENTRIES = 160, 200_000
+_FIRST_BITS, _LAST_BITS, _SHARP_BITS = 192, 1 << 14, 60
+# Beyond this error in double precision, numbers are computed again here.
+ENOUGH = 1e-10
+# The variances of the noise and the precisions of the prior come as doubles, a few roundings off.
+RELATIVE_ERROR = 16 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CertifiedNumbers:
+    """What double precision could not vouch for."""
+
+    quantities: dict[Quantity, FloatArray]  # over the unknown records
+    rmse: FloatArray  # over the groups
+    recipes: FloatArray  # one row for each identifiable group in order
+
+
+def certified_numbers(problem: Problem, reading: Reading) -> CertifiedNumbers | None:
+    """All numbers of a reading; ``None`` where the design is too large for that."""
+    gram, decisions = problem.gram, reading.decisions
+    if not affordable(gram.design.row_count, decisions.sizes.size):
+        return None
+    columns = gram.design.incidence.columns(np.flatnonzero(gram.unknown)[decisions.first])
+    shares = _at_enough_bits(lambda: _shares(problem, columns, decisions.sizes))
+    attacks = certified_attacks(gram.design, columns, np.flatnonzero(decisions.identifiable))
+    if shares is None or attacks is None:
+        return None
+    rmse = np.full(decisions.sizes.size, np.inf)
+    rmse[decisions.identifiable] = attacks[0]
+    values = np.array([float(value.mid()) for value in shares]).reshape(-1, decisions.sizes.size)
+    names = (Quantity.INFORMATION, *problem.risks)
+    quantities = dict(zip(names, values[:, decisions.group], strict=True))
+    return CertifiedNumbers(quantities=quantities, rmse=rmse, recipes=attacks[1])
+
+
+def certified_attacks(
+    design: LinearReleases, columns: FloatArray, exposed: IndexArray
+) -> tuple[FloatArray, FloatArray] | None:
+    """RMSE and recipes of the best unbiased attacks on some identifiable groups.
+
+    ``columns`` are the columns of all groups, ``exposed`` the places of the identifiable ones among them.
+    """
+    if exposed.size == 0:
+        return np.zeros(0), np.zeros((0, design.row_count))
+    pivots = decide_columns(columns).pivots
+    places = np.searchsorted(pivots, exposed).tolist()
+    recipes: list[list[float]] = []
+
+    def squared_errors() -> list[arb]:
+        B = _scaled(design, columns[:, pivots])
+        weighted = _noise(design).solve(B)
+        inverse = (B.transpose() * weighted).inv()
+        weights = (weighted * inverse).transpose().tolist()
+        recipes[:] = [[float(value.mid()) for value in weights[place]] for place in places]
+        return [inverse[place, place] for place in places]
+
+    squares = _at_enough_bits(squared_errors)
+    if squares is None:
+        return None
+    return np.sqrt([float(value.mid()) for value in squares]), np.array(recipes)
+
+
+def affordable(row_count: int, groups: int) -> bool:
+    """Whether a design is small enough for ball arithmetic."""
+    return row_count <= _MOST_ROWS and row_count * groups <= _MOST_ENTRIES
+
+
+def _at_enough_bits(formula: Callable[[], list[arb]]) -> list[arb] | None:
+    """The values at the least precision that makes all of them sharp; ``None`` if none of ours does."""
+    bits = _FIRST_BITS
+    while bits <= _LAST_BITS:
+        with ctx.workprec(bits):
+            try:
+                values = formula()
+            except ZeroDivisionError:  # singular to this precision
+                values = None
+        if values is not None and all(_sharp(value) for value in values):
+            return values
+        bits *= 2
+    return None
+
+
+def _shares(problem: Problem, columns: FloatArray, sizes: IndexArray) -> list[arb]:
+    """The information on every group's records, then each of their risks over v."""
+    covariance, A = _noise(problem.gram.design), _scaled(problem.gram.design, columns)
+    M = A * _matrix(np.diag(sizes.astype(np.float64))) * A.transpose()
+    shares = _forms(covariance, A)
+    for risk in problem.risks.values():
+        c, unit = arb(risk.precision), arb(risk.unit)
+        shares += [unit / c * (1 - q) for q in _forms(covariance * c + M, A)]
+    return shares
+
+
+def _forms(matrix: arb_mat, A: arb_mat) -> list[arb]:
+    """The diagonal of :math:`A^\\top X^{-1} A`."""
+    left, right = A.transpose().tolist(), matrix.solve(A).transpose().tolist()
+    return [
+        sum((a * x for a, x in zip(one, other, strict=True)), arb(0))
+        for one, other in zip(left, right, strict=True)
+    ]
+
+
+def _noise(design: LinearReleases) -> arb_mat:
+    """The inverse of the information that an answer carries: the covariance, for Gaussian noise."""
+    return _matrix(design.law.covariance) * (1 / arb(design.law.excess))
+
+
+def _scaled(design: LinearReleases, columns: FloatArray) -> arb_mat:
+    return _matrix(np.diag(design.scale)) * _matrix(columns)
+
+
+def _matrix(values: FloatArray) -> arb_mat:
+    return arb_mat([[arb(value) for value in row] for row in values.tolist()])
+
+
+def _sharp(value: arb) -> bool:
+    return bool(value.is_exact() or value.rel_accuracy_bits() >= _SHARP_BITS)

@@ -1,0 +1,90 @@
+r"""The noise of the best recipe of a group: with the first releases, with all of them, and without one.
+
+The recipes of a group are one of them, :math:`w`, plus the null space of :math:`M = A A^\top`. In units of
+the noise, :math:`\tilde w_\ell = \sigma_\ell w_\ell`, the best recipe is the shortest: :math:`\tilde w` less
+its projection on the null space. The null space has a basis vector for every dependent row, supported on that
+row and on earlier ones. Made orthonormal in this order, the basis gives the best recipe after each release.
+With an orthonormal basis Q of the whole null space, the best recipe that does not use the rows R adds the
+shortest :math:`Qz` with :math:`(\tilde w + Qz)_R = 0`, and the square of its length is
+
+.. math:: \|\tilde w\|^2 + \tilde w_R^\top (Q_R Q_R^\top)^\dagger\, \tilde w_R .
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.removal import ModularRecipes
+from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.numerics.inverse import inverse_of_products
+
+# Gram matrices of at most this error, and noise that differs by at most this factor, lose no digits that
+# count.
+_GOOD, _ALIKE = 1e-9, 1e3
+# Below this eigenvalue digits have cancelled: factorise again.
+_SHARE = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RecipeNoise:
+    """The best recipes of some groups, whitened."""
+
+    recipes: FloatArray  # rows × groups, with all releases
+    basis: FloatArray  # rows × dependent rows: Q
+    in_order: FloatArray  # releases × groups: the length of the best recipe up to each release
+
+    @classmethod
+    def of(
+        cls,
+        gram: UnknownRecordsGram,
+        exact: ModularRecipes,
+        sums: FloatArray,
+    ) -> RecipeNoise | None:
+        """For groups whose columns add up to ``sums`` (rows × groups).
+
+        ``None`` where that would cost digits: correlated or very uneven noise, nearly dependent rows.
+        """
+        design, products = gram.design, gram.matrix
+        weights = np.abs(gram.whitening)
+        if weights.ndim == 2 or float(weights.max()) > _ALIKE * float(weights.min()):
+            return None
+        pivots, free = exact.pivots, exact.free
+        found = inverse_of_products(products[np.ix_(pivots, pivots)])
+        if found is None or found[1] > _GOOD:
+            return None
+        inverse, _ = found
+        recipes = np.zeros(sums.shape)
+        recipes[pivots] = inverse @ sums[pivots]
+        null = np.zeros((len(weights), free.size))
+        null[pivots] = -inverse @ products[np.ix_(pivots, free)]
+        null[free, np.arange(free.size)] = 1.0
+        # The exact zeros are known.
+        recipes[exact.solved.T == 0] = 0.0
+        null[exact.null.T == 0] = 0.0
+        recipes /= weights[:, None]
+        null /= weights[:, None]
+        basis, _ = np.linalg.qr(null)
+        in_order = np.zeros((design.release_count, sums.shape[1]))
+        release_of_vector = design.release_of[free]
+        for release in range(design.release_count):
+            new = basis[:, release_of_vector == release]
+            recipes -= new @ (new.T @ recipes)
+            in_order[release] = np.linalg.norm(recipes, axis=0)
+        return cls(recipes=recipes, basis=basis, in_order=in_order)
+
+    def without(self, rows: IndexArray, rank: int) -> FloatArray | None:
+        """The lengths of the best recipes without some rows, whose part of the basis has that rank.
+
+        Only for groups that have such recipes; ``None`` where that would cost digits.
+        """
+        part = self.basis[rows]
+        values, vectors = np.linalg.eigh(part @ part.T)
+        values, vectors = values[rows.size - rank :], vectors[:, rows.size - rank :]
+        if rank and float(values[0]) < _SHARE:
+            return None
+        undone = vectors.T @ self.recipes[rows]
+        squares = np.sum(self.recipes**2, axis=0) + np.sum(undone**2 / values[:, None], axis=0)
+        return np.asarray(np.sqrt(squares))

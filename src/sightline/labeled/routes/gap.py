@@ -1,0 +1,91 @@
+"""Real-valued weights: who is identifiable, decided by a gap in the singular values.
+
+Rows and columns are rescaled first: that changes no answer, and weights of very different size cannot pass
+for a missing direction. A decision by gap is kept only if the doubles as they are, taken as exact numbers,
+give the same one. Otherwise the answer is *undecided*.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.column_forms import MatrixForms, ProjectedForms
+from sightline.labeled.gram_factor import factor_of_rows
+from sightline.labeled.risk_forms import forms_from_factor
+from sightline.labeled.routes.columns import decide_distinct, groups_of_columns
+from sightline.labeled.routes.problem import Decisions, Problem, Reading, group_sizes
+from sightline.labeled.unknown_gram import BLOCK, UnknownRecordsGram
+from sightline.numerics.decision import Rank
+from sightline.numerics.rank import missing, present
+from sightline.progress import silent
+
+
+def by_gap(problem: Problem) -> Reading | None:
+    """The route of real-valued weights; ``None`` for integers, which are decided exactly."""
+    gram = problem.gram
+    incidence = gram.design.incidence
+    if incidence.integral:
+        return None
+    group, _, first = groups_of_columns(gram)
+    leverage, rank = balanced_leverages(gram)
+    decisions = decide_by_leverage(leverage, group, rank, row_count=incidence.row_count)
+    exactly = decide_distinct(gram, first)
+    if exactly is not None:
+        doubtful = decisions.undecided | (decisions.identifiable != exactly.identifiable)
+        decisions = Decisions(
+            group=group,
+            sizes=decisions.sizes,
+            first=first,
+            identifiable=decisions.identifiable & ~doubtful,
+            undecided=doubtful,
+        )
+    factor, _ = gram.factor_of_rows(rank)
+    nothing = np.zeros((0, incidence.row_count))
+    forms = forms_from_factor(factor, gram.whitening, problem.risks, linear=nothing)
+    quantities, _ = problem.read(forms)
+    return Reading(rank=rank, decisions=decisions, quantities=quantities, share_error=forms.share_error)
+
+
+def balanced_leverages(gram: UnknownRecordsGram) -> tuple[FloatArray, Rank]:
+    """Every unknown record's leverage after rows and columns are scaled to unit length, and the rank."""
+    incidence, unknown = gram.design.incidence, gram.unknown
+    nothing = np.zeros((0, incidence.row_count))
+    scale = gram.row_scale
+    squares = MatrixForms(symmetric=(scale**2,), offsets=np.zeros(1), linear=nothing)
+    lengths = np.sqrt(incidence.forms(squares, unknown, silent)[0])
+    factors = np.where(lengths > 0, 1 / np.where(lengths > 0, lengths, 1.0), 0.0)
+    triangle = incidence.triangle(factors, scale)
+    again = np.linalg.norm(triangle, axis=0)
+    again = np.where(again > 0, again, 1.0)
+    blocks = -(-incidence.records // BLOCK)
+    factor, rank = factor_of_rows(triangle / again, scale / again, None, blocks=blocks)
+    forms = ProjectedForms(
+        projection=factor.coordinates(),
+        weights=np.ones((1, factor.rank)),
+        offsets=np.zeros(1),
+        linear=nothing,
+    )
+    leverage: FloatArray = (incidence.forms(forms, unknown, silent)[0] * factors**2)[unknown]
+    return leverage, rank
+
+
+def decide_by_leverage(leverage: FloatArray, group: IndexArray, rank: Rank, *, row_count: int) -> Decisions:
+    """A group is identifiable iff its leverages sum to one.
+
+    Within rounding of one is a yes, clearly below it is a no, and anything between is undecided.
+    """
+    sizes, first = group_sizes(group)
+    deficit = 1 - sizes * leverage[first]
+    kept = max(rank.smallest_kept, np.finfo(np.float64).tiny)
+    identifiable = deficit <= missing(row_count) / kept
+    undecided = ~identifiable & (deficit < present(row_count) / kept)
+    if not rank.decided:
+        undecided = leverage[first] > 0
+    return Decisions(
+        group=group,
+        sizes=sizes,
+        first=first,
+        identifiable=identifiable & ~undecided,
+        undecided=undecided,
+    )

@@ -1,0 +1,183 @@
+r"""The Gram matrix :math:`M = A A^\top` of the rows over the records that the attacker does not know.
+
+It is all that the releases see of these records together. Its size is that of the releases.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.column_forms import ProjectedForms
+from sightline.labeled.description import LinearReleases
+from sightline.labeled.gram_factor import GramFactor, factor_of_gram, factor_of_rows
+from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.risk_forms import (
+    PROOF,
+    Quantity,
+    RiskForms,
+    Risks,
+    Spectrum,
+    forms_from_eigenvalues,
+    forms_from_factor,
+    forms_from_inverses,
+)
+from sightline.numerics import integers as exact
+from sightline.numerics.decision import Evidence, Rank
+from sightline.progress import Progress, silent
+
+# The Gram matrix loses twice the digits that the rows do. Beyond this error the rows themselves are
+# factorised, if that takes at most so many operations.
+_COARSE, _AFFORDABLE = 1e-10, 1e12
+_UNIT = float(np.finfo(np.float64).eps)
+# Up to this many rows, eigenvalues cost next to nothing.
+_FEW_ROWS = 1000
+BLOCK = 4096  # records whose columns are dense at a time
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnknownRecordsGram:
+    """A design, the records that are unknown, and :math:`A A^\\top` over these."""
+
+    design: LinearReleases
+    matrix: FloatArray
+    unknown: BoolArray
+
+    @classmethod
+    def of(
+        cls, design: LinearReleases, unknown: BoolArray, progress: Progress = silent
+    ) -> UnknownRecordsGram:
+        """One sweep over the records."""
+        return cls(design=design, matrix=design.incidence.gram(unknown, progress), unknown=unknown)
+
+    @property
+    def whitening(self) -> FloatArray:
+        """What multiplies the incidence's rows: a vector, or a matrix where the noise is correlated."""
+        return self.design.whitening
+
+    @cached_property
+    def spectrum(self) -> Spectrum:
+        """Eigenvalues and eigenvectors of the whitened matrix."""
+        return Spectrum.of(self.matrix, self.whitening)
+
+    @property
+    def row_scale(self) -> FloatArray:
+        """What makes the rows over the unknown records unit length; zero for rows without any."""
+        diagonal = np.diagonal(self.matrix)
+        return np.where(diagonal > 0, 1 / np.sqrt(np.where(diagonal > 0, diagonal, 1.0)), 0.0)
+
+    @cached_property
+    def whitening_error(self) -> float:
+        """A bound on the relative error of whitened lengths: that of the noise's factorisation."""
+        count = self.design.row_count
+        if self.whitening.ndim == 1:
+            return 4 * _UNIT
+        # Cholesky errs by n roundings of the covariance's diagonal, whatever the units of the answers.
+        own = self.whitening / self.design.scale * np.sqrt(self.design.law.variances)
+        return 8 * count**2 * _UNIT * float(np.sum(own**2))
+
+    @property
+    def signal(self) -> float:
+        """The largest length of a row over its noise."""
+        return float(np.max(np.abs(self.whitening * np.sqrt(np.diagonal(self.matrix)))))
+
+    @property
+    def eigenvalues(self) -> FloatArray:
+        """Of the whitened matrix; in large designs its diagonal, which the eigenvalues majorise."""
+        if self.design.row_count <= _FEW_ROWS:
+            return self.spectrum.values
+        if self.whitening.ndim == 1:
+            return np.asarray(np.square(self.whitening) * np.diagonal(self.matrix))
+        return np.asarray(np.einsum("ij,ij->i", self.whitening @ self.matrix, self.whitening))
+
+    def forms(self, risks: Risks, rank: Rank, linear: FloatArray) -> RiskForms:
+        """The forms of every record: from inverses where records are in few rows, else from eigenvalues.
+
+        Where neither is accurate enough, from a factor of the matrix.
+        """
+        if self.design.incidence.sparse:
+            forms = forms_from_inverses(self.matrix, self.whitening, risks, linear=linear)
+        else:
+            forms = forms_from_eigenvalues(self.spectrum, risks, linear=linear)
+        return forms or forms_from_factor(self.factor(rank), self.whitening, risks, linear=linear)
+
+    def forms_if_independent(self, risks: Risks, linear: FloatArray) -> RiskForms | None:
+        """The forms of every record, if a factorisation of the matrix proves the rows independent."""
+        forms = forms_from_eigenvalues(self.spectrum, risks, linear=linear)
+        if forms is not None and Quantity.LEVERAGE in forms.names:
+            return forms
+        count = self.design.row_count
+        factor = factor_of_gram(self.matrix, count)
+        if factor.rank < count or count * factor.certain_error > PROOF:
+            return None
+        accurate = self._accurate(factor, Rank(rank=count, evidence=Evidence.FULL_RANK))
+        return forms_from_factor(accurate, self.whitening, risks, linear=linear)
+
+    def factor(self, rank: Rank) -> GramFactor:
+        """A factor of the matrix: from the matrix if that is accurate enough, else from the rows."""
+        return self._accurate(factor_of_gram(self.matrix, rank.rank), rank)
+
+    def factor_of_rows(self, rank: Rank | None) -> tuple[GramFactor, Rank]:
+        """A factor of the matrix from a QR factorisation of the rows; the rank by gap unless it is given."""
+        scale = self.row_scale
+        triangle = self.design.incidence.triangle(self.unknown.astype(np.float64), scale)
+        blocks = -(-self.design.size // BLOCK)
+        factor, by_gap = factor_of_rows(triangle, scale, None if rank is None else rank.rank, blocks=blocks)
+        return factor, rank or by_gap
+
+    def _accurate(self, factor: GramFactor, rank: Rank) -> GramFactor:
+        costly = self.design.row_count**2 * self.design.size > _AFFORDABLE
+        if factor.estimated_error <= _COARSE or (costly and factor.rank == rank.rank):
+            return factor
+        return self.factor_of_rows(rank)[0]
+
+    def without(self, columns: FloatArray, sizes: IndexArray, removed: BoolArray) -> UnknownRecordsGram:
+        """The same without the ``removed`` records: ``sizes`` of them for each of some columns."""
+        left = self.unknown & ~removed
+        if not self.design.incidence.whole:  # a difference of rounded numbers would cost digits
+            return UnknownRecordsGram.of(self.design, left)
+        matrix = self.matrix - (columns * sizes) @ columns.T
+        return UnknownRecordsGram(design=self.design, matrix=matrix, unknown=left)
+
+    def column_errors(self, factor: GramFactor, whitened: FloatArray) -> FloatArray:
+        """Bounds on the relative errors of whitened columns, the last of which are this factor's."""
+        lengths = np.sqrt(np.maximum(np.diagonal(self.matrix), 0.0))
+        reach = float(np.linalg.norm(self.whitening * lengths))
+        errors = np.full(whitened.shape[1], self.whitening_error)
+        own = np.linalg.norm(whitened[:, whitened.shape[1] - factor.rank :], axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            errors[whitened.shape[1] - factor.rank :] += factor.column_errors * reach / own
+        return np.where(np.isnan(errors), np.inf, errors)
+
+    def factor_of_known_rank(self, rank: int | None) -> GramFactor:
+        """A factor; the rank is decided if it is not given: exactly for whole weights, else by gap."""
+        if self.design.incidence.whole:
+            count = exact.rank(self.matrix.astype(np.int64)) if rank is None else rank
+            return self.factor(Rank(rank=count, evidence=Evidence.MODULAR))
+        given = None if rank is None else Rank(rank=rank, evidence=Evidence.GAP)
+        return self.factor_of_rows(given)[0]
+
+
+def row_sums(design: LinearReleases, weights: FloatArray) -> FloatArray:
+    r"""For every record :math:`\sum_\ell c_\ell |a_{\ell j}|`, with the incidence's own weights."""
+    incidence = design.incidence
+    if incidence.binary:
+        return combined(design, weights)
+    blocks = [np.arange(start, min(start + BLOCK, design.size)) for start in range(0, design.size, BLOCK)]
+    return np.concatenate([weights @ np.abs(incidence.columns(block)) for block in blocks])
+
+
+def combined(design: LinearReleases, weights: FloatArray) -> FloatArray:
+    r"""For every record :math:`\sum_\ell c_\ell a_{\ell j}`: its weight in a combination of rows."""
+    forms = ProjectedForms(
+        projection=np.zeros((0, design.row_count)),
+        weights=np.zeros((0, 0)),
+        offsets=np.zeros(0),
+        linear=weights[None],
+    )
+    everyone = np.ones(design.size, dtype=np.bool_)
+    sums: FloatArray = design.incidence.forms(forms, everyone, silent)[0]
+    return sums

@@ -1,0 +1,132 @@
+r"""A square root of a covariance matrix, which may be singular.
+
+A pivoted Cholesky factorisation of the correlations finds answers :math:`P` whose noise is independent
+(:math:`\Sigma_{PP} = C C^\top`) and answers :math:`D` whose noise the others determine,
+:math:`w_D = T w_P` with :math:`T = \Sigma_{DP}\Sigma_{PP}^{-1}`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import LinAlgError, cholesky, get_lapack_funcs, solve_triangular
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidNoise, require
+from sightline.numerics.rank import missing, present
+
+_UNIT = float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Factor:
+    """What whitens, colours and checks the noise of one covariance block."""
+
+    kept: IndexArray  # P, in the order of the answers
+    root: FloatArray  # C, lower triangular
+    determined: IndexArray  # D
+    dependence: FloatArray  # T
+    smallest: float  # the smallest pivot of the correlations: the share of an answer's noise that is its own
+
+    @property
+    def outputs(self) -> int:
+        return self.kept.size + self.determined.size
+
+    @property
+    def relative_error(self) -> float:
+        """Bound on what rounding did to the whitened rows, relative."""
+        return 4 * self.outputs**2 * _UNIT / self.smallest
+
+    def whiten(self, rows: FloatArray) -> FloatArray:
+        """``W @ rows``: zero rows for the answers that others determine."""
+        whitened = np.zeros(rows.shape)
+        whitened[self.kept] = solve_triangular(self.root, rows[self.kept], lower=True)
+        return whitened
+
+    def recipe(self, whitened: FloatArray) -> FloatArray:
+        """``W.T @ whitened``."""
+        weights = np.zeros(whitened.shape)
+        weights[self.kept] = solve_triangular(self.root, whitened[self.kept], lower=True, trans="T")
+        return weights
+
+    def color(self, white: FloatArray) -> FloatArray:
+        """Noise with this covariance from independent standard normal numbers."""
+        noise = np.empty(white.shape)
+        noise[self.kept] = self.root @ white[self.kept]
+        noise[self.determined] = self.dependence @ noise[self.kept]
+        return noise
+
+    def noise_free(self, rows: FloatArray) -> FloatArray | None:
+        """Weights of a combination without noise that depends on the rows, more than rounding explains."""
+        T, inside, outside = self.dependence, rows[self.kept], rows[self.determined]
+        size = np.abs(outside) + np.abs(T) @ np.abs(inside)
+        left = np.abs(outside - T @ inside) > missing(self.outputs) / self.smallest * size
+        found = np.flatnonzero(left.any(axis=1))
+        if found.size == 0:
+            return None
+        weights = np.zeros(self.outputs)
+        weights[self.kept] = -T[found[0]]
+        weights[self.determined[found[0]]] = 1.0
+        weights[np.abs(weights) < 1e-12] = 0.0
+        return weights
+
+
+def factorise(block: FloatArray) -> Factor:
+    """Factorise a covariance, or refuse what is none."""
+    require(
+        block.shape[0] == block.shape[1] > 0,
+        "a square covariance",
+        got=f"shape {block.shape}",
+        error=InvalidNoise,
+    )
+    skew = float(np.max(np.abs(block - block.T)))
+    require(
+        skew <= 1e-12 * float(np.max(np.abs(block))),
+        "a symmetric covariance",
+        got=f"asymmetry {skew:.3g}",
+        error=InvalidNoise,
+    )
+    variances = np.diagonal(block)
+    require(
+        bool(np.all(variances > 0)),
+        "a variance > 0 for every answer of the covariance",
+        got=f"{int(np.sum(variances <= 0))} of {len(variances)} not positive",
+        fix="an answer without noise is not a differentially private release",
+        error=InvalidNoise,
+    )
+    size = len(block)
+    scale = 1 / np.sqrt(variances)
+    correlations = block * np.outer(scale, scale)
+    pstrf = get_lapack_funcs("pstrf", (correlations,))
+    factored, order, rank, _ = pstrf(correlations, tol=missing(size), lower=1)
+    order = order.astype(np.intp) - 1
+    kept, determined = np.sort(order[:rank]), np.sort(order[rank:])
+    smallest = float(np.diagonal(factored)[rank - 1]) ** 2
+    try:
+        root = cholesky(block[np.ix_(kept, kept)], lower=True)
+    except LinAlgError:
+        raise _refused("it is not, to rounding") from None
+    if determined.size == 0:
+        return Factor(
+            kept=kept, root=root, determined=determined, dependence=np.zeros((0, rank)), smallest=smallest
+        )
+    half = solve_triangular(root, block[np.ix_(kept, determined)], lower=True)
+    T = solve_triangular(root, half, lower=True, trans="T").T
+    own = (block[np.ix_(determined, determined)] - half.T @ half) * np.outer(
+        scale[determined], scale[determined]
+    )
+    if np.max(np.abs(own)) > 8 * missing(size):
+        raise _refused("it has a negative eigenvalue")
+    require(
+        smallest > present(size),
+        "a covariance that is clearly singular or clearly not",
+        got=f"one whose smallest independent share of noise is {smallest:.3g}",
+        fix="remove answers that are nearly combinations of others",
+        error=InvalidNoise,
+    )
+    return Factor(kept=kept, root=root, determined=determined, dependence=T, smallest=smallest)
+
+
+def _refused(why: str) -> InvalidNoise:
+    return InvalidNoise(f"expected a positive semidefinite covariance, got one where {why}")

@@ -1,0 +1,92 @@
+"""Data sources as text: which engine one names, and what may be shown of it."""
+
+from __future__ import annotations
+
+import re
+from urllib.parse import SplitResult, urlsplit
+
+from sightline.errors import InvalidPlan, require
+
+LONGEST = 4_096  # characters; no file system takes longer paths
+_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]*):/")
+_HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]|local\[[0-9*]+\])(?::[0-9]{1,5})?")
+_DATABASE = re.compile(r"/?[\w.-]*/?")
+_FILE = re.compile(r"(?:[A-Za-z]:)?[^=;@:\x00-\x1f]+(?:::[^=;@:\x00-\x1f]*)?")
+_SHOWN = {"postgresql", "postgres", "spark", "sc"}
+
+
+def scheme_of(source: str) -> str | None:
+    """The scheme of an address, in lower case; None for a file.
+
+    >>> scheme_of(" PostgreSQL://db/grid"), scheme_of("homes.csv")
+    ('postgresql', None)
+    """
+    found = _SCHEME.match(source)
+    return found.group(1).lower() if found else None
+
+
+def checked_source(source: str) -> str:
+    """A source that can be opened as text: not too long, and without control characters."""
+    require(
+        len(source) <= LONGEST,
+        f"a data source of at most {LONGEST:,} characters",
+        got=f"{len(source):,}",
+        error=InvalidPlan,
+    )
+    require(
+        not any(
+            ord(symbol) < 32 or ord(symbol) == 127 or 0xD800 <= ord(symbol) <= 0xDFFF for symbol in source
+        ),
+        "a data source on one line",
+        got="a control character in it",
+        fix="write the file's name or the address again",
+        error=InvalidPlan,
+    )
+    return source.strip()
+
+
+def split_address(address: str) -> SplitResult:
+    """The parts of an address, or ``InvalidPlan``."""
+    try:
+        parts = urlsplit(address)
+        _ = parts.port, parts.hostname
+    except ValueError:
+        raise InvalidPlan(
+            "expected an address as scheme://host:port/database, "
+            f"got one that cannot be read ({public_source(address)}); "
+            "check its brackets, its port and characters that need %-escapes"
+        ) from None
+    return parts
+
+
+def public_source(source: str) -> str:
+    """What may be shown of a source: a file's path, or an address' scheme, host and database.
+
+    User names, passwords, tokens and settings are left out. Of an address that cannot be read for certain
+    only the scheme is shown.
+
+    >>> public_source("postgresql://ann:secret@db/grid?table=homes&sslkey=k")
+    'postgresql://db/grid'
+    >>> public_source("s3://key:secret@bucket/homes.parquet"), public_source("host=db password=hush")
+    ('s3://…', 'a source that is not shown')
+    >>> public_source("data/homes.csv")
+    'data/homes.csv'
+    """
+    scheme = scheme_of(source)
+    if scheme is None:
+        whole = source.strip()
+        return whole if _FILE.fullmatch(whole) else "a source that is not shown"
+    hidden = f"{scheme}://…"
+    if scheme not in _SHOWN or any(ord(symbol) < 32 for symbol in source):
+        return hidden
+    _, _, rest = source.partition("://")
+    place, _, settings = rest.partition("?")
+    place, _, parameters = place.partition(";")
+    if "@" in settings or "@" in parameters or place.count("@") > 1 or "#" in rest:
+        return hidden
+    host, slash, database = place.rpartition("@")[2].partition("/")
+    if "@" in place and "/" in place.partition("@")[0]:
+        return hidden  # a password with a slash: what follows is no host
+    if not _HOST.fullmatch(host.strip()) or not _DATABASE.fullmatch(database):
+        return hidden
+    return f"{scheme}://{host.strip()}" + (f"/{database.strip('/')}" if slash and database.strip("/") else "")

@@ -1,0 +1,119 @@
+"""What is published is what is audited: each release's own SQL, run by the engine, and the audited cells.
+
+A group of the engine lies inside one audited cell if the audit's keys have one value in it. If moreover there
+are as many groups as cells and their sizes agree, groups and cells are the same sets of rows. Row by row,
+what the SQL adds up must be the feature of the secret that the audit says it is.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import InvalidPlan
+from sightline.tables.collect import expand
+from sightline.tables.engines.protocol import Engine
+from sightline.tables.membership import Membership, UnauditedRows
+from sightline.tables.rows import audited_rows
+from sightline.tables.sql.check_query import CheckQuery
+from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.reader import ReleaseQuery
+from sightline.tables.subject import Subject
+
+Answer = Mapping[str, NDArray[np.int64]]
+
+
+def verify(
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, membership: Membership
+) -> tuple[UnauditedRows, ...]:
+    """Compare each release with the engine's own answer; the rows that its SQL takes in beyond the audit.
+
+    It costs one scan per release. A difference is an error that names the release.
+    """
+    rows = audited_rows(queries, subject, engine.columns())
+    _, asked = expand(engine, rows, queries, subject.categories)
+    sizes: dict[tuple[int, int, int], Counter[int]] = {}
+    by_partition: dict[int, list[int]] = {}
+    for cell in membership.cells:
+        by_partition.setdefault(cell.partition, []).append(cell.rows)
+    for place, (partition, part) in enumerate(zip(membership.partitions, asked, strict=True)):
+        found = Counter(by_partition.get(place, ()))
+        known = sizes.setdefault((partition.query, part.grouping_set, part.aggregate), found)
+        assert known == found  # the categories of a histogram share their cells
+    unaudited = []
+    for number, query in enumerate(queries):
+        if query.check is None:
+            unaudited.append(UnauditedRows())
+            continue
+        try:
+            answer = {
+                name: np.asarray(values, dtype=np.int64)
+                for name, values in engine.fetch_own(query.check.sql).items()
+            }
+            _compare(
+                query.check, answer, {key[1:]: found for key, found in sizes.items() if key[0] == number}
+            )
+        except InvalidPlan as error:
+            raise InvalidPlan(f'release "{query.name}": {error}') from None
+        unaudited.append(_unaudited(query.check, answer))
+    return tuple(unaudited)
+
+
+def _compare(check: CheckQuery, answer: Answer, sizes: Mapping[tuple[int, int], Counter[int]]) -> None:
+    times = Counter(check.sets)
+    for (place, aggregate), cells in sizes.items():
+        chosen = _rows_of(check, answer, check.sets[place])
+        numbers = answer[f"n{aggregate}"][chosen]
+        repeats = times[check.sets[place]] if check.repeats else 1
+        expected = Counter({size: number * repeats for size, number in cells.items()})
+        groups = Counter(numbers[numbers > 0].tolist())
+        if groups != expected:
+            refuse(
+                "the groups that the engine itself makes of this SQL",
+                got=f"{_told(cells)} where the engine has {_told(groups)}",
+                fix="it reads a key or a condition differently: write them more plainly",
+            )
+        grouped = [key for key, used in enumerate(check.sets[place]) if used]
+        if any((answer[f"k{key}"][chosen][numbers > 0] == 0).any() for key in grouped):
+            refuse(
+                "the groups that the engine itself makes of this SQL",
+                got="groups of other rows",
+                fix="it reads a key differently: write it more plainly",
+            )
+        if answer[f"d{aggregate}"][chosen].any():
+            refuse(
+                "the numbers that the engine itself adds up",
+                got=f"another number for {int(answer[f'd{aggregate}'][chosen].sum()):,} rows",
+                fix="it reads an aggregate or its condition differently: write it more plainly",
+            )
+
+
+def _rows_of(check: CheckQuery, answer: Answer, used: tuple[bool, ...]) -> NDArray[np.bool_]:
+    """Which rows of the answer belong to one grouping set."""
+    rows = len(next(iter(answer.values())))
+    chosen = np.ones(rows, dtype=np.bool_)
+    for key, one in enumerate(used):
+        if f"g{key}" in answer:
+            chosen &= (answer[f"g{key}"] == 0) == one
+    return chosen
+
+
+def _unaudited(check: CheckQuery, answer: Answer) -> UnauditedRows:
+    """The largest number over the release's grouping sets and aggregates."""
+
+    def most(name: str) -> int:
+        return max(
+            int(answer[f"{name}{aggregate}"][_rows_of(check, answer, used)].sum())
+            for aggregate in check.aggregates
+            for used in check.sets
+        )
+
+    return UnauditedRows(**{name: most(name) for name in ("unkeyed", "invalid", "missing", "clipped")})
+
+
+def _told(sizes: Counter[int]) -> str:
+    rows = sum(size * number for size, number in sizes.items())
+    return f"{sizes.total():,} groups of {rows:,} rows"

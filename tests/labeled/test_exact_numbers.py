@@ -1,0 +1,127 @@
+"""RMSE and both ends of the bracket against exact arithmetic: the stated error is never exceeded."""
+
+from __future__ import annotations
+
+import exact_designs as exact
+import numpy as np
+import pytest
+from flint import arb, ctx
+
+from sightline import MembershipDesign
+from sightline.labeled import CosineSquaredPrior, Exposures
+
+PRIOR = CosineSquaredPrior(width=1.0)
+
+
+def worst_excess(found: Exposures, rows: np.ndarray, stddevs: np.ndarray) -> float:
+    """The largest error of a number over the stated one; at most 1 if that is a bound."""
+    worst = 0.0
+    with ctx.workprec(exact.BITS):
+        for target, mse in exact.mean_squared_errors(rows, stddevs).items():
+            truth = (arb(mse.numerator) / arb(mse.denominator)).sqrt()
+            worst = max(worst, _excess(found.rmse[target], truth, found.relative_error))
+        for value, truth in zip(
+            found.remaining_upper, exact.risks(rows, stddevs, 1 / PRIOR.variance), strict=True
+        ):
+            assert arb(float(value)) >= truth * (1 - arb(2) ** -50)  # the upper end is one
+            worst = max(worst, _excess(value, truth, found.relative_error))
+        v = arb(PRIOR.variance)
+        van_trees = exact.risks(rows, stddevs, PRIOR.fisher_information)
+        for value, truth in zip(found.remaining_lower, van_trees, strict=True):
+            bound = truth / (arb(PRIOR.fisher_information) * v)
+            assert arb(float(value)) >= bound * (1 - arb(found.relative_error) - arb(2) ** -50)
+    return worst
+
+
+def _excess(value: float, truth: arb, stated: float) -> float:
+    off = abs(float((arb(float(value)) / truth - 1).mid()))
+    assert np.isfinite(value)
+    return 0.0 if stated == np.inf else off / (stated + 2e-16)
+
+
+@pytest.mark.parametrize("size", [40, 80, 120])
+def test_chains_of_three(size: int) -> None:
+    rows = exact.chain(size)
+    found = MembershipDesign(rows, noise=np.ones(size), readout="sum").exposures(domain=(0, 1))
+    assert found.identifiable.all()
+    truth = exact.mean_squared_errors(rows, np.ones(size))
+    for target, mse in truth.items():
+        assert found.rmse[target] == pytest.approx(float(mse) ** 0.5, rel=found.relative_error)
+    assert found.relative_error < 1e-13
+    assert float(max(truth.values())) > 1e6 ** (size / 80)  # hard enough
+
+
+@pytest.mark.parametrize(("size", "weight"), [(7, 1000), (24, 1000), (40, 3)])
+def test_ladders(size: int, weight: int) -> None:
+    rows = exact.ladder(size, weight)
+    found = MembershipDesign(rows, noise=np.ones(size), readout="sum").exposures(domain=(0, 1))
+    assert found.identifiable.all()
+    assert found.relative_error < 1e-13
+    assert worst_excess(found, rows, np.ones(size)) <= 1
+    assert np.all((found.remaining_lower >= 0) & (found.remaining_upper <= 1))
+
+
+@pytest.mark.parametrize("certified", [True, False], ids=["as it is", "double precision alone"])
+def test_the_stated_error_is_a_bound(certified: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not certified:
+        monkeypatch.setattr("sightline.labeled.certified.ENOUGH", np.inf)
+    generator = np.random.default_rng(404)
+    stated = []
+    for trial in range(250):
+        rows = exact.integer_rows(generator) if trial % 3 else exact.real_rows(generator)
+        stddevs = 10 ** generator.uniform(-6, 6, len(rows)) if trial % 2 else np.full(len(rows), 0.1)
+        found = MembershipDesign(rows, noise=stddevs, readout="sum").exposures(domain=(0, 1))
+        assert np.all((found.remaining_lower >= 0) & (found.remaining_upper <= 1))
+        assert np.all(found.remaining_lower <= found.remaining_upper * (1 + 1e-15))
+        if found.undecided.any():
+            continue
+        assert worst_excess(found, rows, stddevs) <= 1, rows.tolist()
+        stated.append(found.relative_error)
+    assert len(stated) > 150
+    if certified:
+        assert max(stated) < 1e-5
+    else:
+        assert max(stated) == np.inf  # where double precision cannot tell, it says so
+
+
+def test_extreme_ratios_of_noise() -> None:
+    """An upper end that was a fifth off, with an error of 1e-14 stated."""
+    generator = np.random.default_rng(77)
+    for _ in range(60):
+        rows = exact.integer_rows(generator)
+        stddevs = 10 ** generator.uniform(-12, 12, len(rows))
+        found = MembershipDesign(rows, noise=stddevs, readout="sum").exposures(domain=(0, 1))
+        assert worst_excess(found, rows, stddevs) <= 1
+
+
+def test_correlated_noise_close_to_singular() -> None:
+    """Nearly the same noise on two answers: their difference is nearly free of it."""
+    rows = np.array([[1, 1], [0, 1]])
+    for gap in (2.0**-20, 2.0**-40, 2.0**-50):
+        covariance = np.array([[1.0, 1.0 - gap], [1.0 - gap, 1.0]])
+        found = MembershipDesign(rows, noise=covariance, readout="sum").exposures(domain=(0, 1))
+        assert found.rmse[0] == pytest.approx(np.sqrt(2 * gap), rel=found.relative_error)  # exact in doubles
+        assert found.relative_error < 1e-13
+
+
+def test_what_is_too_large_for_balls_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sightline.labeled.certified._MOST_ROWS", 10)
+    rows = exact.chain(120)
+    found = MembershipDesign(rows, noise=np.ones(120), readout="sum").exposures(domain=(0, 1))
+    assert found.identifiable.all()
+    assert found.relative_error == np.inf
+    for target, mse in exact.mean_squared_errors(rows, np.ones(120)).items():
+        assert found.rmse[target] <= float(mse) ** 0.5 * (1 + 1e-12)  # never larger than the truth
+
+
+def test_what_each_release_adds_to_a_ladder() -> None:
+    size = 9
+    rows = exact.ladder(size, 1000)
+    table = MembershipDesign(rows, noise=np.ones(size), readout="sum").contributions()
+    truth = exact.mean_squared_errors(rows, np.ones(size))
+    assert table.rmse == pytest.approx([float(truth[target]) ** 0.5 for target in table.records], rel=1e-12)
+    for release in range(size):
+        kept = np.delete(rows, release, axis=0)
+        left = exact.mean_squared_errors(kept, np.ones(size - 1))
+        expected = [float(left[target]) ** 0.5 if target in left else np.inf for target in table.records]
+        assert table.rmse_without[release] == pytest.approx(expected, rel=1e-9)

@@ -1,0 +1,133 @@
+"""Thousands of designs with nasty structure against exact rank: no wrong answer on any route."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import exact_designs as exact
+import numpy as np
+import pytest
+from scipy import sparse
+
+import sightline.labeled.exposures as engine
+from sightline import MembershipDesign
+from sightline.labeled.incidence.cells import CellIncidence
+
+ROUTES = ("by_columns", "by_gap", "by_independent_rows", "by_partitions", "by_elimination")
+
+
+@pytest.fixture
+def taken(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each route answered."""
+    count: Counter[str] = Counter()
+
+    def counted(name: str) -> None:
+        route = getattr(engine, name)
+
+        def wrapper(problem: object) -> object:
+            reading = route(problem)
+            count[name] += reading is not None
+            return reading
+
+        monkeypatch.setattr(engine, name, wrapper)
+
+    for name in ROUTES:
+        counted(name)
+    return count
+
+
+@pytest.mark.slow
+def test_integer_designs(taken: Counter[str]) -> None:
+    generator = np.random.default_rng(2024)
+    yes = no = 0
+    for trial in range(2500):
+        rows = exact.integer_rows(generator)
+        given_as = (rows, rows.astype(np.float64), sparse.csr_array(rows))[trial % 3]
+        noise = 10 ** generator.uniform(-3, 3, len(rows))
+        found = MembershipDesign(given_as, noise=noise, readout="sum").exposures(domain=(0, 1))
+        truth = exact.identifiable(rows)
+        assert not found.undecided.any()
+        assert found.identifiable.tolist() == truth.tolist(), rows.tolist()
+        assert np.array_equal(np.isfinite(found.rmse), truth)
+        yes, no = yes + int(truth.sum()), no + int((~truth).sum())
+    assert min(yes, no) > 3000
+    assert taken["by_gap"] == 0
+    assert min(taken[name] for name in ("by_columns", "by_independent_rows", "by_elimination")) > 200, taken
+
+
+@pytest.mark.slow
+def test_real_designs(taken: Counter[str]) -> None:
+    generator = np.random.default_rng(2025)
+    yes = no = undecided = 0
+    for trial in range(2500):
+        rows = exact.real_rows(generator)
+        given_as = sparse.csr_array(rows) if trial % 2 else rows
+        found = MembershipDesign(given_as, noise=np.ones(len(rows)), readout="sum").exposures(domain=(0, 1))
+        truth = exact.identifiable(rows)
+        decided = ~found.undecided
+        assert found.identifiable[decided].tolist() == truth[decided].tolist(), rows.tolist()
+        assert np.array_equal(np.isfinite(found.rmse), found.identifiable)
+        yes += int(found.identifiable.sum())
+        no += int((decided & ~found.identifiable).sum())
+        undecided += int(found.undecided.sum())
+    assert taken["by_gap"] > 1500, taken
+    assert min(yes, no) > 2000
+    assert 0 < undecided < 0.4 * (yes + no), (yes, no, undecided)
+
+
+def test_cells_of_partitions(taken: Counter[str]) -> None:
+    generator = np.random.default_rng(2026)
+    exposed = 0
+    for _ in range(400):
+        rows, partitions = int(generator.integers(2, 13)), int(generator.integers(1, 4))
+        table = generator.integers(-1, 4, (rows, partitions)).astype(np.int32)
+        if generator.random() < 0.5:  # nested: a partition refines another
+            table[:, -1] = np.where(generator.random(rows) < 0.5, table[:, 0], table[:, 0] + 4)
+        columns = [np.unique(column, return_inverse=True) for column in table.T]
+        table = np.array(
+            [back - (values[0] < 0) for values, back in columns], dtype=np.int32
+        ).T  # numbered from 0, -1 for none
+        table = table[:, table.max(axis=0) >= 0]
+        if table.shape[1] == 0:
+            continue
+        distinct, counts = np.unique(table, axis=0, return_counts=True)
+        widths = table.max(axis=0) + 1
+        one_by_one = np.array([table[:, p] == cell for p, w in enumerate(widths) for cell in range(w)])
+        truth = exact.identifiable(np.unique(one_by_one.astype(np.int64), axis=1))
+        cells = CellIncidence.of(distinct, widths.astype(np.intp), counts.astype(np.intp))
+        found = MembershipDesign(cells, noise=np.ones(len(one_by_one)), readout="sum").exposures(
+            domain=(0, 1)
+        )
+        in_order = np.unique(cells.columns(np.arange(len(distinct))), axis=1, return_index=True)[1]
+        assert found.groups.identifiable[in_order].tolist() == truth.tolist()
+        exposed += int(truth.sum())
+    assert exposed > 300
+    assert min(taken["by_partitions"], taken["by_elimination"]) > 50, taken
+
+
+class TestWeights:
+    def test_one_and_next_to_nothing_in_one_row(self) -> None:
+        for small in (1e-8, 1e-12, 1e-200):
+            found = MembershipDesign([[1.0, small]], noise=[1.0], readout="sum").exposures(domain=(0, 1))
+            assert not found.identifiable.any()
+            assert np.isinf(found.rmse).all()
+
+    def test_integers_beyond_exact_sums_of_products(self) -> None:
+        rows = np.array([[2**40, 1, 0], [2**41, 2, 0], [1, 0, 2**45 + 1]])
+        for given_as in (rows, sparse.csr_array(rows), rows.astype(np.float64)):
+            found = MembershipDesign(given_as, noise=np.ones(3), readout="sum").exposures(domain=(0, 1))
+            assert not found.identifiable.any()
+            assert not found.undecided.any()
+            more = MembershipDesign(
+                np.vstack([rows, [[0, 0, 1]]]), noise=np.ones(4), readout="sum"
+            ).exposures(domain=(0, 1))
+            assert more.identifiable.tolist() == [True, True, True]
+            for target, mse in exact.mean_squared_errors(np.vstack([rows, [[0, 0, 1]]]), np.ones(4)).items():
+                assert more.rmse[target] == pytest.approx(float(mse) ** 0.5, rel=more.relative_error)
+
+    def test_too_many_columns_are_undecided_and_not_yes(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("sightline.labeled.routes.columns._LARGEST", 3)
+        rows = np.array([[2**40, 1], [1, 2**40]])
+        found = MembershipDesign(rows, noise=np.ones(2), readout="sum").exposures(domain=(0, 1))
+        assert found.undecided.all()
+        assert not found.identifiable.any()
