@@ -1,4 +1,4 @@
-"""Whose arrays these are: NumPy, JAX, CuPy or PyTorch. The solvers run where their arrays live.
+"""The array library of the answers: NumPy, JAX, CuPy or PyTorch. The solvers run on its device.
 
 The solvers work on columns, one array of trials for each number, and keep every constant a Python float.
 What is left of a library is then a dozen functions that all four spell alike, so that none needs an adapter.
