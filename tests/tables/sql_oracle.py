@@ -160,9 +160,9 @@ class Drawing:
         kind = self.random.integers(6 if joined else 5)
         if kind == 5:
             return "area"
-        return [self.number, self.text, self.truth, self.truth, lambda _: self.one("a", "b", "c", "d")][kind](
-            2
-        )
+        if kind == 4:
+            return self.one("a", "b", "c", "d")
+        return (self.number, self.text, self.truth, self.truth)[kind](2)
 
     def release(self) -> Release:
         joined = self.often(0.25)

@@ -12,6 +12,14 @@ from sightline.tables.collect import collect
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership
 from sightline.tables.records import members_of, row_values, signature_of, signature_totals
+from tests.tables.table_cases import (
+    NUMBER_RELEASES,
+    SUBJECT,
+    awkward_rows,
+    cells_of,
+    expected_cells,
+    read_all,
+)
 
 ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 BOUNDED = replace(SUBJECT, bounds=(0, 9000), known=("home = 'h3'", "age > 80 AND solar"))

@@ -48,8 +48,6 @@ class Session:
         unaudited = verify(self.engine, self.queries, self.subject, membership)
         return replace(
             membership,
-            empty_releases=len(empty),
-            published_but_dropped=max((rows.dropped for rows in unaudited), default=0),
             unaudited=unaudited,
         )
 

@@ -94,9 +94,7 @@ class Membership:
     contributions: int  # the most rows that one record has
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
-    empty_releases: int = 0  # releases of which a part aggregates no row
-    published_but_dropped: int = 0  # rows without an audited secret that a release's own SQL aggregates
-    unaudited: tuple[UnauditedRows, ...] = ()  # the same in detail, for each of the plan's releases
+    unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
 
     @property
     def empty(self) -> tuple[int, ...]:
@@ -107,8 +105,8 @@ class Membership:
 
     @property
     def published_but_dropped(self) -> int:
-        """Rows that are in no audited cell that a release's SQL aggregates all the same, at most."""
-        return max((one.total - one.clipped for one in self.unaudited), default=0)
+        """Rows outside every audited cell that a release's SQL aggregates: the most of any release."""
+        return max((one.dropped for one in self.unaudited), default=0)
 
     @property
     def starts(self) -> IndexArray:
