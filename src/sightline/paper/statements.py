@@ -12,7 +12,7 @@ from sightline.paper.claims.framework import CHECKS as FRAMEWORK
 from sightline.paper.claims.labeled import CHECKS as LABELED
 from sightline.paper.claims.multiset import CHECKS as MULTISET
 from sightline.paper.claims.regimes import CHECKS as REGIMES
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 from sightline.progress import Progress
 
 
