@@ -73,6 +73,7 @@ class TestMixedWithOthers:
         assert not found.unlabeled
         assert found.values[0] == pytest.approx(records, abs=1e-6)
 
+    @pytest.mark.slow
     def test_a_simulation_reports_the_bound(self) -> None:
         found = sl.simulate(MIXED, attack=FEW, at=[0.7, -0.4, 0.5], trials=250)
         assert abs(found.mse - found.crb) < 4.5 * found.standard_error
