@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import exact_designs as exact
 import numpy as np
 import pytest
 from flint import arb, ctx
 
+import tests.labeled.exact_designs as exact
 from sightline import MembershipDesign
 from sightline.labeled import CosineSquaredPrior, Exposures
 
@@ -61,6 +61,7 @@ def test_ladders(size: int, weight: int) -> None:
     assert np.all((found.remaining_lower >= 0) & (found.remaining_upper <= 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("certified", [True, False], ids=["as it is", "double precision alone"])
 def test_the_stated_error_is_a_bound(certified: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not certified:

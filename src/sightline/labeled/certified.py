@@ -7,7 +7,7 @@ records, the rows' scales S and :math:`M = \sum_k n_k a_k a_k^\top`,
 .. math:: [(G + cI)^{-1}]_{jj} = \frac1c\bigl(1 - a_j^\top S (c\Sigma + SMS)^{-1} S a_j\bigr),
 
 and with independent columns B of SA, which every identifiable group is part of, the least mean squared error
-of an unbiased attack on a group is :math:`[(B^\top\Sigma^{-1}B)^{-1}]_{gg}` (``app:linear_blue_identity``).
+of an unbiased attack on a group is :math:`[(B^\top\Sigma^{-1}B)^{-1}]_{gg}` (``eq:mse_optimal_s4``).
 """
 
 from __future__ import annotations

@@ -31,7 +31,7 @@ class Contributions:
     """The identifiable records, and how each release contributes to their exposure.
 
     Rows of the tables are releases in order of publication, columns are ``records``. An entry is the RMSE of
-    the best unbiased attack, infinite where there is none.
+    the best unbiased attack (the root of ``eq:mse_optimal_s4``), infinite where there is none.
     """
 
     records: IndexArray  # those that the whole design identifies

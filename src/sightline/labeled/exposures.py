@@ -83,7 +83,7 @@ class Exposures:
 
     identifiable: BoolArray
     undecided: BoolArray
-    rmse: FloatArray  # of the best unbiased attack; infinite where there is none
+    rmse: FloatArray  # of the best unbiased attack (eq:mse_optimal_s4); infinite where there is none
     remaining_lower: FloatArray
     remaining_upper: FloatArray
     information: FloatArray  # G_jj: about a record if all others are known
