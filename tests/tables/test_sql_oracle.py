@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import sql_oracle
 
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
+from tests.tables import sql_oracle
 from tests.tables.sql_oracle import differences, duckdb_tables, statements
 
 
