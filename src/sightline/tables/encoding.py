@@ -108,7 +108,7 @@ class Encoding:
         return tuple(" + ".join(terms[word]) for word in sorted(terms))
 
     def coded_source(self, *texts: str | None, only: Iterable[int] | None = None) -> str:
-        """The audited rows and the dictionaries of the coded keys (all, or ``only`` some) as a FROM clause."""
+        """A FROM clause: the audited rows and the dictionaries of the coded keys (all, or ``only`` some)."""
         chosen = [
             (position, self.coded_keys[position])
             for position in (range(len(self.coded_keys)) if only is None else only)
