@@ -94,7 +94,7 @@ class TestComparison:
         assert joint_test([Comparison(panel="", ours=self.line([1.0]), published=self.line([1.0]))]) is None
 
     def test_curves_at_different_places_are_refused(self) -> None:
-        with pytest.raises(InvalidInput, match="at the printed places"):
+        with pytest.raises(InvalidInput, match="at the same x"):
             Comparison(panel="", ours=self.line([1.0]), published=self.line([1.0, 2.0]))
 
 
