@@ -81,7 +81,7 @@ def writable_folder(path: Path) -> Path:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all."""
+    """Write a file whole or not at all."""
     write_new(path, text.encode("utf-8"), force=True)
 
 

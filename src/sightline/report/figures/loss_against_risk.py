@@ -22,7 +22,7 @@ def draw(result: AuditResult) -> Any:
             "lower": point.remaining_uncertainty.lower,
             "upper": point.remaining_uncertainty.upper,
             "records": point.records,
-            "seen": "singled out" if point.identifiable else "not singled out",
+            "status": "singled out" if point.identifiable else "not singled out",
         }
         for point in result.losses
     ]
@@ -30,13 +30,13 @@ def draw(result: AuditResult) -> Any:
     log = bool(epsilons) and len(epsilons) == len(points) and max(epsilons) > _LARGE_RATIO * min(epsilons)
     ticks: dict[str, Any] = {"values": _powers(min(epsilons), max(epsilons))} if log else {"tickCount": 6}
     colours = {"singled out": EXPOSED, "not singled out": NEUTRAL}
-    seen = alt.Color("seen:N").title(None).scale(domain=list(colours), range=list(colours.values()))
+    status = alt.Color("status:N").title(None).scale(domain=list(colours), range=list(colours.values()))
     base = alt.Chart(rows(points)).encode(
         x=alt.X("epsilon:Q")
         .title(f"a record's own epsilon at delta = {parameter(result.budget.delta)}")
         .scale(type="log" if log else "linear", zero=False, padding=24)
         .axis(labelExpr="format(datum.value, ',.3~r')", **ticks),
-        color=seen,
+        color=status,
     )
     keeps = alt.Y("upper:Q").title("remaining uncertainty").axis(format="%")
     keeps = keeps.scale(domain=[0, 1.05], nice=False)
@@ -48,13 +48,13 @@ def draw(result: AuditResult) -> Any:
         .encode(
             y=keeps,
             size=alt.Size("records:Q").legend(None).scale(type="log", range=[80, 700], domain=[1, 100_000]),
-            shape=alt.Shape("seen:N").title(None).scale(domain=list(colours), range=["diamond", "circle"]),
+            shape=alt.Shape("status:N").title(None).scale(domain=list(colours), range=["diamond", "circle"]),
             tooltip=[
                 alt.Tooltip("records:Q", format=",d"),
                 alt.Tooltip("epsilon:Q", title="own epsilon", format=".4g"),
                 alt.Tooltip("lower:Q", title="keeps at least", format=".1%"),
                 alt.Tooltip("upper:Q", title="and at most", format=".1%"),
-                "seen:N",
+                "status:N",
             ],
         )
         .add_params(zoom("x", "y"))

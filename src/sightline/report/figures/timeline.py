@@ -29,7 +29,7 @@ def draw(result: AuditResult) -> Any:
             "lower": 1.0 if (least := stage.least_remaining_uncertainty) is None else least.lower,
             "upper": 1.0 if least is None else least.upper,
             "new": stage.newly_identifiable,
-            "opened": "singles out somebody" if stage.newly_identifiable else "singles out nobody",
+            "effect": "singles out a new record" if stage.newly_identifiable else "singles out no new record",
             "text": f"+{stage.newly_identifiable:,}" if stage.newly_identifiable else "",
             "identifiable": stage.identifiable_records,
             "below": stage.below_limit,
@@ -68,11 +68,11 @@ def draw(result: AuditResult) -> Any:
     ]
     line = base.mark_line(interpolate="step-after", color=NEUTRAL, strokeWidth=1.5).encode(y=keeps)
     bracket = base.mark_rule(color=NEUTRAL, opacity=0.45, strokeWidth=5).encode(y=keeps, y2="upper:Q")
-    opened = {"singles out nobody": NEUTRAL, "singles out somebody": EXPOSED}
+    effects = {"singles out no new record": NEUTRAL, "singles out a new record": EXPOSED}
     points = base.mark_point(filled=True, opacity=1, size=70).encode(
         y=keeps,
-        color=alt.Color("opened:N").legend(None).scale(domain=list(opened), range=list(opened.values())),
-        shape=alt.Shape("opened:N").legend(None).scale(domain=list(opened), range=["circle", "diamond"]),
+        color=alt.Color("effect:N").legend(None).scale(domain=list(effects), range=list(effects.values())),
+        shape=alt.Shape("effect:N").legend(None).scale(domain=list(effects), range=["circle", "diamond"]),
         tooltip=tooltip,
     )
     text = base.mark_text(dy=14, color=INK, fontWeight="bold").encode(y=keeps, text="text:N")
