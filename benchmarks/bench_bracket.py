@@ -12,12 +12,13 @@ import time
 
 import numpy as np
 
-from sightline.labeled.bounds.smooth import CosineTarget, UniformTarget
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.bounds.two_point import TwoPointTarget
+from sightline.labeled.bounds.two_point import TwoPointPrior
+from sightline.labeled.bounds.uniform import UniformPrior
 
 NOISES = (0.5, 0.1, 0.02)
-UNIFORM, COSINE, COIN = UniformTarget(width=1.0), CosineTarget(width=1.0), TwoPointTarget(width=1.0)
+UNIFORM, COSINE, COIN = UniformPrior(0.0, 1.0), CosineSquaredPrior(0.0, 1.0), TwoPointPrior(0.0, 1.0)
 
 
 def census(people: int = 2000) -> np.ndarray:

@@ -90,11 +90,7 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     if findings.has_nonlinear:
         return prior.kept_whatever_is_published(multipliers, law)
     low, high = prior.bounds
-    return prior.kept(
-        information=float(np.sum(multipliers**-2.0)) / (high - low) ** 2,
-        loss=float(np.sum(1 / multipliers)),
-        law=law,
-    )
+    return prior.kept(information=float(np.sum(multipliers**-2.0)) / (high - low) ** 2, law=law)
 
 
 def gathered(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:

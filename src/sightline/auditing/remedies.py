@@ -179,13 +179,13 @@ def lowest(findings: Findings, factor: float) -> float:
 
 
 def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
-    information, loss = most_information(found.linear, found.exposures)
+    information = most_information(found.linear, found.exposures)
     pricing, prior = findings.pricing, findings.prior
 
     def safe(factor: float) -> bool:
         if findings.has_nonlinear:
             return prior.kept_whatever_is_published(pricing.multipliers * factor, pricing.law) >= limit
-        kept = prior.kept(information=information / factor**2, loss=loss / factor, law=pricing.law)
+        kept = prior.kept(information=information / factor**2, law=pricing.law)
         return kept >= limit
 
     if not safe(_MOST):

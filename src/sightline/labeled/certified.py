@@ -75,7 +75,7 @@ def certified_numbers(problem: Problem, reading: Reading) -> CertifiedNumbers | 
 
 
 def _shares(problem: Problem, columns: FloatArray, sizes: IndexArray) -> dict[Quantity, list[arb]]:
-    """The information on every group's records, and their risks over v."""
+    """The information on every group's records, and their risks as shares of those without releases."""
     covariance, A = _noise(problem), _scaled(problem, columns)
     M = A * _matrix(np.diag(sizes.astype(np.float64))) * A.transpose()
     shares = {Quantity.INFORMATION: _forms(covariance, A)}

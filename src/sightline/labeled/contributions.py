@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.differencing import DifferencingPair, differencing_pairs
 from sightline.labeled.exposures import Exposures, exposures
@@ -82,7 +82,7 @@ def contributions(
     known = list(known)
     unknown = unknown_records(design.size, known)
     if found is None:
-        found = exposures(design, prior=prior_on((0.0, 1.0)), known=known, progress=progress)
+        found = exposures(design, prior=UniformPrior(0.0, 1.0), known=known, progress=progress)
     gram = UnknownRecordsGram.of(design, unknown, progress)
     groups = found.groups
     exposed = np.flatnonzero(groups.identifiable)

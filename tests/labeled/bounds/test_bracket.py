@@ -6,9 +6,7 @@ import numpy as np
 import pytest
 
 from sightline.errors import InvalidInput
-from sightline.labeled.bounds.smooth import CosineTarget, UniformTarget
 from sightline.labeled.bounds.target import Seen, information_behind
-from sightline.labeled.bounds.two_point import TwoPointTarget
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law, seen_of
 
 COSINE = PRIORS[1]

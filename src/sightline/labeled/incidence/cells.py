@@ -133,10 +133,13 @@ class CellIncidence:
         return digest.digest()
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
+        return self.weighted_gram(unknown.astype(np.float64), progress)
+
+    def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
         products = np.zeros((self.row_count, self.row_count))
         spans = [slice(s, s + w) for s, w in zip(self.starts, self.widths, strict=True)]
         for start, stop, cells in self._blocks():
-            counts = np.where(unknown[start:stop], self.counts[start:stop], 0.0)
+            counts = weights[start:stop] * self.counts[start:stop]
             for p, rows in enumerate(spans):
                 width = self.widths[p]
                 for q, columns in enumerate(spans[:p]):

@@ -119,6 +119,15 @@ class DenseIncidence:
             progress("products of rows", stop / self.records)
         return products
 
+    def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
+        everyone = np.ones(self.records, dtype=np.bool_)
+        counted = weights if self.counts is None else weights * self.counts
+        products = np.zeros((self.row_count, self.row_count))
+        for start, stop, block in self._blocks(everyone, np.float64):
+            products += (block * counted[start:stop]) @ block.T
+            progress("products of rows", stop / self.records)
+        return products
+
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
         narrow = keys.astype(self._precision)
         images = np.zeros((len(keys), self.row_count))

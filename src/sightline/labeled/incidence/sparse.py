@@ -117,6 +117,14 @@ class SparseIncidence:
             progress("products of rows", stop / self.records)
         return products
 
+    def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
+        products = np.zeros((self.row_count, self.row_count))
+        for start, stop, block in self._blocks(np.ones(self.records, dtype=np.bool_)):
+            weighted = sparse.csr_array(block @ sparse.diags_array(weights[start:stop]))
+            products += (weighted @ block.T.tocsr()).toarray()
+            progress("products of rows", stop / self.records)
+        return products
+
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
         images = np.zeros((len(keys), self.row_count))
         for start, stop, block in self._blocks(unknown):
