@@ -50,7 +50,7 @@ class TestSettings:
             sl.ConstrainedMLE(box=box)
 
     def test_a_prior_on_nothing(self) -> None:
-        with pytest.raises(InvalidInput, match="low < high"):
+        with pytest.raises(InvalidInput, match="finite width > 0"):
             sl.labeled.UniformPrior(1.0, 0.0)
         with pytest.raises(InvalidInput, match=r"a domain \(low, high\) of finite width > 0"):
             sl.labeled.CosineSquaredPrior(1.0, 0.0)

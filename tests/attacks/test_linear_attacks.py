@@ -255,7 +255,7 @@ class TestLinearBayes:
         stddevs = [0.05, 0.1, 0.02, 0.2]
         transcript = sl.Transcript([sl.SubsetMean(members=r, radius=1.0) for r in rows], noise=stddevs)
         bracket = sl.attacks.bayes_bracket(transcript, prior=prior)
-        exposures = sl.MembershipDesign(rows, records=6, noise=stddevs).exposures(domain=(0, 1))
+        exposures = sl.MembershipDesign(rows, records=6, noise=stddevs).exposures(prior=prior)
         assert bracket.upper == pytest.approx(exposures.remaining_upper * prior.variance, rel=1e-9)
         # The labeled room knows further lower bounds; its own is never below van Trees.
         assert np.all(bracket.lower <= exposures.remaining_lower * prior.variance * (1 + 1e-9))

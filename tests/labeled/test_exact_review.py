@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import exact_designs as exact
 import numpy as np
 import pytest
 from scipy import sparse
@@ -12,6 +11,7 @@ from scipy import sparse
 import sightline.labeled.exposures as engine
 from sightline import MembershipDesign
 from sightline.labeled.incidence.cells import CellIncidence
+from tests.labeled import exact_designs as exact
 
 ROUTES = ("by_columns", "by_gap", "by_independent_rows", "by_partitions", "by_elimination")
 

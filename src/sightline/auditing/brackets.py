@@ -1,7 +1,7 @@
 r"""The exposures of a linear design: who is identifiable, how sharply, and what remains.
 
-Numbers, yes-or-no secrets and categories of two values go to the labeled engine as they are. The indicators of
-one of three categories or more depend on each other, so their brackets are made here:
+Numbers, yes-or-no secrets and categories of two values go to the labeled engine as they are. The indicators
+of one of three categories or more depend on each other, so their brackets are made here:
 
 - *Lower end for category a.* Let the attacker know all other records. If the record is not of category
   :math:`a`, also tell them which other category :math:`b` it has; if it is, tell them one drawn at random.

@@ -109,8 +109,8 @@ def _headline(findings: Findings, least: Uncertainty) -> str:
     lower, upper = ends(least)
     return (
         f"On average over {findings.prior.values}, at least {lower} of the most exposed record's uncertainty "
-        f"remains to an attacker who knows the groups{others}, whatever the attack; the best attack leaves at "
-        f"most {upper}."
+        f"remains to an attacker who knows the groups{others}, whatever the attack; the best attack leaves "
+        f"at most {upper}."
     )
 
 

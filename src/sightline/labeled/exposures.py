@@ -279,7 +279,7 @@ def _with_others_unknown(
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
         hidden = hidden_by_share(share, problem.risks[Quantity.HIDDEN].precision)
-        hidden = hidden if by_record is None else by_record.or_else(hidden)
+        hidden = hidden if by_record is None else by_record.or_sharper(hidden, sizes.astype(np.float64))
     linear = np.clip(quantities[Quantity.LINEAR] * (1 + relative_error) + share_error, _TINY, 1.0)
     information = quantities[Quantity.INFORMATION] * (1 + information_error(problem.gram))
     seen = Seen(
@@ -293,7 +293,8 @@ def _with_others_unknown(
     )
     upper = prior.upper(seen)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(share_error > 0, 2 * share_error / upper, 0.0)
+        least = np.maximum(upper - 2 * share_error, 0.0)  # the upper end without what rounding added
+        share = np.where(share_error > 0, 2 * share_error / least, 0.0)
     error = max(float(np.max(share + 2 * relative_error)), attacks.relative_error)
     return _laid_out(
         problem,

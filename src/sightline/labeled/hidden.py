@@ -27,8 +27,9 @@ from sightline.numerics.inverse import positive_inverse
 from sightline.progress import Progress, silent
 
 _UNIT = float(np.finfo(np.float64).eps)
-# Weights 1/c_k are whole multiples of the largest one over this, so that sums of products are exact.
-_LEVELS = 2.0**20
+# Weights 1/c_k are whole multiples of the largest one over a power of two, so that sums of products are exact
+# As fine as they can be, up to this many bits.
+_FINEST, _COARSEST = 40, 12
 # Operations for dense rows; beyond that one precision serves all records.
 _AFFORDABLE = 4e9
 # Below this 1 − q/c has lost too many digits.
@@ -42,12 +43,18 @@ class HiddenInformation:
     information: FloatArray
     precision: FloatArray
 
-    def or_else(self, other: HiddenInformation) -> HiddenInformation:
-        """These numbers where they are finite, else the other ones."""
-        finite = np.isfinite(self.information)
+    def group_information(self, alike: FloatArray) -> FloatArray:
+        """Q from :math:`1/I = 1/Q + (n-1)/c`: the information about the sum of n records alike."""
+        left = 1 / self.information - (alike - 1) / self.precision
+        return np.where(left > 0, 1 / np.where(left > 0, left, 1.0), np.inf)
+
+    def or_sharper(self, other: HiddenInformation, alike: FloatArray) -> HiddenInformation:
+        """For every record the numbers that say less about the sum of its group; both are valid."""
+        with np.errstate(divide="ignore"):
+            own = self.group_information(alike) <= other.group_information(alike)
         return HiddenInformation(
-            information=np.where(finite, self.information, other.information),
-            precision=np.where(finite, self.precision, other.precision),
+            information=np.where(own, self.information, other.information),
+            precision=np.where(own, self.precision, other.precision),
         )
 
 
@@ -90,17 +97,16 @@ def hidden_by_record(
     """
     incidence, unknown = gram.design.incidence, gram.unknown
     costly = not incidence.sparse and float(incidence.row_count) ** 2 * incidence.records > _AFFORDABLE
-    least = float(np.min(precision[unknown]))
-    levels = np.where(unknown, np.floor(_LEVELS * (least / precision)), 0.0)
-    counts = 1 if incidence.counts is None else incidence.counts
-    largest = float(np.sum(levels * counts)) * float(np.max(incidence.peaks)) ** 2
-    if costly or not incidence.whole or largest >= EXACT:
+    people = incidence.records if incidence.counts is None else int(incidence.counts.sum())
+    bits = min(_FINEST, math.floor(math.log2(EXACT / people / float(np.max(incidence.peaks)) ** 2)))
+    if costly or not incidence.whole or bits < _COARSEST:
         return None
     # Precisions are the larger for the rounding; a record at level zero counts as known.
+    unit = 2.0**bits * float(np.min(precision))
+    levels = np.where(unknown, np.floor(unit / precision), 0.0)
     with np.errstate(divide="ignore"):
-        rounded = np.where(levels > 0, _LEVELS * least / levels, np.inf)
-    products = incidence.weighted_gram(levels, progress)
-    products /= _LEVELS * least
+        rounded = unit / levels
+    products = incidence.weighted_gram(levels, progress) / unit
     seen = both_sides(gram.whitening, products)
     error = forms_error(seen)
     if error is None:

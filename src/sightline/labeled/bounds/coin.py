@@ -9,9 +9,9 @@ posterior probability, and its risk is
     \lambda = \ln\tfrac{p}{1-p},\ t \sim N(0, 1)
 
 with the logistic function :math:`\sigma`. An attacker who knows less does no better. Laplace answers never
-tell more of a coin than Gaussian ones with their information, so the bound holds for them, too: see the theory
-page on priors. No sharper bound holds without more assumptions: far fewer releases than records can determine
-sums of zeros and ones.
+tell more of a coin than Gaussian ones with their information, so the bound holds for them, too: see the
+theory page on priors. No sharper bound holds without more assumptions: far fewer releases than records can
+determine sums of zeros and ones.
 """
 
 from __future__ import annotations
