@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
 
 import numpy as np
 
@@ -14,7 +13,6 @@ from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import Change, ChangeKind, ReleaseReport
-from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountants
 from sightline.progress import silent
@@ -124,25 +122,12 @@ def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Chan
     factor = noise_factor(findings, found, limit)
     share = f"{100 * limit:.4g} %"
     if factor is None:
-        text = f"no amount of this noise is proven to keep {share}: {_instead(findings, limit)}"
+        text = f"no amount of this noise is shown to keep {share}: lower the limit"
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     epsilon = epsilon_for(findings, factor)
     budget = "" if epsilon is None else f", which is a budget of epsilon = {epsilon:.3g}"
     text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"
     return Change(kind=ChangeKind.NOISE, release=None, noise_factor=factor, epsilon=epsilon, text=text)
-
-
-def _instead(findings: Findings, limit: float) -> str:
-    """What helps where more noise of the same law does not: Gaussian noise, if it is proven to."""
-    pricing = findings.pricing
-    if pricing.law is NoiseLaw.LAPLACE:
-        gaussian = replace(pricing, law=NoiseLaw.GAUSSIAN, scale=pricing.noise_stddev)
-        found = linear_findings(findings.plan, findings.membership, gaussian)
-        assert found is not None  # the plan has a linear part
-        factor = noise_factor(replace(findings, pricing=gaussian, linear=found), found, limit)
-        if factor is not None:
-            return f"Gaussian noise of {factor:.3g} times its standard deviation keeps it"
-    return "lower the limit"
 
 
 def noise_factor(findings: Findings, found: LinearFindings, limit: float) -> float | None:

@@ -80,18 +80,18 @@ class SecretPrior:
             case SecretKind.CATEGORY:
                 return "categories with even chances"
 
-    def kept(self, *, information: float, law: NoiseLaw) -> float:
+    def kept(self, *, information: float, law: NoiseLaw, answers: float = np.inf) -> float:
         """The least share of uncertainty that remains if the attacker knows all other records.
 
         ``information`` is the Fisher information about a number, or for indicators the squared distance
-        between two values in units of the noise. Under Laplace noise any number of answers may carry it.
+        between two values in units of the noise. Under Laplace noise so many ``answers`` carry it.
         """
         G = np.array([information])
         laplace = law is NoiseLaw.LAPLACE
         seen = Seen(
             information=G,
             linear_information=np.zeros(1),  # no linear attack needs to be named
-            laplace_answers=np.full(1, np.inf) if laplace else None,
+            laplace_answers=np.full(1, answers) if laplace else None,
             laplace_information=G if laplace else None,
         )
         return float(self.of_column.lower(seen)[0])

@@ -250,6 +250,15 @@ def _laplace_answers(gram: UnknownRecordsGram, copies: FloatArray | None) -> Flo
     return row_counts(gram.design, each)[gram.unknown]
 
 
+def _alike(gram: UnknownRecordsGram, decisions: Decisions) -> FloatArray:
+    """For every unknown record how many have its signature, also where these are several groups."""
+    sizes = decisions.sizes[decisions.group].astype(np.float64)
+    if gram.design.incidence.counts is None or gram.design.incidence.distinct:
+        return sizes
+    signature = gram.design.incidence.signatures(gram.unknown)[gram.unknown]
+    return np.asarray(np.bincount(signature, sizes)[signature])
+
+
 def _with_others_unknown(
     problem: Problem,
     reading: Reading,
@@ -274,12 +283,12 @@ def _with_others_unknown(
             )
             share_error = np.zeros(touched.size)
             relative_error = np.where(touched, RELATIVE_ERROR, 0.0)
-    sizes = decisions.sizes[decisions.group]
+    sizes, alike = decisions.sizes[decisions.group], _alike(problem.gram, decisions)
     hidden = None
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
         hidden = hidden_by_share(share, problem.risks[Quantity.HIDDEN].precision)
-        hidden = hidden if by_record is None else by_record.or_sharper(hidden, sizes.astype(np.float64))
+        hidden = hidden if by_record is None else by_record.or_sharper(hidden, alike)
     linear = np.clip(quantities[Quantity.LINEAR] * (1 + relative_error) + share_error, _TINY, 1.0)
     information = quantities[Quantity.INFORMATION] * (1 + information_error(problem.gram))
     seen = Seen(
@@ -287,7 +296,7 @@ def _with_others_unknown(
         linear_information=(1 / linear - 1) / prior.variance,
         hidden_information=None if hidden is None else hidden.information,
         precision=None if hidden is None else hidden.precision,
-        alike=sizes.astype(np.float64),
+        alike=alike,
         laplace_answers=laplace_answers,
         laplace_information=None if laplace_answers is None else information,
     )

@@ -70,6 +70,7 @@ class CellIncidence:
     widths: IndexArray  # cells of each partition
     counts: IndexArray
     sizes: IndexArray
+    distinct: bool = True
 
     @classmethod
     def of(cls, signatures: NDArray[Any], widths: IndexArray, counts: IndexArray) -> CellIncidence:
@@ -238,6 +239,7 @@ class CellIncidence:
             widths=np.array(widths, dtype=np.intp),
             counts=self.counts,
             sizes=self.sizes[rows],
+            distinct=self.distinct and len(rows) == self.row_count,
         )
 
     def as_dense(self) -> DenseIncidence:
@@ -256,6 +258,7 @@ class CellIncidence:
             sizes=self.sizes,
             peaks=self.peaks,
             counts=self.counts,
+            distinct=self.distinct,
         )
 
     def _blocks(self) -> Iterator[tuple[int, int, IndexArray]]:

@@ -36,6 +36,7 @@ class DenseIncidence:
     sizes: IndexArray
     peaks: FloatArray
     counts: IndexArray | None = None
+    distinct: bool = True
 
     @classmethod
     def of(cls, rows: ArrayLike) -> DenseIncidence:
@@ -194,6 +195,7 @@ class DenseIncidence:
             sizes=self.sizes[rows],
             peaks=self.peaks[rows],
             counts=self.counts,
+            distinct=self.distinct and len(rows) == self.row_count,
         )
 
     @property

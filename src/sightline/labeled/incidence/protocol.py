@@ -49,7 +49,11 @@ class Incidence(Protocol):
 
     @property
     def counts(self) -> IndexArray | None:
-        """How many records a column stands for, all columns being different; ``None``: one each."""
+        """How many records a column stands for; ``None``: one each."""
+
+    @property
+    def distinct(self) -> bool:
+        """Whether columns that stand for several records are known to be different from each other."""
 
     @property
     def peaks(self) -> FloatArray:

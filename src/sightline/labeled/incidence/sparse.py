@@ -87,6 +87,10 @@ class SparseIncidence:
         return None
 
     @property
+    def distinct(self) -> bool:
+        return True
+
+    @property
     def row_count(self) -> int:
         return int(self.stored.shape[0])
 
