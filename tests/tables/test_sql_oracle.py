@@ -90,7 +90,7 @@ def test_the_oracle_finds_a_reader_that_forgets_brackets(
         return str(node.sql(dialect, comments=False))
 
     monkeypatch.setattr("sightline.tables.sql.reader.embedded", bare)
-    monkeypatch.setattr("sql_oracle.verify", lambda *_: ())
+    monkeypatch.setattr(sql_oracle, "verify", lambda *_: ())
     found = 0
     for seed in range(25):
         try:
