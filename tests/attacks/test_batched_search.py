@@ -113,6 +113,7 @@ class TestModel:
             for j in range(k + 1):
                 assert information[k][j][0] == pytest.approx(geometry[k, j], rel=1e-10)
 
+    @pytest.mark.slow
     def test_no_start_of_scipy_finds_a_better_point(self, transcript) -> None:
         model = model_of(transcript.queries, transcript.law)
         answers = noisy(transcript, (0.5, -0.3, 0.1), 6)

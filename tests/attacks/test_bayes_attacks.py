@@ -69,6 +69,7 @@ def truncated_normal_mean(y: float, stddev: float, low: float, high: float) -> f
 
 
 class TestPosteriorMean:
+    @pytest.mark.slow
     @pytest.mark.parametrize("stddev", [0.05, 0.5, 5.0])
     def test_one_record_under_a_uniform_prior_is_a_truncated_normal(self, stddev) -> None:
         transcript = sl.Transcript([sl.SubsetSum(members=[0], radius=1.0)], noise=[stddev])
@@ -122,6 +123,7 @@ class TestPosteriorMean:
         # Self-normalised importance sampling: a spread of about 0.56 over 20,000 effective points.
         assert np.max(np.abs(found.values[0] - closed)) < 4.5 * 0.56 / math.sqrt(20_000)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("name", ["triangle", "in-out", "triangle, loud"])
     def test_its_risk_lies_in_the_bayes_bracket(self, name) -> None:
         """Within 4.5 standard errors of the ends; joint false-failure rate below 3e-5."""

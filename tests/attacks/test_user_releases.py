@@ -30,6 +30,7 @@ FEW = sl.ConstrainedMLE(box=BOX, grid_starts=3, random_starts=1)
 
 @pytest.mark.parametrize("noise", [[0.3, 0.2], CORRELATED], ids=["independent", "correlated"])
 class TestWrittenMoments:
+    @pytest.mark.slow
     def test_the_search_finds_the_same(self, noise) -> None:
         written, closed = (sl.Transcript(queries, noise=noise) for queries in ([WRITTEN], MOMENTS))
         answers = noisy(closed, INTERIOR, 60)
@@ -38,6 +39,7 @@ class TestWrittenMoments:
         assert found.values == pytest.approx(expected.values, abs=1e-6)
         assert found.objective == pytest.approx(expected.objective, abs=1e-9)
 
+    @pytest.mark.slow
     def test_derivatives_are_the_same(self, noise) -> None:
         written, closed = (
             model_of(t.queries, t.law)
@@ -64,12 +66,14 @@ MIXED = sl.Transcript(
 
 
 class TestMixedWithOthers:
+    @pytest.mark.slow
     def test_members_are_found_by_name(self) -> None:
         records = [0.7, -0.4, 0.5]
         found = FEW.estimate(MIXED, MIXED.answers(records))
         assert not found.unlabeled
         assert found.values[0] == pytest.approx(records, abs=1e-6)
 
+    @pytest.mark.slow
     def test_a_simulation_reports_the_bound(self) -> None:
         found = sl.simulate(MIXED, attack=FEW, at=[0.7, -0.4, 0.5], trials=250)
         assert abs(found.mse - found.crb) < 4.5 * found.standard_error

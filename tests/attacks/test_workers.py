@@ -305,7 +305,7 @@ class TestTrouble:
         ) as process:
             assert [process.stdout.readline() for _ in range(2)] == ["running\n"] * 2
             os.killpg(process.pid, signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=600)
         assert process.returncode != 0
         assert errors.endswith("\nKeyboardInterrupt\n")
         assert errors.count("Traceback") == 1
@@ -351,6 +351,6 @@ class TestScripts:
             input=SCRIPT if given == ["-"] else None,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert (done.stdout, done.stderr, done.returncode) == (expected + "\n", "", 0)

@@ -240,7 +240,7 @@ def test_a_complement_is_the_size_of_the_cell_less_the_count() -> None:
     chosen=st.lists(st.sampled_from(["cold", "flu", "well"]), min_size=4, max_size=4),
 )
 @settings(deadline=None, max_examples=30)
-def test_categories_are_indicators_with_one_left_out(
+def test_every_category_is_assessed_with_indicators_that_sum_to_one(
     lines: list[list[str | None]], chosen: list[str]
 ) -> None:
     categories = ["cold", "flu", "well"]
@@ -253,42 +253,48 @@ def test_categories_are_indicators_with_one_left_out(
     )
     membership = membership_of(parts, lines)
     found = find(plan, membership)
+    result = assemble(found, top=50)
     pricing = price(plan, membership)
-    said = dict.fromkeys(categories, 0.0)
-    for cell, scale in zip(membership.cells, pricing.scale, strict=True):
-        said[chosen[cell.partition]] += scale**-2.0
-    # By hand: x[row, category] for all categories but the one that least is said about.
-    least_said = min(said.values())
-    rest = [c for c in categories if said[c] <= least_said * (1 + 1e-12)][-1]
-    own = [c for c in categories if said[c] > 0 and c != rest]
-    rows = []
+    # By hand: x[category, row] for all categories, and for each row the fact that they sum to one.
+    rows = [np.tile(np.eye(5)[row], 3) for row in range(5)]
     for cell in membership.cells:
-        category = chosen[cell.partition]
         member = np.array([g == cell.key[0] for g in lines[cell.partition]], dtype=float)
-        weights = [-member if category == rest else member * (category == c) for c in own]
-        rows.append(np.concatenate(weights))
-    exact = identifiable_by_fractions(np.array(rows), list(range(5 * len(own))))
-    by_record = np.array(exact).reshape(len(own), 5).any(axis=0)
-    assert assemble(found).identifiable_records == by_record.sum()
+        rows.append(np.concatenate([member * (c == chosen[cell.partition]) for c in categories]))
+    exact = np.array(identifiable_by_fractions(np.array(rows), list(range(15)))).reshape(3, 5)
+    assert result.identifiable_records == exact.any(axis=0).sum()
+    alike = [[line[row] for line in lines] for row in range(5)]
+    signatures = {row: signature_of(membership, lines, row) for row in range(5)}
+    told = {(one.signature, one.category) for one in result.exposed if one.identifiable and one.size == 1}
+    linear = found.linear.linear if found.linear is not None else None
+    assert linear is not None
+    for a, row in itertools.product(range(3), range(5)):
+        if alike.count(alike[row]) == 1 and categories[a] in linear.categories:
+            assert ((signatures[row], categories[a]) in told) == exact[a, row]
     # A record that is not of category a is of another one, b; the numbers that count a or b tell them apart.
-    told = np.zeros((3, 5))
+    information = np.zeros((3, 5))
     for cell, scale in zip(membership.cells, pricing.scale, strict=True):
         member = np.array([g == cell.key[0] for g in lines[cell.partition]])
-        told[categories.index(chosen[cell.partition])] += member / scale**2
-    alike = [[line[row] for line in lines] for row in range(5)]
+        information[categories.index(chosen[cell.partition])] += member / scale**2
     kept = []
     for a, row in itertools.product(range(3), range(5)):
         n = alike.count(alike[row])
-        bounds = []
-        for b in range(3):
-            if b != a:
-                away = told[a, row] + told[b, row]
-                alone, shared = (coin_risk(times * away, share=1 / 3) for times in (1, n))
-                bounds.append(max(alone, 1 - 1 / n + shared / n))
-        kept.append(np.mean(bounds))
-    least = assemble(found).least_remaining_uncertainty
+        apart = [information[a, row] + information[b, row] for b in range(3) if b != a]
+        alone = np.mean([coin_risk(one, share=1 / 3) for one in apart])
+        shared = np.mean([1 - 1 / n + coin_risk(n * one, share=1 / 3) / n for one in apart])
+        kept.append(max(alone, shared))
+    least = result.least_remaining_uncertainty
     assert least is not None
     assert least.lower == pytest.approx(min(kept), abs=1e-5)
+
+
+def signature_of(membership: Membership, lines: list[list[str | None]], row: int) -> int:
+    """The position of a row's signature, by looking for its groups."""
+    for k in range(len(membership.signatures)):
+        cells = [membership.positions(p)[k] for p in range(len(lines))]
+        groups = [membership.cells[c].key[0] if c >= 0 else None for c in cells]
+        if groups == [line[row] for line in lines]:
+            return k
+    raise AssertionError("every row has a signature")
 
 
 # ------------------------------------------------------------------ moments and thresholds

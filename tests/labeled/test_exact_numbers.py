@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from flint import arb, ctx
 
+import tests.labeled.exact_designs as exact
 from sightline import MembershipDesign
 from sightline.labeled import Exposures, UniformPrior
 from sightline.labeled.bounds.target import Seen
-from tests.labeled import exact_designs as exact
 
 PRIOR = UniformPrior(0.0, 1.0)
 
@@ -80,10 +80,11 @@ def test_ladders(size: int, weight: int) -> None:
     assert np.all((found.remaining_lower >= 0) & (found.remaining_upper <= 1))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("certified", [True, False], ids=["as it is", "double precision alone"])
 def test_the_stated_error_is_a_bound(certified: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     if not certified:
-        monkeypatch.setattr("sightline.labeled.exposures._ENOUGH", np.inf)
+        monkeypatch.setattr("sightline.labeled.certified.ENOUGH", np.inf)
     generator = np.random.default_rng(404)
     stated = []
     for trial in range(250):
@@ -131,3 +132,16 @@ def test_what_is_too_large_for_balls_is_admitted(monkeypatch: pytest.MonkeyPatch
     assert found.relative_error == np.inf
     for target, mse in exact.mean_squared_errors(rows, np.ones(120)).items():
         assert found.rmse[target] <= float(mse) ** 0.5 * (1 + 1e-12)  # never larger than the truth
+
+
+def test_what_each_release_adds_to_a_ladder() -> None:
+    size = 9
+    rows = exact.ladder(size, 1000)
+    table = MembershipDesign(rows, noise=np.ones(size), readout="sum").contributions()
+    truth = exact.mean_squared_errors(rows, np.ones(size))
+    assert table.rmse == pytest.approx([float(truth[target]) ** 0.5 for target in table.records], rel=1e-12)
+    for release in range(size):
+        kept = np.delete(rows, release, axis=0)
+        left = exact.mean_squared_errors(kept, np.ones(size - 1))
+        expected = [float(left[target]) ** 0.5 if target in left else np.inf for target in table.records]
+        assert table.rmse_without[release] == pytest.approx(expected, rel=1e-9)

@@ -98,6 +98,7 @@ DESIGNS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", NUMBER_PRIORS)
 @pytest.mark.parametrize("stddev", [0.08, 0.3, 2.0])
 @pytest.mark.parametrize("name", DESIGNS)

@@ -18,6 +18,7 @@ from sightline.labeled.knowledge import Known
 SHARES = [0.5, 0.25, 0.9, 0.01]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 @pytest.mark.parametrize("information", [1e-9, 0.01, 1.0, 7.0, 60.0, 300.0])
 def test_the_risk_of_one_coin_against_thirty_digits(information: float, share: float) -> None:

@@ -386,7 +386,7 @@ class TestIllConditioned:
         assert np.all(np.abs(found.rmse / exact - 1) <= found.relative_error)
 
     def test_the_error_is_never_understated(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("sightline.labeled.exposures._ENOUGH", np.inf)  # double precision alone
+        monkeypatch.setattr("sightline.labeled.certified.ENOUGH", np.inf)  # double precision alone
         generator = np.random.default_rng(31)
         checked, largest = 0, 0.0
         for _ in range(300):
@@ -415,7 +415,7 @@ class TestIllConditioned:
         rows = np.ones((4, 20_000), dtype=np.uint8)
         rows[np.arange(1, 4), np.arange(3)] = 0
         design = MembershipDesign(rows, noise=np.full(4, 1e-3), readout="sum")
-        monkeypatch.setattr("sightline.labeled.exposures._ENOUGH", np.inf)
+        monkeypatch.setattr("sightline.labeled.certified.ENOUGH", np.inf)
         careful = design.exposures(domain=(0, 1))
         monkeypatch.setattr("sightline.labeled.unknown_gram._AFFORDABLE", 0)
         quick = design.exposures(domain=(0, 1))

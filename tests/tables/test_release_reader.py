@@ -29,6 +29,8 @@ ACCEPTED = {
         "(solar, region), ROLLUP (solar), ())",
         "SELECT region, solar, SUM(load) AS m1 FROM data GROUP BY solar, ROLLUP (region)",
         "SELECT region, solar, SUM(load) AS m1 FROM data GROUP BY ROLLUP ((region, solar))",
+        "SELECT SUM(load) AS m1 FROM data GROUP BY ROLLUP ((age >= 65), (solar OR region = 2))",
+        "SELECT solar OR region = 2 AS k, SUM(load) AS m1 FROM data GROUP BY k",
         "SELECT region, GROUPING(region), SUM(load) AS m1 FROM data GROUP BY ROLLUP (region)",
         "SELECT age % 7 AS rest, UPPER(home) || '!' AS who, AVG(load) AS m1 FROM data GROUP BY rest, who",
         "SELECT 'all' AS label, region + 1, SUM(load) AS m1 FROM data GROUP BY region",
@@ -251,6 +253,8 @@ REFUSED = {
     "SELECT load, COUNT(*) FROM data GROUP BY load": "the secret in GROUP BY",
     "SELECT COUNT(*) FROM data GROUP BY load > 3": "the secret in GROUP BY",
     "SELECT region, AVG(load) FROM data GROUP BY region WITH ROLLUP": "standard form",
+    "SELECT AVG(load) FROM data GROUP BY ROLLUP (age >= 65)": "comparisons need brackets",
+    "SELECT AVG(load) FROM data GROUP BY 1 + 1": "a key made of columns",
     "SELECT AVG(load) FROM data GROUP BY CUBE (age+1, age+2, age+3, age+4, age+5, age+6, "
     "age+7, age+8, age+9, age+10, age+11, age+12, age+13)": "4,096",
     "SELECT AVG(load) FROM data GROUP BY CUBE (age, region, home), CUBE (age, region, home), "

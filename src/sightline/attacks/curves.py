@@ -20,7 +20,7 @@ class Curve(Protocol):
     """A function of one record's value."""
 
     def bend(self, u: Column, powers: Powers) -> Bend:
-        """The curve and its first two derivatives at a column of values, whose powers are at hand."""
+        """The curve and its first two derivatives at a column of values; ``powers`` are its powers."""
 
 
 class Powers:

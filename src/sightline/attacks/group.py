@@ -1,4 +1,4 @@
-"""Whom a transcript speaks of: the coordinates it touches, and whether they can be told apart by name."""
+"""Which coordinates a transcript depends on, and whether its answers depend on their order."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-r"""Algebraic inversion: the values whose first m moments are the answers, noise and all."""
+r"""Algebraic inversion: the values whose first m moments equal the noisy answers."""
 
 from __future__ import annotations
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,6 +29,7 @@ from sightline.noise.laws import GaussianNoise
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
 
+_BETTER = 1e-9  # by how much, relative to one plus the objective, a second search must improve on the first
 OPTIMAL = 1e-8  # how near to the exact optimum an objective counts as certified
 _BLOCK = 2**16  # searches that NumPy works on together: more do not fit its caches
 
@@ -39,11 +41,15 @@ class ConstrainedMLE:
     .. math:: \hat u = \arg\min_{u \in [\text{low}, \text{high}]^m} (y - p(u))^\top \Sigma^{-1} (y - p(u))
 
     for linear releases, moments, smooth thresholds and, through JAX, any ``DeepSet`` of scalars. The
-    objective has several local minima; the search starts from the algebraic inverse where there is one
+    objective has several local minima. The search starts from the algebraic inverse where there is one
     (moments of up to three values), from the best points of ``grid_starts`` regions of a feasible grid and
     from ``random_starts`` fixed random points, takes Newton steps in the box from each, and keeps the best.
-    Two values under two moments come with a certificate: the global optimum is known there. ``box`` is the
-    domain that the releases state if it is not given.
+    With ``wide``, trials whose optimum is not certified are searched again from the best points of a dense
+    grid: 16 starts, or 128 with compact thresholds. ``box`` is the domain that the releases state if it is
+    not given.
+
+    ``certified`` says where the global optimum is known to be found: an objective of zero, and two values
+    under two moments. Elsewhere the search is wide but proves nothing.
 
     Values that only their multiset can be known of are returned in ascending order. Standard errors are those
     of the Fisher information at the estimate, and intervals are cut at the box: both are local statements,
@@ -70,6 +76,7 @@ class ConstrainedMLE:
     seed: int = 0
     confidence: float = 0.95
     device: str | None = None
+    wide: bool = True
 
     def __post_init__(self) -> None:
         if self.box is not None:
@@ -117,11 +124,16 @@ class ConstrainedMLE:
         found += [[zero + value for value in point] for point in points.tolist()]
         return [starts.apart(start, box=box) for start in found]
 
-    def _fit_block(self, model: Objective, answers: Any, box: tuple[float, float]) -> Estimates:
-        xp = namespace(answers)
-        trials, m = int(answers.shape[0]), model.unknowns
-        begun = self.begin(model, answers, box=box)
-        whitened = model.whiten(columns_of(answers))
+    def _search(
+        self,
+        model: Objective,
+        whitened: Sequence[Column],
+        begun: Sequence[Sequence[Column]],
+        box: tuple[float, float],
+    ) -> list[Column]:
+        """The best unknowns from all starts, their objective, and whether the step limit ended the search."""
+        xp = namespace(whitened[0])
+        trials, m = int(whitened[0].shape[0]), model.unknowns
         state = minimise(
             model,
             [xp.concatenate([z] * len(begun)) for z in whitened],
@@ -135,7 +147,43 @@ class ConstrainedMLE:
             other = [column[i * trials : (i + 1) * trials] for column in found]
             better = other[m] < best[m]
             best = [xp.where(better, new, old) for new, old in zip(other, best, strict=True)]
-        u, objective, open_ = best[:m], best[m], best[m + 1]
+        return best
+
+    def _widen(
+        self,
+        model: Model,
+        whitened: Sequence[Column],
+        best: list[Column],
+        open_: Column,
+        box: tuple[float, float],
+    ) -> list[Column]:
+        """Search the open trials again from the dense grid; take what is better by more than rounding."""
+        xp, m = namespace(best[0]), model.unknowns
+        if isinstance(open_, np.ndarray):  # other libraries compile for shapes that stay: search all trials
+            packed, kept = [z[open_] for z in whitened], [column[open_] for column in best]
+        else:
+            packed, kept = list(whitened), best
+        begun = starts.wide(model, packed, box=box)
+        several = max(8, _BLOCK // len(packed[0]))
+        for some in iter(lambda: list(islice(begun, several)), []):
+            other = self._search(model, packed, some, box)
+            better = other[m] < kept[m] - _BETTER * (1.0 + kept[m])
+            kept = [xp.where(better, new, old) for new, old in zip(other, kept, strict=True)]
+        if not isinstance(open_, np.ndarray):
+            return kept
+        for column, improved in zip(best, kept, strict=True):
+            column[open_] = improved
+        return best
+
+    def _fit_block(self, model: Objective, answers: Any, box: tuple[float, float]) -> Estimates:
+        xp, m = namespace(answers), model.unknowns
+        whitened = model.whiten(columns_of(answers))
+        best = self._search(model, whitened, self.begin(model, answers, box=box), box)
+        if self.wide and isinstance(model, Model) and not model.linear:
+            open_ = ~_certified(model, answers, best[m], box)
+            if bool(xp.any(open_)):
+                best = self._widen(model, whitened, best, open_, box)
+        u, objective, unfinished = best[:m], best[m], best[m + 1]
         width = box[1] - box[0]
         spread = _standard_errors(xp, model, u, limit=1e6 * width)
         if model.exchangeable:
@@ -148,7 +196,7 @@ class ConstrainedMLE:
             standard_errors=stacked(spread),
             lower=stacked([xp.clip(x - reach * s, *box) for x, s in zip(u, spread, strict=True)]),
             upper=stacked([xp.clip(x + reach * s, *box) for x, s in zip(u, spread, strict=True)]),
-            status=open_ * int(AttackStatus.STEP_LIMIT),
+            status=unfinished * int(AttackStatus.STEP_LIMIT),
             objective=objective,
             certified=_certified(model, answers, objective, box),
         )

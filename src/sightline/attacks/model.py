@@ -40,7 +40,7 @@ class Row:
 
 
 class Objective(Protocol):
-    """What a search needs of the releases: their objective on columns of unknowns, with derivatives."""
+    """A least-squares objective on columns of unknowns, with its derivatives."""
 
     @property
     def records(self) -> tuple[int, ...]:

@@ -45,7 +45,7 @@ CHUNK = 1000  # trials that share a stream; part of what a seed means
 Stratum = TypeVar("Stratum", bound=Hashable)
 
 
-def simulate(
+def simulate(  # many parameters: the settings of one experiment, each with its own name
     transcript: Transcript,
     *,
     attack: Attack,
@@ -95,7 +95,7 @@ def simulate(
     return found[None]
 
 
-def sweep(
+def sweep(  # many parameters: the same settings as simulate
     strata: Mapping[Stratum, Transcript],
     *,
     attack: Attack,
@@ -175,7 +175,7 @@ class Job:
 
 
 class Chunk(NamedTuple):
-    """What a chunk of trials says."""
+    """The results of a chunk of trials."""
 
     targets: tuple[int, ...]
     unlabeled: bool
@@ -314,7 +314,7 @@ def _summary(job: Job, chunks: list[Chunk], *, confidence: float) -> Simulation:
 
 
 def _crb(job: Job, targets: tuple[int, ...]) -> float:
-    """The trace of the bound at the records, or wherever they are if the releases are linear."""
+    """The trace of the bound at the records; linear releases have the same bound at all records."""
     p = job.transcript.dimension
     records = sorted({coordinate // p for coordinate in targets})
     if isinstance(job.at, np.ndarray):

@@ -1,4 +1,4 @@
-"""Whose arrays these are: NumPy, JAX, CuPy or PyTorch. The solvers run where their arrays live.
+"""The array library of the answers: NumPy, JAX, CuPy or PyTorch. The solvers run on its device.
 
 The solvers work on columns, one array of trials for each number, and keep every constant a Python float.
 What is left of a library is then a dozen functions that all four spell alike, so that none needs an adapter.
@@ -49,6 +49,13 @@ def to_device(values: Any, device: str) -> Any:
     except (RuntimeError, AssertionError) as error:
         reason = str(error).splitlines()[0]
         raise InvalidInput(f"expected a device that PyTorch has, got {device!r}: {reason}") from None
+
+
+def like(array: Any, values: np.ndarray[Any, Any]) -> Any:
+    """NumPy numbers in the library, the precision and on the device of an array."""
+    xp = namespace(array)
+    place = {"device": array.device} if xp.__name__ == "torch" else {}
+    return xp.asarray(values, dtype=array.dtype, **place)
 
 
 def to_numpy(array: Any) -> Any:

@@ -1,51 +1,60 @@
 """Where a non-convex search begins: the algebraic inverse, the best of a feasible grid, a few random points.
 
-The grid is cut into regions around points that lie as far apart as possible, and the best grid point of every
-region is a start: so the starts follow the answers, and still no part of the box is left out.
+The grid is cut into regions around points that are far apart, and the best grid point of every region is a
+start. So the starts follow the answers, and every part of the box has one. A second, dense grid has more
+points and more regions, for answers whose optimum is not certified after the first search.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
-from itertools import combinations_with_replacement, product
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.cubic import depressed_roots
-from sightline.attacks.curves import Power
+from sightline.attacks.curves import Power, Step
 from sightline.attacks.model import Model, Objective
-from sightline.attacks.namespace import Column, namespace
+from sightline.attacks.namespace import Column, like, namespace, to_numpy
 
 _GRID = 140  # about how many grid points are looked at
-_APART = (
-    1e-3  # values that coincide are moved apart by this share of the box: a tie is a saddle of the search
-)
+# Points and regions of the dense grid. A compact step is flat outside its support, and each way to place the
+# values on slopes and flat parts can be a local minimum of its own.
+_DENSE, _DENSE_COMPACT = (5_000, 16), (40_000, 128)
+# Values that coincide are moved apart by this share of the box: a tie is a saddle of the search.
+_APART = 1e-3
 
 
-def grid_points(unknowns: int, *, box: tuple[float, float], exchangeable: bool) -> FloatArray:
-    """Points that cover the box, bounds included; sorted ones only where the order does not matter."""
+def grid_points(
+    unknowns: int, *, box: tuple[float, float], exchangeable: bool, most: int = _GRID, longest: int = 23
+) -> FloatArray:
+    """At most about ``most`` points that cover the box, bounds included; an axis has at most ``longest``.
+
+    Where the order of the unknowns does not matter, only sorted points.
+    """
     low, high = box
-    sizes = range(3, 24)
+    sizes = range(3, longest + 1)
 
     def count(size: int) -> int:
         return math.comb(size + unknowns - 1, unknowns) if exchangeable else size**unknowns
 
-    size = max((size for size in sizes if count(size) <= _GRID), default=2)
-    if count(size) > 8 * _GRID:  # too many unknowns even for the corners: points of a rank-one lattice
-        return _lattice(unknowns, box=box, exchangeable=exchangeable)
+    size = max((size for size in sizes if count(size) <= most), default=2)
+    if count(size) > 8 * most:  # too many unknowns even for the corners: points of a rank-one lattice
+        return _lattice(unknowns, box=box, exchangeable=exchangeable, count=most)
     axis = np.linspace(low, high, size)
     points = combinations_with_replacement(axis, unknowns) if exchangeable else product(axis, repeat=unknowns)
     return np.array(list(points))
 
 
-def _lattice(unknowns: int, *, box: tuple[float, float], exchangeable: bool) -> FloatArray:
+def _lattice(unknowns: int, *, box: tuple[float, float], exchangeable: bool, count: int) -> FloatArray:
     """A Kronecker sequence: multiples of irrational steps, modulo one."""
     low, high = box
     primes = [p for p in range(2, 40 * unknowns) if all(p % q for q in range(2, math.isqrt(p) + 1))]
     steps = np.sqrt(np.array(primes[:unknowns], dtype=np.float64))
-    points = low + (high - low) * np.mod(np.outer(np.arange(1, _GRID + 1), steps), 1.0)
+    points = low + (high - low) * np.mod(np.outer(np.arange(1, count + 1), steps), 1.0)
     return np.sort(points, axis=1) if exchangeable else points
 
 
@@ -95,6 +104,36 @@ def screened(
             ]
         starts.append(start)
     return starts
+
+
+def wide(model: Model, whitened: Sequence[Column], *, box: tuple[float, float]) -> Iterator[list[Column]]:
+    """For every column of answers the best point of each region of the dense grid."""
+    z = np.stack([to_numpy(column) for column in whitened])
+    points, ends = _dense_grid(model.unknowns, box, model.exchangeable, _compact(model))
+    answers = np.stack(model.whiten(model.expected(list(points.T))))
+    squares = np.sum(answers**2, axis=0)
+    for begin, end in pairwise(ends):
+        # |z - p|² without |z|², which all points share.
+        distance = squares[begin:end] - 2.0 * z.T @ answers[:, begin:end]
+        best = begin + np.argmin(distance, axis=1)
+        yield apart([like(whitened[0], column) for column in points[best].T], box=box)
+
+
+def _compact(model: Model) -> bool:
+    return any(isinstance(row.curve, Step) and row.curve.kernel == "compact" for row in model.rows)
+
+
+@lru_cache(maxsize=8)
+def _dense_grid(
+    unknowns: int, box: tuple[float, float], exchangeable: bool, compact: bool
+) -> tuple[FloatArray, tuple[int, ...]]:
+    """Points in the order of their regions, and where each region ends."""
+    most, count = _DENSE_COMPACT if compact else _DENSE
+    points = grid_points(unknowns, box=box, exchangeable=exchangeable, most=most, longest=200)
+    label = regions(points, count)
+    order = np.argsort(label, kind="stable")
+    ends = np.searchsorted(label[order], np.arange(int(label.max()) + 2))
+    return points[order], tuple(dict.fromkeys(ends.tolist()))
 
 
 def random_points(model: Objective, *, box: tuple[float, float], count: int, seed: int) -> FloatArray:

@@ -159,7 +159,7 @@ def _on_one_thread(function: Callable[..., Result], *call: Any) -> Result:
 
 
 def _one_thread() -> AbstractContextManager[Any]:
-    """One thread for linear algebra, wherever this runs and until it is left.
+    """Limit linear algebra to one thread inside the ``with`` block.
 
     The last digits of a large product depend on how many threads share it. And processes that each have as
     many threads as there are cores wait for one another: two of them have taken ten times as long as one.

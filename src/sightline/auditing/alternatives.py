@@ -32,7 +32,7 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
             assessed[key[name]] = _with_accountant(findings, name)
         one = assessed[key[name]]
         least = one.least
-        assert least is not None  # somebody is unknown, or there would be no finding
+        assert least is not None  # the attacker does not know everyone, or there would be no findings
         sharpest = one.exposures.rmse[one.exposures.identifiable]
         found.append(
             Alternative(

@@ -11,7 +11,7 @@ from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.losses import guaranteed_by_noise, losses
-from sightline.auditing.plan_text import plan_text, public_source
+from sightline.auditing.plan_text import plan_text, public_source, publishable_plan_text
 from sightline.auditing.release_map import release_map
 from sightline.auditing.releases import release_reports
 from sightline.auditing.remedies import remedies
@@ -85,6 +85,7 @@ def assemble(
         relative_error=found.exposures.relative_error if found else 0.0,
         plan=plan_text(plan),
         version=version("sightline"),
+        publishable_plan=publishable_plan_text(plan),
         category_count=None if plan.data.categories is None else len(plan.data.categories),
         unverified=open_questions,
         homogeneous=homogeneous[:_MOST_HOMOGENEOUS],

@@ -114,7 +114,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
-    said = [
+    lines = [
         "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
         "rmse is that of the best unbiased attack. Remaining uncertainty is an average over the records' "
         "possible values and the noise; its lower end holds for every attack, also biased and constrained "
@@ -123,27 +123,27 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
-        said.append(
+        lines.append(
             f"A record has up to {plan.data.max_rows_per_record} rows; values are told apart row by row, "
             "and a record is as exposed as its most exposed row."
         )
     if plan.data.secret_kind is not SecretKind.NUMBER:
-        said.append(
+        lines.append(
             "There are few values, so attackers can round, and tell records apart that no sum tells apart: "
             "the lower end holds even if they know all other records."
         )
     if pricing.law is NoiseLaw.LAPLACE:
-        said.append(
+        lines.append(
             "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
             "what remains; the upper end is a linear attack's risk."
         )
     if any(release.times > 1 for release in plan.releases):
-        said.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
+        lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     if any(part.feature is Feature.THRESHOLD for part in membership.partitions):
-        said.append(
+        lines.append(
             f"Near the true values, logistic steps of bandwidth {plan.data.bandwidth} stand for thresholds; "
             "noise is priced for the sharp count."
         )
     if any(part.feature not in LINEAR for part in membership.partitions):
-        said.append("Moments and thresholds are linearised at the true values: local and owner-only.")
-    return tuple(said)
+        lines.append("Moments and thresholds are linearised at the true values: local and owner-only.")
+    return tuple(lines)

@@ -73,7 +73,9 @@ def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposure
     """The lower end for every indicator: the mean over the other categories that the record may have."""
     blocks, reference, categories = part.blocks, part.reference, linear.prior.categories
     coin, design = CoinPrior(share=linear.prior.share), part.design
-    sizes = _records_alike(part, exposures).reshape(blocks, -1).astype(np.float64)
+    # Records with the same signature in all numbers, not only in those about this category.
+    counts = linear.counts[: design.size]
+    sizes = np.where(exposures.known, 1, counts).reshape(blocks, -1).astype(np.float64)
     gaussian, weights = design.law.excess == 1, design.whitening**2
 
     def bounds(information: FloatArray) -> FloatArray:
@@ -93,26 +95,14 @@ def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposure
     return lower
 
 
-def _records_alike(part: CategoryDesign, exposures: Exposures) -> IndexArray:
-    """For every column, the unknown records that no number about its category tells apart; 1 if known.
-
-    A group of equal columns may hold two indicators of one record. These are not two records.
-    """
-    counts = part.design.incidence.counts
-    assert counts is not None  # a pattern of cells has them
-    block = np.repeat(np.arange(part.blocks), part.width)
-    key = exposures.group * part.blocks + block
-    total = np.bincount(key[~exposures.known], counts[~exposures.known], len(exposures.groups) * part.blocks)
-    return np.where(exposures.known, 1, total[np.where(exposures.known, 0, key)]).astype(np.intp)
-
-
 def _joined(linear: LinearDesign, main: Exposures, other: Exposures) -> Exposures:
     """The exposures of the main design, and after them those of the reference category in the other one."""
     assert linear.other is not None
     first, second = _Sums.of(main, linear.main), _Sums.of(other, linear.other)
     chosen = linear.other_columns
     group = other.group[chosen]
-    groups = np.unique(group[group >= 0])
+    unknown = np.flatnonzero(group >= 0)
+    groups, index = np.unique(group[unknown], return_index=True)
     place = np.full(len(other.groups) + 1, -1, dtype=np.intp)  # the last entry is for known records
     place[groups] = len(main.groups) + np.arange(groups.size)
     # The same weights on the published numbers: the rows of the two designs differ by a sign at most.
@@ -136,7 +126,7 @@ def _joined(linear: LinearDesign, main: Exposures, other: Exposures) -> Exposure
             sizes=np.concatenate([main.groups.sizes, other.groups.sizes[groups]]),
             identifiable=np.concatenate([first.identifiable, second.identifiable[groups]]),
             rmse=np.concatenate([main.groups.rmse, other.groups.rmse[groups]]),
-            first=np.concatenate([main.groups.first, other.groups.first[groups] - chosen.start + len(main)]),
+            first=np.concatenate([main.groups.first, len(main) + unknown[index]]),
         ),
         relative_error=max(main.relative_error, other.relative_error),
         recipes=np.concatenate([first.recipes, second.recipes_of(groups) * signs]),
@@ -148,7 +138,7 @@ class _Sums:
     """The groups whose sum is one of values of a single category, and their recipes.
 
     Equal columns of two categories are a group, too: the sum of two indicators of one record. It is the
-    complement of the other categories, which are told by themselves.
+    complement of the other categories, which have exposures of their own.
     """
 
     identifiable: BoolArray

@@ -55,7 +55,7 @@ def _spent(pricing: Pricing, delta: float) -> dict[str, float]:
         return {"laplace": float(np.sum(1 / multipliers))}
     cost = account(multipliers, delta=delta)
     spent = {
-        "exact": cost.epsilon_exact,
+        "gaussian-dp": cost.epsilon_exact,
         "zcdp": cost.epsilon_zcdp,
         "renyi": cost.epsilon_renyi,
         "basic": cost.epsilon_basic,

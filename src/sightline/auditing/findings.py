@@ -6,7 +6,7 @@ Every section of the result is a function of one :class:`Findings`.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -229,29 +229,30 @@ def find(
 
 
 def linear_findings(
-    plan: Plan,
-    membership: Membership,
-    pricing: Pricing,
-    *,
-    up_to: int | None = None,
-    progress: Progress = silent,
+    plan: Plan, membership: Membership, pricing: Pricing, *, progress: Progress = silent
 ) -> LinearFindings | None:
-    """The exposures of the linear part of a plan at some prices; none if it has no linear part.
-
-    ``up_to`` is the last release that is published; by default all are.
-    """
+    """The exposures of the linear part of a plan at some prices; none if it has no linear part."""
     linear = linear_design(plan, membership, pricing)
-    if linear is not None and up_to is not None:
-        linear = linear.up_to(up_to)
     if linear is None:
         return None
     exposures = assess(linear, progress)
     return LinearFindings(
         linear=linear,
         exposures=exposures,
-        lower=_lower(linear, exposures, membership, pricing, up_to),
+        lower=_lower(linear, exposures, membership, pricing, None),
         limit=plan.limits.remaining_uncertainty,
     )
+
+
+def findings_up_to(findings: Findings, release: int) -> LinearFindings | None:
+    """The exposures once the releases up to this one are published; none if nothing linear is yet."""
+    found = findings.linear
+    linear = None if found is None else found.linear.up_to(release)
+    if found is None or linear is None:
+        return None
+    exposures = assess(linear, silent)
+    lower = _lower(linear, exposures, findings.membership, findings.pricing, release)
+    return replace(found, linear=linear, exposures=exposures, lower=lower)
 
 
 def _lower(

@@ -1,6 +1,6 @@
-"""The plan: what will be released about a table, on which budget, to an attacker who knows what.
+"""The plan: what is published about a table, with which noise or budget, and what the attacker knows.
 
-A plan is a TOML file, checked in full before anything else happens. Its models are the published JSON Schema.
+A plan is a TOML file. It is checked in full before anything else happens. Its models make the JSON Schema.
 """
 
 from __future__ import annotations

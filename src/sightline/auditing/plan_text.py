@@ -1,10 +1,9 @@
-"""A plan as a TOML file: what was audited, for the record; read back, it is the same plan."""
+"""A plan as TOML text, for the record of what was audited. Read back, it is the same plan."""
 
 from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Callable
 from typing import Any
 
@@ -37,20 +36,10 @@ def plan_text(plan: Plan) -> str:
     return _toml(content)
 
 
-def publishable_plan(text: str) -> str:
-    """A plan's text without the folders that its files are in, and without what the attacker knows.
-
-    Nothing is left of a text that is no plan.
-
-    >>> publishable_plan("[data]")
-    ''
-    """
-    try:
-        plan = Plan.model_validate(tomllib.loads(text))
-    except ValueError:
-        return ""
+def publishable_plan_text(plan: Plan) -> str:
+    """The plan in TOML without passwords, folders, and what the attacker knows."""
     content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker"})
-    _change_sources(content, file_name)
+    _change_sources(content, lambda source: file_name(public_source(source)))
     return _toml(content)
 
 

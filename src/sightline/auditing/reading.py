@@ -1,4 +1,4 @@
-"""From a file, a mapping or a plan to a checked plan: every mistake is one line that names file and field."""
+"""Reads and checks a plan. A mistake in it becomes one line that names the file and the field."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ def _checked(content: dict[str, Any], name: str) -> Plan:
     try:
         return Plan.model_validate(content)
     except ValidationError as error:
-        # A misspelt field is also a missing one: the spelling is the news.
+        # A misspelt field is often also a missing one: report the spelling.
         found = error.errors(include_url=False)
         first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
         raise InvalidPlan(f"{name}: {_one_line(dict(first), content)}") from None

@@ -1,4 +1,4 @@
-"""Which release exposes whom: the role of every release for the most exposed signatures."""
+"""The section on roles: what every release has to do with the most exposed signatures."""
 
 from __future__ import annotations
 

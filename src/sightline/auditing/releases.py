@@ -1,4 +1,4 @@
-"""The section on releases: whom each newly exposes, whom it sharpens, whether it is a copy."""
+"""The section on releases: how many records each exposes or sharpens, and whether it is a copy."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ from sightline.progress import silent
 _SEARCHABLE = 2e9
 _CLOSE = 1.01  # the factor is found up to 1 %, from above
 _MOST = 1e12  # a factor beyond which more noise changes nothing
-_MOST_TRIED, _MOST_SHOWN = 10, 5  # pairs of numbers that are audited again, and that are told
+_MOST_TRIED, _MOST_SHOWN = 10, 5  # numbers that are audited again, and that are proposed
 
 
 def remedies(
@@ -125,9 +125,21 @@ def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Chan
         text = f"no amount of this noise is shown to keep {share}: lower the limit"
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     epsilon = epsilon_for(findings, factor)
-    budget = "" if epsilon is None else f", which is a budget of epsilon = {epsilon:.3g}"
-    text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"
+    budget = "" if epsilon is None else f", which is a budget of epsilon = {_rounded(epsilon, up=False):.3g}"
+    times = f"{_rounded(factor, up=True):.3g}"
+    text = f"multiply all noise by {times}{budget}: then everyone keeps at least {share}"
     return Change(kind=ChangeKind.NOISE, release=None, noise_factor=factor, epsilon=epsilon, text=text)
+
+
+def _rounded(value: float, *, up: bool) -> float:
+    """A value to three digits, on the safe side, so that the advice holds as it is printed.
+
+    >>> _rounded(5.1301, up=True), _rounded(0.12399, up=False)
+    (5.14, 0.123)
+    """
+    step = 10.0 ** (math.floor(math.log10(value)) - 2)
+    steps = math.ceil(value / step) if up else math.floor(value / step)
+    return float(f"{steps * step:.3g}")
 
 
 def noise_factor(findings: Findings, found: LinearFindings, limit: float) -> float | None:

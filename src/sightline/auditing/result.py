@@ -1,4 +1,4 @@
-"""What an audit found: a frozen model with a versioned JSON form, readable without the data."""
+"""The result of an audit: a frozen model with a versioned JSON form. Reading it needs no data."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from typing import Annotated, Any
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from sightline.auditing.plan import AssumptionName
-from sightline.auditing.plan_text import file_name, publishable_plan
+from sightline.auditing.plan_text import file_name
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 from sightline.format import json_text, percent_bracket
 
 SCHEMA_VERSION = 1
 
-# Remaining uncertainty in steps of 5 %: enough to draw, too coarse to point at anyone.
+# Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
 EDGES = tuple(round(0.05 * i, 2) for i in range(21))
 
 _NOT_FINITE = ("Infinity", "-Infinity", "NaN")
@@ -315,6 +315,7 @@ class AuditResult(Displayed, _Part):
     relative_error: float  # of the numbers, first order
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
+    publishable_plan: str | None = None  # the plan without folders and what the attacker knows
     category_count: int | None = None  # how many values a categorical secret can have
     unverified: Annotated[tuple[Unverified, ...], Many] = ()
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
@@ -339,7 +340,8 @@ class AuditResult(Displayed, _Part):
             "unverified": tuple(one for one in self.unverified if not one.owner_only),
             "owner_only": (),
             "source": file_name(self.source),
-            "plan": publishable_plan(self.plan),
+            "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
+            "publishable_plan": None,
         }
         return self.model_copy(update=update)
 

@@ -46,7 +46,10 @@ class Session:
             )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)
-        return replace(membership, unaudited=unaudited)
+        return replace(
+            membership,
+            unaudited=unaudited,
+        )
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""

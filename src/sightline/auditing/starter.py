@@ -32,14 +32,15 @@ delta = 1e-6     # far below one over the number of records
 accountant = "zcdp"    # {accountants}
 
 [limits]
-remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with 2 if someone does not
+remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with 2 if that is not shown
+# accept = ["dropped"]    # assumptions that a pass may rest on: rows without a secret, say
 
 # [attacker]
 # knows = ["{known} = 'A7'"]    # rows whose secret the attacker knows already
 """
 
 
-# Left out until somebody fills it in: the values of a guess would be clipped, and pass.
+# The reader fills this in: with a guess, values would be clipped, and the plan might pass.
 _DOMAINS = {
     ColumnKind.NUMBER: """\
 # SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.

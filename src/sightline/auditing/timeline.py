@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.arrays import IndexArray
-from sightline.auditing.findings import Findings, LinearFindings, linear_findings
+from sightline.auditing.findings import Findings, LinearFindings, findings_up_to
 from sightline.auditing.result import Stage
 from sightline.progress import Progress
 
@@ -23,7 +23,7 @@ def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
     stages = []
     ends = _ends(len(plan.releases))
     for number, end in enumerate(ends):
-        seen = linear_findings(plan, findings.membership, findings.pricing, up_to=int(end))
+        seen = findings_up_to(findings, int(end))
         now = before if seen is None else seen.exposures.identifiable
         stages.append(
             Stage(

@@ -7,6 +7,7 @@ import math
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.numerals import counted, ends, readable
+from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import (
     Exposed,
     LocalReport,
@@ -76,29 +77,34 @@ def _limit_sentences(
     percent = f"{readable(100 * (limit or 0.0))} %"
     unit = "row" if membership.contributions > 1 else "record"
     open_ones = [one for one in unverified if not one.accepted]
+    accepted = [one for one in unverified if one.accepted]
     sentences = []
     match status:
         case VerdictStatus.FAILED:
             sentences.append(f"{counted(below, unit)} may keep less than the limit of {percent}.")
+            if open_ones:
+                sentences.append(f"Also, {_listed(open_ones)}.")
+        case VerdictStatus.PASSED if findings.least is None:
+            sentences.append(f"So everyone keeps the limit of {percent}.")
+        case VerdictStatus.PASSED if any(one.name is AssumptionName.LOCAL for one in accepted):
+            sentences.append(
+                f"Near the true values, no locally unbiased attack leaves less than the limit of {percent}."
+            )
         case VerdictStatus.PASSED:
             sentences.append(f"On that average everyone keeps at least the limit of {percent}.")
         case VerdictStatus.NOT_SHOWN:
-            reasons = "; ".join(f"{one.reason} ({one.name.value})" for one in open_ones)
-            sentences.append(
-                f"That everyone keeps the limit of {percent} is not shown: "
-                f"{reasons or 'the reason is for the owner only'}."
-            )
+            reasons = _listed(open_ones) or "the reason is for the owner only"
+            sentences.append(f"That everyone keeps the limit of {percent} is not shown: {reasons}.")
             if open_ones:
                 names = ", ".join(f'"{one.name.value}"' for one in open_ones)
                 sentences.append(f"Correct this, or write accept = [{names}] in [limits].")
-    if status is VerdictStatus.FAILED and open_ones:
-        sentences.append(f"Also, {'; '.join(f'{one.reason} ({one.name.value})' for one in open_ones)}.")
-    accepted = [one for one in unverified if one.accepted]
     if accepted:
-        sentences.append(
-            f"The plan accepts: {'; '.join(f'{one.reason} ({one.name.value})' for one in accepted)}."
-        )
+        sentences.append(f"The plan accepts: {_listed(accepted)}.")
     return sentences
+
+
+def _listed(assumptions: list[Unverified]) -> str:
+    return "; ".join(f"{one.reason} ({one.name.value})" for one in assumptions)
 
 
 def _headline(findings: Findings, least: Uncertainty) -> str:

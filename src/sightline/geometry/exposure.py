@@ -1,4 +1,4 @@
-"""The exposure of a target: what of it can be singled out, how sharply, and by which recipe."""
+"""The exposure of a target: which combinations of it are revealed, how sharply, and by which recipe."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The geometry of a transcript at an operating point: whitened rows, and what one can ask of them."""
+"""The geometry of a transcript at an operating point: ranks, directions and the exposure of a target."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-r"""Coordinates for a question: what is the target, what is nuisance, what does the attacker know.
+r"""The split of the columns into target, nuisance and what the attacker knows (``eq:J_def``).
 
-Records that enter every row alike are one nuisance column (the paper's reduction to
-:math:`(x_j, \sum_{k \in B} x_k)`, generalised), and a linear functional is a target after a change of
-coordinates :math:`x = C^+\theta + Z\eta`.
+Records that enter every row alike share one nuisance column. This generalises the paper's reduction to
+:math:`(x_j, \sum_{k \in B} x_k)` (``eq:reduced_model_fixed_background``). A linear functional becomes a
+target by the change of coordinates :math:`x = C^+\theta + Z\eta`.
 """
 
 from __future__ import annotations

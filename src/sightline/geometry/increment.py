@@ -1,4 +1,4 @@
-r"""What one more release adds (``thm:spine``), without profiling again.
+r"""What one more release adds (``thm:spine``, ``eq:spine_update``), without profiling again.
 
 A new release appends whitened rows :math:`[a^\top\ b^\top]` over target and nuisance. If the nuisance
 block is invertible, the profiled information grows by
@@ -9,8 +9,9 @@ and several rows :math:`[A\ B]` add :math:`D^\top (I + B I_{\eta\eta}^{-1} B^\to
 
 Beyond the paper: a singular nuisance block. Its columns depend on a few independent ones,
 :math:`\tilde J_\eta = \tilde J_P T`. A new row that keeps the dependence, :math:`b = T^\top b_P`, obeys the
-formula with the independent columns alone. A row that breaks it opens a nuisance direction, which absorbs the
-row whole: it adds nothing. Of a block of rows, the combinations that keep the dependence count.
+formula with the independent columns alone. A row that breaks it opens a new nuisance direction, and
+that direction can explain the whole row: the row adds nothing. Of a block of rows, only the combinations that
+keep the dependence add information.
 """
 
 from __future__ import annotations

@@ -48,7 +48,7 @@ def lift(exposure: Exposure, coordinate_covariance: ArrayLike) -> LiftedExposure
     """
     noise = CorrelatedNoise(blocks=(np.asarray(coordinate_covariance),))
     require(
-        noise.independent.size == noise.outputs,
+        not noise.singular,
         "a covariance of the coordinates that can be inverted",
         got="a singular one",
         error=InvalidNoise,

@@ -1,4 +1,4 @@
-"""Queries as rows over all records: derivatives, and whole numbers proportional to them."""
+"""Queries as rows over all records (``eq:J_def``): derivatives, and whole numbers proportional to them."""
 
 from __future__ import annotations
 

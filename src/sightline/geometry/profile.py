@@ -1,8 +1,9 @@
-"""Which part of a target the rows reveal once everything else is nuisance, and the evidence for it.
+"""Which part of a target the rows reveal when everything else is nuisance, and the evidence for it.
 
-The path is: try to prove that all columns are independent; else decide exactly over the integers, or by a
-singular-value gap where the rows are real-valued; then project the target off independent nuisance columns.
-Identifiability is decided on the rows before noise divides them, sharpness on the rows after.
+A combination of the target is revealed if the profiled information (``eq:Ieff_def``) is positive along it.
+The steps: try to prove that all columns are independent; otherwise decide exactly over the integers, or by a
+gap in the singular values where the rows are real-valued; then project the target off independent nuisance
+columns. Identifiability is decided on the rows before noise divides them, sharpness on the rows after.
 """
 
 from __future__ import annotations
@@ -123,7 +124,7 @@ def _profile_integer(question: Question) -> Profile:
     nuisance, target = question.balanced_columns
     lines, width = target.shape
     if _spans_all_answers(nuisance):
-        # Whatever the target does to the answers, the nuisance could have done.
+        # The nuisance can produce every change of the answers, so nothing of the target is revealed.
         rank = Rank(rank=lines, evidence=Evidence.FULL_RANK)
         return _assemble(question, rank, Evidence.FULL_RANK, 0, ())
     pivots = exact.echelon(integer).pivots

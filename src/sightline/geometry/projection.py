@@ -5,11 +5,12 @@ r"""Removing the nuisance: the projector form of the profiled information, from 
     Q^\top \tilde J_\eta = \begin{bmatrix} R \\ 0 \end{bmatrix}, \quad
     Q^\top \tilde J_\theta = \begin{bmatrix} R V \\ E \end{bmatrix}
 
-(``eq:Ieff_projector``). Nothing goes through a Gram matrix. Rows are sorted by size, and pivoted when their
-sizes differ much: Householder QR is then backward stable row by row (Cox & Higham 1998), so that a release
-with very little noise does not drown one with a lot. Where little escapes, the digits that cancel are won
-back: :math:`(I - P_\eta)\tilde J_\theta = (I - P_\eta)(\tilde J_\theta - \tilde J_\eta V)` for every
-:math:`V`, so the misfit at the first :math:`V`, summed in doubled precision, is projected again.
+(``eq:Ieff_projector``). No Gram matrix is formed. When the sizes of the rows differ much, the rows are sorted
+by size and the columns pivoted: Householder QR is then backward stable row by row (Cox & Higham 1998), and a
+row with little noise does not destroy the digits of a row with much. Where the nuisance explains nearly all
+of the target, digits cancel, and a second projection recovers them:
+:math:`(I - P_\eta)\tilde J_\theta = (I - P_\eta)(\tilde J_\theta - \tilde J_\eta V)` for every :math:`V`, so
+the misfit at the first :math:`V`, summed in doubled precision, is projected again.
 """
 
 from __future__ import annotations
@@ -160,7 +161,7 @@ def _largest(rows: FloatArray) -> FloatArray:
 
 
 def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -> Projection:
-    """The projection with the digits that cancelled won back, and an estimate of those that are missing.
+    """The projection with the cancelled digits recovered, and an estimate of the error that is left.
 
     A row changed in its last bit changes its misfit by that bit times its own size: misfit times size, over
     the sum of squared misfits, is the condition number of the information. Roundings add up like a random

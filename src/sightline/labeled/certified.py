@@ -7,23 +7,27 @@ records, the rows' scales S and :math:`M = \sum_k n_k a_k a_k^\top`,
 .. math:: [(G + cI)^{-1}]_{jj} = \frac1c\bigl(1 - a_j^\top S (c\Sigma + SMS)^{-1} S a_j\bigr),
 
 and with independent columns B of SA, which every identifiable group is part of, the least mean squared error
-of an unbiased attack on a group is :math:`[(B^\top\Sigma^{-1}B)^{-1}]_{gg}` (``app:linear_blue_identity``).
+of an unbiased attack on a group is :math:`[(B^\top\Sigma^{-1}B)^{-1}]_{gg}` (``eq:mse_optimal_s4``).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from flint import arb, arb_mat, ctx
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.description import LinearReleases
 from sightline.labeled.risk_forms import Quantity
 from sightline.labeled.routes.columns import decide_columns
 from sightline.labeled.routes.problem import Problem, Reading
 
 _MOST_ROWS, _MOST_ENTRIES = 160, 200_000
 _FIRST_BITS, _LAST_BITS, _SHARP_BITS = 192, 1 << 14, 60
+# Beyond this error in double precision, numbers are computed again here.
+ENOUGH = 1e-10
 # The variances of the noise and the precisions of the prior come as doubles, a few roundings off.
 RELATIVE_ERROR = 16 * float(np.finfo(np.float64).eps)
 
@@ -40,59 +44,77 @@ class CertifiedNumbers:
 def certified_numbers(problem: Problem, reading: Reading) -> CertifiedNumbers | None:
     """All numbers of a reading; ``None`` where the design is too large for that."""
     gram, decisions = problem.gram, reading.decisions
-    row_count, count = gram.design.row_count, decisions.sizes.size
-    if row_count > _MOST_ROWS or row_count * count > _MOST_ENTRIES:
+    if not affordable(gram.design.row_count, decisions.sizes.size):
         return None
     columns = gram.design.incidence.columns(np.flatnonzero(gram.unknown)[decisions.first])
-    exposed = np.flatnonzero(decisions.identifiable)
-    pivots = decide_columns(columns).pivots if exposed.size else exposed
-    places = np.searchsorted(pivots, exposed)
+    shares = _at_enough_bits(lambda: _shares(problem, columns, decisions.sizes))
+    attacks = certified_attacks(gram.design, columns, np.flatnonzero(decisions.identifiable))
+    if shares is None or attacks is None:
+        return None
+    rmse = np.full(decisions.sizes.size, np.inf)
+    rmse[decisions.identifiable] = attacks[0]
+    values = np.array([float(value.mid()) for value in shares]).reshape(-1, decisions.sizes.size)
+    names = (Quantity.INFORMATION, *problem.risks)
+    quantities = dict(zip(names, values[:, decisions.group], strict=True))
+    return CertifiedNumbers(quantities=quantities, rmse=rmse, recipes=attacks[1])
+
+
+def certified_attacks(
+    design: LinearReleases, columns: FloatArray, exposed: IndexArray
+) -> tuple[FloatArray, FloatArray] | None:
+    """RMSE and recipes of the best unbiased attacks on some identifiable groups.
+
+    ``columns`` are the columns of all groups, ``exposed`` the places of the identifiable ones among them.
+    """
+    if exposed.size == 0:
+        return np.zeros(0), np.zeros((0, design.row_count))
+    pivots = decide_columns(columns).pivots
+    places = np.searchsorted(pivots, exposed).tolist()
+    recipes: list[list[float]] = []
+
+    def squared_errors() -> list[arb]:
+        B = _scaled(design, columns[:, pivots])
+        weighted = _noise(design).solve(B)
+        inverse = (B.transpose() * weighted).inv()
+        weights = (weighted * inverse).transpose().tolist()
+        recipes[:] = [[float(value.mid()) for value in weights[place]] for place in places]
+        return [inverse[place, place] for place in places]
+
+    squares = _at_enough_bits(squared_errors)
+    if squares is None:
+        return None
+    return np.sqrt([float(value.mid()) for value in squares]), np.array(recipes)
+
+
+def affordable(row_count: int, groups: int) -> bool:
+    """Whether a design is small enough for ball arithmetic."""
+    return row_count <= _MOST_ROWS and row_count * groups <= _MOST_ENTRIES
+
+
+def _at_enough_bits(formula: Callable[[], list[arb]]) -> list[arb] | None:
+    """The values at the least precision that makes all of them sharp; ``None`` if none of ours does."""
     bits = _FIRST_BITS
     while bits <= _LAST_BITS:
         with ctx.workprec(bits):
             try:
-                shares = _shares(problem, columns, decisions.sizes)
-                attacks = _attacks(problem, columns[:, pivots], places) if exposed.size else None
+                values = formula()
             except ZeroDivisionError:  # singular to this precision
-                shares = {}
-            else:
-                mse = [] if attacks is None else attacks[0]
-                if all(_sharp(value) for values in (*shares.values(), mse) for value in values):
-                    break
+                values = None
+        if values is not None and all(_sharp(value) for value in values):
+            return values
         bits *= 2
-    else:
-        return None
-    rmse = np.full(count, np.inf)
-    recipes = np.zeros((0, row_count))
-    if attacks is not None:
-        rmse[exposed] = np.sqrt([float(value.mid()) for value in attacks[0]])
-        recipes = attacks[1]
-    quantities = {
-        name: np.array([float(value.mid()) for value in values])[decisions.group]
-        for name, values in shares.items()
-    }
-    return CertifiedNumbers(quantities=quantities, rmse=rmse, recipes=recipes)
+    return None
 
 
-def _shares(problem: Problem, columns: FloatArray, sizes: IndexArray) -> dict[Quantity, list[arb]]:
-    """The information on every group's records, and their risks as shares of those without releases."""
-    covariance, A = _noise(problem), _scaled(problem, columns)
+def _shares(problem: Problem, columns: FloatArray, sizes: IndexArray) -> list[arb]:
+    """The information on every group's records, then each of their risks as shares."""
+    covariance, A = _noise(problem.gram.design), _scaled(problem.gram.design, columns)
     M = A * _matrix(np.diag(sizes.astype(np.float64))) * A.transpose()
-    shares = {Quantity.INFORMATION: _forms(covariance, A)}
-    for name, risk in problem.risks.items():
+    shares = _forms(covariance, A)
+    for risk in problem.risks.values():
         c, unit = arb(risk.precision), arb(risk.unit)
-        shares[name] = [unit / c * (1 - q) for q in _forms(covariance * c + M, A)]
+        shares += [unit / c * (1 - q) for q in _forms(covariance * c + M, A)]
     return shares
-
-
-def _attacks(problem: Problem, columns: FloatArray, places: IndexArray) -> tuple[list[arb], FloatArray]:
-    """The least mean squared errors at some places among independent columns, and the recipes."""
-    B = _scaled(problem, columns)
-    weighted = _noise(problem).solve(B)
-    inverse = (B.transpose() * weighted).inv()
-    recipes = (weighted * inverse).transpose().tolist()
-    chosen = [[float(value.mid()) for value in recipes[place]] for place in places.tolist()]
-    return [inverse[place, place] for place in places.tolist()], np.array(chosen)
 
 
 def _forms(matrix: arb_mat, A: arb_mat) -> list[arb]:
@@ -104,14 +126,13 @@ def _forms(matrix: arb_mat, A: arb_mat) -> list[arb]:
     ]
 
 
-def _noise(problem: Problem) -> arb_mat:
+def _noise(design: LinearReleases) -> arb_mat:
     """The inverse of the information that an answer carries: the covariance, for Gaussian noise."""
-    law = problem.gram.design.law
-    return _matrix(law.covariance) * (1 / arb(law.excess))
+    return _matrix(design.law.covariance) * (1 / arb(design.law.excess))
 
 
-def _scaled(problem: Problem, columns: FloatArray) -> arb_mat:
-    return _matrix(np.diag(problem.gram.design.scale)) * _matrix(columns)
+def _scaled(design: LinearReleases, columns: FloatArray) -> arb_mat:
+    return _matrix(np.diag(design.scale)) * _matrix(columns)
 
 
 def _matrix(values: FloatArray) -> arb_mat:

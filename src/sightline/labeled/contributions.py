@@ -9,6 +9,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
+from sightline.labeled import certified
 from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.differencing import DifferencingPair, differencing_pairs
@@ -30,7 +31,7 @@ class Contributions:
     """The identifiable records, and how each release contributes to their exposure.
 
     Rows of the tables are releases in order of publication, columns are ``records``. An entry is the RMSE of
-    the best unbiased attack, infinite where there is none.
+    the best unbiased attack (the root of ``eq:mse_optimal_s4``), infinite where there is none.
     """
 
     records: IndexArray  # those that the whole design identifies
@@ -93,6 +94,8 @@ def contributions(
         among[exposed] = np.arange(exposed.size)
         targets = ExposedGroups(
             gram=gram,
+            first=groups.first,
+            exposed=exposed,
             columns=design.incidence.columns(groups.first[exposed]),
             sizes=groups.sizes[exposed],
             place=among[found.group],
@@ -122,6 +125,8 @@ class ExposedGroups:
     """The groups whose sums a design identifies, to be assessed with some of its rows only."""
 
     gram: UnknownRecordsGram
+    first: IndexArray  # one record of every group of the design
+    exposed: IndexArray  # the places of these groups among them
     columns: FloatArray
     sizes: IndexArray
     place: IndexArray  # over all records: the group among these, or -1
@@ -164,5 +169,13 @@ class ExposedGroups:
         )
         factor = others.factor(Rank(rank=rank - sizes.size, evidence=Evidence.MODULAR))
         whitened = others.design.whiten(np.hstack([kept, factor.factor]))
-        squares, _ = variances(whitened, 0.0, targets=sizes.size)
+        errors = others.column_errors(factor, whitened)
+        squares, error = variances(whitened, 0.0, targets=sizes.size, errors=errors)
+        if error > certified.ENOUGH and certified.affordable(rows.size, self.first.size):
+            everyone = self.gram.design.incidence.columns(self.first)[rows]
+            attacks = certified.certified_attacks(others.design, everyone, self.exposed[seen])
+            if attacks is not None:
+                return attacks[0]
+        if not np.isfinite(error):  # at least the error of an attacker who knows all others
+            return np.asarray(1 / np.linalg.norm(whitened[:, : sizes.size], axis=0))
         return np.asarray(np.sqrt(squares))

@@ -15,10 +15,13 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.incidence.of_rows import RowsLike, as_incidence
 from sightline.labeled.incidence.protocol import Incidence
-from sightline.noise.laws import Noise, as_noise
+from sightline.noise.laws import Noise, as_noise, require_noise
 from sightline.noise.pricing import price
 from sightline.privacy.accountant import Accountant
 from sightline.releases.domain import positive_number
+
+# Columns that are checked at a time for combinations of the answers without noise.
+_CHUNK = 4096
 
 
 class Readout(Enum):
@@ -46,6 +49,8 @@ class LinearReleases:
     incidence: Incidence = field(init=False)
     law: Noise = field(init=False)
     scale: FloatArray = field(init=False)
+    whitening: FloatArray = field(init=False)
+    r""":math:`\Sigma^{-1/2}` times the rows' scales: a vector, or a matrix if the noise is correlated."""
 
     def __post_init__(
         self,
@@ -84,7 +89,14 @@ class LinearReleases:
             error=InvalidNoise,
         )
         object.__setattr__(self, "law", law)
-        self._require_members(correlated=self.whitening.ndim == 2)
+        if law.singular:
+            for start in range(0, incidence.records, _CHUNK):
+                positions = np.arange(start, min(start + _CHUNK, incidence.records))
+                require_noise(law, self.scale[:, None] * incidence.columns(positions))
+        scales = law.whiten(sparse.csr_array(sparse.diags_array(self.scale)))
+        whitening = np.asarray(scales.diagonal() if sparse.issparse(scales) else scales)
+        object.__setattr__(self, "whitening", whitening)
+        self._require_members(correlated=whitening.ndim == 2)
 
     @property
     def row_count(self) -> int:
@@ -106,12 +118,6 @@ class LinearReleases:
     def release_count(self) -> int:
         """L: what an accountant counts."""
         return int(self.release_of[-1]) + 1
-
-    @property
-    def whitening(self) -> FloatArray:
-        r""":math:`\Sigma^{-1/2}` times the rows' scales: a vector, or a matrix if the noise is correlated."""
-        scales = self.law.whiten(sparse.csr_array(sparse.diags_array(self.scale)))
-        return np.asarray(scales.diagonal() if sparse.issparse(scales) else scales)
 
     def whiten(self, columns: FloatArray) -> FloatArray:
         r""":math:`\Sigma^{-1/2}` times the rows' scales times some columns of the incidence."""

@@ -14,8 +14,8 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
+from sightline.labeled import certified
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.certified import RELATIVE_ERROR, certified_numbers
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.hidden import (
     HiddenInformation,
@@ -39,8 +39,6 @@ from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
 _TINY = float(np.finfo(np.float64).tiny)
-# Beyond this error the numbers are computed again in ball arithmetic, if the design is small enough.
-_ENOUGH = 1e-10
 # Signals beyond this would overflow a double when they are squared and summed.
 _MOST = 1e140
 
@@ -94,7 +92,7 @@ class Exposures:
 
     identifiable: BoolArray
     undecided: BoolArray
-    rmse: FloatArray  # of the best unbiased attack; infinite where there is none
+    rmse: FloatArray  # of the best unbiased attack (eq:mse_optimal_s4); infinite where there is none
     remaining_lower: FloatArray
     remaining_upper: FloatArray
     information: FloatArray  # G_jj: about a record if all others are known
@@ -274,15 +272,16 @@ def _with_others_unknown(
     share_error[sharp] = 0.0
     relative_error = np.zeros(touched.size)
     relative_error[sharp] = refined
-    if max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error) > _ENOUGH:
-        certified = certified_numbers(problem, reading)
-        if certified is not None:
-            quantities = certified.quantities
-            attacks = GroupAttacks(
-                rmse=certified.rmse, recipes=certified.recipes, relative_error=RELATIVE_ERROR
-            )
+    if (
+        max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
+        > certified.ENOUGH
+    ):
+        numbers = certified.certified_numbers(problem, reading)
+        if numbers is not None:
+            error, quantities = certified.RELATIVE_ERROR, numbers.quantities
+            attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
             share_error = np.zeros(touched.size)
-            relative_error = np.where(touched, RELATIVE_ERROR, 0.0)
+            relative_error = np.where(touched, error, 0.0)
     sizes, alike = decisions.sizes[decisions.group], _alike(problem.gram, decisions)
     hidden = None
     if Quantity.HIDDEN in quantities:

@@ -51,7 +51,7 @@ class UnknownRecordsGram:
         """One sweep over the records."""
         return cls(design=design, matrix=design.incidence.gram(unknown, progress), unknown=unknown)
 
-    @cached_property
+    @property
     def whitening(self) -> FloatArray:
         """What multiplies the incidence's rows: a vector, or a matrix where the noise is correlated."""
         return self.design.whitening

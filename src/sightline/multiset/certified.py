@@ -30,6 +30,7 @@ from sightline.numerics.balls import (
 )
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
+from sightline.releases.query import Convention
 
 # An accountant's kappa is a double, possibly rounded up a little: the enclosure holds for every kappa this
 # near.
@@ -49,6 +50,7 @@ class CertifiedCurve:
     lower: FloatArray
     upper: FloatArray
     bits: IndexArray = field(repr=False)  # working precision that was needed, 0 where none was
+    convention: Convention | None  # of the family's sensitivities; None if queries differ
 
     @property
     def crb(self) -> FloatArray:
@@ -133,7 +135,7 @@ def certified_curve(
     progress("certified curve", 1.0)
     for array in (lower, upper, bits):
         array.setflags(write=False)
-    return CertifiedCurve(releases=counts, lower=lower, upper=upper, bits=bits)
+    return CertifiedCurve(releases=counts, lower=lower, upper=upper, bits=bits, convention=family.convention)
 
 
 def _trace_floor(rows: Balls) -> arb:

@@ -1,7 +1,7 @@
-r"""The sorted chart: what of a group's values is there to be known, and where the chart ends.
+r"""The sorted chart: the coordinates in which a group's values can be known, and where the chart ends.
 
-Answers that do not depend on the order of the values cannot tell who has which; what they determine near a
-point without ties is the sorted vector :math:`z = x^\uparrow` (``prop:lever2_sorted_chart_main``).
+Answers that do not depend on the order of the values cannot show who has which value. Near a point without
+ties they determine the sorted vector :math:`z = x^\uparrow` (``prop:lever2_sorted_chart_main``).
 """
 
 from __future__ import annotations

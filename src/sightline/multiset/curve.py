@@ -4,7 +4,7 @@ r"""The release curve of a fixed group: the bound on its sorted values for every
           \qquad A_L = \sum_{\ell \le L} g_\ell g_\ell^\top
 
 (``thm:lever2_design_law``). More releases add rows to :math:`A_L` and noise to every row, through
-:math:`\kappa_L`: the curve need not be monotone, and where it is lowest an attacker knows most.
+:math:`\kappa_L`: the curve need not be monotone. Where it is lowest, an attacker knows most.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from sightline.multiset.single import single_values
 from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
+from sightline.releases.query import Convention
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -46,6 +47,11 @@ class ReleaseCurve(Displayed):
     values: FloatArray = field(repr=False)  # sorted
     positions: IndexArray = field(repr=False)  # of the sorted values in the group as given
     signal: Signal = field(repr=False)
+
+    @property
+    def convention(self) -> Convention | None:
+        """How the family states its sensitivities: ``tight`` or ``uniform``; ``None`` if queries differ."""
+        return self.family.convention
 
     @cached_property
     def crb(self) -> FloatArray:
@@ -71,7 +77,7 @@ class ReleaseCurve(Displayed):
 
     @property
     def status(self) -> tuple[CurveStatus, ...]:
-        """What the number at each count is worth."""
+        """How accurate the number at each count is."""
         return tuple(CurveStatus(code) for code in self.signal.status)
 
     @property
@@ -81,7 +87,7 @@ class ReleaseCurve(Displayed):
 
     @property
     def best(self) -> int | None:
-        """The count with the smallest bound, which an attacker likes best; ``None`` if none is finite."""
+        """The count with the smallest bound, the best for an attacker; ``None`` if no bound is finite."""
         return int(self.releases[np.nanargmin(self.crb)]) if np.isfinite(self.crb).any() else None
 
     @property
@@ -189,6 +195,11 @@ class ReleaseCurves(Displayed):
     def under(self, accountant: Accountant) -> ReleaseCurves:
         """The same geometry under another accountant or budget."""
         return replace(self, accountant=accountant, kappa=_locked(accountant.kappa(self.releases)))
+
+    @property
+    def convention(self) -> Convention | None:
+        """How the family states its sensitivities: ``tight`` or ``uniform``; ``None`` if queries differ."""
+        return self.family.convention
 
     @cached_property
     def crb(self) -> FloatArray:

@@ -114,7 +114,7 @@ def nested_diagonals_of_one(rows: FloatArray, counts: IndexArray) -> FloatArray:
             block = block[:1]
         triangle, _, _, _ = join(0, min(m, 32), triangle, np.asfortranarray(block))
         end = np.sum(_inverse(triangle) ** 2, axis=1)
-        # Row i of the losses is what release i of the block takes off; before it, that is still there.
+        # Row i of the losses is what release i of the block takes off, so earlier counts still include it.
         back = np.cumsum(extra[:0:-1], axis=0)[::-1] if len(block) > 1 else np.zeros((0, m))
         everywhere[done + 1 : done + len(block)] = end + back
         done += len(block)

@@ -11,7 +11,7 @@ from flint import arb, fmpq
 
 from sightline.arrays import FloatArray
 from sightline.errors import InvalidInput, InvalidRelease, require
-from sightline.releases.query import Query
+from sightline.releases.query import Convention, Query
 
 Balls = list[list[arb]]
 
@@ -41,6 +41,13 @@ class Family(Protocol):
 
     def row_error(self, releases: int) -> float:
         """How many units of rounding (2⁻⁵³) an entry of the rows can be off by, relative to its column."""
+
+    def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
+        """Further units of rounding in each column ``(B, m)`` where slopes fall to zero, or ``None``."""
+
+    @property
+    def convention(self) -> Convention | None:
+        """How sensitivities are stated; ``None`` where each query states its own or families differ."""
 
     def full_rank_from(self, members: int) -> int | None:
         """The count from which on distinct values are identifiable by a theorem, if there is one."""
@@ -119,6 +126,15 @@ class QueryFamily:
     def row_error(self, releases: int) -> float:
         """Jacobians are taken to be right to a few units in the last place."""
         return 8.0
+
+    def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
+        """None: see :meth:`row_error`."""
+        return None
+
+    @property
+    def convention(self) -> Convention | None:
+        """None: each query states its own sensitivity."""
+        return None
 
     def full_rank_from(self, members: int) -> int | None:
         """Nothing is known in advance."""

@@ -11,6 +11,7 @@ from flint import fmpq
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Balls, Family
+from sightline.releases.query import Convention
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -88,6 +89,22 @@ class Mixture:
     def row_error(self, releases: int) -> float:
         """That of the worst family."""
         return max(family.row_error(releases) for family in self.families)
+
+    def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
+        """That of the worst family, value by value."""
+        counts = np.bincount(self.whose(releases), minlength=len(self.families))
+        found = [
+            error
+            for family, own in zip(self.families, counts.tolist(), strict=True)
+            if own and (error := family.edge_error(groups, own)) is not None
+        ]
+        return np.max(found, axis=0) if found else None
+
+    @property
+    def convention(self) -> Convention | None:
+        """That of all families, if they share one."""
+        conventions = {family.convention for family in self.families}
+        return conventions.pop() if len(conventions) == 1 else None
 
     def full_rank_from(self, members: int) -> int | None:
         """Where one of the nested families has had enough turns by itself."""

@@ -75,6 +75,10 @@ class Moments:
         """A rounded power and four roundings of its factor."""
         return 6.0
 
+    def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
+        """None: powers keep their relative accuracy everywhere."""
+        return None
+
     def full_rank_from(self, members: int) -> int | None:
         """A weighted Vandermonde matrix with distinct nodes has full rank (``app:poly``)."""
         return members

@@ -1,4 +1,4 @@
-r"""The signal :math:`A_L` of a group at every release count: its inverse's diagonal, and how far to trust it.
+r"""The signal :math:`A_L` of a group at every release count: its inverse's diagonal, and how accurate it is.
 
 Rounding acts as a perturbation of the rows, of relative size :math:`\gamma` in every column. To first order
 
@@ -39,7 +39,7 @@ _CHUNK = 200_000  # row entries of groups that are worked on together
 
 
 class CurveStatus(IntEnum):
-    """What the bound at a release count is worth."""
+    """How accurate the bound at a release count is."""
 
     ACCURATE = 0
     ILL_CONDITIONED = 1
@@ -64,7 +64,7 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Signal:
-    """What rows say at each count, before any noise: arrays over (groups,) counts (and values)."""
+    """The signal at each count, before any noise: arrays over (groups,) counts (and values)."""
 
     diagonal: FloatArray  # A_kk
     inverse_diagonal: FloatArray  # (A⁻¹)_kk, NaN where the trace is not finite
@@ -104,6 +104,7 @@ def signals(
     # Batch last throughout: a step of every group's factorisation is then one operation on adjacent numbers.
     diagonal, inverse = np.empty((2, len(counts), m, B))
     inflation, trace = np.empty((2, len(counts), B))
+    edge = np.zeros((len(counts), B))
     starts = range(0, B, size)
     steps = _Steps(progress, len(starts) * (1 if family.nested else len(counts)))
     for start in starts:
@@ -111,10 +112,15 @@ def signals(
         near, far = _chunk(groups[some], family=family, counts=counts, steps=steps)
         diagonal[..., some], inverse[..., some] = near, far
         with np.errstate(invalid="ignore", over="ignore"):
-            inflation[:, some] = np.sum(np.sqrt(near * far), axis=1)
+            factors = np.sqrt(near * far)
+            inflation[:, some] = np.sum(factors, axis=1)
             trace[:, some] = np.sum(far, axis=1)
+            for i, L in enumerate(counts):
+                extra = family.edge_error(groups[some], int(L))
+                if extra is not None:
+                    edge[i, some] = np.sum(extra.T * factors[i], axis=0)
     gamma = np.array([rounding(family, int(L)) for L in counts])
-    error = 2 * gamma[:, None] * inflation
+    error = 2 * (gamma[:, None] * inflation + 2.0**-53 * edge)
     status = _statuses(groups, error, family=family, counts=counts)
     bad = status > CurveStatus.ILL_CONDITIONED
     gone = status == CurveStatus.DIGITS_GONE
@@ -185,7 +191,7 @@ def _batch_last(rows: FloatArray) -> FloatArray:
 def _statuses(
     groups: FloatArray, error: FloatArray, *, family: Family, counts: IndexArray
 ) -> NDArray[np.uint8]:
-    """What each number is worth, ``(counts, B)``."""
+    """How accurate each number is, ``(counts, B)``."""
     status = np.full(error.shape, CurveStatus.ACCURATE, dtype=np.uint8)
     status[error > _ACCURATE] = CurveStatus.ILL_CONDITIONED
     status[~(error <= _GONE)] = CurveStatus.DIGITS_GONE

@@ -122,6 +122,25 @@ class Thresholds:
         """An offset is off by a rounding of the bound, and the slope by that over the bandwidth."""
         return 8.0 + 4.0 * self.bound / self.bandwidth
 
+    def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
+        r"""Near the end of a compact step's support the slope is small and its relative error large.
+
+        With :math:`v = 1 - |z - t|/\tau` the slope is :math:`\sin^2(\pi v/2)/\tau`. An error of the offset
+        changes v by up to :math:`3 + 2R/\tau` units, and the slope by its derivative times that. A value that
+        only such small slopes see has an ill-conditioned column.
+        """
+        if self.kernel != "compact":
+            return None
+        t = self.thresholds(releases)
+        v = np.maximum(1.0 - np.abs(groups[:, None, :] - t[:, None]) / self.bandwidth, 0.0)
+        weights = 1.0 / self.widths(t)[:, None]
+        sine, cosine = np.sin(0.5 * np.pi * v), np.cos(0.5 * np.pi * v)
+        slopes = np.linalg.norm(weights * sine**2, axis=1)
+        changes = np.linalg.norm(weights * np.pi * sine * cosine, axis=1)
+        share = np.divide(changes, slopes, out=np.zeros_like(slopes), where=slopes > 0)
+        units: FloatArray = (3.0 + 2.0 * self.bound / self.bandwidth) * share
+        return units
+
     def full_rank_from(self, members: int) -> int | None:
         """Depends on where the values fall between the thresholds."""
         return None

@@ -12,7 +12,7 @@ it does, it is a noise-free answer: :func:`require_noise` refuses it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar, Protocol, TypeAlias, cast
 
@@ -61,6 +61,10 @@ class Noise(Protocol):
         """Whether the noise on one answer may depend on the noise on another."""
 
     @property
+    def singular(self) -> bool:
+        """Whether the noise on some answers is a combination of the noise on others."""
+
+    @property
     def scales(self) -> FloatArray:
         """The scale of independent noise on each answer: a standard deviation, or a Laplace scale."""
 
@@ -102,8 +106,9 @@ class GaussianNoise:
     stddevs: FloatArray
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
     correlated: ClassVar[bool] = False
+    singular: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # wider than what is kept
 
         def __init__(self, *, stddevs: ArrayLike) -> None: ...
 
@@ -175,8 +180,9 @@ class LaplaceNoise:
     scales: FloatArray
     law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
     correlated: ClassVar[bool] = False
+    singular: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # wider than what is kept
 
         def __init__(self, *, scales: ArrayLike) -> None: ...
 
@@ -200,9 +206,7 @@ class LaplaceNoise:
         return _UNIT
 
     def append(self, stddevs: FloatArray) -> Noise:
-        raise InvalidNoise(
-            "expected Gaussian noise to append a release with Gaussian noise to, got Laplace noise"
-        )
+        raise InvalidNoise("expected Gaussian noise to append Gaussian noise to, got Laplace noise")
 
     def noise_free(self, rows: Rows) -> None:
         return None
@@ -256,12 +260,12 @@ class CorrelatedNoise:
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
     correlated: ClassVar[bool] = True
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # wider than what is kept
 
         def __init__(self, *, blocks: Iterable[ArrayLike]) -> None: ...
 
     def __post_init__(self) -> None:
-        given: Sequence[ArrayLike] = self.blocks
+        given = tuple(self.blocks)
         require(len(given) > 0, "at least one covariance block", got=0, error=InvalidNoise)
         blocks = tuple(frozen_floats(block, name="covariance", ndim=2, error=InvalidNoise) for block in given)
         object.__setattr__(self, "blocks", blocks)
@@ -285,9 +289,7 @@ class CorrelatedNoise:
 
     @property
     def scales(self) -> FloatArray:
-        raise InvalidNoise(
-            "expected independent noise, got correlated noise; account for the mechanism as one release"
-        )
+        raise InvalidNoise("expected independent noise, got correlated noise; account for it as one release")
 
     @property
     def information_weights(self) -> FloatArray:
@@ -302,6 +304,10 @@ class CorrelatedNoise:
         return max(factor.relative_error for factor in self._factors)
 
     @property
+    def singular(self) -> bool:
+        return self.independent.size < self.outputs
+
+    @property
     def independent(self) -> IndexArray:
         """Answers with independent noise; the noise on all others is a combination of theirs."""
         starts = np.cumsum([0, *(len(block) for block in self.blocks)])
@@ -313,8 +319,7 @@ class CorrelatedNoise:
     def noise_free(self, rows: Rows) -> FloatArray | None:
         start = 0
         for factor, part in zip(self._factors, self._split(_dense(rows)), strict=True):
-            weights = factor.noise_free(part)
-            if weights is not None:
+            if (weights := factor.noise_free(part)) is not None:
                 full = np.zeros(self.outputs)
                 full[start : start + len(part)] = weights
                 return full

@@ -15,7 +15,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figures import Figure, Table
+from sightline.paper.figure_type import Figure, Table
 from sightline.paper.line import Line
 from sightline.progress import Progress
 from sightline.releases.moment import Moment

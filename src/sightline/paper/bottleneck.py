@@ -13,7 +13,7 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.threshold_family import Thresholds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget

@@ -22,7 +22,7 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import pair_information
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.paper.mle import Pair, transcript
 from sightline.privacy.basic import BasicComposition, Calibration

@@ -17,7 +17,7 @@ from sightline.multiset.thresholds import dense_grid_trace, threshold_crb_bound,
 from sightline.paper import threshold
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget

@@ -16,7 +16,7 @@ _STAR = (
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
-def panel(
+def panel(  # many parameters: the options of one chart, all but the lines optional
     lines: Sequence[Line],
     *,
     title: str,

@@ -12,7 +12,7 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_crb_bound, moment_log_determinant_bound, moment_value_bounds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget

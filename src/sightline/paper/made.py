@@ -8,7 +8,7 @@ from typing import Any
 
 from sightline.paper.claim import Claim
 from sightline.paper.comparison import Comparison, JointTest
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -20,7 +20,7 @@ from sightline.geometry.transcript import Transcript
 from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.drawing import panel
-from sightline.paper.figures import Figure, Table
+from sightline.paper.figure_type import Figure, Table
 from sightline.paper.line import Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.basic import BasicComposition, Calibration

@@ -9,7 +9,7 @@ from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.monte_carlo import sweep
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.paper.mle import Pair, simulated_line, transcript
 from sightline.privacy.basic import Calibration

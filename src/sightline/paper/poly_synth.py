@@ -12,7 +12,7 @@ from sightline.multiset.moment_family import Moments
 from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.basic import BasicComposition

@@ -23,7 +23,7 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import pair_crb_at_two
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import axis
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 from sightline.paper.loads import normalise, shipped_loads
 from sightline.paper.published import reference
 from sightline.privacy.basic import BasicComposition

@@ -13,7 +13,7 @@ from typing import Any
 from sightline.paper import mle_vs_releases
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figures import Figure
+from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.paper.mle import Pair
 from sightline.privacy.basic import Calibration

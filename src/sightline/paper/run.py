@@ -9,7 +9,8 @@ from typing import Any
 
 from sightline.errors import require
 from sightline.paper.comparison import joint_test
-from sightline.paper.figures import LABELS, Figure, figure
+from sightline.paper.figure_type import Figure
+from sightline.paper.figures import LABELS, figure
 from sightline.paper.made import MadeFigure, Panel
 from sightline.paper.page import page_of
 from sightline.paper.store import (

@@ -11,7 +11,8 @@ from sightline.paper.claim import Claim
 from sightline.paper.claims.framework import CHECKS as FRAMEWORK
 from sightline.paper.claims.labeled import CHECKS as LABELED
 from sightline.paper.claims.multiset import CHECKS as MULTISET
-from sightline.paper.figures import Figure
+from sightline.paper.claims.regimes import CHECKS as REGIMES
+from sightline.paper.figure_type import Figure
 from sightline.progress import Progress
 
 
@@ -32,7 +33,7 @@ class Result:
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
     """Run every check."""
-    checks = (*FRAMEWORK, *LABELED, *MULTISET)
+    checks = (*FRAMEWORK, *LABELED, *MULTISET, *REGIMES)
     found = []
     for done, check in enumerate(checks):
         progress("computing", done / len(checks))

@@ -8,7 +8,7 @@ import time
 from types import TracebackType
 from typing import Self
 
-_PATIENCE = 2.0  # seconds before the first line
+PATIENCE = 2.0  # seconds before the first line
 _REFRESH = 0.2  # seconds between looks at the progress
 _AGAIN = 10.0  # seconds after which a line is printed again with the share that is done by then
 
@@ -25,8 +25,8 @@ class Ticker:
     'records 50 %'
     """
 
-    def __init__(self, *, patience: float = _PATIENCE) -> None:
-        self._patience = patience
+    def __init__(self, *, patience: float | None = None) -> None:
+        self._patience = PATIENCE if patience is None else patience
         self._began, self._latest = "working", ("working", 0.0)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -60,7 +60,7 @@ class Ticker:
 
     def _watch(self) -> None:
         start = time.monotonic()
-        if self._ended.wait(self._patience):
+        if self._ended.wait(min(self._patience, threading.TIMEOUT_MAX)):
             return
         if sys.stderr.isatty():
             self._spin(start)

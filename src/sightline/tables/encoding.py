@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.rows import Rows
-from sightline.tables.sql.fragments import quoted
+from sightline.tables.sql.fragments import quoted, readable
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import PartitionQuery
 
@@ -180,7 +180,7 @@ def _names(engine: Engine, coded: CodedKey, rows: Rows) -> list[str]:
     if len(values) > MOST_KEYS:
         refuse(
             f"at most {MOST_KEYS:,} groups of one key",
-            got=f"more distinct values of {coded.key}",
+            got=f"more distinct values of {readable(coded.key or '')}",
             fix="a cell for every record publishes the table: group more coarsely",
         )
     return [key_text(value) for value in values.tolist()]

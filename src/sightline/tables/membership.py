@@ -71,8 +71,9 @@ class UnauditedRows:
     clipped: int = 0  # rows whose secret lies outside its bounds or the declared categories
 
     @property
-    def total(self) -> int:
-        return self.unkeyed + self.invalid + self.missing + self.clipped
+    def dropped(self) -> int:
+        """Rows that the audit leaves out and the release does not."""
+        return self.unkeyed + self.invalid + self.missing
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -94,7 +95,7 @@ class Membership:
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
     few_values: int | None = None  # distinct values of a number that takes few; owner-only
-    unaudited: tuple[UnauditedRows, ...] = ()  # for each of the plan's releases, once they are verified
+    unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
 
     @property
     def empty(self) -> tuple[int, ...]:
@@ -105,8 +106,8 @@ class Membership:
 
     @property
     def published_but_dropped(self) -> int:
-        """Rows that are in no audited cell that a release's SQL aggregates all the same, at most."""
-        return max((one.total - one.clipped for one in self.unaudited), default=0)
+        """Rows outside every audited cell that a release's SQL aggregates: the most of any release."""
+        return max((one.dropped for one in self.unaudited), default=0)
 
     @property
     def starts(self) -> IndexArray:

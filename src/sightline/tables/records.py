@@ -47,17 +47,18 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
 
 
 def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> FloatArray:
-    """Owner-only: the sum of the secret over the rows with each signature; one column, or one per category.
+    """The sum of the secret over the rows with each signature; one column, or one per declared category.
 
     Values are clipped to the bounds. Rows that the attacker knows are left out.
     """
-    value = audited_rows(queries, subject, engine.columns()).secret
+    rows = audited_rows(queries, subject, engine.columns())
+    known = known_condition(engine, subject) or "FALSE"
+    value = rows.secret
     if subject.kind is SecretKind.BOOLEAN:
         value = f"CASE WHEN {value} THEN 1.0 ELSE 0.0 END"
     elif subject.bounds is not None:
         low, high = subject.bounds
         value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
-    known = known_condition(engine, subject) or "FALSE"
     ranked = _ranked(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     if subject.kind is not SecretKind.CATEGORY:
         summed = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"

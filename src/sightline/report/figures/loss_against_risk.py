@@ -78,7 +78,7 @@ def describe(result: AuditResult) -> str:
         else f"privacy losses range from epsilon = {number(least)} to {number(most)}"
     )
     return (
-        f"According to the accountant {cost}; what the best linear attack leaves ranges from "
+        f"According to the accountant, {cost}; what the best linear attack leaves ranges from "
         f"{percent(low.remaining_uncertainty.upper)} to {percent(high.remaining_uncertainty.upper)} of a "
         "record's uncertainty. No budget shows this difference: it depends on who shares a group with whom. "
         "A point is what that attack leaves; no attack leaves less than the lower end of the point's line."

@@ -87,7 +87,7 @@ class SparkEngine:
         for name, view in self._views.items():
             plain = [column for column in self.columns(name) if column.kind is not ColumnKind.OTHER]
             listed = ", ".join(exp.to_identifier(column.name, quoted=True).sql("spark") for column in plain)
-            hashed = f"BIT_XOR(XXHASH64({listed})), BIT_XOR(XXHASH64({listed}, 1))" if plain else "0, 0"
+            hashed = f"SUM(CAST(XXHASH64({listed}) AS DECIMAL(20, 0)))" if plain else "0"
             try:
                 row = self._session.sql(f"SELECT COUNT(*), {hashed} FROM {view}").collect()[0]
             except Exception as error:

@@ -69,20 +69,15 @@ def check_query(reading: Reading, secret: Secret, subject: Subject) -> CheckQuer
         tuple(name in {scope.identity(key) for key in keys} for name in names) for keys in reading.sets
     )
     several = len(set(sets)) > 1
-    listed = [
-        f"GROUPING({public[name].sql(scope.dialect)}) AS g{j}" for j, name in enumerate(names) if several
-    ]
+    texts = {name: f"({leaf.sql(scope.dialect)})" for name, leaf in public.items()}
+    listed = [f"GROUPING({texts[name]}) AS g{j}" for j, name in enumerate(names) if several]
     listed += [f"{writer.is_constant(scope.bind(leaf))} AS k{j}" for j, leaf in enumerate(public.values())]
     for place in chosen:
         listed += writer.counts(place)
     if group is not None and (histogram or not several):
         # One set, or sets without the secret: listed one by one, since ROLLUP would count it as a level.
         tuples = [
-            "("
-            + ", ".join(
-                public[name].sql(scope.dialect) for name, used in zip(names, one, strict=True) if used
-            )
-            + ")"
+            "(" + ", ".join(texts[name] for name, used in zip(names, one, strict=True) if used) + ")"
             for one in dict.fromkeys(sets)
         ]
         grouped = (

@@ -27,6 +27,15 @@ def embedded(node: exp.Expr, dialect: str) -> str:
     return f"({text})" if dialect == "duckdb" else f"{OWN}({literal(text)})"
 
 
+def readable(text: str) -> str:
+    """An embedded expression for a message.
+
+    >>> readable("SIGHTLINE_OWN('age / 10')")
+    'age / 10'
+    """
+    return text.removeprefix(f"{OWN}('").removesuffix("')") if text.startswith(OWN) else text
+
+
 def quoted(name: str) -> str:
     """An identifier in DuckDB's SQL.
 

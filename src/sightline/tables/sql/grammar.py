@@ -208,7 +208,9 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
     except Exception as error:  # on garbled text sqlglot also fails with AttributeError, TypeError and others
-        refuse("SQL that can be parsed", got=_place(error), fix="check the query's spelling")
+        sets = any(word in sql.upper() for word in ("ROLLUP", "CUBE", "GROUPING SETS"))
+        fix = "; in ROLLUP, CUBE and GROUPING SETS comparisons need brackets" if sets else ""
+        refuse("SQL that can be parsed", got=_place(error), fix=f"check the query's spelling{fix}")
     return trees
 
 

@@ -60,7 +60,7 @@ def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | Non
             return type(element)(expressions=parts)
         leaf = referred(element.unnest(), select, scope).copy()
         leaves.setdefault(scope.identity(scope.bind(leaf)), leaf)
-        return leaf.copy()
+        return leaf.copy() if isinstance(leaf, exp.Column) else exp.Paren(this=leaf.copy())
 
     return exp.Group(expressions=[resolved(element) for element in group.expressions]), leaves
 
