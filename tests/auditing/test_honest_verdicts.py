@@ -141,18 +141,18 @@ def test_a_recipe_says_when_known_records_are_to_be_subtracted() -> None:
 
 
 def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
-    """All are in as many numbers: coins have the same lower end then. Only one is identifiable."""
+    """All are in as many sums: coins have the same lower end then. One is only seen by differences."""
     plan = plan_of(
         {"name": "one", "noise_stddev": 1.0},
         {"name": "two", "noise_stddev": 1.0},
         attacker={"prior": "two-point"},
     )
-    parts = [partition(0, "one"), partition(1, "two")]
-    lines = [["a", "a", "a", "b", "b"], ["x", "x", "y", "x", "z"]]
+    parts = [partition(q, name, statistic=Statistic.SUM) for q, name in enumerate(("one", "two"))]
+    lines = [["a", "a", "b"], ["x", "y", "y"]]
     examined = find(plan, membership_of(parts, lines))
     assert examined.linear is not None
     exposures = examined.linear.exposures
     assert np.ptp(exposures.remaining_lower) == 0
     least = assemble(examined).least_remaining_uncertainty
     assert least is not None
-    assert least.upper == exposures.remaining_upper.min() < exposures.remaining_upper[0]
+    assert least.upper == exposures.remaining_upper.min() < exposures.remaining_upper.max()
