@@ -17,6 +17,7 @@ NumPy, so that the threads of one do not slow down the other's.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
