@@ -99,6 +99,19 @@ def percent_at_least(share: float) -> str:
     return f"{math.floor(whole / unit) * unit:.2g} %"
 
 
+def percent_at_most(share: float) -> str:
+    """An upper bound in percent, rounded up.
+
+    >>> percent_at_most(0.1201), percent_at_most(0.00771), percent_at_most(1.0), percent_at_most(0.0)
+    ('13 %', '0.78 %', '100 %', '0 %')
+    """
+    whole = 100 * share
+    if whole >= 10 or whole <= 0:
+        return f"{math.ceil(whole)} %"
+    unit = 10.0 ** (math.floor(math.log10(whole)) - 1)
+    return f"{math.ceil(whole / unit) * unit:.2g} %"
+
+
 def percent_bracket(lower: float, upper: float) -> str:
     """Write a bracket on a share in percent, rounded outwards: to whole percent, or hundredths below 1 %.
 

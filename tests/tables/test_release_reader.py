@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -164,16 +165,12 @@ def test_a_query_publishes_what_the_reader_says(database: tuple[duckdb.DuckDBPyC
         for piece in read(sql, secret).partitions:
             every = piece.feature is Feature.INDICATOR and piece.parameter is None
             for parameter in categories if every else [piece.parameter]:
-                shown = feature(PartitionQuery(**{**_fields(piece), "parameter": parameter}), secret)
+                shown = feature(replace(piece, parameter=parameter), secret)
                 grouped = f" GROUP BY {', '.join(piece.keys)}" if piece.keys else ""
                 text = f"SELECT {shown} FROM data WHERE {piece.condition or 'TRUE'}{grouped}"
                 reread += [row[0] for row in connection.execute(text).fetchall()]
         assert written, sql
         assert numbers(reread) == pytest.approx(written, rel=1e-12), sql
-
-
-def _fields(piece: PartitionQuery) -> dict[str, object]:
-    return {name: getattr(piece, name) for name in PartitionQuery.__dataclass_fields__}
 
 
 @pytest.mark.parametrize(("sql", "counts"), PUBLIC.items())

@@ -38,7 +38,7 @@ class PosteriorMean:
     posterior. Where fewer than a dozen points carry the posterior the status says so: the noise is then so
     small that the prior hardly matters, and the constrained MLE is the attack to use.
 
-    >>> from sightline.attacks.prior import UniformPrior
+    >>> from sightline.labeled.bounds.uniform import UniformPrior
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[100.0])

@@ -60,7 +60,10 @@ class Factor:
     def noise_free(self, rows: FloatArray) -> FloatArray | None:
         """Weights of a combination without noise that depends on the rows, more than rounding explains."""
         T, inside, outside = self.dependence, rows[self.kept], rows[self.determined]
-        size = np.abs(outside) + np.abs(T) @ np.abs(inside)
+        # Coefficients are rounded relative to the ratios of the noises: one that should be zero is not.
+        lengths = np.linalg.norm(self.root, axis=1)
+        ratios = np.linalg.norm(T @ self.root, axis=1)[:, None] / lengths
+        size = np.abs(outside) + (np.abs(T) + ratios) @ np.abs(inside)
         left = np.abs(outside - T @ inside) > missing(self.outputs) / self.smallest * size
         found = np.flatnonzero(left.any(axis=1))
         if found.size == 0:

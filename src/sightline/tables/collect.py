@@ -24,6 +24,7 @@ from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condi
 from sightline.tables.subject import Schema, Subject
 
 MOST_CATEGORIES = 1_000
+_FEW_VALUES = 20  # distinct values of a number that an attacker can round to
 _CONDITIONS_PER_QUERY = 200
 
 
@@ -82,6 +83,7 @@ def collect(
         contributions=contributions,
         dropped=total - present,
         clipped=clipped,
+        few_values=_few_values(engine, rows, subject, present=present),
     )
 
 
@@ -178,6 +180,22 @@ def _totals(engine: Engine, rows: Rows, *, outside: str) -> tuple[int, int, int]
             fix="check which columns the plan names",
         )
     return total, present, clipped
+
+
+def _few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int | None:
+    """How many values a number takes, if they are few: whole numbers on a short range, or often repeated."""
+    if subject.bounds is None:
+        return None
+    distinct = f"SELECT DISTINCT {rows.secret} AS v FROM {rows.source()} LIMIT {_FEW_VALUES + 1}"
+    answer = engine.fetch(
+        "SELECT COUNT(*) AS number, CAST(COALESCE(SUM(CASE WHEN v <> ROUND(v) THEN 1 ELSE 0 END), 0) "
+        f"AS BIGINT) AS broken FROM ({distinct}) AS listed"
+    )
+    number, broken = int(answer["number"][0]), int(answer["broken"][0])
+    low, high = subject.bounds
+    on_a_lattice = broken == 0 and high - low < _FEW_VALUES
+    few = number <= _FEW_VALUES and (on_a_lattice or present >= 2 * number)
+    return number if few else None
 
 
 def _contributions(engine: Engine, rows: Rows) -> tuple[int, int]:

@@ -94,6 +94,7 @@ class Membership:
     contributions: int  # the most rows that one record has
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
+    few_values: int | None = None  # distinct values of a number that takes few; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
 
     @property
