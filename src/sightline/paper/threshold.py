@@ -118,7 +118,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             checked=f"displayed: {_counts(inside)} inside, {_counts(edges)} near the boundary; and "
             f"{len(result.random_best_interior)} random triples of each kind",
             value=order,
-            quantity="share of random pairs of a near-boundary and an interior triple: larger L in the first",
+            quantity="share of random (near-boundary, interior) pairs in which the first has the larger L",
             holds=min(edges) > max(inside),
             remark="a tendency, not a law: among random triples, values in ±0.6 against magnitudes in 0.6 … "
             f"1, the median best L is {middle_inside:g} against {middle_edges:g}",
