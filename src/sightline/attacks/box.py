@@ -15,7 +15,6 @@ from sightline.attacks.newton import minimise
 from sightline.attacks.target import Target, linear_geometry, reach
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
-from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
@@ -56,7 +55,7 @@ class BoxLeastSquares:
         checked = host_answers(transcript, answers)
         box = box_of(transcript, self.box)
         targets = reach(linear_geometry(transcript), self.target).coordinates
-        model = model_of(transcript.queries, _gaussian(transcript.law))
+        model = model_of(transcript.queries, transcript.law.gaussian)
         assert isinstance(model, Model)  # linear releases have weights
         reduced, place = collapsed(model)
         solve = _together if reduced.unknowns <= _TOGETHER else _one_by_one
@@ -109,8 +108,3 @@ def collapsed(model: Model) -> tuple[Model, list[int]]:
     )
     reduced = Model(rows=rows, records=tuple(range(len(sizes))), whitening=model.whitening)
     return reduced, place.ravel().tolist()
-
-
-def _gaussian(noise: Noise) -> Noise:
-    """Least squares asks for the covariance alone."""
-    return GaussianNoise(stddevs=np.sqrt(2) * noise.scales) if isinstance(noise, LaplaceNoise) else noise

@@ -6,13 +6,14 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
 from sightline.attacks.namespace import is_array, namespace, to_numpy
 from sightline.errors import InvalidInput, require
-from sightline.noise.laws import LaplaceNoise, Noise
+from sightline.noise.laws import Noise
+from sightline.privacy.accountant import NoiseLaw
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
@@ -157,6 +158,9 @@ def width_factor(noise: Noise, confidence: float) -> float:
     >>> round(width_factor(LaplaceNoise(scales=[1.0]), 0.95), 3)
     2.981
     """
-    if isinstance(noise, LaplaceNoise):
-        return max(math.sqrt(4 / (9 * (1 - confidence))), math.sqrt(4 / 3))
-    return NormalDist().inv_cdf(0.5 + confidence / 2)
+    match noise.law:
+        case NoiseLaw.GAUSSIAN:
+            return NormalDist().inv_cdf(0.5 + confidence / 2)
+        case NoiseLaw.LAPLACE:
+            return max(math.sqrt(4 / (9 * (1 - confidence))), math.sqrt(4 / 3))
+    assert_never(noise.law)

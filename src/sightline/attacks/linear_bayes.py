@@ -17,7 +17,6 @@ from sightline.attacks.target import Target, linear_geometry
 from sightline.errors import require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-from sightline.noise.laws import LaplaceNoise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
@@ -125,9 +124,8 @@ def _svd(geometry: Geometry, *, covariance: bool) -> tuple[FloatArray, FloatArra
 
 
 def _whiten(geometry: Geometry, rows: Any) -> Any:
-    # The variance of Laplace noise is twice the inverse of its information.
-    whitened = geometry.noise.whiten(rows)
-    return whitened / math.sqrt(2) if isinstance(geometry.noise, LaplaceNoise) else whitened
+    # By the covariance: for Laplace noise the variance is twice the inverse of the information.
+    return geometry.noise.gaussian.whiten(rows)
 
 
 def _coordinates(transcript: Transcript, target: Target) -> tuple[int, ...]:

@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from sightline.attacks.curves import Curve, Power, Powers
+from sightline.attacks.curves import Curve, Power
 from sightline.attacks.namespace import Column, namespace
+from sightline.releases.features import Powers
 
 
 class Local(NamedTuple):
@@ -35,7 +36,7 @@ class Row:
 
     def answer(self, u: Sequence[Column]) -> Column:
         """The exact answer at the unknowns."""
-        terms = [a * self.curve.bend(u[k], Powers(u[k]))[0] for k, a in enumerate(self.weights) if a]
+        terms = [a * self.curve.derivatives(u[k], Powers(u[k]))[0] for k, a in enumerate(self.weights) if a]
         return _total(terms)
 
 
@@ -114,7 +115,7 @@ class Model:
         powers = [Powers(column) for column in u]
         answers = []
         for row in self.rows:
-            terms = [row.curve.bend(u[k], powers[k])[0] for k in range(len(u)) if row.weights[k]]
+            terms = [row.curve.derivatives(u[k], powers[k])[0] for k in range(len(u)) if row.weights[k]]
             answers.append(_combine(terms, [a for a in row.weights if a]))
         return answers
 
@@ -124,18 +125,18 @@ class Model:
         powers = [Powers(column) for column in u]
         answers: list[Column] = []
         slopes: list[list[Column]] = []
-        bends: list[list[Column | None]] = []
+        curvatures: list[list[Column | None]] = []
         for row in self.rows:
-            answer, slope, bend = zero, [zero] * m, [None] * m
+            answer, slope, curvature = zero, [zero] * m, [None] * m
             for k, a in enumerate(row.weights):
                 if a:
-                    value, first, second = row.curve.bend(u[k], powers[k])
+                    value, first, second = row.curve.derivatives(u[k], powers[k])
                     answer = answer + a * value
                     slope[k] = zero + a if first is None else a * first
-                    bend[k] = None if second is None else a * second
+                    curvature[k] = None if second is None else a * second
             answers.append(answer)
             slopes.append(slope)
-            bends.append(bend)
+            curvatures.append(curvature)
         residuals = [z - p for z, p in zip(whitened, self.whiten(answers), strict=True)]
         J = [self.whiten([slope[k] for slope in slopes]) for k in range(m)]
         pull = self._unwhiten(residuals)
@@ -144,9 +145,9 @@ class Model:
         for k in range(m):
             line = [2.0 * _dot(J[k], J[j]) for j in range(k)]
             own = _dot(J[k], J[k])
-            for v, bend in zip(pull, bends, strict=True):
-                if bend[k] is not None:
-                    own = own - v * bend[k]
+            for v, curvature in zip(pull, curvatures, strict=True):
+                if curvature[k] is not None:
+                    own = own - v * curvature[k]
             hessian.append((*line, 2.0 * own))
         return Local(_dot(residuals, residuals), gradient, tuple(hessian))
 
@@ -158,7 +159,7 @@ class Model:
         for k, column in enumerate(u):
             slopes = []
             for row in self.rows:
-                first = row.curve.bend(column, powers[k])[1]
+                first = row.curve.derivatives(column, powers[k])[1]
                 slopes.append(row.weights[k] * (1.0 if first is None else first) + zero)
             J.append(self.whiten(slopes))
         return tuple(tuple(_dot(J[k], J[j]) for j in range(k + 1)) for k in range(len(u)))

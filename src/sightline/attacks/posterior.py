@@ -16,7 +16,8 @@ from sightline.attacks.estimates import AttackStatus, Estimates, checked_confide
 from sightline.attacks.group import exact_answers, one_group, touched
 from sightline.attacks.prior import PriorDensity
 from sightline.errors import require
-from sightline.noise.laws import LaplaceNoise, Noise
+from sightline.noise.laws import Noise
+from sightline.privacy.accountant import NoiseLaw
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
@@ -119,16 +120,17 @@ def _count(nodes: int, unknowns: int, unlabeled: bool) -> int:
 
 def _posterior(noise: Noise, answers: FloatArray, expected: FloatArray, masses: FloatArray) -> FloatArray:
     """Posterior masses (trials × points), each row adding up to one."""
-    if isinstance(noise, LaplaceNoise):
-        loss = np.zeros((len(answers), len(expected)))
-        for i, scale in enumerate(noise.scales):
-            loss += np.abs(answers[:, i : i + 1] - expected[:, i]) / scale
-    else:
-        z = np.asarray(noise.whiten(answers.T)).T
-        c = np.asarray(noise.whiten(expected.T)).T
-        middle = c.mean(axis=0)  # squares of smaller numbers cancel less
-        z, c = z - middle, c - middle
-        loss = 0.5 * np.sum(c**2, axis=1) - z @ c.T
+    loss = np.zeros((len(answers), len(expected)))  # minus the log-likelihood, up to a constant per trial
+    match noise.law:
+        case NoiseLaw.LAPLACE:
+            for i, scale in enumerate(noise.scales):
+                loss += np.abs(answers[:, i : i + 1] - expected[:, i]) / scale
+        case NoiseLaw.GAUSSIAN:
+            z = np.asarray(noise.whiten(answers.T)).T
+            c = np.asarray(noise.whiten(expected.T)).T
+            middle = c.mean(axis=0)  # squares of smaller numbers cancel less
+            z, c = z - middle, c - middle
+            loss = 0.5 * np.sum(c**2, axis=1) - z @ c.T
     loss -= loss.min(axis=1, keepdims=True)
     posterior = masses * np.exp(-loss)
     posterior /= posterior.sum(axis=1, keepdims=True)

@@ -16,7 +16,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.cubic import depressed_roots
-from sightline.attacks.curves import Power, Step
+from sightline.attacks.curves import Power, SmoothStep
 from sightline.attacks.model import Model, Objective
 from sightline.attacks.namespace import Column, like, namespace, to_numpy
 
@@ -120,7 +120,7 @@ def wide(model: Model, whitened: Sequence[Column], *, box: tuple[float, float]) 
 
 
 def _compact(model: Model) -> bool:
-    return any(isinstance(row.curve, Step) and row.curve.kernel == "compact" for row in model.rows)
+    return any(isinstance(row.curve, SmoothStep) and row.curve.kernel == "compact" for row in model.rows)
 
 
 @lru_cache(maxsize=8)

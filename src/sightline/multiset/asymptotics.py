@@ -19,6 +19,7 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_limit_trace
 from sightline.multiset.threshold_family import Thresholds
 from sightline.multiset.thresholds import dense_grid_trace
+from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
 
 _FAR = 2**20  # the release count at which an accountant's growth is read off
@@ -92,7 +93,7 @@ def asymptotics(values: FloatArray, *, family: Family, accountant: Accountant) -
         constant, power = 2 * family.bound * dense_grid_trace(values, family=family), -1
     else:
         return None
-    near, far = accountant.kappa(_FAR), accountant.kappa(2 * _FAR)
+    near, far = unit_noise(accountant, _FAR), unit_noise(accountant, 2 * _FAR)
     return Asymptotics(regime=where, constant=constant, power=power, noise_power=math.log2(far / near))
 
 

@@ -20,6 +20,7 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import require
 from sightline.multiset.counts import Counts, checked_counts
 from sightline.multiset.family import Balls, Family
+from sightline.noise.pricing import unit_noise
 from sightline.numerics.balls import (
     FIRST_BITS,
     LAST_BITS,
@@ -103,7 +104,7 @@ def certified_curve(
     require(isinstance(accountant, Accountant), "an accountant", got=type(accountant).__name__)
     family.check(group[None, :])
     exact = [fmpq(*Fraction(z).as_integer_ratio()) for z in np.sort(group).tolist()]
-    kappa = np.asarray(accountant.kappa(counts))
+    kappa = unit_noise(accountant, counts)
     lower = np.full(len(counts), np.inf)
     upper = np.full(len(counts), np.inf)
     bits = np.zeros(len(counts), dtype=np.intp)

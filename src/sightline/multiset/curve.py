@@ -27,6 +27,7 @@ from sightline.multiset.moments import moment_limit_trace
 from sightline.multiset.signal import CurveStatus, Signal, signals
 from sightline.multiset.single import single_values
 from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
+from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
 from sightline.releases.query import Convention
@@ -150,7 +151,7 @@ class ReleaseCurve(Displayed):
             return False
         first, last = int(self.releases[0]), int(self.releases[-1])
         whole = first <= len(self.values) and last - first + 1 == len(self.releases)
-        floor = self.accountant.kappa(last + 1) * moment_limit_trace(self.values, family=self.family)
+        floor = unit_noise(self.accountant, last + 1) * moment_limit_trace(self.values, family=self.family)
         lowest = int(np.nanargmin(self.crb))
         return bool(whole and floor > self.crb[lowest] * (1 + self.relative_error[lowest]))
 
@@ -163,7 +164,7 @@ class ReleaseCurve(Displayed):
 
     def under(self, accountant: Accountant) -> ReleaseCurve:
         """The same geometry under another accountant or budget."""
-        return replace(self, accountant=accountant, kappa=_locked(accountant.kappa(self.releases)))
+        return replace(self, accountant=accountant, kappa=_locked(unit_noise(accountant, self.releases)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,7 +195,7 @@ class ReleaseCurves(Displayed):
 
     def under(self, accountant: Accountant) -> ReleaseCurves:
         """The same geometry under another accountant or budget."""
-        return replace(self, accountant=accountant, kappa=_locked(accountant.kappa(self.releases)))
+        return replace(self, accountant=accountant, kappa=_locked(unit_noise(accountant, self.releases)))
 
     @property
     def convention(self) -> Convention | None:
@@ -291,7 +292,7 @@ def release_curves(
     positions.setflags(write=False)
     return ReleaseCurves(
         releases=counts,
-        kappa=_locked(accountant.kappa(counts)),
+        kappa=_locked(unit_noise(accountant, counts)),
         family=family,
         accountant=accountant,
         values=values,

@@ -20,9 +20,11 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import require
-from sightline.multiset.moment_family import Moments, ratio_powers
+from sightline.multiset.moment_family import Moments
+from sightline.noise.pricing import unit_noise
 from sightline.numerics.balls import exact_trace_of_inverse
 from sightline.privacy.accountant import Accountant
+from sightline.releases.features import ratio_powers
 
 
 def moment_sums(s: ArrayLike, releases: int, *, family: Moments) -> FloatArray:
@@ -73,7 +75,7 @@ def scalar_crb(value: float, *, family: Moments, accountant: Accountant, release
     >>> scalar_crb(0.0, family=Moments(), accountant=laplace, releases=3).tolist()
     [4.0, 16.0, 36.0]
     """
-    kappa = np.asarray(accountant.kappa(range(1, releases + 1)))
+    kappa = unit_noise(accountant, range(1, releases + 1))
     curve: FloatArray = 4 * kappa * family.bound**2 / scalar_signal(value, releases, family=family)
     return curve
 
@@ -90,7 +92,7 @@ def scalar_floor(value: float, *, family: Moments, accountant: Accountant, relea
     r"""The floor :math:`4\kappa_L R^2/T(\infty)` under the curve of one interior value (``eq:m1_floor``)."""
     ratio = Fraction(value) / Fraction(family.bound)
     limit = float(moment_sum_limit(ratio**2, family=family))
-    kappa = np.asarray(accountant.kappa(range(1, releases + 1)))
+    kappa = unit_noise(accountant, range(1, releases + 1))
     floor: FloatArray = 4 * kappa * family.bound**2 / limit
     return floor
 
@@ -125,7 +127,7 @@ def scalar_step_ratio(value: float, *, family: Moments, accountant: Accountant, 
     .. math:: \frac{\kappa_{L+1}}{\kappa_L}\,\frac{T(L)}{T(L) + w_{L+1} r^{2L}}
     """
     T = scalar_signal(value, releases + 1, family=family)
-    kappa = np.asarray(accountant.kappa(range(1, releases + 2)))
+    kappa = unit_noise(accountant, range(1, releases + 2))
     increment = np.diff(T)
     ratio: FloatArray = kappa[1:] / kappa[:-1] * T[:-1] / (T[:-1] + increment)
     return ratio
@@ -153,7 +155,7 @@ def pair_information(
     r1, r2 = _pair(pair, family) / family.bound
     products = np.array([[r1 * r1, r1 * r2], [r1 * r2, r2 * r2]])
     F = moment_sums(products, releases, family=family)[..., -1]
-    information: FloatArray = F / (4 * accountant.kappa(releases) * family.bound**2)
+    information: FloatArray = F / (4 * unit_noise(accountant, releases) * family.bound**2)
     return information
 
 
@@ -193,7 +195,7 @@ def pair_crb(pair: ArrayLike, *, family: Moments, accountant: Accountant, releas
     >>> curve.round(6).tolist()
     [378.012526, 699.566543]
     """
-    kappa = np.asarray(accountant.kappa(range(2, releases + 1)))
+    kappa = unit_noise(accountant, range(2, releases + 1))
     curve: FloatArray = 4 * kappa * family.bound**2 * pair_signal(pair, releases, family=family)
     return curve
 
@@ -214,7 +216,7 @@ def pair_crb_at_two(pair: ArrayLike, *, family: Moments, accountant: Accountant)
     R, mu, gamma = family.bound, (z1 + z2) / 2, (z2 - z1) / 2
     weight = 4 if family.convention == "uniform" else 16
     quotient = R**2 * (R**2 + weight * (mu**2 + gamma**2)) / (weight // 2 * gamma**2)
-    return float(accountant.kappa(2) * quotient)
+    return float(unit_noise(accountant, 2) * quotient)
 
 
 # ------------------------------------------------------------------ any number of values
@@ -229,7 +231,7 @@ def moment_value_bounds(
     """
     r = _group(values, family)
     T = moment_sums(r * r, releases, family=family)[..., -1]
-    bounds: FloatArray = 4 * accountant.kappa(releases) * family.bound**2 / T
+    bounds: FloatArray = 4 * unit_noise(accountant, releases) * family.bound**2 / T
     return bounds
 
 

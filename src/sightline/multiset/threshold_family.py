@@ -14,9 +14,13 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Balls, in_domain
-from sightline.numerics.balls import ball
 from sightline.releases.domain import one_of, positive_number
-from sightline.releases.features import Kernel, smooth_step_slope
+from sightline.releases.features import (
+    Kernel,
+    smooth_step_rise_ball,
+    smooth_step_slope,
+    smooth_step_slope_ball,
+)
 from sightline.releases.query import Convention
 from sightline.releases.smooth_threshold import threshold_sensitivity
 
@@ -109,7 +113,10 @@ class Thresholds:
 
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """Slopes of the step at every offset, divided by the widths."""
-        t = self.thresholds(releases)
+        return self.rows_at(groups, self.thresholds(releases))
+
+    def rows_at(self, groups: FloatArray, t: FloatArray) -> FloatArray:
+        """The gradients ``(B, thresholds, m)`` of steps at any thresholds."""
         offsets = groups[:, None, :] - t[:, None]
         slopes = smooth_step_slope(offsets, bandwidth=self.bandwidth, kernel=self.kernel)
         return slopes / self.widths(t)[:, None]
@@ -157,9 +164,15 @@ class Thresholds:
         )
         rows: Balls = []
         for t in places:
-            width = arb(2) if self.convention == "uniform" else self._rise_ball(t, bound, tau)
-            offsets = [(Fraction(int(z.p), int(z.q)) - t) / tau for z in values]
-            rows.append([self._slope_ball(w) / (ball(tau) * width) for w in offsets])
+            width = (
+                arb(2)
+                if self.convention == "uniform"
+                else smooth_step_rise_ball(-bound - t, bound - t, bandwidth=tau, kernel=self.kernel)
+            )
+            offsets = [Fraction(int(z.p), int(z.q)) - t for z in values]
+            rows.append(
+                [smooth_step_slope_ball(u, bandwidth=tau, kernel=self.kernel) / width for u in offsets]
+            )
         return rows
 
     def widths(self, t: FloatArray) -> FloatArray:
@@ -172,28 +185,6 @@ class Thresholds:
             kernel=self.kernel,
             convention=self.convention,
         )
-
-    def _slope_ball(self, w: Fraction) -> arb:
-        """τ h'(τ w)."""
-        match self.kernel:
-            case "logistic":
-                return (ball(w) / 2).sech() ** 2 / 4
-            case "compact":
-                return arb(0) if abs(w) >= 1 else (1 + ball(w).cos_pi()) / 2
-            case _:
-                assert_never(self.kernel)
-
-    def _rise_ball(self, t: Fraction, bound: Fraction, tau: Fraction) -> arb:
-        """h(R - t) - h(-R - t)."""
-        start, stop = (-bound - t) / tau, (bound - t) / tau
-        match self.kernel:
-            case "logistic":
-                return ((ball(stop) / 2).tanh() - (ball(start) / 2).tanh()) / 2
-            case "compact":
-                a, b = max(start, Fraction(-1)), min(stop, Fraction(1))
-                return ball(b - a) / 2 + (ball(b).sin_pi() - ball(a).sin_pi()) / (2 * arb.pi())
-            case _:
-                assert_never(self.kernel)
 
     def _checked(self, grid: ArrayLike) -> FloatArray:
         t = frozen_floats(grid, name="thresholds", ndim=1, error=InvalidRelease)

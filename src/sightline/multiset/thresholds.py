@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.threshold_family import Thresholds
+from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
 from sightline.releases.features import Kernel, smooth_step_slope
 
@@ -77,9 +78,7 @@ def dense_grid_matrix(values: ArrayLike, *, family: Thresholds, edges: bool = Tr
         weight = 0.25 if family.convention == "uniform" else 1.0
         gaps = z[:, None] - z[None, :]
         return weight * step_overlap(gaps, bandwidth=family.bandwidth, kernel=family.kernel)
-    t, mass = _quadrature(z, family)
-    slopes = smooth_step_slope(z[None, :] - t[:, None], bandwidth=family.bandwidth, kernel=family.kernel)
-    rows = slopes / family.widths(t)[:, None] * np.sqrt(mass)[:, None]
+    rows = _integrand_rows(z, family)
     matrix: FloatArray = rows.T @ rows
     return matrix
 
@@ -91,10 +90,7 @@ def dense_grid_trace(values: ArrayLike, *, family: Thresholds, edges: bool = Tru
     """
     z = _group(values, family)
     if edges:
-        t, mass = _quadrature(z, family)
-        slopes = smooth_step_slope(z[None, :] - t[:, None], bandwidth=family.bandwidth, kernel=family.kernel)
-        rows = slopes / family.widths(t)[:, None] * np.sqrt(mass)[:, None]
-        singular = np.linalg.svd(rows, compute_uv=False)
+        singular = np.linalg.svd(_integrand_rows(z, family), compute_uv=False)
         floor = 1e-13
     else:
         # A matrix of inner products has half the digits, and is all that the closed form gives.
@@ -132,11 +128,15 @@ def threshold_crb_bound(releases: int, *, members: int, family: Thresholds, acco
     The paper bounds the trace of the inverse by one eigenvalue; all m of them, by the harmonic mean, give
     :math:`m^2` times as much (``prop:threshold_truncation`` (ii)).
     """
-    return float(
-        accountant.kappa(releases)
-        * members**2
-        / threshold_trace_bound(releases, members=members, family=family)
-    )
+    trace = threshold_trace_bound(releases, members=members, family=family)
+    return float(unit_noise(accountant, releases) * members**2 / trace)
+
+
+def _integrand_rows(z: FloatArray, family: Thresholds) -> FloatArray:
+    """Rows whose Gram matrix is the integral over the domain."""
+    t, mass = _quadrature(z, family)
+    rows: FloatArray = family.rows_at(z[None], t)[0] * np.sqrt(mass)[:, None]
+    return rows
 
 
 def _quadrature(z: FloatArray, family: Thresholds) -> tuple[FloatArray, FloatArray]:

@@ -53,6 +53,10 @@ class Noise(Protocol):
         """The noise's variance times its Fisher information: 1 for Gaussian noise, 2 for Laplace noise."""
 
     @property
+    def gaussian(self) -> Noise:
+        """Gaussian noise with the same covariance."""
+
+    @property
     def law(self) -> NoiseLaw:
         """The distribution: what an accountant prescribes."""
 
@@ -153,6 +157,10 @@ class GaussianNoise:
     def excess(self) -> float:
         return 1.0
 
+    @property
+    def gaussian(self) -> GaussianNoise:
+        return self
+
     def take(self, answers: IndexArray) -> GaussianNoise:
         return GaussianNoise(stddevs=self.stddevs[answers])
 
@@ -222,6 +230,10 @@ class LaplaceNoise:
     @property
     def excess(self) -> float:
         return 2.0
+
+    @property
+    def gaussian(self) -> GaussianNoise:
+        return GaussianNoise(stddevs=np.sqrt(2) * self.scales)
 
     def take(self, answers: IndexArray) -> LaplaceNoise:
         return LaplaceNoise(scales=self.scales[answers])
@@ -325,6 +337,10 @@ class CorrelatedNoise:
                 return full
             start += len(part)
         return None
+
+    @property
+    def gaussian(self) -> CorrelatedNoise:
+        return self
 
     def take(self, answers: IndexArray) -> CorrelatedNoise:
         return CorrelatedNoise(blocks=(self.covariance[np.ix_(answers, answers)],))
