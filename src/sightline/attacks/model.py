@@ -1,11 +1,11 @@
-r"""What a batched attack fits: answers as sums of curves of the records' values, divided by their noise.
+r"""The model that a batched attack fits: answers are weighted sums of curves of the records' values.
 
 .. math:: y_\ell = \sum_k a_{\ell k}\,\phi_\ell(u_k) + w_\ell, \qquad
           f(u) = (y - p(u))^\top \Sigma^{-1} (y - p(u))
 
 Subset means and sums, weighted sums, moments and smooth thresholds are all of this form, over the same or
-over different members. Because every summand sees one record, the second derivatives of :math:`p_\ell` are
-diagonal and Newton's method costs little more than Gauss–Newton.
+over different members. Every summand depends on one record, so the second derivatives of :math:`p_\ell` are
+diagonal, and Newton's method costs little more than Gauss–Newton.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class Objective(Protocol):
 
     @property
     def exchangeable(self) -> bool:
-        """Whether no answer depends on the order of the unknowns, so that only their multiset can be seen."""
+        """Whether no answer depends on the order of the unknowns: only their multiset is identifiable."""
 
     @property
     def linear(self) -> bool: ...
@@ -90,7 +90,7 @@ class Model:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether no answer depends on the order of the unknowns, so that only their multiset can be seen."""
+        """Whether no answer depends on the order of the unknowns: only their multiset is identifiable."""
         return self.unknowns > 1 and all(len(set(row.weights)) == 1 for row in self.rows)
 
     @property
@@ -98,12 +98,13 @@ class Model:
         return all(isinstance(row.curve, Power) and row.curve.order == 1 for row in self.rows)
 
     def whiten(self, columns: Sequence[Column]) -> list[Column]:
-        """Answers, or anything that adds up like them, divided by their noise."""
+        """Columns, one for each answer, divided by the noise."""
         if not isinstance(self.whitening[0], tuple):
             return [c * s for c, s in zip(columns, self.whitening, strict=True)]
         return [_combine(columns, line) for line in self.whitening]
 
-    def _unwhiten(self, columns: Sequence[Column]) -> list[Column]:
+    def _whiten_transposed(self, columns: Sequence[Column]) -> list[Column]:
+        """The transpose of ``whiten``: Wᵀ times the columns."""
         if not isinstance(self.whitening[0], tuple):
             return [c * s for c, s in zip(columns, self.whitening, strict=True)]
         size = len(self.whitening)
@@ -139,13 +140,13 @@ class Model:
             curvatures.append(curvature)
         residuals = [z - p for z, p in zip(whitened, self.whiten(answers), strict=True)]
         J = [self.whiten([slope[k] for slope in slopes]) for k in range(m)]
-        pull = self._unwhiten(residuals)
+        weighted = self._whiten_transposed(residuals)
         gradient = tuple(-2.0 * _dot(residuals, J[k]) for k in range(m))
         hessian = []
         for k in range(m):
             line = [2.0 * _dot(J[k], J[j]) for j in range(k)]
             own = _dot(J[k], J[k])
-            for v, curvature in zip(pull, curvatures, strict=True):
+            for v, curvature in zip(weighted, curvatures, strict=True):
                 if curvature[k] is not None:
                     own = own - v * curvature[k]
             hessian.append((*line, 2.0 * own))

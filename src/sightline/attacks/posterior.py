@@ -1,4 +1,4 @@
-r"""The posterior mean: the best attack there is under a stated prior, by squared loss."""
+r"""The posterior mean: the attack with the least mean squared error under a stated prior."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ from sightline.privacy.accountant import NoiseLaw
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
 
-_FEW = 12.0  # fewer effective points than this do not resolve a posterior
-_NODES = 12  # with fewer nodes a coordinate, random points do better
-_CELLS = 2_000_000  # entries of the likelihood table that are worked on together
+_FEW = 12.0  # fewer effective points cannot represent a posterior
+_NODES = 12  # with fewer nodes per coordinate, random points are more accurate
+_CELLS = 2_000_000  # entries of the likelihood table that are processed together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,11 +33,11 @@ class PosteriorMean:
 
     .. math:: \hat x = \frac{\sum_i w_i\,p(y \mid x_i)\,x_i}{\sum_i w_i\,p(y \mid x_i)}
 
-    over at most ``points`` points: Gauss–Legendre nodes weighted by the prior while there are enough of them
-    for each unknown, else ``points`` draws from the prior (importance sampling, the same draws for every
-    trial). No attack has a smaller mean risk under the prior, and its standard error is the spread of the
-    posterior. Where fewer than a dozen points carry the posterior the status says so: the noise is then so
-    small that the prior hardly matters, and the constrained MLE is the attack to use.
+    over at most ``points`` points: Gauss–Legendre nodes weighted by the prior if there are enough of them for
+    each unknown, else ``points`` draws from the prior (importance sampling, the same draws for every
+    trial). No attack has a smaller mean risk under the prior. The standard error is the standard deviation of
+    the posterior. If fewer than a dozen points have most of the posterior mass, the status says so: the noise
+    is then so small that the prior hardly matters, and the constrained MLE is the better attack.
 
     >>> from sightline.attacks.prior import UniformPrior
     >>> from sightline.geometry.transcript import Transcript
@@ -57,7 +57,7 @@ class PosteriorMean:
         checked_confidence(self.confidence)
 
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
-        """Posterior mean and spread for every trial."""
+        """Posterior mean and standard deviation for every trial."""
         checked = host_answers(transcript, answers)
         targets, unlabeled = touched(transcript), one_group(transcript)
         points, masses = self.support(len(targets), unlabeled=unlabeled)

@@ -1,4 +1,4 @@
-"""The model that an attack fits to a transcript: its releases as curves, divided by the noise."""
+"""The model of a transcript that an attack fits: its releases as weighted sums of curves, and its noise."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def _coordinates(cells: Sequence[Query]) -> IndexArray:
     return np.unique(np.concatenate([(q.members[:, None] * p + np.arange(p)).ravel() for q in cells]))
 
 
-@lru_cache(maxsize=8)  # a model holds compiled programs; releases and noise are values that never change
+@lru_cache(maxsize=8)  # a model holds compiled programs; releases and noise are immutable
 def _autodiff(cells: tuple[Query, ...], noise: Noise) -> Objective:
     coordinates = _coordinates(cells)
     require(
@@ -79,10 +79,10 @@ def _spread(line: FloatArray, places: IndexArray, coordinates: IndexArray) -> tu
 
 
 def _whitening(noise: Noise) -> tuple[Any, ...]:
-    if noise.law is NoiseLaw.LAPLACE:
+    if noise.law is not NoiseLaw.GAUSSIAN:
         raise InvalidNoise(
-            "expected Gaussian noise, for which least squares is maximum likelihood, got Laplace noise; "
-            "use PosteriorMean, whose likelihood is the noise's own"
+            "expected Gaussian noise, for which least squares is maximum likelihood, got "
+            f"{noise.law.value.title()} noise; use PosteriorMean, whose likelihood is the noise's own"
         )
     if not noise.correlated:
         return tuple((1.0 / noise.scales).tolist())

@@ -1,4 +1,4 @@
-"""Smooth thresholds of a group: a grid that is laid anew for every count, or a list that is used up."""
+"""Smooth thresholds of a group: a new grid for every count, or a list that releases take in order."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ class Thresholds:
 
     ``grid`` says where they are:
 
-    - ``"midpoint"``: :math:`t_\ell = -R + (2\ell - 1)R/L`, laid anew for every L;
-    - a rule L ↦ thresholds, laid anew likewise;
-    - a list of thresholds that releases use up one by one, in the ``order`` given: ``"left to right"``, or
+    - ``"midpoint"``: :math:`t_\ell = -R + (2\ell - 1)R/L`, new for every L;
+    - a rule L ↦ thresholds, also new for every L;
+    - a list of thresholds that releases take one by one, in the ``order`` given: ``"left to right"``, or
       ``"bisecting"``, which spreads the first ones over the whole list.
 
     Thresholds increase strictly and lie within ``±bound``. The normalised gradients are
@@ -69,7 +69,7 @@ class Thresholds:
         require(
             self.nested or self.order == "left to right",
             "an order only with a list of thresholds",
-            got=f"order {self.order!r} with a grid that is laid anew for every count",
+            got=f"order {self.order!r} with a grid that is new for every count",
             error=InvalidRelease,
         )
         edge = self.widths(np.array([self.bound]))
@@ -77,12 +77,12 @@ class Thresholds:
 
     @property
     def nested(self) -> bool:
-        """Only a list of thresholds grows one by one; a grid moves."""
+        """True for a list of thresholds; a grid changes with the count."""
         return isinstance(self.grid, np.ndarray)
 
     @property
     def largest(self) -> int | None:
-        """The length of the list."""
+        """The length of the list, or ``None`` for a grid."""
         return len(self.grid) if isinstance(self.grid, np.ndarray) else None
 
     def thresholds(self, releases: int) -> FloatArray:
@@ -96,14 +96,14 @@ class Thresholds:
                 case _:
                     assert_never(self.order)
         if callable(self.grid):
-            laid = self._checked(self.grid(releases))
+            grid = self._checked(self.grid(releases))
             require(
-                len(laid) == releases,
+                len(grid) == releases,
                 f"{releases} thresholds from the grid rule",
-                got=len(laid),
+                got=len(grid),
                 error=InvalidRelease,
             )
-            return laid
+            return grid
         steps = np.arange(1 - releases, releases, 2)
         return self.bound * (steps / releases)
 
@@ -126,15 +126,15 @@ class Thresholds:
         in_domain(groups, self.bound)
 
     def row_error(self, releases: int) -> float:
-        """An offset is off by a rounding of the bound, and the slope by that over the bandwidth."""
+        """The rounding error of an offset, relative to the bound, over the bandwidth, and the slope's own."""
         return 8.0 + 4.0 * self.bound / self.bandwidth
 
     def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
         r"""Near the end of a compact step's support the slope is small and its relative error large.
 
         With :math:`v = 1 - |z - t|/\tau` the slope is :math:`\sin^2(\pi v/2)/\tau`. An error of the offset
-        changes v by up to :math:`3 + 2R/\tau` units, and the slope by its derivative times that. A value that
-        only such small slopes see has an ill-conditioned column.
+        changes v by up to :math:`3 + 2R/\tau` units, and the slope by its derivative times that. A value with
+        only such small slopes has an ill-conditioned column.
         """
         if self.kernel != "compact":
             return None
@@ -149,7 +149,7 @@ class Thresholds:
         return units
 
     def full_rank_from(self, members: int) -> int | None:
-        """Depends on where the values fall between the thresholds."""
+        """``None``: it depends on where the values lie between the thresholds."""
         return None
 
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:

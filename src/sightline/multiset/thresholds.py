@@ -7,7 +7,7 @@ On a midpoint grid of spacing :math:`\eta_L = 2R/L` the signal is a Riemann sum,
           \approx \frac{1}{c^2 \eta_L} K(z_i - z_j),
 
 with :math:`c = 2` (``uniform``) or the rise of the step over the domain, about 1 (``tight``). The first form
-counts what the edges of the domain cut off; the second, the paper's, is for values far from them.
+is exact near the edges of the domain too; the second, the paper's, is for values far from them.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def step_overlap(distance: ArrayLike, *, bandwidth: float, kernel: Kernel = "log
         case "compact":
             v = np.maximum(2.0 - x, 0.0)  # the width of the common support
             wide = v * (1 + np.cos(np.pi * v) / 2) - 1.5 * np.sin(np.pi * v) / np.pi
-            # The same by its series where the steps hardly touch and the formula cancels.
+            # The series of the same, for steps that hardly overlap, where the formula cancels.
             a = (np.pi * v) ** 2
             narrow = v * a**2 / 120 * (1 - a / 21 + a**2 / 1008 - a**3 / 83160 + a**4 / 10378368)
             return np.where(v < 0.15, narrow, wide) / (4 * bandwidth)
@@ -70,8 +70,8 @@ def _logistic_overlap(x: FloatArray) -> FloatArray:
 def dense_grid_matrix(values: ArrayLike, *, family: Thresholds, edges: bool = True) -> FloatArray:
     r"""The limit of :math:`\eta_L A_L` on a midpoint grid, for sorted values.
 
-    With ``edges`` the integral over the domain, by Gauss–Legendre quadrature on pieces; without, the paper's
-    :math:`\tfrac14 K(z_i - z_j)` (K itself in the tight convention), which ignores what the edges cut off.
+    With ``edges`` it is the integral over the domain, by Gauss–Legendre quadrature on pieces. Without, it is
+    the paper's :math:`\tfrac14 K(z_i - z_j)` (K itself in the tight convention), which ignores the edges.
     """
     z = _group(values, family)
     if not edges:
@@ -93,7 +93,7 @@ def dense_grid_trace(values: ArrayLike, *, family: Thresholds, edges: bool = Tru
         singular = np.linalg.svd(_integrand_rows(z, family), compute_uv=False)
         floor = 1e-13
     else:
-        # A matrix of inner products has half the digits, and is all that the closed form gives.
+        # The closed form gives only the matrix of inner products, which has half the digits.
         singular = np.sqrt(
             np.maximum(np.linalg.eigvalsh(dense_grid_matrix(z, family=family, edges=False)), 0)
         )
@@ -104,9 +104,9 @@ def dense_grid_trace(values: ArrayLike, *, family: Thresholds, edges: bool = Tru
 
 
 def threshold_trace_bound(releases: int, *, members: int, family: Thresholds) -> float:
-    r"""What :math:`\operatorname{tr} A_L` is at most on a midpoint grid (``prop:threshold_truncation`` (i)).
+    r"""An upper bound on :math:`\operatorname{tr} A_L`, midpoint grid (``prop:threshold_truncation`` (i)).
 
-    A unimodal function sums over a grid to at most its integral over the spacing plus its maximum, so
+    The sum of a unimodal function over a grid is at most its integral over the spacing plus its maximum, so
 
     .. math:: \operatorname{tr} A_L \le
               \frac{m}{c_{\min}^2}\Bigl(\frac{K(0)}{\eta_L} + h_\tau'(0)^2\Bigr) = O(L)
@@ -123,10 +123,10 @@ def threshold_trace_bound(releases: int, *, members: int, family: Thresholds) ->
 
 
 def threshold_crb_bound(releases: int, *, members: int, family: Thresholds, accountant: Accountant) -> float:
-    r"""The curve is at least :math:`\kappa_L m^2/\operatorname{tr} A_L`, hence :math:`\Omega(\kappa_L/L)`.
+    r"""A lower bound :math:`\kappa_L m^2/\operatorname{tr} A_L = \Omega(\kappa_L/L)` on the curve.
 
-    The paper bounds the trace of the inverse by one eigenvalue; all m of them, by the harmonic mean, give
-    :math:`m^2` times as much (``prop:threshold_truncation`` (ii)).
+    The paper bounds the trace of the inverse by one eigenvalue (``prop:threshold_truncation`` (ii)). The
+    harmonic mean of all m eigenvalues gives :math:`m^2` times as much.
     """
     trace = threshold_trace_bound(releases, members=members, family=family)
     return float(unit_noise(accountant, releases) * members**2 / trace)
@@ -161,7 +161,7 @@ def _require_midpoints(family: Thresholds) -> None:
     require(
         isinstance(family.grid, str),
         "a midpoint grid",
-        got="thresholds of the user's own",
-        fix="the dense-grid forms are about evenly spaced thresholds over the whole domain",
+        got="another grid",
+        fix="the dense-grid forms hold for evenly spaced thresholds over the whole domain",
         error=InvalidRelease,
     )
