@@ -168,7 +168,7 @@ class TestSearch:
         transcript = moments(5.0, releases=6, members=3)
         found = sl.ConstrainedMLE(steps=1).estimate(transcript, noisy(transcript, (-0.7, 0.1, 0.8), 50))
         assert sl.attacks.AttackStatus.STEP_LIMIT in found.status
-        assert "steps ran out" in str(sl.attacks.AttackStatus.STEP_LIMIT)
+        assert "step limit" in str(sl.attacks.AttackStatus.STEP_LIMIT)
 
     def test_values_that_meet_have_no_standard_error(self) -> None:
         transcript = sl.Transcript(moments(1.0).queries, noise=[0.1, 0.1])

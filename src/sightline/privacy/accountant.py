@@ -185,7 +185,7 @@ def _checked_shares(shares: ArrayLike) -> FloatArray:
 def _finite(kappa: FloatArray) -> FloatArray:
     require(
         bool(np.all(np.isfinite(kappa))),
-        "a budget whose noise is finite",
+        "a budget with finite noise",
         got="a noise variance beyond the largest double",
         fix="raise epsilon or publish fewer releases",
         error=InvalidBudget,

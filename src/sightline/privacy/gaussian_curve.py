@@ -58,7 +58,7 @@ def largest_mu_squared(epsilon: Fraction | float, delta: Fraction | float) -> fl
     mu_squared = max(2 * rho_of_budget(epsilon, delta), 6.28 * float(delta) ** 2)
     require(
         mu_squared >= sys.float_info.min,
-        "a budget whose noise is finite",
+        "a budget with finite noise",
         got="a noise variance beyond the largest double",
         fix="raise epsilon or publish fewer releases",
         error=InvalidBudget,
