@@ -81,7 +81,7 @@ class TestMixedWithOthers:
 
     def test_a_posterior_over_an_unnamed_group_is_sorted(self) -> None:
         transcript = sl.Transcript([WRITTEN], noise=[0.3, 0.3])
-        attack = sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(-1.0, 1.0))
+        attack = sl.attacks.PosteriorMean(prior=sl.labeled.UniformPrior(-1.0, 1.0))
         found = attack.estimate(transcript, [0.1, 0.3])
         closed = attack.estimate(sl.Transcript(MOMENTS, noise=[0.3, 0.3]), [0.1, 0.3])
         assert found.unlabeled
@@ -94,7 +94,7 @@ def test_vector_records_are_asked_one_by_one() -> None:
         feature=lambda x: x @ x, readout=lambda s: s, members=range(1), sensitivity=2.0, dimension=2
     )
     transcript = sl.Transcript([norm], noise=[0.5])
-    found = sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(-1.0, 1.0), points=200).estimate(
+    found = sl.attacks.PosteriorMean(prior=sl.labeled.UniformPrior(-1.0, 1.0), points=200).estimate(
         transcript, [0.5]
     )
     assert found.targets == (0, 1)

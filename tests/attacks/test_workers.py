@@ -174,7 +174,7 @@ class TestWhere:
 
         monkeypatch.setattr(workers, "_on_processes", refuse)
         custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(1), sensitivity=2.0)
-        prior = sl.attacks.UniformPrior(-1.0, 1.0)
+        prior = sl.labeled.UniformPrior(-1.0, 1.0)
         grid = sl.attacks.PosteriorMean(prior=prior, points=100)
         sl.simulate(sl.Transcript([custom], noise=[1.0]), attack=grid, at=prior, trials=CHUNK + 20)
         sl.simulate(triangle(), **{**BLUE, "attack": OnDevice("cuda")})
@@ -305,7 +305,7 @@ class TestTrouble:
         ) as process:
             assert [process.stdout.readline() for _ in range(2)] == ["running\n"] * 2
             os.killpg(process.pid, signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=600)
         assert process.returncode != 0
         assert errors.endswith("\nKeyboardInterrupt\n")
         assert errors.count("Traceback") == 1
@@ -351,6 +351,6 @@ class TestScripts:
             input=SCRIPT if given == ["-"] else None,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert (done.stdout, done.stderr, done.returncode) == (expected + "\n", "", 0)

@@ -31,7 +31,7 @@ class LinearBayes:
     for independent records of prior mean :math:`\mu` and variance v. It uses only two moments of the prior
     and is defined for every record. For a record that no release depends on, it is the prior mean.
 
-    >>> from sightline.attacks.prior import UniformPrior
+    >>> from sightline.labeled.bounds.uniform import UniformPrior
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0, 1], radius=1.0)], noise=[1.0])
@@ -94,7 +94,7 @@ def bayes_bracket(transcript: Transcript, *, prior: PriorDensity, target: Target
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[0.5])
-    >>> bracket = bayes_bracket(transcript, prior=CosineSquaredPrior.between(-1.0, 1.0))
+    >>> bracket = bayes_bracket(transcript, prior=CosineSquaredPrior(-1.0, 1.0))
     >>> bracket.lower.round(4).tolist(), bracket.upper.round(4).tolist()
     ([0.0721], [0.0858])
     """

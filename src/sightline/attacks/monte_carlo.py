@@ -31,12 +31,13 @@ from sightline.attacks.estimates import (
 )
 from sightline.attacks.group import exact_answers
 from sightline.attacks.linear_bayes import bayes_bracket
-from sightline.attacks.prior import PriorDensity, UniformPrior
+from sightline.attacks.prior import PriorDensity
 from sightline.attacks.simulation import Simulation
 from sightline.attacks.trivial import trivial_guess
 from sightline.attacks.workers import run_all
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
+from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.progress import Progress, silent
 from sightline.releases.deepset import DeepSet
 

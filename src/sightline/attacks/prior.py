@@ -1,18 +1,16 @@
 r"""What an attacker believes about the records before any release, as a density that can be sampled.
 
-:class:`UniformPrior` is defined here; the cos² density is ``sl.labeled.CosineSquaredPrior``.
+Two such priors are ``sl.labeled.UniformPrior`` and ``sl.labeled.CosineSquaredPrior``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.attacks.estimates import checked_box
 
 
 @runtime_checkable
@@ -46,6 +44,7 @@ class PriorDensity(Protocol):
         """Independent draws."""
 
 
+<<<<<<< HEAD
 @dataclass(frozen=True, slots=True)
 class UniformPrior:
     """The uniform density on the domain from ``low`` to ``high``.
@@ -88,11 +87,14 @@ class UniformPrior:
         return generator.uniform(self.low, self.high, shape)
 
 
+=======
+>>>>>>> main
 def order_means(prior: PriorDensity, count: int) -> FloatArray:
     r"""Expected order statistics of ``count`` draws: the best guess at a multiset before any release.
 
     .. math:: \mathbb E[X_{(k)}] = m\tbinom{m-1}{k-1}\int x\,F^{k-1}(1-F)^{m-k} f\,dx
 
+    >>> from sightline.labeled.bounds.uniform import UniformPrior
     >>> order_means(UniformPrior(-1.0, 1.0), 3).round(9).tolist()
     [-0.5, 0.0, 0.5]
     """

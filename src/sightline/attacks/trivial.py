@@ -23,7 +23,7 @@ class Trivial:
 
     An attack without a smaller risk has learned nothing. Every simulation also reports this risk.
 
-    >>> from sightline.attacks.prior import UniformPrior
+    >>> from sightline.labeled.bounds.uniform import UniformPrior
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.moment import Moment
     >>> transcript = Transcript([Moment(order=2, members=range(2), bound=1.0)], noise=[1.0])

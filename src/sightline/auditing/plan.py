@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sightline.errors import InvalidPlan, require
+from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
-# No bound for all attacks exceeds 97 %, the entropy power of the prior over its variance.
-LARGEST_LIMIT = 0.95
+# That all of it remains can be shown of nothing that is published.
+LARGEST_LIMIT = 0.999
 
 Number = Annotated[float, Field(allow_inf_nan=False)]
 Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
@@ -132,8 +133,10 @@ class Data(_Section):
 
 if TYPE_CHECKING:
     AccountantName: TypeAlias = str
+    PriorName: TypeAlias = str
 else:
     AccountantName = Literal[tuple(ACCOUNTANTS)]
+    PriorName = Literal[tuple(NUMBER_PRIORS)]
 
 
 class Privacy(_Section):
@@ -165,6 +168,11 @@ class Release(_Section):
 class Attacker(_Section):
     """What the attacker knows besides who is in which group."""
 
+    prior: PriorName = Field(
+        default="uniform",
+        description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
+        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it.",
+    )
     knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(), description="Conditions on public columns: the secrets of those rows are known."
     )
@@ -180,6 +188,7 @@ class AssumptionName(StrEnum):
     UNDECIDED = "undecided"
     LOCAL = "local"
     HOMOGENEOUS = "homogeneous"
+    FEW_VALUES = "few_values"
 
 
 class Limits(_Section):

@@ -14,7 +14,7 @@ from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.placement import place, place_integers, stack
-from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
@@ -188,19 +188,28 @@ class Transcript:
         )
 
     def exposures(
-        self, *, domain: tuple[float, float] | RecordPrior, known: Iterable[int] | Known = ()
+        self,
+        *,
+        domain: tuple[float, float] | None = None,
+        prior: str | TargetPrior = "uniform",
+        known: Iterable[int] | Known = (),
     ) -> Exposures:
         """What the releases expose of every record, for linear releases over scalar records.
 
-        ``domain`` is the smallest and the largest value of a record, or a coin for yes and no; ``known`` are
-        records whose values the attacker knows. See :meth:`MembershipDesign.exposures`.
+        <<<<<<< HEAD
+                ``domain`` is the smallest and the largest value of a record, or a coin for yes and no; ``known`` are
+                records whose values the attacker knows. See :meth:`MembershipDesign.exposures`.
+        =======
+                ``domain`` is the smallest and the largest value of a record, ``prior`` says how values are spread
+                over it; ``known`` are records whose values the attacker has. See :meth:`MembershipDesign.exposures`.
+        >>>>>>> main
 
-        >>> from sightline import SubsetMean
-        >>> means = [SubsetMean(members=range(4), radius=1.0), SubsetMean(members=[1, 2, 3], radius=1.0)]
-        >>> Transcript(means, noise=[0.3, 0.4]).exposures(domain=(0, 10)).identifiable.tolist()
-        [True, False, False, False]
+                >>> from sightline import SubsetMean
+                >>> means = [SubsetMean(members=range(4), radius=1.0), SubsetMean(members=[1, 2, 3], radius=1.0)]
+                >>> Transcript(means, noise=[0.3, 0.4]).exposures(domain=(0, 10)).identifiable.tolist()
+                [True, False, False, False]
         """
-        return self.membership_design().exposures(domain=domain, known=known)
+        return self.membership_design().exposures(domain=domain, prior=prior, known=known)
 
     def sensitivities(self, law: NoiseLaw) -> FloatArray:
         """The sensitivities of all published numbers, in the norm that noise of this law needs."""

@@ -62,7 +62,10 @@ class Factor:
     def noise_free(self, rows: FloatArray) -> FloatArray | None:
         """Weights of a combination without noise that depends on the rows by more than rounding."""
         T, inside, outside = self.dependence, rows[self.independent], rows[self.determined]
-        size = np.abs(outside) + np.abs(T) @ np.abs(inside)
+        # Coefficients have errors relative to the ratios of the noises: one that should be zero is not.
+        lengths = np.linalg.norm(self.root, axis=1)
+        ratios = np.linalg.norm(T @ self.root, axis=1)[:, None] / lengths
+        size = np.abs(outside) + (np.abs(T) + ratios) @ np.abs(inside)
         depends = np.abs(outside - T @ inside) > missing(self.outputs) / self.smallest * size
         exposed = np.flatnonzero(depends.any(axis=1))
         if exposed.size == 0:
