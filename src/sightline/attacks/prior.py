@@ -44,51 +44,6 @@ class PriorDensity(Protocol):
         """Independent draws."""
 
 
-<<<<<<< HEAD
-@dataclass(frozen=True, slots=True)
-class UniformPrior:
-    """The uniform density on the domain from ``low`` to ``high``.
-
-    >>> UniformPrior(-1.0, 1.0).variance == 1 / 3
-    True
-    """
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        checked_box((self.low, self.high))
-
-    @property
-    def mean(self) -> float:
-        """The middle."""
-        return 0.5 * (self.low + self.high)
-
-    @property
-    def variance(self) -> float:
-        """A twelfth of the squared width."""
-        return (self.high - self.low) ** 2 / 12
-
-    @property
-    def fisher_information(self) -> float:
-        """Infinite: van Trees' inequality gives no bound under this prior."""
-        return math.inf
-
-    def density(self, values: FloatArray) -> FloatArray:
-        """Constant."""
-        return np.full(np.shape(values), 1 / (self.high - self.low))
-
-    def cdf(self, values: FloatArray) -> FloatArray:
-        """A straight line."""
-        return (values - self.low) / (self.high - self.low)
-
-    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
-        """Uniform draws."""
-        return generator.uniform(self.low, self.high, shape)
-
-
-=======
->>>>>>> main
 def order_means(prior: PriorDensity, count: int) -> FloatArray:
     r"""Expected order statistics of ``count`` draws: the best guess at a multiset before any release.
 

@@ -196,18 +196,14 @@ class Transcript:
     ) -> Exposures:
         """What the releases expose of every record, for linear releases over scalar records.
 
-        <<<<<<< HEAD
-                ``domain`` is the smallest and the largest value of a record, or a coin for yes and no; ``known`` are
-                records whose values the attacker knows. See :meth:`MembershipDesign.exposures`.
-        =======
-                ``domain`` is the smallest and the largest value of a record, ``prior`` says how values are spread
-                over it; ``known`` are records whose values the attacker has. See :meth:`MembershipDesign.exposures`.
-        >>>>>>> main
+        ``domain`` is the smallest and the largest value of a record, and ``prior`` the distribution of the
+        values over it; ``known`` are records whose values the attacker knows. See
+        :meth:`MembershipDesign.exposures`.
 
-                >>> from sightline import SubsetMean
-                >>> means = [SubsetMean(members=range(4), radius=1.0), SubsetMean(members=[1, 2, 3], radius=1.0)]
-                >>> Transcript(means, noise=[0.3, 0.4]).exposures(domain=(0, 10)).identifiable.tolist()
-                [True, False, False, False]
+        >>> from sightline import SubsetMean
+        >>> means = [SubsetMean(members=range(4), radius=1.0), SubsetMean(members=[1, 2, 3], radius=1.0)]
+        >>> Transcript(means, noise=[0.3, 0.4]).exposures(domain=(0, 10)).identifiable.tolist()
+        [True, False, False, False]
         """
         return self.membership_design().exposures(domain=domain, prior=prior, known=known)
 
