@@ -115,7 +115,7 @@ class Exposure:
 
     @property
     def crb(self) -> float:
-        """The least mean squared error of a locally unbiased attack (``eq:crb_trace``)."""
+        """The least mean squared error of a locally unbiased attack (``eq:crb_trace``, ``eq:crb_scalar``)."""
         return float(np.trace(self.covariance))
 
     @property

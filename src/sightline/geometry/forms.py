@@ -1,4 +1,4 @@
-r"""The profiled information in the paper's three forms, each computed its own way.
+r"""The profiled information in the paper's three forms (``app:projector_variational``).
 
 *Projector* (``eq:Ieff_projector``): Householder reflections project the target off the nuisance, and the
 residual is squared, in double precision; :class:`~sightline.geometry.exposure.Exposure` uses this form. The

@@ -1,7 +1,7 @@
-r"""What one more release adds (``thm:spine``, ``eq:spine_update``), without a new profile.
+r"""What one more release adds (``thm:spine``, ``app:spine_rankone``), without a new profile.
 
 A new release appends whitened rows :math:`[a^\top\ b^\top]` over target and nuisance. If the nuisance
-block is invertible, the profiled information grows by
+block is invertible, the profiled information grows by (``eq:spine_update``)
 
 .. math:: \frac{d\,d^\top}{1 + b^\top I_{\eta\eta}^{-1} b}, \qquad d = a - I_{\theta\eta} I_{\eta\eta}^{-1} b,
 

@@ -57,7 +57,7 @@ class ReleaseCurve(Displayed):
 
     @cached_property
     def crb(self) -> FloatArray:
-        """The least total squared error of a locally unbiased attack over all sorted values."""
+        """The least total squared error of a locally unbiased attack (``eq:crb_unlab_def``)."""
         return _locked(self.kappa * self.signal.trace)
 
     @cached_property
@@ -157,7 +157,7 @@ class ReleaseCurve(Displayed):
         return bool(whole and floor > self.crb[lowest] * (1 + self.relative_error[lowest]))
 
     def bottleneck(self, releases: int | None = None) -> Bottleneck:
-        """The combination of sorted values that is hardest to see, at ``best`` or at another count."""
+        """The least determined combination of sorted values, at ``best`` or at another count."""
         count = self.best if releases is None else releases
         if count is None:
             raise InvalidInput("expected a count with a finite bound, got a curve without one")

@@ -40,7 +40,7 @@ def moment_sums(s: ArrayLike, releases: int, *, family: Moments) -> FloatArray:
 
 
 def moment_sum_limit(s: Fraction | float, *, family: Moments) -> Fraction:
-    r"""The exact :math:`F(s, \infty)` for :math:`|s| < 1`.
+    r"""The exact :math:`F(s, \infty)` for :math:`|s| < 1` (``eq:T_limit``).
 
     In the uniform convention :math:`f(s) = (1+s)/(1-s)^3`; in the tight one the even orders count four
     times: :math:`\tfrac12(5 f(s) - 3 f(-s))`.

@@ -30,7 +30,7 @@ class Decision(Enum):
 
 
 class Evidence(Enum):
-    """What a decision rests on."""
+    """The evidence for a decision."""
 
     FULL_RANK = "full rank, proved from a factorisation and its rounding bound"
     MODULAR = "integer elimination modulo a large prime drawn from the rows themselves"

@@ -61,7 +61,7 @@ class Cells:
             twice.size == 0,
             "every record in at most one cell",
             got=f"record {members[twice].tolist()} in cells {both.tolist()}",
-            fix="publish overlapping queries as releases of their own",
+            fix="publish overlapping queries as separate releases",
             error=InvalidRelease,
         )
         members.setflags(write=False)

@@ -25,8 +25,8 @@ def moment_sensitivity(
     .. math:: \Delta_\ell = 2R^\ell/m \text{ (uniform)}, \qquad
               \Delta_\ell = 2R^\ell/m \text{ for odd } \ell,\ R^\ell/m \text{ for even } \ell \text{ (tight)}
 
-    An even power lies in :math:`[0, R^\ell]`, so half of the paper's bound (``tab:adjacency``) is enough.
-    Vectorised over ``order``.
+    An even power lies in :math:`[0, R^\ell]`, so half of the paper's bound (``eq:app_poly_sensitivity``) is
+    enough. Vectorised over ``order``.
 
     >>> moment_sensitivity([1, 2, 3], bound=1.0, count=2).tolist()
     [1.0, 0.5, 1.0]
@@ -107,7 +107,7 @@ class Moment(FeatureMean):
         return power_slope(values, self.order)
 
     def jacobian(self, records: FloatArray | None) -> FloatArray:
-        r""":math:`\ell z_k^{\ell-1} / m` for member k; the first moment needs no records."""
+        r""":math:`\ell z_k^{\ell-1} / m` for member k (``eq:app_poly_jacobian``)."""
         if self.linear and records is None:
             return np.full((1, len(self.members), 1), 1.0 / len(self.members))
         return FeatureMean.jacobian(self, records)  # super() fails: a dataclass with slots is created twice
