@@ -5,7 +5,6 @@ A plan is a TOML file. It is checked in full before anything else happens. Its m
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -20,8 +19,11 @@ from sightline.tables.subject import SecretKind
 # No bound for all attacks exceeds 97 %, the entropy power of the prior over its variance.
 LARGEST_LIMIT = 0.95
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Squares and quotients of numbers between these stay far from the ends of what a double can hold.
+SMALLEST, LARGEST = 1e-50, 1e50
+
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -113,9 +115,16 @@ class Data(_Section):
         if self.bounds is not None:
             low, high = self.bounds
             require(
-                low < high and math.isfinite(high - low),
+                low < high,
                 "bounds [low, high] with low < high",
                 got=[low, high],
+                error=InvalidPlan,
+            )
+            require(
+                high - low >= SMALLEST,
+                f"bounds at least {SMALLEST:g} apart",
+                got=[low, high],
+                fix="state the secret in another unit",
                 error=InvalidPlan,
             )
         if self.categories is not None:

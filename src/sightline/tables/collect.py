@@ -5,7 +5,7 @@ Every release is read as computed on the rows that have a secret and a record ke
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -28,12 +28,18 @@ _TOGETHER = 200  # conditions answered by one query
 
 
 def collect(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, progress: Progress = silent
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    subject: Subject,
+    *,
+    progress: Progress = silent,
+    check_size: Callable[[int, int], None] | None = None,
 ) -> Membership:
     """The signatures of all rows with a secret, their numbers, and the cells that the queries publish.
 
     Rows that meet any of the subject's ``known`` conditions are counted as known to the attacker. A record
-    with more rows than ``most_rows`` is refused.
+    with more rows than ``most_rows`` is refused. ``check_size`` is called with the numbers of signatures and
+    of partitions before their table is made.
     """
     rows = audited_rows(queries, subject, engine.columns())
     known = known_condition(engine, subject)
@@ -59,6 +65,8 @@ def collect(
     except InvalidPlan as error:
         raise _blamed(engine, rows, queries, error) from None
 
+    if check_size is not None:
+        check_size(len(counts), len(partitions))
     progress("naming the cells", 0.0)
     groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
     shares = _shares(engine, encoding, groupings, contributions)

@@ -57,5 +57,8 @@ class Engine(Protocol):
     def check_unchanged(self) -> None:
         """Refuse if the tables are not the ones that were opened."""
 
+    def interrupt(self) -> None:
+        """From another thread: end the query that is running, if the engine can."""
+
     def close(self) -> None:
         """Give the connection back; an engine can be closed twice."""
