@@ -249,14 +249,15 @@ def as_toml(plan: dict[str, Any]) -> str:
 
 
 def draw_case(draw: random.Random, sources: list[str], *, commands: float = 0.05) -> Case:
-    """One plan, with extreme numbers in a third of the cases and up to three mistakes in another."""
+    """One plan: with several mistakes, with extreme numbers, or as it should be."""
     plan = draw_plan(draw, sources)
     kind = draw.random()
-    for _ in range(draw.randrange(1, 4) if kind < 2 / 3 else 0):
-        if kind < 1 / 3:
-            stretch(draw, plan)
-        else:
+    if kind < 0.6:
+        for _ in range(draw.randrange(1, 5)):
             spoil(draw, plan)
+    elif kind < 0.8:
+        for _ in range(draw.randrange(1, 4)):
+            stretch(draw, plan)
     by_command = draw.random() < commands
     if not by_command and draw.random() < 0.8:
         return Case(plan=plan)

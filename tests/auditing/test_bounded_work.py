@@ -72,9 +72,10 @@ def test_the_time_is_looked_at_whenever_progress_is_reported() -> None:
     limits = WorkLimits(memory=1e15, seconds=3.0, clock=ticking(1.0), began=0.0)
     seen: list[tuple[str, float]] = []
     watch = limits.watched(lambda stage, share: seen.append((stage, share)))
+    for step in range(3):
+        watch(f"step {step}", 0.5)
     with pytest.raises(TooMuchWork, match="of at most 3 seconds, got more, while step 3"):
-        for step in range(9):
-            watch(f"step {step}", 0.5)
+        watch("step 3", 0.5)
     assert seen == [("step 0", 0.5), ("step 1", 0.5), ("step 2", 0.5)]
 
 
