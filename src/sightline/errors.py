@@ -27,6 +27,10 @@ class InvalidPlan(InvalidInput):
     """A plan, or data that it names, that cannot be audited."""
 
 
+class TooMuchWork(SightlineError):
+    """Work that needs more memory or time than is allowed."""
+
+
 class MissingExtra(SightlineError, ImportError):
     """An optional dependency that the called feature needs is not installed."""
 

@@ -104,7 +104,9 @@ def _guaranteed_epsilon(noise_multiplier: float, delta: Fraction) -> Fraction:
 
 
 def _total_mu_squared(multipliers: FloatArray) -> arb:
-    total = evaluate(lambda: sum((1 / ball(m) ** 2 for m in multipliers.tolist()), arb(0)))
+    distinct, times = np.unique(multipliers, return_counts=True)  # copies of a release cost no time
+    counted = list(zip(distinct.tolist(), times.tolist(), strict=True))
+    total = evaluate(lambda: sum((n / ball(m) ** 2 for m, n in counted), arb(0)))
     require(
         math.isfinite(rounded_up(total)),
         "noise multipliers with a finite cost",

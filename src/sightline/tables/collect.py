@@ -5,7 +5,7 @@ Every release is read as if it were computed on the rows that have a secret and 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -29,12 +29,18 @@ _CONDITIONS_PER_QUERY = 200
 
 
 def collect(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, progress: Progress = silent
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    subject: Subject,
+    *,
+    progress: Progress = silent,
+    check_size: Callable[[int, int], None] | None = None,
 ) -> Membership:
     """Collect the signatures of all rows with a secret, their counts, and the cells of the queries.
 
     Rows that meet any of the subject's ``known`` conditions are counted as known to the attacker. A record
-    with more rows than ``most_rows`` is refused.
+    with more rows than ``most_rows`` is refused. ``check_size`` is called with the numbers of signatures and
+    of partitions before their table is made.
     """
     rows = audited_rows(queries, subject, engine.columns())
     known = known_condition(engine, subject)
@@ -60,6 +66,8 @@ def collect(
     except InvalidPlan as error:
         raise _with_release_name(engine, rows, queries, error) from None
 
+    if check_size is not None:
+        check_size(len(counts), len(partitions))
     progress("naming the cells", 0.0)
     groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
     shares = _shares(engine, encoding, groupings, contributions)

@@ -41,6 +41,9 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
 }
+# DuckDB turns every long IN list into a join of its own, and hundreds of joins take it minutes. Over a small
+# table it is faster to compare one by one.
+_SMALL_TABLE = 1 << 24  # bytes
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
 
 
@@ -73,6 +76,7 @@ class DuckDBEngine:
             for setting in (
                 f"temp_directory={_quoted(str(self._spill))}",
                 f"allowed_paths=[{', '.join(map(_quoted, allowed))}]",
+                *(["disabled_optimizers='in_clause'"] if self._is_small() else []),
                 "enable_external_access=false",
                 "lock_configuration=true",
             ):
@@ -82,6 +86,9 @@ class DuckDBEngine:
         except BaseException:
             self.close()
             raise
+
+    def _is_small(self) -> bool:
+        return sum(state[2] for state in self._states.values() if state) < _SMALL_TABLE
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         described = self._connection.execute(f"DESCRIBE {_identifier(table)}").fetchall()
@@ -109,6 +116,9 @@ class DuckDBEngine:
                 fix="run it again, on a copy if the file is written often",
                 error=InvalidPlan,
             )
+
+    def interrupt(self) -> None:
+        self._connection.interrupt()
 
     def close(self) -> None:
         self._connection.close()

@@ -110,6 +110,9 @@ class PostgresEngine:
             for name, block in zip(names, blocks, strict=True)
         }
 
+    def interrupt(self) -> None:
+        self._connection.cancel()
+
     def close(self) -> None:
         self._connection.close()
 

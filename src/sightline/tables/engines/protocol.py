@@ -57,5 +57,8 @@ class Engine(Protocol):
     def check_unchanged(self) -> None:
         """Raise ``InvalidPlan`` if the tables have changed since they were opened."""
 
+    def interrupt(self) -> None:
+        """From another thread: end the query that is running, if the engine can."""
+
     def close(self) -> None:
         """Close the connection. An engine may be closed twice."""

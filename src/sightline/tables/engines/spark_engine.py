@@ -107,6 +107,9 @@ class SparkEngine:
         names = frame.columns
         return {name: as_column([row[position] for row in rows]) for position, name in enumerate(names)}
 
+    def interrupt(self) -> None:
+        """Nothing: a session may run the jobs of others. The time is looked at between queries."""
+
     def close(self) -> None:
         for view in self._views.values():
             self._session.catalog.dropTempView(view)
