@@ -163,7 +163,11 @@ class Exposure:
         rows, integers = self.geometry.rows_of(query)
         step = self._extension.increment(rows, integers, noise=stddevs)
         if self.relative_error < _POOR and step.relative_error < _POOR:
-            return replace(step, relative_error=self.relative_error + step.relative_error)
+            return replace(
+                step,
+                information=self.information + step.gain,
+                relative_error=self.relative_error + step.relative_error,
+            )
         return self._profiled_again(step, rows, integers, stddevs)
 
     def _profiled_again(
