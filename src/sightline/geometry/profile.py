@@ -174,12 +174,12 @@ def _profile_real(question: Question) -> Profile:
 def _revealed_by_doubles(question: Question) -> int | None:
     """How many directions of the target the rows reveal as exact numbers; ``None`` if that is not known."""
     frame = question.frame
-    columns = np.concatenate([frame.kept, frame.support])
+    columns = np.concatenate([frame.representatives, frame.support])
     lines = question.jacobian.shape[0]
     if frame.coefficients is not None or lines * columns.size > _MOST_DOUBLES:
         return None
     pivots = decide_columns(dense(question.jacobian[:, columns])).pivots
-    return int(np.count_nonzero(pivots >= frame.kept.size))
+    return int(np.count_nonzero(pivots >= frame.representatives.size))
 
 
 def _assemble(
