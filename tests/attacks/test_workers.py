@@ -174,7 +174,7 @@ class TestWhere:
 
         monkeypatch.setattr(workers, "_on_processes", refuse)
         custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(1), sensitivity=2.0)
-        prior = sl.attacks.UniformPrior(-1.0, 1.0)
+        prior = sl.labeled.UniformPrior(-1.0, 1.0)
         grid = sl.attacks.PosteriorMean(prior=prior, points=100)
         sl.simulate(sl.Transcript([custom], noise=[1.0]), attack=grid, at=prior, trials=CHUNK + 20)
         sl.simulate(triangle(), **{**BLUE, "attack": OnDevice("cuda")})

@@ -73,6 +73,7 @@ def test_no_mistake_with_known_records() -> None:
         assert not found.identifiable[known].any()
 
 
+@pytest.mark.slow
 def test_groups_are_the_distinct_columns_and_their_sums_are_decided_exactly() -> None:
     generator = np.random.default_rng(3)
     several = 0

@@ -90,11 +90,8 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     if findings.has_nonlinear:
         return prior.kept_whatever_is_published(multipliers, law)
     low, high = prior.bounds
-    return prior.kept(
-        information=float(np.sum(multipliers**-2.0)) / (high - low) ** 2,
-        loss=float(np.sum(1 / multipliers)),
-        law=law,
-    )
+    information = float(np.sum(multipliers**-2.0)) / (high - low) ** 2
+    return prior.kept(information=information, law=law, answers=multipliers.size)
 
 
 def gathered(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:

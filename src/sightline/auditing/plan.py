@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sightline.errors import InvalidPlan, require
+from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
-# No bound for all attacks exceeds 97 %, the entropy power of the prior over its variance.
-LARGEST_LIMIT = 0.95
+# That all of it remains can be shown of nothing that is published.
+LARGEST_LIMIT = 0.999
 
 # Squares and quotients of numbers between these stay far from the ends of what a double can hold.
 SMALLEST, LARGEST = 1e-50, 1e50
@@ -141,8 +142,10 @@ class Data(_Section):
 
 if TYPE_CHECKING:
     AccountantName: TypeAlias = str
+    PriorName: TypeAlias = str
 else:
     AccountantName = Literal[tuple(ACCOUNTANTS)]
+    PriorName = Literal[tuple(NUMBER_PRIORS)]
 
 
 class Privacy(_Section):
@@ -174,6 +177,11 @@ class Release(_Section):
 class Attacker(_Section):
     """What the attacker knows besides who is in which group."""
 
+    prior: PriorName = Field(
+        default="uniform",
+        description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
+        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it.",
+    )
     knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(), description="Conditions on public columns: the secrets of those rows are known."
     )
@@ -189,6 +197,7 @@ class AssumptionName(StrEnum):
     UNDECIDED = "undecided"
     LOCAL = "local"
     HOMOGENEOUS = "homogeneous"
+    FEW_VALUES = "few_values"
 
 
 class Limits(_Section):

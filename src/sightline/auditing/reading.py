@@ -128,8 +128,8 @@ def _one_line(found: dict[str, Any], content: dict[str, Any]) -> str:
 
 def _too_large_a_limit(limit: float | str) -> str:
     percent = isinstance(limit, float | int) and 1 < limit <= 100 * LARGEST_LIMIT
-    fix = f'for {limit:g} % write "{limit:g}%"' if percent else "that more remains can never be proven"
-    return f"expected a limit of at most {100 * LARGEST_LIMIT:.0f}%, got {_shown(limit)}; {fix}"
+    fix = f'for {limit:g} % write "{limit:g}%"' if percent else "that all of it remains can never be shown"
+    return f"expected a limit of at most {100 * LARGEST_LIMIT:g}%, got {_shown(limit)}; {fix}"
 
 
 def _place(place: tuple[int | str, ...], content: dict[str, Any]) -> str:

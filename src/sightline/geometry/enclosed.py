@@ -1,4 +1,4 @@
-r"""The profiled information in ball arithmetic, for targets whose digits double precision loses.
+r"""The profiled information in ball arithmetic, for targets that double precision cannot resolve.
 
 With weights :math:`w_\ell` (one over the squared noise scales) and :math:`S = \operatorname{diag}(w)`,
 
@@ -6,8 +6,8 @@ With weights :math:`w_\ell` (one over the squared noise scales) and :math:`S = \
     I_{\mathrm{eff}} = J_\theta^\top S M, \qquad M = J_\theta - J_\eta V, \qquad
     J_\eta^\top S J_\eta V = J_\eta^\top S J_\theta
 
-(``eq:Ieff_def``). The doubles that come in are taken for the exact numbers that they are, and the working
-precision is doubled until the result is sharp. Revealed combinations :math:`C\theta` have the covariance
+(``eq:Ieff_def``). The input doubles are treated as exact numbers, and the working precision is doubled until
+the result is sharp. Revealed combinations :math:`C\theta` have the covariance
 :math:`K^{-1}` with :math:`I_{\mathrm{eff}} = C^\top K C`, and their best linear unbiased recipes are
 :math:`S M C^+ K^{-1}`.
 """
@@ -25,11 +25,11 @@ from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
 from sightline.arrays import FloatArray
 from sightline.numerics.balls import FIRST_BITS, ball
 
-# Entries are right to about this, relative to the roots of the diagonal: what rounding to doubles leaves.
+# Error of an entry, relative to the square roots of its two diagonal entries: rounding to doubles.
 ENCLOSED_ERROR = 2.0**-49
 _SHARP_BITS = 56
 _LAST_BITS = 4096
-# Cubes of the number of columns that are worth ball arithmetic, and exact rational arithmetic.
+# The most columns for ball arithmetic and for exact rational arithmetic, whose time grows with their cube.
 _MOST_BALLS, _MOST_RATIONALS = 200, 40
 
 
@@ -48,7 +48,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Enclosed:
-    """What of a target is revealed, right to :data:`ENCLOSED_ERROR`."""
+    """The revealed part of a target, with errors below :data:`ENCLOSED_ERROR`."""
 
     information: FloatArray
     covariance: FloatArray  # of the revealed combinations
@@ -56,21 +56,21 @@ class Enclosed:
 
 
 def enclose(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
-    """The information and the revealed combinations; ``None`` where that is too large or never sharp."""
+    """The information and the revealed combinations; ``None`` if too large or never sharp."""
     if rows.columns > _MOST_BALLS:
         return None
     bits = FIRST_BITS
     while bits <= _LAST_BITS:
         with ctx.workprec(bits):
-            found = _attempt(rows, combinations)
-        if found is not None:
-            return found
+            enclosed = _attempt(rows, combinations)
+        if enclosed is not None:
+            return enclosed
         bits *= 2
     return None
 
 
 def exact_information(rows: Weighted) -> Any:
-    """The information as a matrix of fractions (``fmpq_mat``); ``None`` where that is too large."""
+    """The information as a matrix of fractions (``fmpq_mat``); ``None`` if too large."""
     if rows.columns > _MOST_RATIONALS:
         return None
     target, nuisance = (_rational(block) for block in (rows.target, rows.nuisance))
@@ -108,7 +108,7 @@ def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Encl
 
 
 def _sharp(matrix: arb_mat) -> bool:
-    """Whether every entry is right relative to the roots of its two diagonal entries."""
+    """Whether every entry is sharp relative to the square roots of its two diagonal entries."""
     roots = [abs(float(matrix[i, i])) ** 0.5 for i in range(matrix.nrows())]
     return all(
         float(matrix[i, j].rad()) <= 2.0**-_SHARP_BITS * roots[i] * roots[j]
@@ -118,7 +118,7 @@ def _sharp(matrix: arb_mat) -> bool:
 
 
 def _sharp_rows(matrix: arb_mat) -> bool:
-    """Whether every entry is right to its own size, or is nothing beside the largest of its row."""
+    """Whether every entry is sharp relative to itself, or negligible beside the largest of its row."""
     for row in matrix.table():
         largest = max(abs(float(entry)) for entry in row)
         for entry in row:
