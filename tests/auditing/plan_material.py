@@ -18,7 +18,7 @@ TEXTS = [
 SOURCES = [
     "", ".", "/", "..", "nowhere.csv", "a\x00.csv", "x" * 300, "x" * 5000, "x" * 5000 + ".csv", "t/0.csv/",
     "postgresql://", "postgresql://[::1", "postgresql://h:99999/d", "spark://h:7077", "sc://", "http://x",
-    "s3://bucket/x.parquet", "file:///etc/passwd", "*.csv", "tables/*.csv", "t.duckdb", "\ud800.csv",
+    "s3://bucket/x.parquet", "file" + "://x.csv", "*.csv", "tables/*.csv", "t.duckdb", "\ud800.csv",
     "/dev/null", "/proc/self/mem", "plan.toml", "x.csv\n", "~", "con:", "table.parquet::t", "a.db::x",
 ]
 COLUMNS = [

@@ -7,8 +7,11 @@ the speed of a run change no digit.
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
@@ -25,8 +28,8 @@ Result = TypeVar("Result")
 
 # Seconds of work for which processes are worth starting: each takes half a second to load the library.
 WORTH = 1.0
-# A process ends after so many seconds without work, in case the calling process was killed.
-IDLE = 60.0
+IDLE = 60.0  # seconds without work after which a process ends
+_LOOK = 0.5  # seconds after which a process looks again whether the one that started it is there
 
 
 class NotPicklable(InvalidInput):
@@ -114,7 +117,8 @@ def _on_processes(
     pool = ProcessPoolExecutor(
         count,
         timeout=IDLE,
-        initializer=_ignore_interrupts,
+        initializer=_begin_worker,
+        initargs=(os.getpid(),),
         env={"LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"},  # no warning of a leak when later strata are larger
     )
     try:
@@ -136,9 +140,21 @@ def _on_processes(
     pool.shutdown()
 
 
-def _ignore_interrupts() -> None:
-    """In a worker: the calling process gets the interrupt too, and ends its workers."""
+def _begin_worker(parent: int) -> None:
+    """In a worker: leave interrupts to the calling process, which ends its workers; and end with it.
+
+    A process that is killed cannot end its workers, so each looks for it in a thread of its own.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    import psutil
+
+    while os.getppid() == parent and psutil.pid_exists(parent):
+        time.sleep(_LOOK)
+    os._exit(1)
 
 
 def _may_start_processes() -> bool:

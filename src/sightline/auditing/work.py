@@ -128,7 +128,7 @@ def shown_memory(size: float) -> str:
 
 
 def _free_memory() -> float:
-    import psutil  # type: ignore[import-untyped]
+    import psutil
 
     return _SHARE * float(psutil.virtual_memory().available)
 

@@ -20,7 +20,7 @@ from sightline.report import style
 from sightline.report.figures.catalogue import FIGURES, ReportFigure
 from sightline.report.files import write_new
 from sightline.report.names import one_line, short
-from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, who
+from sightline.report.wording import MOST_ALIKE, NO_RECIPE, noise_range, shown_recipe, unverified_line, who
 
 _ASSETS = Path(__file__).parent / "assets"
 # A drawing with more data than this is smaller as a bitmap and faster on a canvas.
@@ -142,7 +142,13 @@ def _environment() -> Any:
     environment.filters.update(
         short=short, one_line=one_line, number=number, parameter=parameter, noise_range=noise_range
     )
+    environment.filters["unverified_line"] = unverified_line
     environment.globals.update(
-        who=who, shown_recipe=shown_recipe, no_recipe=NO_RECIPE, count=count, domain=domain
+        who=who,
+        shown_recipe=shown_recipe,
+        no_recipe=NO_RECIPE,
+        count=count,
+        domain=domain,
+        most_alike=MOST_ALIKE,
     )
     return environment

@@ -10,7 +10,15 @@ from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
 from sightline.auditing.run import Explanation
 from sightline.format import count, number, parameter
-from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, spent_by_accountant, who
+from sightline.report.wording import (
+    MOST_ALIKE,
+    NO_RECIPE,
+    noise_range,
+    shown_recipe,
+    spent_by_accountant,
+    unverified_line,
+    who,
+)
 
 
 def print_result(result: AuditResult, screen: Console) -> None:
@@ -35,6 +43,7 @@ def print_result(result: AuditResult, screen: Console) -> None:
     print_releases(result.releases, screen)
     screen.print()
     print_budget(result.budget, screen)
+    print_unverified(result, screen)
     if result.what_to_change:
         screen.print("\n[bold]What to change[/]")
         for place, change in enumerate(result.what_to_change, start=1):
@@ -127,8 +136,23 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
         screen.print("  ", budget.note, sep="", markup=False, soft_wrap=True)
 
 
+def print_unverified(result: AuditResult, screen: Console) -> None:
+    """Print what a pass needs and was not verified, and the groups whose rows are nearly all alike."""
+    if result.unverified:
+        screen.print("\n[bold]Not verified, and needed for a pass[/]")
+    for one in result.unverified:
+        screen.print("  ", unverified_line(one), sep="", markup=False, soft_wrap=True)
+    if result.homogeneous:
+        screen.print("\n[bold]Groups that are nearly all alike[/] (for the owner only)")
+    for cell in (result.homogeneous or ())[:MOST_ALIKE]:
+        screen.print("  ", cell.text, sep="", markup=False, soft_wrap=True)
+    more = len(result.homogeneous or ()) - MOST_ALIKE
+    if more > 0:
+        screen.print(f"  and {more:,} more")
+
+
 def print_explanation(explanation: Explanation, screen: Console) -> None:
-    """Print why exposed record is exposed, step by step."""
+    """Print why one record is exposed, step by step."""
     secret, record = explanation.result.secret, explanation.result.record
     screen.print(
         f"What can be seen of {secret} for {record} {explanation.record} (for the owner only)",

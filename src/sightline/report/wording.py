@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from sightline.auditing.result import BudgetReport, Exposed, Recipe, ReleaseReport
+from sightline.auditing.result import BudgetReport, Exposed, Recipe, ReleaseReport, Unverified
 from sightline.format import number
 from sightline.privacy.registry import accountant_of_cost
 
 NO_RECIPE = "cannot be singled out; may be below the limit"
+MOST_ALIKE = 10  # groups of rows that are nearly all alike, to list
 
 
 def who(place: int, exposed: Exposed) -> str:
@@ -33,3 +34,12 @@ def noise_range(release: ReleaseReport) -> str:
 def spent_by_accountant(budget: BudgetReport) -> dict[str, float]:
     """The epsilon of the noise by accountant, with the names that a plan uses."""
     return {accountant_of_cost(name): value for name, value in budget.spent.items()}
+
+
+def unverified_line(one: Unverified) -> str:
+    """An assumption that was not verified, whether the plan accepts it, and who may read that."""
+    notes = [
+        *(["accepted by the plan"] if one.accepted else []),
+        *(["for the owner only"] if one.owner_only else []),
+    ]
+    return f"{one.name.value}: {one.reason}" + (f" ({'; '.join(notes)})" if notes else "")
