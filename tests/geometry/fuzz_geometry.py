@@ -215,8 +215,9 @@ def compare_increment(
         noise = case.noise.append(np.array([stddev]))
         again = Geometry(jacobian=np.vstack([case.rows, row]), noise=noise)
         now = again.profile(target=case.unknown[places].tolist(), known=list(case.known))
-        if now.nuisance_rank.rank != after.nuisance or len(now.directions) != after.revealed:
-            count["nuisance dependent to rounding"] += 1
+        rounded = 0 < after.revealed < after.width
+        if rounded or now.nuisance_rank.rank != after.nuisance or len(now.directions) != after.revealed:
+            count["increments to rounding"] += 1
             return
     _compare_step(step, after, grows=grows, opens=after.revealed - before.revealed, count=count)
 
