@@ -52,7 +52,7 @@ def uniform_precision(information: FloatArray) -> FloatArray:
     r""":math:`D(I) = 1/w(I) - I` of a uniform number, rounded up: about :math:`2\sqrt I`, not a difference.
 
     >>> uniform_precision(np.array([0.0, 1e8])).round(3).tolist()
-    [12.0, 20004.0]
+    [12.0, 20004.001]
     """
     little = information < _LITTLE_UNIFORM
     safe = np.where(little, 1.0, information)
