@@ -1,8 +1,8 @@
 """How wide the bracket of the remaining uncertainty is, through the engine: the upper over the lower end.
 
-Three kinds of designs: the two plans that ship; a census-like table of 2,000 people in some 270 cells of eight
-tables of means, with noise as a share of the range; and random subset means over many people. "Others told" is
-the lower end that holds whatever the others' values are.
+Three kinds of designs: the two plans that ship; a census-like table of 2,000 people in some 270 cells of
+eight tables of means, with noise as a share of the range; and random subset means over many people. "Others
+told" is the lower end that holds whatever the others' values are.
 """
 
 from __future__ import annotations
