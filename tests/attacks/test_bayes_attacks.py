@@ -160,4 +160,4 @@ class TestPosteriorMean:
             transcript, [1.2345]
         )
         assert found.status.tolist() == [sl.attacks.AttackStatus.FEW_POINTS]
-        assert "narrower" in str(sl.attacks.AttackStatus.FEW_POINTS)
+        assert "too narrow" in str(sl.attacks.AttackStatus.FEW_POINTS)

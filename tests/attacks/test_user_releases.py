@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -114,6 +115,7 @@ class Unheard:
 
 class Strange:
     outputs = 2
+    law = SimpleNamespace(value="strange")
 
 
 class TestRefused:
@@ -122,7 +124,7 @@ class TestRefused:
             model_of([Unheard()], sl.GaussianNoise(stddevs=[1.0]))
 
     def test_an_unknown_law(self) -> None:
-        with pytest.raises(InvalidNoise, match="expected Gaussian noise, got Strange"):
+        with pytest.raises(InvalidNoise, match="got Strange noise; use PosteriorMean"):
             model_of(MOMENTS, Strange())
 
     def test_laplace_noise(self) -> None:

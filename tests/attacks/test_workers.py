@@ -311,6 +311,24 @@ class TestTrouble:
         assert errors.count("Traceback") == 1
         assert "Warning" not in errors
 
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+    def test_workers_end_with_a_process_that_was_killed(self) -> None:
+        """It cannot end them; the pipe closes when the last of them has ended by itself."""
+        script = """if True:
+            import os, time
+            from sightline.attacks.workers import run_all
+            from sightline.progress import silent
+            def chunk():
+                os.write(1, b"running\\n")
+                time.sleep(3000)
+            run_all(chunk, [()] * 9, executor=None, workers=2, progress=silent)
+        """
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+            assert [process.stdout.readline() for _ in range(2)] == ["running\n"] * 2
+            process.kill()
+            process.communicate(timeout=600)
+        assert process.returncode == -signal.SIGKILL
+
 
 @dataclass(frozen=True)
 class Rounded:

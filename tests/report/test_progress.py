@@ -64,7 +64,7 @@ def test_a_long_stage_says_again_how_far_it_is(monkeypatch: pytest.MonkeyPatch) 
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
     monkeypatch.setattr(progress, "_REFRESH", 0.001)
-    monkeypatch.setattr(progress, "_AGAIN", 0.0)
+    monkeypatch.setattr(progress, "_REPEAT", 0.0)
     with Ticker(patience=0.0) as ticker:
         ticker("records", 0.1)
         wait_for(lambda: written.getvalue().count("records 10 % …") > 1)

@@ -1,4 +1,4 @@
-r"""What an attacker believes of the records before any release, as a density that attacks can draw from.
+r"""What an attacker believes about the records before any release, as a density that can be sampled.
 
 Two such priors are ``sl.labeled.UniformPrior`` and ``sl.labeled.CosineSquaredPrior``.
 """
@@ -28,17 +28,17 @@ class PriorDensity(Protocol):
 
     @property
     def variance(self) -> float:
-        """The risk of an attacker who has seen no release."""
+        """The risk of an attacker before any release."""
 
     @property
     def fisher_information(self) -> float:
-        """J in van Trees' inequality; infinite if the density jumps at a bound."""
+        """J in van Trees' inequality; infinite if the density is not 0 at the bounds."""
 
     def density(self, values: FloatArray) -> FloatArray:
-        """Inside the domain."""
+        """The density at values inside the domain."""
 
     def cdf(self, values: FloatArray) -> FloatArray:
-        """Inside the domain."""
+        """The distribution function at values inside the domain."""
 
     def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
         """Independent draws."""

@@ -178,6 +178,7 @@ def contributions_of(linear: LinearDesign, exposures: Exposures, progress: Progr
         rmse=np.concatenate([main.rmse, other.rmse[mine]]),
         rmse_in_order=np.hstack([main.rmse_in_order, other.rmse_in_order[:, mine]]),
         rmse_without=np.hstack([main.rmse_without, other.rmse_without[:, mine]]),
+        relative_error=max(main.relative_error, other.relative_error),
         pairs=(*main.pairs, *(replace(pair, record=pair.record + shift) for pair in pairs)),
     )
 

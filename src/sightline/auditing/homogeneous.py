@@ -21,7 +21,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR, cell_name
@@ -139,7 +138,8 @@ class _Groups:
                 logs = -((away / self.deviation[cell]) ** 2) / 2
             case NoiseLaw.LAPLACE:  # the copies' scale is √(T/2) times the deviation of their mean
                 logs = -away * math.sqrt(2 * self.copies) / self.deviation[cell]
-        logs = logs + binom.logpmf(counts, rows, prior.share)
+        ways = np.array([math.log(math.comb(rows, int(k))) for k in counts])
+        logs += ways + counts * math.log(prior.share) + (rows - counts) * math.log1p(-prior.share)
         weights = np.exp(logs - logs.max())
         mean = float(weights @ counts / weights.sum()) / rows
         return mean * (1 - mean) / prior.of_column.variance

@@ -193,4 +193,5 @@ def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) ->
         case Feature.THRESHOLD:
             assert isinstance(partition.parameter, int | float)
             width = bandwidth_of(partition, bandwidth)
-            return sign * smooth_step_slope(values - float(partition.parameter), bandwidth=width)
+            with np.errstate(over="ignore"):  # infinitely far from the step its slope is 0
+                return sign * smooth_step_slope(values - float(partition.parameter), bandwidth=width)

@@ -5,7 +5,6 @@ A plan is a TOML file. It is checked in full before anything else happens. Its m
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -21,8 +20,11 @@ from sightline.tables.subject import SecretKind
 # That all of it remains can be shown of nothing that is published.
 LARGEST_LIMIT = 0.999
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Squares and quotients of numbers between these stay far from the ends of what a double can hold.
+SMALLEST, LARGEST = 1e-50, 1e50
+
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -114,9 +116,16 @@ class Data(_Section):
         if self.bounds is not None:
             low, high = self.bounds
             require(
-                low < high and math.isfinite(high - low),
+                low < high,
                 "bounds [low, high] with low < high",
                 got=[low, high],
+                error=InvalidPlan,
+            )
+            require(
+                high - low >= SMALLEST,
+                f"bounds at least {SMALLEST:g} apart",
+                got=[low, high],
+                fix="state the secret in another unit",
                 error=InvalidPlan,
             )
         if self.categories is not None:

@@ -17,6 +17,7 @@ NumPy, so that the threads of one do not slow down the other's.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from typing import TypeAlias
@@ -136,14 +137,9 @@ def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArr
         weights=np.stack(weights),
         offsets=np.array(offsets),
         linear=linear,
-        diagonal=_diagonal(whitening),
+        whitening=whitening,
     )
     return RiskForms(names=tuple(names), forms=forms, share_error=_bound(error, len(values)))
-
-
-def _diagonal(whitening: FloatArray) -> FloatArray | None:
-    """The weights of the information on a record, which no factorisation needs to round."""
-    return np.square(whitening) if whitening.ndim == 1 else None
 
 
 def forms_from_factor(
@@ -187,9 +183,22 @@ def forms_from_factor(
         weights=weights,
         offsets=offsets,
         linear=linear,
-        diagonal=_diagonal(whitening),
+        whitening=whitening,
     )
-    return RiskForms(names=names, forms=forms, share_error=bound + 4 * factor.coordinate_error)
+    bound += 4 * factor.coordinate_error + 2 * _error_of_factor(factor, whitening, risks)
+    return RiskForms(names=names, forms=forms, share_error=bound)
+
+
+def _error_of_factor(factor: GramFactor, whitening: FloatArray, risks: Risks) -> float:
+    r"""A bound on the relative error of :math:`|(B^\top B + cI)^{1/2} z|` for every z, from that of F.
+
+    The factor is :math:`F + E`, which moves a length by at most :math:`\|\Sigma^{-1/2}E\|/\sqrt c` of it.
+    """
+    lengths = np.linalg.norm(factor.factor, axis=1)
+    reach = float(np.linalg.norm(whitening * lengths))
+    least = min(risk.precision for risk in risks.values())
+    eta = reach * float(np.linalg.norm(factor.column_errors)) / math.sqrt(least)
+    return eta / (1 - 2 * eta) if eta < 1 / 4 else math.inf
 
 
 def risks_over_v(variance: float, *, excess: float, precision: float | None) -> Risks:

@@ -180,7 +180,8 @@ class DenseIncidence:
         sizes = np.where(self.stored != 0, np.abs(self.stored), np.inf)
         bases: FloatArray = sizes.min(axis=1)
         bases[np.isinf(bases)] = 1.0  # rows without members
-        ratios = np.rint(self.stored / bases[:, None])
+        with np.errstate(over="ignore"):  # an infinite ratio is no multiple
+            ratios = np.rint(self.stored / bases[:, None])
         if not multiples(self.stored, ratios, bases[:, None]):
             return None
         return DenseIncidence.of(ratios), bases
