@@ -1,6 +1,6 @@
 r"""The profiled information in ball arithmetic, for targets that double precision cannot resolve.
 
-With weights :math:`w_\ell` (one over the squared noise scales) and :math:`S = \operatorname{diag}(w)`,
+With the inverse :math:`S` of the noise's covariance, or of its squared scales,
 
 .. math::
     I_{\mathrm{eff}} = J_\theta^\top S M, \qquad M = J_\theta - J_\eta V, \qquad
@@ -20,7 +20,7 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
+from flint import arb_mat, ctx, fmpq, fmpq_mat
 
 from sightline.arrays import FloatArray
 from sightline.numerics.balls import FIRST_BITS, ball
@@ -35,11 +35,11 @@ _MOST_BALLS, _MOST_RATIONALS = 200, 40
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Weighted:
-    """Target and independent nuisance columns before noise, and the scales of the independent noise."""
+    """Target and independent nuisance columns before noise, and the noise on these answers."""
 
     target: FloatArray
     nuisance: FloatArray
-    scales: FloatArray
+    noise: FloatArray  # scales of independent noise, or a regular covariance matrix
 
     @property
     def columns(self) -> int:
@@ -74,28 +74,34 @@ def exact_information(rows: Weighted) -> Any:
     if rows.columns > _MOST_RATIONALS:
         return None
     target, nuisance = (_rational(block) for block in (rows.target, rows.nuisance))
-    weights = [1 / _fmpq(scale) ** 2 for scale in rows.scales.tolist()]
-    left = _scaled_transpose(target, weights)
+    if rows.noise.ndim == 1:
+        S = _diagonal(fmpq_mat, [1 / _fmpq(scale) ** 2 for scale in rows.noise.tolist()])
+    else:
+        S = _rational(rows.noise).inv()
+    left = target.transpose() * S
     if rows.nuisance.shape[1] == 0:
         return left * target
-    across = _scaled_transpose(nuisance, weights)
+    across = nuisance.transpose() * S
     return left * (target - nuisance * (across * nuisance).solve(across * target))
 
 
 def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
     target, nuisance = arb_mat(rows.target.tolist()), arb_mat(rows.nuisance.tolist())
-    weights = [1 / ball(scale) ** 2 for scale in rows.scales.tolist()]
-    left = _scaled_transpose_balls(target, weights)
     try:
+        if rows.noise.ndim == 1:
+            S = _diagonal(arb_mat, [1 / ball(scale) ** 2 for scale in rows.noise.tolist()])
+        else:
+            S = arb_mat(rows.noise.tolist()).inv()
+        left = target.transpose() * S
         misfit = target
         if rows.nuisance.shape[1]:
-            across = _scaled_transpose_balls(nuisance, weights)
+            across = nuisance.transpose() * S
             misfit = target - nuisance * (across * nuisance).solve(across * target)
         C = arb_mat([[ball(entry) for entry in row] for row in combinations])
         inverse = C.transpose() * (C * C.transpose()).inv()  # C⁺
         K = inverse.transpose() * (left * misfit) * inverse
         covariance = K.inv()
-        recipes = _scaled_transpose_balls(misfit * inverse * covariance, weights)
+        recipes = (S * misfit * inverse * covariance).transpose()
     except ZeroDivisionError:  # not certified invertible at this precision
         return None
     if not (_sharp(K) and _sharp(covariance) and _sharp_rows(recipes)):
@@ -128,22 +134,9 @@ def _sharp_rows(matrix: arb_mat) -> bool:
     return True
 
 
-def _scaled_transpose_balls(matrix: arb_mat, weights: list[arb]) -> arb_mat:
-    return arb_mat(
-        [
-            [entry * weight for entry, weight in zip(column, weights, strict=True)]
-            for column in matrix.transpose().table()
-        ]
-    )
-
-
-def _scaled_transpose(matrix: Any, weights: list[fmpq]) -> Any:
-    return fmpq_mat(
-        [
-            [entry * weight for entry, weight in zip(column, weights, strict=True)]
-            for column in matrix.transpose().table()
-        ]
-    )
+def _diagonal(kind: Any, entries: Sequence[Any]) -> Any:
+    size = len(entries)
+    return kind(size, size, [entries[i] if i == k else 0 for i in range(size) for k in range(size)])
 
 
 def _rational(block: FloatArray) -> Any:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
 from sightline.geometry.enclosed import (
     ENCLOSED_ERROR,
@@ -129,7 +129,8 @@ class Exposure:
         directions = []
         for place, combination in enumerate(self.profile.combinations):
             if self._enclosed is not None:
-                crb, recipe = float(self._enclosed.covariance[place, place]), self._enclosed.recipes[place]
+                crb, recipe = float(self._enclosed.covariance[place, place]), np.zeros(self._answers)
+                recipe[self._own_noise] = self._enclosed.recipes[place]
             else:
                 half = self._half_inverse @ np.array(combination, dtype=np.float64)
                 whitened = self.profile.projection.unrotate((self._left @ half)[:, None])[:, 0]
@@ -163,7 +164,11 @@ class Exposure:
         rows, integers = self.geometry.rows_of(query)
         step = self._extension.increment(rows, integers, noise=stddevs)
         if self.relative_error < _POOR and step.relative_error < _POOR:
-            return replace(step, relative_error=self.relative_error + step.relative_error)
+            return replace(
+                step,
+                information=self.information + step.gain,
+                relative_error=self.relative_error + step.relative_error,
+            )
         return self._profiled_again(step, rows, integers, stddevs)
 
     def _profiled_again(
@@ -219,15 +224,28 @@ class Exposure:
 
     @cached_property
     def _weighted(self) -> Weighted | None:
-        """The columns before noise, if the noise is independent and the columns are not computed."""
-        if self.geometry.noise.correlated or self.frame.coefficients is not None:
+        """The columns before noise, on answers with noise of their own; if nothing was computed for them."""
+        if self.frame.coefficients is not None:
             return None
+        noise, own = self.geometry.noise, self._own_noise
         jacobian = self.geometry.jacobian
         return Weighted(
-            target=self.frame.target(jacobian),
-            nuisance=self.frame.nuisance(jacobian)[:, self.profile.basis],
-            scales=self.geometry.noise.scales,
+            target=self.frame.target(jacobian)[own],
+            nuisance=self.frame.nuisance(jacobian)[own][:, self.profile.basis],
+            noise=noise.covariance[np.ix_(own, own)] if noise.correlated else noise.scales,
         )
+
+    @property
+    def _answers(self) -> int:
+        return self.geometry.noise.outputs
+
+    @cached_property
+    def _own_noise(self) -> IndexArray:
+        """The answers whose noise is no combination of the others'."""
+        noise = self.geometry.noise
+        if not noise.singular:
+            return np.arange(noise.outputs)
+        return np.flatnonzero(noise.whitener.any(axis=1))
 
     @cached_property
     def _rounding(self) -> float:
@@ -261,13 +279,14 @@ class Exposure:
     def _factors(self) -> tuple[FloatArray, FloatArray]:
         """U and S⁻¹Vᵀ of the residual E = U S Vᵀ, on the revealed combinations only."""
         combinations = np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
-        basis = np.eye(len(self.labels))
+        along = np.eye(len(self.labels))
         if len(combinations) < len(self.labels):
-            basis = np.linalg.qr(combinations.T)[0].T
-        residual = self.profile.projection.residual @ basis.T
-        lengths = np.linalg.norm(residual, axis=0)
-        left, values, right = np.linalg.svd(residual / lengths, full_matrices=False)
-        return left, (right / values[:, None] / lengths) @ basis
+            along = self.profile.projection.right_inverse(combinations)
+        seen = self.profile.projection.residual @ along
+        lengths = np.linalg.norm(seen, axis=0)
+        left, values, right = np.linalg.svd(seen / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
+        with np.errstate(divide="ignore", invalid="ignore"):  # where all digits are lost there is no bound
+            return left, (right / values[:, None] / lengths) @ along.T
 
     @property
     def _left(self) -> FloatArray:

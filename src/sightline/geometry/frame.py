@@ -154,8 +154,8 @@ def dense(rows: Any) -> Any:
 
 
 def whole_numbers(rows: FloatArray) -> IntegerRows | None:
-    """Rows as integers, or ``None`` if some entry is not one."""
+    """Rows as integers, if that is what they hold. Beyond 2⁵³ a double is no proof that it was meant."""
     for row in rows:  # stops at the first row with a fraction
-        if np.any(np.abs(row) > 2**31) or np.any(row != np.rint(row)):
+        if np.any(np.abs(row) > 2**53) or np.any(row != np.rint(row)):
             return None
     return rows.astype(np.int64)

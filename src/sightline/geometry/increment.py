@@ -31,7 +31,7 @@ from sightline.geometry.projection import Projection
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Decision
-from sightline.numerics.rank import balance, missing, numerical_rank
+from sightline.numerics.rank import missing
 
 _UNIT = float(np.finfo(np.float64).eps)
 
@@ -74,8 +74,10 @@ class Extension:
             combinations.T @ _whiten(nuisance[:, self.profile.basis], noise)[:, projection.order],
             roundoff=self._roundoff,
         )
-        opens = self._opens(integers, broken, contrast)
-        if opens == 0 and not self.profile.combinations:
+        opens = self._opens(integers, broken)
+        if opens is None:
+            opens, error = 0, math.inf  # real-valued rows may open a direction: that takes a new profile
+        elif opens == 0 and not self.profile.combinations:
             # Nothing was revealed before and nothing is now: the contrast is rounding.
             contrast, gain, error = np.zeros_like(contrast), np.zeros_like(gain), 0.0
         return Increment(
@@ -117,19 +119,15 @@ class Extension:
             return exact.rank(disagreement)
         return self._nuisance_rows.beyond(integers[:, self.frame.representatives], alongside=disagreement)
 
-    def _opens(self, integers: IntegerRows | None, broken: int, contrast: FloatArray) -> int:
-        """How many more directions of the target are identifiable afterwards."""
+    def _opens(self, integers: IntegerRows | None, broken: int) -> int | None:
+        """How many more directions of the target are identifiable afterwards, if that is known exactly."""
         if self.profile.decision is Decision.YES:
             return 0
         if self._broken_exactly(integers) is not None and integers is not None:
             columns = np.concatenate([self.frame.representatives, self.frame.support])
             disagreement = self.frame.disagreement(integers)
             return self._all_rows.beyond(integers[:, columns], alongside=disagreement) - broken
-        if not np.any(contrast):
-            return 0
-        together, _ = balance(np.vstack([self.profile.projection.residual, contrast]))
-        decision, _ = numerical_rank(together)
-        return max(decision.rank - len(self.profile.combinations), 0)
+        return None
 
     @property
     def _roundoff(self) -> float:

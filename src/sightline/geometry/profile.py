@@ -22,6 +22,7 @@ from scipy.linalg import qr
 from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, dense
 from sightline.geometry.projection import Projection, project
+from sightline.labeled.routes.columns import decide_columns
 from sightline.numerics import integers as exact
 from sightline.numerics.certificate import reduced_rows
 from sightline.numerics.decision import Decision, Evidence, Rank
@@ -39,6 +40,8 @@ Combination = tuple[Fraction | float, ...]
 
 # The most entries of the rational matrix that gives exact coefficients.
 _MOST_EXACT = 10_000
+# Entries of a table of doubles that is eliminated as exact numbers.
+_MOST_DOUBLES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -160,8 +163,23 @@ def _profile_real(question: Question) -> Profile:
     )
     revealed = int(np.sum(values > ceiling))
     unclear = not rank.decided or bool(np.any((values > floor) & (values <= ceiling)))
+    if not unclear and (exactly := _revealed_by_doubles(question)) is not None:
+        # No yes against the doubles. A no against them only where the difference is rounding.
+        beyond_rounding = bool(np.any((values > missing(size)) & (values <= floor)))
+        unclear = revealed > exactly or (revealed < exactly and beyond_rounding)
     evidence = Evidence.NONE if unclear else Evidence.GAP
     return _assemble(question, rank, evidence, revealed, (), basis)
+
+
+def _revealed_by_doubles(question: Question) -> int | None:
+    """How many directions of the target the rows reveal as exact numbers; ``None`` if that is not known."""
+    frame = question.frame
+    columns = np.concatenate([frame.representatives, frame.support])
+    lines = question.jacobian.shape[0]
+    if frame.coefficients is not None or lines * columns.size > _MOST_DOUBLES:
+        return None
+    pivots = decide_columns(dense(question.jacobian[:, columns])).pivots
+    return int(np.count_nonzero(pivots >= frame.representatives.size))
 
 
 def _assemble(

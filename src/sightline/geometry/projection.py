@@ -75,9 +75,22 @@ class Projection:
         return lengths
 
     def keep(self, combinations: FloatArray) -> Projection:
-        """The same with E restricted to revealed combinations of the target: the rest is rounding."""
-        along = np.linalg.pinv(combinations) @ combinations if combinations.size else 0.0 * np.eye(self.width)
-        return replace(self, residual=self.residual @ along)
+        """The same with E confined to some combinations of the target: all else in it is rounding."""
+        if combinations.size == 0:
+            return replace(self, residual=np.zeros_like(self.residual))
+        return replace(self, residual=self.residual @ self.right_inverse(combinations) @ combinations)
+
+    def right_inverse(self, combinations: FloatArray) -> FloatArray:
+        """A matrix X with ``combinations @ X = I``, of the least size where the target's columns are long."""
+        lengths = np.where(self._target_lengths > 0, self._target_lengths, 1.0)
+        scaled = combinations / lengths
+        sizes = np.linalg.norm(scaled, axis=1)
+        found: FloatArray = np.linalg.pinv(scaled / sizes[:, None]) / sizes / lengths[:, None]
+        return found
+
+    @property
+    def _target_lengths(self) -> FloatArray:
+        return self.lengths[self.order.size :]
 
     def error_bound(self, combinations: FloatArray, *, noise_error: float) -> float:
         r"""Bound on the relative error of the information along revealed combinations, and of its inverse.
@@ -90,7 +103,7 @@ class Projection:
         if combinations.size == 0:
             return 0.0
         columns, width = self.order.size, len(combinations)
-        along = np.linalg.pinv(combinations)
+        along = self.right_inverse(combinations)
         joint = np.zeros((columns + width, columns + width))
         joint[:columns, :columns] = self.triangle
         joint[:columns, columns:] = self.explained @ along
@@ -99,8 +112,10 @@ class Projection:
         joint[columns:, columns:] = np.linalg.qr(self.residual @ along, mode="r")
         lines, total = self._rows.size, columns + width
         each = 2 * lines * total * _UNIT + noise_error
-        eta = each * math.sqrt(total) * inverse_norm(joint)
-        # ‖R⁻¹‖ is that of the rounded triangle; if eta is below 1/4, the true norm is at most twice as large.
+        # The lengths of the columns before they are combined, because those are rounded.
+        lengths = np.concatenate([self.lengths[:columns], self._target_lengths @ np.abs(along)])
+        eta = each * math.sqrt(total) * inverse_norm(joint, lengths=lengths)
+        # The inverse is the rounded triangle's: below a quarter, the true one is at most twice as large.
         return (1 - 2 * eta) ** -2 - 1 if eta < 0.25 else math.inf
 
     @cached_property
