@@ -28,7 +28,7 @@ from sightline.auditing.design import CategoryDesign, LinearDesign
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.labeled.unknown_gram import row_sums
+from sightline.labeled.unknown_gram import row_squares, row_sums
 from sightline.progress import Progress
 from sightline.tables.subject import SecretKind
 
@@ -67,9 +67,10 @@ def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposure
     sizes = np.where(exposures.known, 1, counts).reshape(blocks, -1).astype(np.float64)
     gaussian = design.law.excess == 1
     bounds = coin.group_bounds if gaussian else coin.loss_bounds
-    weights = design.whitening**2 if gaussian else _row_losses(part, linear.copies)
-    own = row_sums(design, np.where(reference, 0.0, weights)).reshape(blocks, -1)
-    of_reference = row_sums(design, np.where(reference, weights, 0.0)).reshape(blocks, -1)
+    weights = design.whitening**2 if gaussian else row_losses(part, linear.copies)
+    carried = row_squares if gaussian else row_sums
+    own = carried(design, np.where(reference, 0.0, weights)).reshape(blocks, -1)
+    of_reference = carried(design, np.where(reference, weights, 0.0)).reshape(blocks, -1)
     unpublished = categories - blocks - 1  # categories that have no indicator, besides the reference
     # The mean of each kind of bound is a bound. The mean of the larger of the two would not be.
     means = np.stack(bounds(own + of_reference, sizes)) + unpublished * np.stack(bounds(own, sizes))
@@ -169,7 +170,7 @@ def contributions_of(linear: LinearDesign, exposures: Exposures, progress: Progr
     )
 
 
-def _row_losses(part: CategoryDesign, copies: FloatArray) -> FloatArray:
+def row_losses(part: CategoryDesign, copies: FloatArray) -> FloatArray:
     r"""The pure privacy loss that each row of Laplace noise causes its members.
 
     A row stands for the mean of T copies. Copies of scale b have the noise of one number with scale
@@ -182,6 +183,6 @@ def most_information(linear: LinearDesign, exposures: Exposures) -> tuple[float,
     """The most information on a record, and the largest privacy loss, as ``SecretPrior.kept`` takes them."""
     sides = 2 if linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2 else 1
     laplace = linear.design.law.excess > 1
-    losses = _row_losses(linear.main, linear.copies)
+    losses = row_losses(linear.main, linear.copies)
     loss = float(np.max(row_sums(linear.design, losses))) if laplace else 0.0
     return sides * float(np.nanmax(exposures.information)), sides * loss

@@ -72,6 +72,11 @@ class Data(_Section):
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
     )
+    values: Literal["constant", "independent"] | None = Field(
+        default=None,
+        description="For records with several rows: whether all rows of a record hold one value, or the rows "
+        "hold values of their own.",
+    )
     bandwidth: Positive | None = Field(
         default=None, description="The width of the logistic step that stands for a threshold on the secret."
     )
@@ -180,6 +185,7 @@ class AssumptionName(StrEnum):
     UNDECIDED = "undecided"
     LOCAL = "local"
     HOMOGENEOUS = "homogeneous"
+    VALUES = "values"
 
 
 class Limits(_Section):

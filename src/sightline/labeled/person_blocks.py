@@ -161,7 +161,7 @@ class _View:
         weighted = Z * np.sqrt(self.values / (self.values + precision))[:, None]
         values = np.linalg.eigvalsh(weighted.transpose(0, 2, 1) @ weighted)
         # The singular values err by roundings of the largest, and σ²/(σ² + c) changes by at most 1/√c a step.
-        reach = math.sqrt(float(self.values[0]) / precision)
+        reach = math.sqrt(float(np.max(self.values, initial=0.0)) / precision)
         return np.clip(1 - values[:, -1], 0.0, 1.0), self.error + 8 * len(self.left) * _UNIT * reach
 
     def sharpest(

@@ -139,11 +139,15 @@ def print_explanation(found: Explanation, screen: Console) -> None:
     elif not found.exposed:
         screen.print("Nothing: either the attacker knows it already, or nothing published depends on it.")
     for one in found.exposed:
-        group = "of this record alone" if one.size == 1 else f"shared by {one.size} {found.result.unit}s"
+        unit = "record" if one.rows > 1 else found.result.unit
+        group = "of this record alone" if one.size == 1 else f"shared by {one.size} {unit}s"
         about = f" ({secret} = {one.category})" if one.category is not None else ""
         left = one.remaining_uncertainty
         kept = "" if left is None else f": {left} of the uncertainty remains"
-        screen.print(f"[bold]Signature {one.signature}[/]{about}, {group}{kept}")
+        what = f"Signature {one.signature}"
+        if one.rows > 1:
+            what = f"All {one.rows} rows together" + ("" if one.feature is None else f", their {one.feature}")
+        screen.print(f"[bold]{what}[/]{about}, {group}{kept}")
         if one.recipe is None:
             screen.print("  No combination of the published numbers gives its value: it is not identifiable.")
             continue

@@ -12,6 +12,9 @@ NO_RECIPE = "cannot be singled out; may be below the limit"
 def who(place: int, one: Exposed) -> str:
     """What to call an exposed record or group: its key if that is given, else its place in the list."""
     name = one.record if one.record is not None else f"no. {place}"
+    seen = {"row": "one of {} rows", "total": "total of {} rows", "combination": "combination of {} rows"}
+    if one.feature is not None:
+        return f"{name}, {seen[one.feature].format(one.rows)}"
     return name if one.category is None else f"{name}, {one.category}"
 
 

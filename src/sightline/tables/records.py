@@ -38,7 +38,7 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
     value = (
         rows.secret if subject.kind is SecretKind.NUMBER else f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
     )
-    ranked = _ranked(engine, queries, subject, f"CAST({value} AS DOUBLE)")
+    ranked = ranked_rows(engine, queries, subject, f"CAST({value} AS DOUBLE)")
     answer = engine.fetch(f"SELECT s, v FROM ({ranked}) AS ranked ORDER BY s, v")
     values = answer["v"].astype(np.float64)
     if subject.bounds is not None:
@@ -58,7 +58,7 @@ def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: S
         low, high = subject.bounds
         value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
     known = known_condition(engine, subject) or "FALSE"
-    ranked = _ranked(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    ranked = ranked_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     if subject.kind is not SecretKind.CATEGORY:
         summed = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"
         answer = engine.fetch(f"SELECT s, {summed} FROM ({ranked}) AS ranked GROUP BY s ORDER BY s")
@@ -85,7 +85,7 @@ def members_of(
     wanted = ", ".join(str(int(one)) for one in signature_ids)
     known = known_condition(engine, subject)
     value = f"CASE WHEN {known} THEN NULL ELSE {rows.record} END" if known else rows.record
-    ranked = _ranked(engine, queries, subject, value)
+    ranked = ranked_rows(engine, queries, subject, value)
     answer = engine.fetch(
         f"SELECT DISTINCT s, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL"
     )
@@ -102,22 +102,22 @@ def signature_of(
 
     Rows that the attacker knows are left out.
     """
-    asked = _asked(engine, subject, record_key)
+    asked = asked_record(engine, subject, record_key)
     known = known_condition(engine, subject) or "FALSE"
     value = f"CASE WHEN {known} THEN 0 WHEN {asked} THEN 1 ELSE 0 END"
-    ranked = _ranked(engine, queries, subject, value)
+    ranked = ranked_rows(engine, queries, subject, value)
     answer = engine.fetch(f"SELECT DISTINCT s FROM ({ranked}) AS ranked WHERE v = 1 ORDER BY s")
     return tuple(int(one) for one in answer["s"])
 
 
 def has_rows(engine: Engine, subject: Subject, *, record_key: str) -> bool:
     """Whether a record has a row at all, with or without a secret."""
-    asked = _asked(engine, subject, record_key)
+    asked = asked_record(engine, subject, record_key)
     answer = engine.fetch(f"SELECT COUNT(*) AS n FROM {quoted(DATA)} WHERE {asked}")
     return bool(answer["n"][0])
 
 
-def _asked(engine: Engine, subject: Subject, record_key: str) -> str:
+def asked_record(engine: Engine, subject: Subject, record_key: str) -> str:
     """The condition that a row is the record's."""
     found = find_column(engine.columns(), subject.record)
     column = f"{quoted(DATA)}.{quoted(found.name)}"
@@ -138,14 +138,14 @@ def _asked(engine: Engine, subject: Subject, record_key: str) -> str:
     return f"CAST({column} AS VARCHAR) = {literal(record_key)}"
 
 
-def _ranked(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str) -> str:
-    """A query for (signature, value) of every row."""
+def ranked_rows(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str) -> str:
+    """A query for (record key, signature, value) of every row: r, s and v."""
     rows = audited_rows(queries, subject, engine.columns())
     _, asked = expand(engine, rows, queries, subject.categories)
     encoding = encode(engine, asked, rows=rows)
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = "".join(f"{text} AS {name}, " for text, name in zip(encoding.words, names, strict=True))
-    coded = f"SELECT {listed}{value} AS v FROM {encoding.coded_source()}"
+    coded = f"SELECT {listed}{rows.record} AS r, {value} AS v FROM {encoding.coded_source()}"
     order = ", ".join(names)
     rank = f"DENSE_RANK() OVER (ORDER BY {order}) - 1" if names else "0"
-    return f"SELECT {rank} AS s, v FROM ({coded}) AS coded"
+    return f"SELECT r, {rank} AS s, v FROM ({coded}) AS coded"

@@ -102,7 +102,7 @@ def random_panel(generator: np.random.Generator) -> Panel:
     """Few numbers over few rows: sets drawn at random, whole persons, single rows, differences."""
     rows = int(generator.integers(3, 12))
     person = generator.integers(0, int(generator.integers(1, 6)), rows)
-    numbers = []
+    numbers: list[list[int]] = []
     for _ in range(int(generator.integers(1, 7))):
         match int(generator.integers(4)):
             case 0:
@@ -113,7 +113,7 @@ def random_panel(generator: np.random.Generator) -> Panel:
                 line = np.zeros(rows, dtype=bool)
                 line[generator.integers(rows)] = True
             case _:
-                line = np.array(numbers[-1], dtype=bool) if numbers else np.ones(rows, dtype=bool)
+                line = np.array(numbers[-1]) > 0 if numbers else np.ones(rows, dtype=bool)
                 line[generator.integers(rows)] ^= True
         if not line.any():
             line[generator.integers(rows)] = True

@@ -43,7 +43,7 @@ def check_numbers(panel: Panel, by_signature: bool) -> None:
     G, v, J = panel.information(), PRIOR.variance, PRIOR.fisher_information
     posterior = np.linalg.inv(G + np.eye(len(G)) / v) / v
     van_trees = np.linalg.inv(G + J * np.eye(len(G))) / v
-    left, roots, right = np.linalg.svd(panel.members[:, ~panel.known] / panel.stddevs[:, None])
+    _, roots, right = np.linalg.svd(panel.members[:, ~panel.known] / panel.stddevs[:, None])
     rank = int(np.sum(roots > 1e-9 * roots[0]))
     pseudo = (right[:rank].T / roots[:rank] ** 2) @ right[:rank]
     for kind, person in enumerate(examples):

@@ -41,7 +41,7 @@ def draw(result: AuditResult) -> Any:
     # A logarithm, so that two exposed records can be seen beside a hundred thousand others.
     height = (
         alt.Y("records:Q")
-        .title(f"{result.unit}s")
+        .title("records")
         .scale(type="symlog", constant=1, domain=[0, 3 * max(counts)], nice=False)
         .axis(values=[0, *powers], format=",d")
     )
@@ -96,7 +96,7 @@ def describe(result: AuditResult) -> str:
             if low < verdict.limit
         )
         if verdict.below_limit:
-            said.append(f"{count(verdict.below_limit, result.unit)} may keep less than the limit of {limit}.")
+            said.append(f"{count(verdict.below_limit, 'record')} may keep less than the limit of {limit}.")
         else:
             said.append(f"No record's lower bound is below the limit of {limit}.")
         if below != verdict.below_limit:
