@@ -130,8 +130,7 @@ def _entry(
     size = int(found.counts[column])
     recipe = writer.best(column)
     rmse = None if recipe is None else float(found.group_rmse(np.array([column]))[0])
-    signatures = found.linear.signatures_of(column)
-    owners = sorted({key for i in signatures for key in named.get(int(i), ())})
+    signatures, owners = found.linear.signatures_of(column), named.get(column, ())
     return Exposed(
         record=", ".join(owners) if owners else None,
         signature=int(signatures[0]),
@@ -158,5 +157,17 @@ def _of_one_person(found: LinearFindings, people: PersonFindings) -> BoolArray:
 
 
 def _keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int, tuple[str, ...]]:
-    wanted = sorted({int(i) for column in columns for i in found.linear.signatures_of(int(column))})
-    return keys.of_signatures(wanted) if wanted else {}
+    """The keys of the records of some columns."""
+    if not columns.size:
+        return {}
+    people = found.linear.people
+    if people is not None:
+        kinds = people.kind[found.linear.column_signature[columns]].tolist()
+        persons = keys.of_kinds(sorted(set(kinds)))
+        return {column: persons[kind] for column, kind in zip(columns.tolist(), kinds, strict=True)}
+    signatures = {column: found.linear.signatures_of(column).tolist() for column in columns.tolist()}
+    members = keys.of_signatures(sorted({one for own in signatures.values() for one in own}))
+    return {
+        column: tuple(sorted({key for one in own for key in members.get(one, ())}))
+        for column, own in signatures.items()
+    }

@@ -16,7 +16,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import svd
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.protocol import RecordPrior
@@ -32,6 +31,7 @@ _UNIT = float(np.finfo(np.float64).eps)
 # Blocks are assessed in the order of how much is seen until this much work is done.
 _MOST_WORK = 2e9
 _ENTRIES = 4096  # columns of blocks that are dense at a time
+_MILD = 1e-10  # what a Gram matrix may cost
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -64,8 +64,8 @@ def posterior_blocks(
     totals: dict[int, DirectionAttack] = {}
     chosen = _affordable(gram, kinds, ranks, order)
     if chosen.size:
-        view = _View.of(gram, ranks.rank)
         excess, v, J = gram.design.law.excess, prior.variance, prior.fisher_information
+        view = _View.of(gram, ranks.rank, excess / v)
         for part, entries in kinds.batches(chosen, entries=_ENTRIES):
             Z = view.coordinates(gram, kinds, entries)
             least, error = view.least(Z, excess / v)
@@ -133,21 +133,32 @@ def _affordable(
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _View:
-    """What the releases see, in the coordinates of their singular vectors."""
+    """What the releases see, in the coordinates of the singular vectors of the whitened factor."""
 
-    left: FloatArray  # U
+    factor: FloatArray  # Σ^(-1/2) F, turned: the columns are orthogonal, of squared lengths Λ
     values: FloatArray  # Λ
     projection: FloatArray  # Vᵀ F⁺: takes a column to its coordinates
     error: float  # of squared lengths of coordinates: a bound
+    squared: bool  # whether Λ comes from a Gram matrix, which costs twice the digits
 
     @classmethod
-    def of(cls, gram: UnknownRecordsGram, rank: int) -> _View:
+    def of(cls, gram: UnknownRecordsGram, rank: int, precision: float) -> _View:
         factor = gram.factor(Rank(rank=rank, evidence=Evidence.MODULAR))
-        left, roots, right = svd(
-            gram.design.whiten(factor.factor), full_matrices=False, check_finite=False, lapack_driver="gesvd"
+        B = gram.design.whiten(factor.factor)
+        values, vectors = np.linalg.eigh(B.T @ B)
+        largest = float(np.max(values, initial=0.0))
+        least = min(precision, float(np.min(values, initial=np.inf)))
+        squared = 8 * len(B) * _UNIT * largest <= _MILD * least
+        if not squared:
+            _, roots, right = np.linalg.svd(B, full_matrices=False)
+            values, vectors = roots**2, right.T
+        return cls(
+            factor=B @ vectors,
+            values=values,
+            projection=vectors.T @ factor.coordinates(),
+            error=min(4 * factor.coordinate_error, 1.0) + 64 * _UNIT * len(B),
+            squared=squared,
         )
-        error = min(4 * factor.coordinate_error, 1.0) + 64 * _UNIT * len(left)
-        return cls(left=left, values=roots**2, projection=right @ factor.coordinates(), error=error)
 
     def coordinates(self, gram: UnknownRecordsGram, kinds: PersonKinds, entries: IndexArray) -> FloatArray:
         """Z of every kind of a batch: kinds × rank × columns."""
@@ -160,25 +171,27 @@ class _View:
         """The least eigenvalue of c times every posterior block, and a bound on its error."""
         weighted = Z * np.sqrt(self.values / (self.values + precision))[:, None]
         values = np.linalg.eigvalsh(weighted.transpose(0, 2, 1) @ weighted)
-        # The singular values err by roundings of the largest, and σ²/(σ² + c) changes by at most 1/√c a step.
-        reach = math.sqrt(float(np.max(self.values, initial=0.0)) / precision)
-        return np.clip(1 - values[:, -1], 0.0, 1.0), self.error + 8 * len(self.left) * _UNIT * reach
+        # Eigenvalues err by roundings of the largest, and λ/(λ + c) changes by at most 1/c a step; singular
+        # values σ likewise, and σ²/(σ² + c) changes by at most 1/√c.
+        reach = float(np.max(self.values, initial=0.0)) / precision
+        rounding = 8 * len(self.factor) * _UNIT * (reach if self.squared else math.sqrt(reach))
+        return np.clip(1 - values[:, -1], 0.0, 1.0), self.error + rounding
 
     def sharpest(
         self, gram: UnknownRecordsGram, Z: FloatArray, directions: int, precision: float
     ) -> tuple[DirectionAttack, float]:
         """The attack on the sharpest identifiable direction, and the risk in it under the prior."""
-        identifiable = np.linalg.svd(Z)[2][:directions].T
+        identifiable = np.linalg.eigh(Z.T @ Z)[1][:, -directions:]
         seen = Z @ identifiable
         errors = seen.T @ (seen / self.values[:, None])
-        vectors = np.linalg.eigh(errors)[1]
-        direction = identifiable @ vectors[:, 0]
+        direction = identifiable @ np.linalg.eigh(errors)[1][:, 0]
         direction *= np.sign(direction[np.argmax(np.abs(direction))])
         risks = np.linalg.eigvalsh(seen.T @ (seen / (self.values + precision)[:, None]))
         return self.attack(gram, Z, direction), float(risks[0])
 
     def attack(self, gram: UnknownRecordsGram, Z: FloatArray, direction: FloatArray) -> DirectionAttack:
         """The best unbiased attack on an identifiable direction."""
-        seen = (Z @ direction) / np.sqrt(self.values)
-        recipe = gram.design.law.recipe((self.left @ seen)[None])[0]
-        return DirectionAttack(direction=direction, rmse=float(np.linalg.norm(seen)), recipe=recipe)
+        seen = Z @ direction
+        recipe = gram.design.law.recipe((self.factor @ (seen / self.values))[None])[0]
+        rmse = float(np.linalg.norm(seen / np.sqrt(self.values)))
+        return DirectionAttack(direction=direction, rmse=rmse, recipe=recipe)

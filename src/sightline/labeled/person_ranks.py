@@ -24,6 +24,7 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.person_kinds import PersonKinds
 from sightline.labeled.routes.exact import limb_bits
 from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.numerics import integers as exact
 from sightline.numerics import residues
 from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.residues import Residues
@@ -47,8 +48,11 @@ class PersonRanks:
     total: BoolArray  # whether a person's total is identifiable
 
 
-def person_ranks(gram: UnknownRecordsGram, kinds: PersonKinds) -> PersonRanks:
-    """The identifiable directions of every kind, and whether the total is one of them."""
+def person_ranks(gram: UnknownRecordsGram, kinds: PersonKinds, rank: int | None = None) -> PersonRanks:
+    """The identifiable directions of every kind, and whether the total is one of them.
+
+    ``rank`` is that of the whole design, if it has been decided.
+    """
     incidence = gram.design.incidence
     require(
         incidence.whole,
@@ -56,10 +60,8 @@ def person_ranks(gram: UnknownRecordsGram, kinds: PersonKinds) -> PersonRanks:
         got="real-valued or very large ones",
         error=InvalidRelease,
     )
-    system = residues.reduced(
-        gram.matrix.astype(np.int64), lambda _: np.zeros((0, len(gram.matrix)), np.int64)
-    )
-    rank, prime = int(system.pivots.size), system.prime
+    if rank is None:
+        rank = exact.rank(gram.matrix.astype(np.int64))
     own = own_entries(gram, kinds)
     sizes = np.add.reduceat(own.astype(np.intp), kinds.starts[:-1])
     directions, total = np.zeros(len(kinds), dtype=np.intp), np.zeros(len(kinds), dtype=np.bool_)

@@ -96,7 +96,7 @@ def persons(
     several = kinds.rows_of_person > 1
     gram = UnknownRecordsGram.of(design, ~found.known)
     progress("identifiable features of persons", 0.0)
-    ranks = person_ranks(gram, kinds)
+    ranks = person_ranks(gram, kinds, found.rank)
     progress("posterior blocks of persons", 0.0)
     information = _largest_information(design, kinds, found, several)
     blocks = posterior_blocks(gram, kinds, ranks, order=_order(kinds, found, several, ranks), prior=prior)
