@@ -34,7 +34,7 @@ _TOGETHER = 4  # random changes that are in memory at a time
 _SPARE = 2  # random changes beyond the number of columns
 _MOST_WORK, _MOST_KEPT = 4e9, 1e8  # random changes × columns of the design, and × columns of candidates
 # Up to this many entries × changes every person is decided exactly, without looking at leverages first.
-_FEW = 2_000_000
+_FEW = 20_000
 # A block with an identifiable feature has a leverage of at least 1. Floating point must not be this far off.
 _LEVERAGE, _ACCURATE = 0.9, 0.01
 

@@ -20,12 +20,16 @@ from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.person_blocks import DirectionAttack, largest_eigenvalue, posterior_blocks
 from sightline.labeled.person_kinds import PersonKinds
-from sightline.labeled.person_ranks import PersonRanks, person_ranks
+from sightline.labeled.person_ranks import person_ranks
+from sightline.labeled.risk_forms import Quantity, risks_over_v
 from sightline.labeled.unknown_gram import UnknownRecordsGram, row_sums
+from sightline.numerics.decision import Evidence, Rank
 from sightline.progress import Progress, silent
 
 # A weight of a unit feature below this is rounding.
 _NOTHING = 1e-6
+# Whole blocks are computed where they can move an end of the bracket by this much; blocks of G are cheaper.
+_WORTH_A_BLOCK, _LITTLE = 0.05, 0.01
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -98,9 +102,14 @@ def persons(
     progress("identifiable features of persons", 0.0)
     ranks = person_ranks(gram, kinds, found.rank)
     progress("posterior blocks of persons", 0.0)
-    information = _largest_information(design, kinds, found, several)
-    blocks = posterior_blocks(gram, kinds, ranks, order=_order(kinds, found, several, ranks), prior=prior)
-    lower = np.maximum(_alone(design, kinds, information, prior, losses), blocks.lower)
+    seen = _seen(gram, kinds, prior, ranks.rank)
+    alone = _Alone(design=design, kinds=kinds, prior=prior, losses=losses)
+    information = _largest_information(alone, found, several, seen)
+    worth = np.where(ranks.directions > 0, np.inf, seen.by_linear_attacks)
+    chosen = np.flatnonzero(several & (worth > _WORTH_A_BLOCK))
+    order = chosen[np.lexsort((chosen, -worth[chosen]))]
+    blocks = posterior_blocks(gram, kinds, ranks, order=order, prior=prior)
+    lower = np.maximum.reduce([alone.bound(information), seen.lower, blocks.lower])
     entry_upper = 1 - kinds.rows * (1 - found.remaining_upper[kinds.columns])
     upper = np.minimum(
         np.minimum.reduceat(entry_upper, kinds.starts[:-1]), kinds.least(found.remaining_upper)
@@ -133,51 +142,71 @@ def _check_rows(design: LinearReleases, kinds: PersonKinds, found: Exposures) ->
     )
 
 
-def _largest_information(
-    design: LinearReleases, kinds: PersonKinds, found: Exposures, several: BoolArray
-) -> FloatArray:
-    """The largest eigenvalue of every block of G, or its trace where the blocks are too large."""
-    trace = kinds.sums(kinds.rows * found.information[kinds.columns])
-    wide = np.flatnonzero(several & (kinds.sizes > 1))
-    largest = largest_eigenvalue(design, kinds, wide)
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Seen:
+    r"""Traces of what is learned about a kind's block, from its columns alone.
+
+    The share of any feature is at least one less the trace of :math:`I - c\,[(G + cI)^{-1}]_{BB}`. Over all
+    persons the traces sum to the rank at most, so that few kinds have much of it.
+    """
+
+    by_linear_attacks: FloatArray
+    lower: FloatArray  # van Trees in matrix form
+
+
+def _seen(gram: UnknownRecordsGram, kinds: PersonKinds, prior: RecordPrior, rank: int) -> _Seen:
+    risks = risks_over_v(prior, excess=gram.design.law.excess, entropic_factor=0.0)
+    none = np.zeros((0, gram.design.row_count))
+    forms = gram.forms(risks, Rank(rank=rank, evidence=Evidence.MODULAR), none)
+    values = gram.design.incidence.forms(forms.forms, gram.unknown, silent)
+    traces = {}
+    for name, risk in risks.items():
+        share = values[forms.names.index(name)] * (risk.precision / risk.unit)
+        error = forms.share_error * risk.precision / risk.unit
+        traces[name] = kinds.sums(kinds.rows * (1 - share[kinds.columns] + error))
+    lower = np.zeros(len(kinds))
+    if Quantity.VAN_TREES in traces:
+        lower = (1 - traces[Quantity.VAN_TREES]) / (prior.variance * prior.fisher_information)
+    return _Seen(by_linear_attacks=traces[Quantity.LINEAR], lower=lower)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Alone:
+    """The least share of any linear feature if all other persons are known."""
+
+    design: LinearReleases
+    kinds: PersonKinds
+    prior: RecordPrior
+    losses: FloatArray | None
+
+    def bound(self, information: FloatArray) -> FloatArray:
+        r"""From at least the largest eigenvalue :math:`\lambda` of every block of G.
+
+        Gaussian noise: releases of information :math:`\lambda I \succeq G` say more, and leave the rows
+        independent, so that the bound for one row with information :math:`\lambda` holds for every feature.
+        Laplace noise: van Trees in matrix form, and :math:`e^{-\varepsilon}` for a person's privacy loss.
+        """
+        prior, kinds = self.prior, self.kinds
+        van_trees: FloatArray = 1 / (prior.variance * (information + prior.fisher_information))
+        if self.design.law.excess == 1:
+            return np.maximum(van_trees, prior.group_bound(information))
+        losses = self.losses
+        if losses is None:
+            losses = row_sums(self.design, np.abs(self.design.whitening))
+        loss = prior.width * kinds.sums(kinds.rows * losses[kinds.columns])
+        return np.maximum(van_trees, np.exp(-loss))
+
+
+def _largest_information(alone: _Alone, found: Exposures, several: BoolArray, seen: _Seen) -> FloatArray:
+    """The largest eigenvalue of every block of G, or its trace where that would not change the bracket."""
+    kinds = alone.kinds
+    own = kinds.rows * found.information[kinds.columns]
+    trace, most = kinds.sums(own), np.maximum.reduceat(own, kinds.starts[:-1])
+    at_best, at_least = alone.bound(most), np.maximum(alone.bound(trace), seen.lower)
+    wide = np.flatnonzero(several & (kinds.sizes > 1) & (at_best - at_least > _LITTLE))
     information = trace.copy()
-    information[wide] = np.minimum(trace[wide], largest)
+    information[wide] = np.minimum(trace[wide], largest_eigenvalue(alone.design, kinds, wide))
     return information
-
-
-def _alone(
-    design: LinearReleases,
-    kinds: PersonKinds,
-    information: FloatArray,
-    prior: RecordPrior,
-    losses: FloatArray | None,
-) -> FloatArray:
-    r"""The least share of any linear feature if all other persons are known.
-
-    Gaussian noise: releases of information :math:`\lambda I \succeq G` say more, and leave the rows
-    independent, so that the bound for one row with information :math:`\lambda` holds for every feature.
-    Laplace noise: van Trees in matrix form, and :math:`e^{-\varepsilon}` for a person's privacy loss.
-    """
-    van_trees: FloatArray = 1 / (prior.variance * (information + prior.fisher_information))
-    if design.law.excess == 1:
-        return np.maximum(van_trees, prior.group_bound(information))
-    if losses is None:
-        losses = row_sums(design, np.abs(design.whitening))
-    loss = prior.width * kinds.sums(kinds.rows * losses[kinds.columns])
-    return np.maximum(van_trees, np.exp(-loss))
-
-
-def _order(kinds: PersonKinds, found: Exposures, several: BoolArray, ranks: PersonRanks) -> IndexArray:
-    """Kinds with several rows, those first of which the releases say most.
-
-    The trace of :math:`I - c\\,[(G + cI)^{-1}]_{BB}` says it. Over all persons it sums to the rank at most,
-    so that few kinds have much of it.
-    """
-    seen = kinds.sums(kinds.rows * (1 - found.remaining_upper[kinds.columns]))
-    rank = np.where(ranks.directions > 0, np.inf, seen)
-    chosen = np.flatnonzero(several)
-    ordered: IndexArray = chosen[np.lexsort((chosen, -rank[chosen]))]
-    return ordered
 
 
 def _features(kinds: PersonKinds, attacks: dict[int, DirectionAttack]) -> dict[int, Feature]:

@@ -50,11 +50,16 @@ def check_numbers(panel: Panel, by_signature: bool) -> None:
         if len(panel.rows(person)) == 1:
             continue
         upper = np.linalg.eigvalsh(panel.block(posterior, person))[0]
-        assert seen.upper[kind] == pytest.approx(upper, rel=1e-7, abs=1e-9)
-        assert seen.lower[kind] >= np.linalg.eigvalsh(panel.block(van_trees, person))[0] - 1e-9
+        if seen.exact[kind]:
+            assert seen.upper[kind] == pytest.approx(upper, rel=1e-7, abs=1e-9)
+        else:
+            assert upper - 1e-9 <= seen.upper[kind] <= upper + 0.05
+        assert seen.lower[kind] >= np.linalg.eigvalsh(panel.block(van_trees, person))[0] - 0.05
         assert seen.lower[kind] <= seen.upper[kind]
         largest = np.linalg.eigvalsh(panel.block(G, person))[-1]
-        assert seen.information[kind] == pytest.approx(largest, rel=1e-9, abs=1e-12)
+        alone = max(PRIOR.group_bound(np.array([largest]))[0], 1 / (v * (largest + J)))
+        assert seen.lower[kind] >= min(alone, upper) - 0.01
+        assert seen.information[kind] >= largest * (1 - 1e-9)
         rows = panel.rows(person)
         if seen.total_identifiable[kind]:
             functional = (panel.person[~panel.known] == person).astype(float)
