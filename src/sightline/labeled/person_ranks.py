@@ -5,7 +5,8 @@ The number is :math:`\operatorname{rank}(A) - \operatorname{rank}(A\text{ withou
 is a random change of the rows that changes no release. Some of these, cut to a person's :math:`d` columns,
 span the changes of their rows that nothing published sees: the number is d less the rank of that table. The
 person's total is identifiable iff no such change moves it. Both are decided modulo a prime. A random change
-that is not general enough can only raise the number: it can raise an alarm, and cannot hide anyone.
+that is not general enough can only raise the number: it can raise an alarm, and cannot hide anyone. What
+remains is the chance of a bad prime, as in :mod:`sightline.labeled.routes.exact`.
 
 A person who shares a column with another person's rows has no identifiable feature in that column: two rows
 with the same signature trade values unseen.
