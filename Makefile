@@ -28,7 +28,8 @@ demo: $(VENV)/.demo ## Audit the shipped example: a dashboard that singles out t
 test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs
 	$(BIN)/pytest $(PARALLEL)
 
-quick: $(VENV)/.dev ## Run the tests that take less than about half a minute together
+quick: export SIGHTLINE_EXAMPLES = quick
+quick: $(VENV)/.dev ## Run the fast tests, with few examples each: about half a minute on two cores
 	$(BIN)/pytest $(PARALLEL) -m "not slow" tests
 
 # FUZZ_SEED=... repeats a hunt; without it the seed is random, and printed.
@@ -71,7 +72,7 @@ lock: ## Choose the newest allowed versions again and write requirements/*.txt
 	rm -rf $(VENV)-lock
 
 clean: ## Remove the environment and everything built
-	rm -rf .venv .venv-* build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .venv-* build dist docs/_build .pytest_cache .mypy_cache .ruff_cache .hypothesis .coverage*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(VENV)/pyvenv.cfg:

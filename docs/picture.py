@@ -27,7 +27,7 @@ def up(error: float) -> float:
     return BOTTOM - (BOTTOM - TOP) * math.log(error / LOW) / math.log(HIGH / LOW)
 
 
-def text(
+def text(  # many parameters: one for each attribute of the element
     x: float,
     y: float,
     words: str,

@@ -148,7 +148,13 @@ def test_an_interrupt_ends_quietly(
     assert capsys.readouterr().err == "Interrupted.\n"
 
 
-START = "import sys; from sightline.cli import main; sys.exit(main())"
+START = """
+import sys
+from sightline.cli import main
+from sightline.report import progress
+progress.PATIENCE = 1e6  # no test depends on the machine's speed
+sys.exit(main())
+"""
 # Sends the signal that Ctrl-C sends when a module is about to be imported.
 CTRL_C = """
 import os, signal, sys

@@ -103,6 +103,7 @@ def test_the_loads_are_real_and_the_rest_is_said_to_be_made_up() -> None:
     assert len(homes()) == 18
 
 
+@pytest.mark.slow
 def test_nobody_is_named_unless_asked(survey: sl.AuditResult) -> None:
     assert all(one.record is None for one in survey.exposed)
     anonymous = sl.audit(example_plan("microgrid"))

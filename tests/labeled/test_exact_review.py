@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
-import exact_designs as exact
 import numpy as np
 import pytest
 from scipy import sparse
 
 import sightline.labeled.exposures as engine
+import tests.labeled.exact_designs as exact
 from sightline import MembershipDesign
 from sightline.labeled.incidence.cells import CellIncidence
 
@@ -75,6 +75,7 @@ def test_real_designs(taken: Counter[str]) -> None:
     assert 0 < undecided < 0.4 * (yes + no), (yes, no, undecided)
 
 
+@pytest.mark.slow
 def test_cells_of_partitions(taken: Counter[str]) -> None:
     generator = np.random.default_rng(2026)
     exposed = 0

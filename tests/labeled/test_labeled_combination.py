@@ -18,6 +18,7 @@ def rank(rows: np.ndarray) -> int:
     return flint.fmpz_mat(rows.tolist()).rank() if rows.size else 0
 
 
+@pytest.mark.slow
 def test_it_is_identifiable_and_no_part_of_it_is() -> None:
     generator = np.random.default_rng(31)
     alone = entangled = 0

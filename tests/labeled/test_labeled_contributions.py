@@ -11,6 +11,7 @@ from sightline import InOut, MembershipDesign
 from sightline.errors import InvalidRelease
 
 
+@pytest.mark.slow
 def test_against_designs_without_the_release() -> None:
     generator = np.random.default_rng(17)
     lost = sharpened = 0
@@ -150,6 +151,7 @@ def random_partitions(generator: np.random.Generator) -> MembershipDesign:
     return MembershipDesign(np.array(rows), noise=noise, readout="sum", releases=releases)
 
 
+@pytest.mark.slow
 def test_releases_that_depend_on_each_other_against_designs_without_them() -> None:
     generator = np.random.default_rng(23)
     stayed = lost = 0

@@ -27,6 +27,7 @@ def test_both_twins_agree() -> None:
         assert np.array_equal(naive.identifiable(rows), naive.identifiable_fast(rows))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_no_mistake_on_random_designs(seed: int) -> None:
     generator = np.random.default_rng(seed)
@@ -72,6 +73,7 @@ def test_no_mistake_with_known_records() -> None:
         assert not found.identifiable[known].any()
 
 
+@pytest.mark.slow
 def test_groups_are_the_distinct_columns_and_their_sums_are_decided_exactly() -> None:
     generator = np.random.default_rng(3)
     several = 0

@@ -95,6 +95,7 @@ def test_candidates_that_cannot_be_told_apart_stay_candidates() -> None:
         lower=np.array([1.0, 1.5]),
         upper=np.array([2.0, 2.5]),
         bits=curve.bits,
+        convention=curve.convention,
     )
     assert wide.candidates == (3, 4)
     assert wide.best is None

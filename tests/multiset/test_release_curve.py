@@ -257,7 +257,7 @@ class TestDigits:
         values = np.linspace(0.3, 0.6, 14)
         curve = sl.release_curve(values, family=sl.Moments(), accountant=BASIC, releases=range(12, 40))
         assert np.isnan(curve.crb[-1])
-        assert curve.status[-1].name == "DIGITS_GONE"
+        assert curve.status[-1].name == "UNRELIABLE"
         assert "certified_curve" in str(curve.status[-1])
         assert curve.undecided == tuple(range(14, 40))
         assert curve.best is None
@@ -344,3 +344,48 @@ def test_growth_tells_rising_from_falling() -> None:
     boundary = sl.release_curve([-1.0, 1.0], family=sl.Moments(), accountant=BASIC, releases=range(2, 60))
     assert interior.growth.exponent[-1] < -2
     assert 0.5 < boundary.growth.exponent[-10:].mean() < 1
+
+
+class TestTheConvention:
+    def test_a_curve_says_which_it_used(self) -> None:
+        for family in (sl.Moments, lambda **given: sl.Thresholds(bandwidth=0.5, **given)):
+            for convention in ("tight", "uniform"):
+                arguments = {"family": family(convention=convention), "accountant": BASIC, "releases": [3]}
+                assert sl.release_curve([0.1, 0.4], **arguments).convention == convention
+                assert sl.multiset.release_curves([[0.1, 0.4]], **arguments).convention == convention
+                assert sl.multiset.certified_curve([0.1, 0.4], **arguments).convention == convention
+            assert family().convention == "tight"
+
+    def test_families_that_differ_have_none(self) -> None:
+        steps = sl.Thresholds(bandwidth=0.5)
+        assert sl.multiset.Mixture(families=(sl.Moments(), steps)).convention == "tight"
+        mixed = sl.multiset.Mixture(families=(sl.Moments(convention="uniform"), steps))
+        assert mixed.convention is None
+        queries = sl.multiset.QueryFamily(queries=[sl.Moment(order=1, members=[0], bound=1.0)])
+        assert queries.convention is None
+
+
+class TestTheEdgeOfACompactStep:
+    """A value that only the end of a step's support sees: the offset's rounding is most of the slope."""
+
+    @pytest.mark.parametrize("room", [1e-1, 1e-3, 1e-6, 1e-9, 1e-11, 1e-13, 1e-15])
+    def test_the_stated_error_is_not_exceeded(self, room: float) -> None:
+        generator = np.random.default_rng(7)
+        for _ in range(20):
+            at, tau = generator.uniform(-0.5, 0.5), float(generator.uniform(0.05, 0.3))
+            value = at + tau * (1 - room)
+            family = sl.Thresholds(bandwidth=tau, kernel="compact", grid=[at], convention="uniform")
+            for turns in (family, sl.multiset.Mixture(families=(family,))):
+                arguments = {"family": turns, "accountant": BASIC, "releases": [1]}
+                found = sl.release_curve([value], **arguments)
+                exact = sl.multiset.certified_curve([value], **arguments)
+                if np.isfinite(found.crb[0]):
+                    off = abs(found.crb[0] / exact.crb[0] - 1)
+                    assert off <= found.relative_error[0]
+                else:
+                    assert room < 1e-12
+
+    def test_values_away_from_the_edge_are_not_affected(self) -> None:
+        family = sl.Thresholds(bandwidth=0.3, kernel="compact")
+        curve = sl.release_curve([-0.4, 0.2], family=family, accountant=BASIC, releases=[20])
+        assert curve.relative_error[0] < 1e-13

@@ -140,3 +140,12 @@ class TestEveryNoiseLaw:
             np.testing.assert_allclose(noise.information_weights, noise.excess / noise.variances)
             np.testing.assert_allclose(noise.information_weights, 1 / noise.scales**2)
             assert noise.noise_free(np.ones((3, 1))) is None
+
+
+def test_a_membership_design_is_held_to_the_same() -> None:
+    mixing = np.array([[1, 0], [0, 1], [1, 1]])
+    covariance = (mixing @ mixing.T).astype(float)
+    consistent = sl.MembershipDesign(mixing, noise=covariance, readout="sum")
+    assert consistent.exposures(domain=(0, 1)).rmse == pytest.approx([1.0, 1.0], rel=1e-12)
+    with pytest.raises(InvalidNoise, match="a noise-free answer"):
+        sl.MembershipDesign(np.array([[1, 0], [0, 1], [1, 2]]), noise=covariance, readout="sum")

@@ -33,6 +33,7 @@ def chart() -> dict[str, Any]:
     )
 
 
+@pytest.mark.slow
 def test_files_have_the_format_that_their_name_asks_for(chart: dict[str, Any], tmp_path: Path) -> None:
     starts = {"a.svg": b"<svg", "a.png": b"\x89PNG", "a.pdf": b"%PDF"}
     for name, start in starts.items():
@@ -52,16 +53,17 @@ def test_a_chart_shows_its_title_its_axes_and_its_curves(chart: dict[str, Any]) 
     assert {"A title", "x", "y", "falling", "dipping"} <= texts
 
 
+@pytest.mark.slow
 def test_embedded_data_cannot_end_their_script() -> None:
     evil = {"one": {"title": "</script><script>alert(1)</script>"}}
-    scripts = style.embedded(evil)
+    scripts = style.live_charts(evil)
     assert scripts.count("</script>") == 2
     (data,) = re.findall(r"of Object\.entries\((\{.*\})\)\) \{$", scripts, flags=re.MULTILINE)
     assert json.loads(data) == evil
 
 
 def test_a_still_is_an_image_that_needs_no_file(chart: dict[str, Any]) -> None:
-    element = style.still(style.svg(chart), identifier='a"b', description="x < y")
+    element = style.static_chart(style.svg(chart), identifier='a"b', description="x < y")
     assert element.startswith('<div id="a&quot;b"><img alt="x &lt; y" src="data:image/svg+xml,')
     assert element.count('"') == 6
 

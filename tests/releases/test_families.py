@@ -96,6 +96,7 @@ class TestSmoothStep:
         assert (inside > 0).all()
         assert (inside < 1e-15).all()
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kernel", KERNELS)
     def test_the_slope_integrates_to_one(self, kernel):
         with mpmath.workdps(30):
@@ -242,6 +243,7 @@ class TestCells:
         a, b, c = (sl.SubsetMean(members=[k], radius=1.0) for k in range(3))
         assert sl.Cells(cells=[sl.Cells(cells=[a, c]), b]).cells == (a, c, b)
 
+    @pytest.mark.slow
     def test_twenty_thousand_groups_are_one_release(self):
         rng = np.random.default_rng(1)
         group = np.concatenate([np.arange(20_000), rng.integers(20_000, size=30_000)])
@@ -276,6 +278,7 @@ class TestDeepSet:
             np.testing.assert_allclose(auto.value(z), closed.value(z), rtol=1e-12)
             np.testing.assert_allclose(auto.jacobian(z), closed.jacobian(z), rtol=1e-12, atol=1e-15)
 
+    @pytest.mark.slow
     def test_vector_records_vector_features_and_several_outputs(self):
         rng = np.random.default_rng(5)
         W = rng.normal(size=(4, 3))

@@ -91,7 +91,7 @@ class TestInfiniteNumbers:
         assert again.exposed[0].rmse == math.inf
         assert again.exposed[0].record == "Infinity", "a name is a name"
 
-    @pytest.mark.filterwarnings("ignore:overflow encountered")
+    @pytest.mark.filterwarnings("ignore::RuntimeWarning")  # infinity over infinity, on the way
     def test_noise_whose_square_is_infinite(self, tmp_path: Any) -> None:
         (tmp_path / "t.csv").write_text("home,watts\nA,1\nB,2\nC,3\n")
         everyone, without = "SELECT AVG(watts) FROM data", "SELECT AVG(watts) FROM data WHERE home <> 'A'"

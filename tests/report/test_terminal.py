@@ -140,6 +140,7 @@ def small(folder: Path, secret: str, **data: object) -> sl.AuditResult:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("secret", "data", "domain", "ranged"),
     [

@@ -22,7 +22,7 @@ from sightline.tables.encoding import CodedKey, encode
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Feature, Membership
-from sightline.tables.records import members_of, row_values, signature_of
+from sightline.tables.records import members_of, row_values, signature_of, signature_totals
 from sightline.tables.rows import audited_rows
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
@@ -151,6 +151,27 @@ class TestSecretsOfOtherKinds:
             categories=(),
         )
         assert empty.clipped == 3
+
+    def test_totals_count_each_declared_category_of_rows_that_the_attacker_does_not_know(
+        self, make: Make
+    ) -> None:
+        engine = make(self.ROWS)
+        subject = Subject(record="r", secret="kind", kind=SecretKind.CATEGORY, categories=("x", "y"))
+        sql = "SELECT kind, COUNT(*) FROM data GROUP BY kind"
+        query = read_release(sql, name="q", subject=subject, schema=Schema.of(engine))
+        assert signature_totals(engine, [query], subject).tolist() == [[2, 1]]
+        known = replace(subject, known=("r = 'a'",))
+        assert signature_totals(engine, [query], known).tolist() == [[1, 1]]
+
+    def test_a_category_that_is_not_declared_is_refused(self, make: Make) -> None:
+        with pytest.raises(InvalidPlan, match="a category that the plan declares, got 'z'"):
+            asked(
+                make(self.ROWS),
+                "SELECT COUNT(*) FROM data WHERE kind = 'z'",
+                secret="kind",
+                kind=SecretKind.CATEGORY,
+                categories=("x", "y"),
+            )
 
     def test_too_many_categories_are_refused(self, make: Make) -> None:
         with pytest.raises(InvalidPlan, match="at most 1,000 categories"):

@@ -11,7 +11,7 @@ import pytest
 from sightline.tables.collect import collect
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership
-from sightline.tables.records import members_of, row_values, signature_of
+from sightline.tables.records import members_of, row_values, signature_of, signature_totals
 from tests.tables.table_cases import (
     NUMBER_RELEASES,
     SUBJECT,
@@ -20,8 +20,6 @@ from tests.tables.table_cases import (
     expected_cells,
     read_all,
 )
-
-pytestmark = pytest.mark.slow
 
 ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 BOUNDED = replace(SUBJECT, bounds=(0, 9000), known=("home = 'h3'", "age > 80 AND solar"))
@@ -91,6 +89,8 @@ class TestEveryEngine:
         assert np.array_equal(np.bincount(values.signature), membership.counts)
         kept = [row for row in awkward_rows() if _has_load(row) and row["home"] is not None]
         assert sorted(values.secret.tolist()) == sorted(min(max(row["load"], 0), 9000) for row in kept)
+        totals = signature_totals(engine, queries, replace(BOUNDED, known=()))
+        assert totals[:, 0] == pytest.approx(np.bincount(values.signature, values.secret), rel=1e-12)
         everyone = members_of(engine, queries, SUBJECT, signature_ids=range(len(membership.counts)))
         home = next(row["home"] for row in kept)
         mine = signature_of(engine, queries, SUBJECT, record_key=home)

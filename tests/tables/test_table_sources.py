@@ -133,6 +133,7 @@ def test_fields_of_nested_columns_may_share_names(tmp_path: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_parquet_columns_that_differ_in_case_only_are_refused(spark_session: Any, tmp_path: Path) -> None:
     spark_session.conf.set("spark.sql.caseSensitive", "true")
     spark_session.sql("SELECT 1 AS a, 2 AS b").toDF("home", "HOME").write.parquet(str(tmp_path / "twins"))
@@ -245,6 +246,7 @@ class TestNothingCanWrite:
             assert cursor.execute("SHOW transaction_read_only").fetchone() == ("on",)
 
 
+@pytest.mark.slow
 class TestTablesOfOtherEngines:
     def test_a_missing_table_is_named(self, postgres_url: str, spark_session: Any) -> None:
         with pytest.raises(InvalidPlan, match='relation "nobody" does not exist'):

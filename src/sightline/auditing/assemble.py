@@ -52,6 +52,7 @@ def assemble(
         secret=plan.data.secret,
         kind=plan.data.secret_kind.value,
         bounds=plan.data.domain,
+        prior=findings.prior.values,
         rows=membership.rows,
         records=membership.records,
         known_rows=int(membership.known.sum()),

@@ -32,17 +32,6 @@ class _Case:
     owner_only: bool = True
 
 
-def prior_words(kind: SecretKind) -> str:
-    """The prior that the bracket averages over."""
-    match kind:
-        case SecretKind.NUMBER:
-            return "a cos² prior over the bounds"
-        case SecretKind.BOOLEAN:
-            return "an even chance of yes and no"
-        case SecretKind.CATEGORY:
-            return "an even chance of every category"
-
-
 def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> tuple[Unverified, ...]:
     """The assumptions that a pass needs and that are not verified, accepted or not."""
     membership, nonlinear = findings.membership, findings.nonlinear
@@ -102,6 +91,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             f"{most:,} rows each",
         ),
         _Case(
+            name=name.FEW_VALUES,
+            count=0 if findings.prior.name == "two-point" else membership.few_values or 0,
+            one=f"value is all that {data.secret} takes in the table, so that attackers can round",
+            many=f"values are all that {data.secret} takes in the table, so that attackers can round; "
+            'prior = "two-point" in [attacker] allows for that',
+        ),
+        _Case(
             name=name.VALUES,
             count=alike,
             one=f"record has several rows and the same value in all of them; {advice}",
@@ -140,7 +136,8 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
         "rmse is that of the best unbiased attack. Remaining uncertainty is an average over the records' "
         "possible values and the noise; its lower end holds for every attack, also biased and constrained "
-        f"ones, on records that are independent with {prior_words(plan.data.secret_kind)}.",
+        f"ones, if all unknown records have independent {findings.prior.values}. It says nothing about one "
+        "person's actual value, nor about attackers who know more than that.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
@@ -151,12 +148,10 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "the lower end holds even if they know all other records."
         )
     if pricing.law is NoiseLaw.LAPLACE:
-        bound = (
-            "van Trees' bound"
-            if plan.data.secret_kind is SecretKind.NUMBER
-            else "what the privacy loss leaves"
+        lines.append(
+            "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
+            "what remains; the upper end is a linear attack's risk."
         )
-        lines.append(f"Laplace noise: the lower end is {bound}, the upper end a linear attack's risk.")
     if any(release.times > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     if any(part.feature is Feature.THRESHOLD for part in membership.partitions):

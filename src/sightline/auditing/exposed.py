@@ -37,16 +37,20 @@ def exposed_section(findings: Findings, *, top: int, names: bool, keys: Keys | N
     shown = keys if names else None
     if (found := findings.linear) is not None:
         identifiable = found.identifiable_records
-        listed = found.listed
-        if (people := found.persons) is not None:
+        columns = found.most_exposed(np.flatnonzero(found.listed), top)
+        if (people := found.persons) is None:
+            exposed = describe(findings, found, columns, shown)
+            in_all = int(np.count_nonzero(found.listed))
+        else:
             kinds = np.flatnonzero(people.below | people.seen.identifiable)
-            chosen = people.most_exposed(kinds, top)
-            exposed = describe_persons(findings, found, people, chosen, shown)
-            in_all = kinds.size
-            listed = found.visible & (found.counts <= SMALL_GROUP) & ~_of_one_person(found, people)
-        columns = found.most_exposed(np.flatnonzero(listed), top - len(exposed))
-        exposed += describe(findings, found, columns, shown)
-        in_all += int(np.count_nonzero(listed))
+            exposed = describe_persons(findings, found, people, people.most_exposed(kinds, top), shown)
+            groups = np.flatnonzero(
+                found.visible & (found.counts <= SMALL_GROUP) & ~_of_one_person(found, people)
+            )
+            if top > len(exposed):
+                some = found.most_exposed(groups, top - len(exposed))
+                exposed += describe(findings, found, some, shown)
+            in_all = kinds.size + groups.size
     if findings.nonlinear is not None:
         exposed += findings.nonlinear.worst(top - len(exposed))
         in_all += findings.nonlinear.report().identifiable
@@ -139,7 +143,7 @@ def _entry(
         identifiable=recipe is not None,
         local=False,
         rmse=rmse,
-        rmse_percent_of_range=None if rmse is None else 100 * rmse / (size * found.exposures.width),
+        rmse_percent_of_range=None if rmse is None else 100 * rmse / (size * found.exposures.prior.width),
         remaining_uncertainty=found.bracket(column),
         releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
         recipe=recipe,

@@ -21,7 +21,6 @@ from sightline.auditing.result import LossPoint, Uncertainty
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_curve import smallest_epsilon
 from sightline.tables.membership import Membership, PersonTable
-from sightline.tables.subject import SecretKind
 
 # What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
 _MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 9, 99
@@ -118,18 +117,13 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     multipliers, law, prior = findings.pricing.multipliers, findings.pricing.law, findings.prior
     if multipliers.size == 0:
         return None
-    if findings.membership.persons is not None and (
-        findings.has_nonlinear or (law is NoiseLaw.LAPLACE and prior.kind is not SecretKind.NUMBER)
-    ):
+    if findings.membership.persons is not None and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
         return None  # these bounds are for one value
     if findings.has_nonlinear:
         return prior.kept_whatever_is_published(multipliers, law)
     low, high = prior.bounds
-    return prior.kept(
-        information=float(np.sum(multipliers**-2.0)) / (high - low) ** 2,
-        loss=float(np.sum(1 / multipliers)),
-        law=law,
-    )
+    information = float(np.sum(multipliers**-2.0)) / (high - low) ** 2
+    return prior.kept(information=information, law=law, answers=multipliers.size)
 
 
 def gathered(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:

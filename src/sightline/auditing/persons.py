@@ -16,12 +16,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.brackets import row_losses
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.nonlinear import is_nonlinear, kept_with_nonlinear, nonlinear_information
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import Uncertainty
-from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bounds.coin import CoinPrior
+from sightline.labeled.bounds.target import Seen
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.person_blocks import largest_eigenvalue
@@ -110,9 +110,9 @@ def assess_persons(
     one_block, place = _kinds(linear, table)
     design, width = linear.design, linear.main.width
     kinds = _in_blocks(one_block, linear.main.blocks, width)
-    losses = row_sums(design, row_losses(linear.main, linear.copies)) if design.law.excess > 1 else None
+    losses = row_sums(design, _row_losses(linear)) if design.law.excess > 1 else None
     main = replace(exposures, known=exposures.known[: design.size])
-    seen = persons(design, kinds, main, prior=prior_on(linear.prior.domain), losses=losses, progress=progress)
+    seen = persons(design, kinds, main, losses=losses, progress=progress)
     lower, upper = seen.lower, seen.upper
     if linear.prior.kind is SecretKind.CATEGORY:
         rows_lower, rows_upper = (
@@ -139,6 +139,8 @@ def with_nonlinear(
     if not is_nonlinear(membership):
         return found
     prior, kinds = linear.prior.number, found.seen.kinds
+    if prior.name == "two-point":  # it has no entropy power
+        return replace(found, lower=np.zeros_like(found.lower))
     own = row_squares(linear.design, np.square(linear.design.whitening))[kinds.columns] * kinds.rows
     logarithm = np.minimum(kinds.sums(np.log1p(prior.variance * own)), 600.0)
     carried = carried_by_persons(found.table, nonlinear_information(membership, pricing, up_to=up_to))
@@ -200,9 +202,9 @@ def _least_category(linear: LinearDesign, values: FloatArray, kinds: PersonKinds
 
 def _category_bound(linear: LinearDesign, kinds: PersonKinds) -> FloatArray:
     """The lower end for the features of one category, the one of which least remains."""
-    main, coin = linear.main, linear.prior.coin
+    main, coin = linear.main, CoinPrior(share=linear.prior.share)
     if main.design.law.excess > 1:
-        losses = row_losses(main, linear.copies)
+        losses = _row_losses(linear)
         each = [row_sums(main.design, np.where(main.reference, 0.0, losses)).reshape(main.blocks, -1)]
         each.append(row_sums(main.design, np.where(main.reference, losses, 0.0)).reshape(main.blocks, -1)[:1])
         two = np.sort(np.concatenate(each), axis=0)[-2:].sum(axis=0)
@@ -218,4 +220,13 @@ def _category_bound(linear: LinearDesign, kinds: PersonKinds) -> FloatArray:
             trace = own.sums(own.rows * carried[own.columns])
             found.append(np.minimum(trace, largest_eigenvalue(design, own, np.arange(len(own))))[None])
     two = np.sort(np.concatenate(found), axis=0)[-2:].sum(axis=0)
-    return coin.group_bound(two)
+    return coin.lower(Seen(information=two, linear_information=np.zeros_like(two)))
+
+
+def _row_losses(linear: LinearDesign) -> FloatArray:
+    r"""The pure privacy loss that each row of Laplace noise causes its members.
+
+    A row stands for the mean of T copies. Copies of scale b have the noise of one number with scale
+    :math:`b/\sqrt T`, but cost :math:`T/b`.
+    """
+    return np.asarray(np.abs(linear.design.whitening) * np.sqrt(linear.copies))

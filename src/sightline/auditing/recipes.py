@@ -64,7 +64,9 @@ class RecipeWriter:
     def written(self, column: int, weights: FloatArray) -> Recipe:
         """The recipe of weights on the main design's rows: the numbers to add, then those to subtract."""
         linear = self.found.linear
-        rmse = math.sqrt(float(weights**2 @ linear.design.law.variances))
+        # A weight of zero on infinite noise adds no noise.
+        variances = np.where(weights == 0, 0.0, linear.design.law.variances)
+        rmse = math.sqrt(float(weights**2 @ variances))
         published = weights * linear.main.factors
         part, _ = linear.place(column)
         constant = float((published / part.factors) @ part.offsets)

@@ -44,7 +44,10 @@ class Role(StrEnum):
 
 
 class Uncertainty(_Part):
-    """A bracket on the share of the prior variance that the best attack leaves; 1: nothing learned."""
+    """A bracket on the share of the prior variance that the best attack leaves; 1: nothing learned.
+
+    No attack leaves less than ``lower``, on average over the result's ``prior``.
+    """
 
     lower: float
     upper: float
@@ -283,6 +286,7 @@ class AuditResult(Displayed, _Part):
     secret: str
     kind: str
     bounds: Annotated[tuple[float, float], Many]
+    prior: str  # what remaining uncertainty is an average over, in words
     rows: int
     records: int
     known_rows: int

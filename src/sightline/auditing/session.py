@@ -8,10 +8,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightline.arrays import FloatArray
+from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Keys
 from sightline.auditing.plan import AssumptionName, Plan
-from sightline.errors import InvalidPlan
-from sightline.progress import Progress
+from sightline.auditing.work import TimedEngine, WorkLimits
+from sightline.errors import InvalidPlan, require
+from sightline.progress import Progress, silent
 from sightline.tables.collect import collect
 from sightline.tables.declared import check_declared, check_public
 from sightline.tables.engines.open import open_source
@@ -20,7 +22,7 @@ from sightline.tables.membership import Membership, RowValues
 from sightline.tables.persons import keys_of_kinds, person_of, person_table
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
-from sightline.tables.subject import Schema, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import verify
 
 
@@ -31,6 +33,7 @@ class Session:
     plan: Plan
     engine: Engine
     queries: tuple[ReleaseQuery, ...]
+    limits: WorkLimits
 
     @property
     def subject(self) -> Subject:
@@ -39,7 +42,13 @@ class Session:
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
-        membership = collect(self.engine, self.queries, self.subject, progress=progress)
+        membership = collect(
+            self.engine,
+            self.queries,
+            self.subject,
+            progress=progress,
+            check_size=self.limits.check_signatures,
+        )
         empty = [self.queries[place].name for place in membership.empty]
         if empty and AssumptionName.EMPTY not in self.plan.limits.accept:
             raise InvalidPlan(
@@ -48,6 +57,8 @@ class Session:
             )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)
+        cells = sum(membership.partitions[cell.partition].feature in LINEAR for cell in membership.cells)
+        self.limits.check_cells(cells, designs=2 if self.subject.kind is SecretKind.CATEGORY else 1)
         membership = replace(membership, unaudited=unaudited)
         if membership.contributions <= 1:
             return membership
@@ -90,6 +101,9 @@ class Session:
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
         """The signatures of one record's rows that the attacker does not know."""
+        require(
+            _is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it", error=InvalidPlan
+        )
         unknown = replace(self.subject, known=())
         if not signature_of(self.engine, self.queries, unknown, record_key=record):
             reason = (
@@ -102,6 +116,15 @@ class Session:
                 f"got {record[:60]!r}, {reason}"
             )
         return signature_of(self.engine, self.queries, self.subject, record_key=record)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be sent to an engine: Python reads bytes that are no UTF-8 as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def subject_of(plan: Plan) -> Subject:
@@ -120,13 +143,18 @@ def subject_of(plan: Plan) -> Subject:
 
 
 @contextmanager
-def opened(plan: Plan, base: Path) -> Iterator[Session]:
+def opened(
+    plan: Plan, base: Path, *, limits: WorkLimits | None = None, progress: Progress = silent
+) -> Iterator[Session]:
     """Open the plan's table and read its releases.
 
-    At the end the table must still be as it was, and is closed.
+    Without ``limits``, memory is bounded by what is free. At the end the table must still be as it was, and
+    is closed.
     """
     subject = subject_of(plan)
-    engine = open_source(plan.data.source, base=base, tables=plan.data.tables)
+    limits = limits or WorkLimits.of(None, None)
+    opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables)
+    engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
         check_declared(engine, subject)
         schema = Schema.of(engine, list(plan.data.tables))
@@ -134,13 +162,14 @@ def opened(plan: Plan, base: Path) -> Iterator[Session]:
         for text in plan.attacker.knows:
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
-        for release in plan.releases:
+        for place, release in enumerate(plan.releases):
+            progress("reading the releases", place / len(plan.releases))
             try:
                 query = read_release(release.sql, name=release.name, subject=subject, schema=schema)
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             queries.append(query)
-        yield Session(plan=plan, engine=engine, queries=tuple(queries))
+        yield Session(plan=plan, engine=engine, queries=tuple(queries), limits=limits)
         engine.check_unchanged()
     finally:
         engine.close()

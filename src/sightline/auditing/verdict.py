@@ -6,7 +6,7 @@ import math
 
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.numerals import counted, readable, remains
+from sightline.auditing.numerals import counted, ends, readable
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import (
     Exposed,
@@ -108,19 +108,14 @@ def _listed(assumptions: list[Unverified]) -> str:
 
 def _headline(findings: Findings, least: Uncertainty) -> str:
     """What remains of the most exposed record, with what it is an average over."""
-    match findings.prior.kind:
-        case SecretKind.NUMBER:
-            average = "values spread over the bounds (a cos² prior)"
-        case SecretKind.BOOLEAN:
-            average = "values that are yes or no with even chances"
-        case SecretKind.CATEGORY:
-            average = "categories with even chances"
     others = (
         ", the noise and the values of some records" if findings.membership.known.any() else " and the noise"
     )
+    lower, upper = ends(least)
     return (
-        f"On average over {average}, {remains(least)} of the most exposed record's uncertainty remains, to "
-        f"every attacker who knows the groups{others}."
+        f"On average over {findings.prior.values}, at least {lower} of the most exposed record's uncertainty "
+        f"remains to an attacker who knows the groups{others}, whatever the attack; the best attack leaves "
+        f"at most {upper}."
     )
 
 

@@ -15,10 +15,13 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.incidence.of_rows import RowsLike, as_incidence
 from sightline.labeled.incidence.protocol import Incidence
-from sightline.noise.laws import Noise, as_noise
+from sightline.noise.laws import Noise, as_noise, require_noise
 from sightline.noise.pricing import price
 from sightline.privacy.accountant import Accountant
 from sightline.releases.domain import positive_number
+
+# Columns that are checked at a time for combinations of the answers without noise.
+_CHUNK = 4096
 
 
 class Readout(Enum):
@@ -86,6 +89,10 @@ class LinearReleases:
             error=InvalidNoise,
         )
         object.__setattr__(self, "law", law)
+        if law.singular:
+            for start in range(0, incidence.records, _CHUNK):
+                positions = np.arange(start, min(start + _CHUNK, incidence.records))
+                require_noise(law, self.scale[:, None] * incidence.columns(positions))
         scales = law.whiten(sparse.csr_array(sparse.diags_array(self.scale)))
         whitening = np.asarray(scales.diagonal() if sparse.issparse(scales) else scales)
         object.__setattr__(self, "whitening", whitening)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.incidence.cells import CellIncidence
 from sightline.labeled.incidence.protocol import BoolArray
@@ -55,24 +55,33 @@ class PosteriorBlocks:
 
 
 def posterior_blocks(
-    gram: UnknownRecordsGram, kinds: PersonKinds, ranks: PersonRanks, *, order: IndexArray, prior: RecordPrior
+    gram: UnknownRecordsGram,
+    kinds: PersonKinds,
+    ranks: PersonRanks,
+    *,
+    order: IndexArray,
+    prior: TargetPrior,
+    precision: float | None,
 ) -> PosteriorBlocks:
-    """The blocks of kinds in a given order, as many as are affordable and at least the identifiable ones."""
+    """The blocks of kinds in a given order, as many as are affordable and at least the identifiable ones.
+
+    ``precision`` is at least that of every row's prior; ``None`` if it has no density.
+    """
     assessed = np.zeros(len(kinds), dtype=np.bool_)
     lower, upper = np.zeros(len(kinds)), np.ones(len(kinds))
     sharpest: dict[int, DirectionAttack] = {}
     totals: dict[int, DirectionAttack] = {}
     chosen = _affordable(gram, kinds, ranks, order)
     if chosen.size:
-        excess, v, J = gram.design.law.excess, prior.variance, prior.fisher_information
+        excess, v = gram.design.law.excess, prior.variance
         view = _View.of(gram, ranks.rank, excess / v)
         for part, entries in kinds.batches(chosen, entries=_ENTRIES):
             Z = view.coordinates(gram, kinds, entries)
             least, error = view.least(Z, excess / v)
             upper[part] = least + error
-            if math.isfinite(J):
-                least, error = view.least(Z, J)
-                lower[part] = (least - error) / (v * J)
+            if precision is not None:
+                least, error = view.least(Z, precision)
+                lower[part] = (least - error) / (v * precision)
             for place in np.flatnonzero(ranks.directions[part]):
                 kind = int(part[place])
                 total = np.sqrt(kinds.rows[entries[place]] / kinds.rows_of_person[kind])

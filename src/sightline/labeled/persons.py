@@ -14,9 +14,10 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
-from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.exposures import Exposures
+from sightline.labeled.hidden import information_error, precisions
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.person_blocks import DirectionAttack, largest_eigenvalue, posterior_blocks
 from sightline.labeled.person_kinds import PersonKinds
@@ -86,29 +87,31 @@ def persons(
     kinds: PersonKinds,
     found: Exposures,
     *,
-    prior: RecordPrior,
     losses: FloatArray | None = None,
     progress: Progress = silent,
 ) -> Persons:
-    """What is seen of every kind of person.
+    """What is seen of every kind of person, under the prior of the exposures of the design's rows.
 
-    ``found`` are the exposures of the design's rows, for the same prior. Rows that the attacker knows are in
+    Rows that the attacker knows are in
     no kind. All other rows are in one: the numbers must agree. ``losses`` is what a row in each column loses
     to Laplace noise, per unit of its value; by default the design's noise says it.
     """
     _check_rows(design, kinds, found)
+    prior = found.prior
     several = kinds.rows_of_person > 1
     gram = UnknownRecordsGram.of(design, ~found.known)
     progress("identifiable features of persons", 0.0)
     ranks = person_ranks(gram, kinds, found.rank)
     progress("posterior blocks of persons", 0.0)
-    seen = _seen(gram, kinds, prior, ranks.rank)
+    each = precisions(gram, prior)
+    precision = None if each is None else float(np.max(each))
+    seen = _seen(gram, kinds, prior, ranks.rank, precision)
     alone = _Alone(design=design, kinds=kinds, prior=prior, losses=losses)
-    information = _largest_information(alone, found, several, seen)
+    information = _largest_information(gram, alone, found, several, seen)
     worth = np.where(ranks.directions > 0, np.inf, seen.by_linear_attacks)
     chosen = np.flatnonzero(several & (worth > _WORTH_A_BLOCK))
     order = chosen[np.lexsort((chosen, -worth[chosen]))]
-    blocks = posterior_blocks(gram, kinds, ranks, order=order, prior=prior)
+    blocks = posterior_blocks(gram, kinds, ranks, order=order, prior=prior, precision=precision)
     lower = np.maximum.reduce([alone.bound(information), seen.lower, blocks.lower])
     entry_upper = 1 - kinds.rows * (1 - found.remaining_upper[kinds.columns])
     upper = np.minimum(
@@ -151,22 +154,23 @@ class _Seen:
     """
 
     by_linear_attacks: FloatArray
-    lower: FloatArray  # van Trees in matrix form
+    lower: FloatArray  # weighted van Trees in matrix form
 
 
-def _seen(gram: UnknownRecordsGram, kinds: PersonKinds, prior: RecordPrior, rank: int) -> _Seen:
-    risks = risks_over_v(prior, excess=gram.design.law.excess, entropic_factor=0.0)
+def _seen(
+    gram: UnknownRecordsGram, kinds: PersonKinds, prior: TargetPrior, rank: int, precision: float | None
+) -> _Seen:
+    risks = risks_over_v(prior.variance, excess=gram.design.law.excess, precision=precision)
     none = np.zeros((0, gram.design.row_count))
     forms = gram.forms(risks, Rank(rank=rank, evidence=Evidence.MODULAR), none)
     values = gram.design.incidence.forms(forms.forms, gram.unknown, silent)
     traces = {}
     for name, risk in risks.items():
         share = values[forms.names.index(name)] * (risk.precision / risk.unit)
-        error = forms.share_error * risk.precision / risk.unit
-        traces[name] = kinds.sums(kinds.rows * (1 - share[kinds.columns] + error))
+        traces[name] = kinds.sums(kinds.rows * (1 - share[kinds.columns] + forms.share_error))
     lower = np.zeros(len(kinds))
-    if Quantity.VAN_TREES in traces:
-        lower = (1 - traces[Quantity.VAN_TREES]) / (prior.variance * prior.fisher_information)
+    if precision is not None:
+        lower = (1 - traces[Quantity.HIDDEN]) / (prior.variance * precision)
     return _Seen(by_linear_attacks=traces[Quantity.LINEAR], lower=lower)
 
 
@@ -176,7 +180,7 @@ class _Alone:
 
     design: LinearReleases
     kinds: PersonKinds
-    prior: RecordPrior
+    prior: TargetPrior
     losses: FloatArray | None
 
     def bound(self, information: FloatArray) -> FloatArray:
@@ -187,9 +191,10 @@ class _Alone:
         Laplace noise: van Trees in matrix form, and :math:`e^{-\varepsilon}` for a person's privacy loss.
         """
         prior, kinds = self.prior, self.kinds
-        van_trees: FloatArray = 1 / (prior.variance * (information + prior.fisher_information))
         if self.design.law.excess == 1:
-            return np.maximum(van_trees, prior.group_bound(information))
+            none = np.zeros_like(information)  # no linear attack needs to be named
+            return prior.lower(Seen(information=information, linear_information=none))
+        van_trees: FloatArray = 1 / (prior.variance * (information + prior.precision(information)))
         losses = self.losses
         if losses is None:
             losses = row_sums(self.design, np.abs(self.design.whitening))
@@ -197,10 +202,13 @@ class _Alone:
         return np.maximum(van_trees, np.exp(-loss))
 
 
-def _largest_information(alone: _Alone, found: Exposures, several: BoolArray, seen: _Seen) -> FloatArray:
+def _largest_information(
+    gram: UnknownRecordsGram, alone: _Alone, found: Exposures, several: BoolArray, seen: _Seen
+) -> FloatArray:
     """The largest eigenvalue of every block of G, or its trace where that would not change the bracket."""
     kinds = alone.kinds
-    own = kinds.rows * found.information[kinds.columns]
+    rounded_up = found.information * (1 + information_error(gram))
+    own = kinds.rows * rounded_up[kinds.columns]
     trace, most = kinds.sums(own), np.maximum.reduceat(own, kinds.starts[:-1])
     at_best, at_least = alone.bound(most), np.maximum(alone.bound(trace), seen.lower)
     wide = np.flatnonzero(several & (kinds.sizes > 1) & (at_best - at_least > _LITTLE))

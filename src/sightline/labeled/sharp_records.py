@@ -2,8 +2,8 @@ r"""The few records that are seen sharply, computed from a factorisation of thei
 
 With the columns :math:`A_T` of these records and independent directions :math:`F_U` of all others, let
 :math:`C = \Sigma^{-1/2}[A_T\; F_U]`. The best unbiased attack on an identifiable record attains the
-Cramér–Rao bound :math:`[(C^\top C)^{-1}]_{jj}` (``app:linear_blue_identity``), and a risk at precision c is
-:math:`[(C^\top C + cI)^{-1}]_{jj}`.
+Cramér–Rao bound :math:`[(C^\top C)^{-1}]_{jj}` (``eq:mse_optimal_s4``, ``app:linear_blue_identity``), and a
+risk at precision c is :math:`[(C^\top C + cI)^{-1}]_{jj}`.
 """
 
 from __future__ import annotations

@@ -3,8 +3,8 @@
 # ruff: isort: skip_file
 
 from sightline.paper.figures import figure as figure
-from sightline.paper.figures import Figure as Figure
-from sightline.paper.figures import Table as Table
+from sightline.paper.figure_type import Figure as Figure
+from sightline.paper.figure_type import Table as Table
 from sightline.paper.figures import LABELS as LABELS
 from sightline.paper.claim import Claim as Claim
 from sightline.paper.claim import ClaimVerdict as ClaimVerdict

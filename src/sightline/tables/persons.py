@@ -17,7 +17,7 @@ from sightline.tables.collect import known_condition
 from sightline.tables.encoding import key_text
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, PersonRows, PersonTable
-from sightline.tables.records import asked_record, ranked_rows
+from sightline.tables.records import is_record_condition, ranked_rows
 from sightline.tables.rows import audited_rows
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
@@ -112,7 +112,7 @@ def person_of(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, record_key: str
 ) -> PersonRows | None:
     """Owner-only: the entries of one person; ``None`` if they have no row with a secret."""
-    asked = asked_record(engine, subject, record_key)
+    asked = is_record_condition(engine, subject, record_key)
     value = f"CASE WHEN {asked} THEN {_known(engine, subject)} ELSE -1 END"
     ranked = ranked_rows(engine, queries, subject, value)
     found = _persons(engine, f"SELECT r, s, v FROM ({ranked}) AS ranked WHERE v >= 0")

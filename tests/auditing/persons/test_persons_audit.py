@@ -13,11 +13,10 @@ from flint import fmpz_mat
 import sightline as sl
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import InvalidPlan
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
 
 Row = tuple[Any, ...]
 BOUNDS = (0.0, 100.0)
-VARIANCE = CosineSquaredPrior(width=100.0).variance
+VARIANCE = 100.0**2 / 12  # of values spread evenly over the bounds
 
 
 def written(folder: Path, header: str, rows: list[Row]) -> None:

@@ -8,17 +8,19 @@ import pytest
 from sightline.errors import InvalidRelease
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.target import Seen
+from sightline.labeled.bounds.uniform import UniformPrior
+from sightline.labeled.exposures import exposures
 from sightline.labeled.persons import Persons, persons
 from tests.labeled.persons.naive_panels import Panel, random_panel
 
-PRIOR = CosineSquaredPrior(width=1.0)
+PRIOR = CosineSquaredPrior(0.0, 1.0)
 FAST, ALL = 60, 5_000
 
 
 def assessed(panel: Panel, *, by_signature: bool, prior=PRIOR) -> tuple[Persons, list[int]]:
     design, kinds, examples, known = panel.by_signature() if by_signature else panel.row_by_row()
-    found = design.exposures(domain=prior, known=known)
-    return persons(design, kinds, found, prior=prior), examples
+    return persons(design, kinds, exposures(design, prior=prior, known=known)), examples
 
 
 def panels(count: int, start: int = 0) -> list[Panel]:
@@ -57,7 +59,7 @@ def check_numbers(panel: Panel, by_signature: bool) -> None:
         assert seen.lower[kind] >= np.linalg.eigvalsh(panel.block(van_trees, person))[0] - 0.05
         assert seen.lower[kind] <= seen.upper[kind]
         largest = np.linalg.eigvalsh(panel.block(G, person))[-1]
-        alone = max(PRIOR.group_bound(np.array([largest]))[0], 1 / (v * (largest + J)))
+        alone = PRIOR.lower(Seen(information=np.array([largest]), linear_information=np.zeros(1)))[0]
         assert seen.lower[kind] >= min(alone, upper) - 0.01
         assert seen.information[kind] >= largest * (1 - 1e-9)
         rows = panel.rows(person)
@@ -131,24 +133,25 @@ def test_without_the_blocks_the_bracket_is_wider_and_holds(monkeypatch):
 def test_rows_that_no_person_has_are_refused():
     panel = panels(1)[0]
     design, kinds, _, known = panel.row_by_row()
-    found = design.exposures(domain=PRIOR, known=known)
+    found = exposures(design, prior=PRIOR, known=known)
     fewer = type(kinds)(
         starts=kinds.starts, columns=kinds.columns, rows=kinds.rows + 1, persons=kinds.persons
     )
     with pytest.raises(InvalidRelease, match="every unknown row with one person"):
-        persons(design, fewer, found, prior=PRIOR)
+        persons(design, fewer, found)
 
 
-@pytest.mark.parametrize("prior", ["cosine", "coin"])
+@pytest.mark.parametrize("prior", ["cosine", "uniform", "coin"])
 def test_brute_force_risk_is_inside_the_bracket(prior):
     """Two people with two rows each: the risk of the posterior mean, by sums over a grid of values.
 
     The worst direction of the other features is searched over a fan of directions.
     """
     generator = np.random.default_rng(7)
-    if prior == "cosine":
-        points, law = (np.arange(12) + 0.5) / 12, PRIOR
-        masses = PRIOR.density(points)
+    if prior != "coin":
+        law = PRIOR if prior == "cosine" else UniformPrior(0.0, 1.0)
+        points = (np.arange(12) + 0.5) / 12
+        masses = law.density(points)
     else:
         points, masses, law = np.array([0.0, 1.0]), np.ones(2), CoinPrior(share=0.5)
     masses = masses / masses.sum()

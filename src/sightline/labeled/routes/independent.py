@@ -1,8 +1,8 @@
 r"""Rows that a factorisation proves independent: few records need exact arithmetic.
 
-If the rows are independent, a group of n records is identifiable iff its leverages
-:math:`a_j^\top M^{-1} a_j`, with :math:`M = A A^\top`, sum to one, exactly. All leverages sum to the rank, so
-few groups come near one half, and only these are decided in exact arithmetic.
+If the rows are independent, a group of n records is identifiable iff its leverages :math:`a_j^\top M^{-1}
+a_j`, with :math:`M = A A^\top`, sum to one, exactly (``eq:lever1_ident_cond``). All leverages sum to the
+rank, so few groups come near one half, and only these are decided in exact arithmetic.
 """
 
 from __future__ import annotations

@@ -1,0 +1,294 @@
+"""Draw random releases from the accepted grammar, and compare the audit's cells with the engine's own answer.
+
+The oracle runs the release's own text, with COUNT and SUM, on the engine. It does not use the reader.
+``tests/tables/fuzz_sql.py`` runs it with random seeds for as long as one likes.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+
+from sightline.tables.collect import collect
+from sightline.tables.encoding import key_text
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Engine
+from sightline.tables.membership import Feature, Membership, RowValues
+from sightline.tables.records import row_values
+from sightline.tables.sql.reader import read_release
+from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.verify import verify
+
+Run = Callable[[str], list[tuple[Any, ...]]]
+Table = dict[tuple[str, ...], tuple[int, float]]  # by group: how many secrets, and their sum
+SUBJECT = Subject(record="r", secret="s", kind=SecretKind.NUMBER, bounds=(-100, 100), bandwidth=1.0)
+DATA = {
+    "r": "INTEGER",
+    "s": "DOUBLE PRECISION",
+    "a": "INTEGER",
+    "b": "VARCHAR(9)",
+    "c": "BOOLEAN",
+    "d": "BOOLEAN",
+    "t": "DATE",
+}
+AREAS = {"k": "INTEGER", "area": "VARCHAR(9)"}
+
+
+def data_rows() -> list[tuple[Any, ...]]:
+    """80 rows with every combination of a few values, and NULL in every column but the record's."""
+    generator = np.random.default_rng(12)
+    rows = []
+    for r in range(80):
+        a, b, c, d, month = (int(generator.integers(n)) for n in (6, 5, 3, 3, 5))
+        rows.append(
+            (
+                r,
+                None if r % 13 == 5 else float(generator.integers(-40, 40)) / 4,
+                None if a == 5 else a - 1,
+                ["x", "y", "xy", "Z", None][b],
+                [True, False, None][c],
+                [True, False, None][d],
+                None if month == 4 else f"2016-0{month + 1}-1{month}",
+            )
+        )
+    return rows
+
+
+AREA_ROWS = [(-1, "north"), (0, "south"), (1, None), (2, "south")]
+
+
+def statements() -> list[str]:
+    """SQL that creates the two tables, on any engine."""
+    created = []
+    for name, columns, rows in (("data", DATA, data_rows()), ("areas", AREAS, AREA_ROWS)):
+        listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
+        created.append(f"CREATE TABLE {name} ({listed})")
+        values = ", ".join(f"({', '.join(map(_constant, row))})" for row in rows)
+        created.append(f"INSERT INTO {name} VALUES {values}")
+    return created
+
+
+def _constant(value: object) -> str:
+    if isinstance(value, str):
+        date = len(value) == 10 and value[4] == "-"
+        return f"DATE '{value}'" if date else f"'{value}'"
+    return "NULL" if value is None else str(value)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Release:
+    """A release, and the parts of which the oracle makes its own queries."""
+
+    sql: str
+    source: str  # FROM, JOIN and WHERE
+    sets: tuple[tuple[str, ...], ...]  # the keys of each grouping set
+    count: str  # how many secrets a group has
+    total: str  # their sum, or how many lie above the threshold
+
+
+class RandomReleases:
+    """Draws expressions, conditions and releases, often without brackets."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = np.random.default_rng(seed)
+
+    def choice(self, *choices: str) -> str:
+        return str(self.random.choice(np.array(choices, dtype=object)))
+
+    def chance(self, share: float = 0.5) -> bool:
+        return bool(self.random.random() < share)
+
+    def number(self, depth: int) -> str:
+        if depth == 0 or self.chance(0.3):
+            return self.choice(
+                "a", "a", "LENGTH(b)", "EXTRACT(MONTH FROM t)", "a + 1", "a / 2", "a % 3", "-a"
+            )
+        inner = self.number(depth - 1)
+        return self.choice(
+            f"({inner}) * 2 - 1",
+            f"({inner}) / 2",
+            f"ABS({inner})",
+            f"COALESCE({inner}, 7)",
+            f"FLOOR(({inner}) / 2.0)",
+            f"GREATEST({inner}, 1)",
+            f"NULLIF({inner}, 1)",
+            f"CASE WHEN {self.truth(depth - 1)} THEN {inner} ELSE {self.number(0)} END",
+            f"a - ({inner})",
+        )
+
+    def text(self, depth: int) -> str:
+        if depth == 0 or self.chance(0.4):
+            return self.choice("b", "b", "UPPER(b)", "b || 'q'", "SUBSTRING(b, 1, 1)")
+        return self.choice(
+            f"COALESCE({self.text(depth - 1)}, '?')",
+            f"CASE WHEN {self.truth(depth - 1)} THEN {self.text(0)} END",
+            f"LOWER({self.text(depth - 1)})",
+        )
+
+    def truth(self, depth: int) -> str:
+        if depth == 0 or self.chance(0.2):
+            number = self.number(0)
+            return self.choice(
+                "c", "d", f"{number} >= 1", f"{number} <> 2", "b = 'x'", "b IS NULL", "a IN (0, 2)"
+            )
+        left, right = self.truth(depth - 1), self.truth(depth - 1)
+        number, text = self.number(depth - 1), self.text(depth - 1)
+        drawn = self.choice(
+            f"{left} AND {right}",
+            f"{left} OR {right}",
+            f"{left} OR {right}",
+            f"NOT {left}",
+            f"NOT ({left})",
+            f"({left}) IS DISTINCT FROM ({right})",
+            f"({left}) = ({right})",
+            f"({number}) IS NOT DISTINCT FROM a",
+            f"({number}) BETWEEN 0 AND 2",
+            f"({number}) < ({self.number(0)})",
+            f"({text}) LIKE 'x%'",
+            f"({text}) IS NOT NULL",
+            f"t >= DATE '2016-03-01' AND {left}",
+        )
+        return f"({drawn})" if self.chance(0.4) else drawn
+
+    def key(self, joined: bool) -> str:
+        kind = self.random.integers(6 if joined else 5)
+        if kind == 5:
+            return "area"
+        if kind == 4:
+            return self.choice("a", "b", "c", "d")
+        return (self.number, self.text, self.truth, self.truth)[kind](2)
+
+    def release(self) -> Release:
+        joined = self.chance(0.25)
+        source = "FROM data" + (f" {self.choice('JOIN', 'LEFT JOIN')} areas ON a = k" if joined else "")
+        if self.chance(0.6):
+            source += f" WHERE {self.truth(2)}"
+        keys = list(dict.fromkeys(self.key(joined) for _ in range(self.random.integers(0, 4))))
+        form, sets = self.grouping(keys)
+        aggregate, count, total = self.aggregate()
+        items = [*(f"{key} AS k{place}" for place, key in enumerate(keys)), f"{aggregate} AS answer"]
+        sql = f"SELECT {', '.join(items)} {source}{form}"
+        return Release(sql=sql, source=source, sets=sets, count=count, total=total)
+
+    def aggregate(self) -> tuple[str, str, str]:
+        condition = self.truth(2)
+        level = f"{self.random.integers(-8, 8)}.125"
+        return [
+            ("AVG(s)", "COUNT(s)", "SUM(s)"),
+            ("SUM(s)", "COUNT(s)", "SUM(s)"),
+            (
+                f"SUM(s) FILTER (WHERE {condition})",
+                f"COUNT(s) FILTER (WHERE {condition})",
+                f"SUM(s) FILTER (WHERE {condition})",
+            ),
+            (
+                f"AVG(CASE WHEN {condition} THEN s END)",
+                f"COUNT(CASE WHEN {condition} THEN s END)",
+                f"SUM(CASE WHEN {condition} THEN s END)",
+            ),
+            (f"COUNT(*) FILTER (WHERE s > {level})", "COUNT(s)", f"COUNT(CASE WHEN s > {level} THEN 1 END)"),
+        ][self.random.integers(5)]
+
+    def grouping(self, keys: Sequence[str]) -> tuple[str, tuple[tuple[str, ...], ...]]:
+        if not keys:
+            return "", ((),)
+        listed = [self.choice(key, key, f"k{place}", str(place + 1)) for place, key in enumerate(keys)]
+        form = self.random.integers(6)
+        # sqlglot reads no comparison inside ROLLUP, CUBE or GROUPING SETS without brackets: it is refused.
+        wrapped = {key: key if key.isidentifier() else f"({key})" for key in keys}
+        inside = ", ".join(wrapped.values())
+        if form == 3:
+            subsets = tuple(tuple(keys[:length]) for length in range(len(keys), -1, -1))
+            return f" GROUP BY ROLLUP ({inside})", subsets
+        if form == 4:
+            subsets = tuple(
+                chosen for size in range(len(keys), -1, -1) for chosen in itertools.combinations(keys, size)
+            )
+            return f" GROUP BY CUBE ({inside})", subsets
+        if form == 5:
+            subsets = (tuple(keys), (keys[-1],), ()) if len(keys) > 1 else (tuple(keys), ())
+            texts = ", ".join(f"({', '.join(wrapped[key] for key in subset)})" for subset in subsets)
+            return f" GROUP BY GROUPING SETS ({texts})", subsets
+        return f" GROUP BY {', '.join(listed)}", (tuple(keys),)
+
+
+def published(release: Release, run: Run) -> list[Table]:
+    """What the engine publishes for every grouping set; groups without a secret are left out."""
+    tables: list[Table] = []
+    for keys in release.sets:
+        grouped = f" GROUP BY {', '.join(f'({key})' for key in keys)}" if keys else ""
+        listed = ", ".join([*(f"({key})" for key in keys), release.count, release.total])
+        rows = run(f"SELECT {listed} {release.source}{grouped}")
+        tables.append(
+            {
+                tuple("NULL" if value is None else key_text(value) for value in row[:-2]): (
+                    int(row[-2]),
+                    float(row[-1] or 0),
+                )
+                for row in rows
+                if row[-2]
+            }
+        )
+    return tables
+
+
+def audited(membership: Membership, values: RowValues | None, query: int) -> list[Table]:
+    """What the audit says is published: the cells of one release's partitions, with their sums."""
+    tables: list[Table] = []
+    for place, partition in enumerate(membership.partitions):
+        if partition.query != query:
+            continue
+        cells = [cell for cell in membership.cells if cell.partition == place]
+        if values is None:
+            tables.append({cell.key: (cell.rows, 0.0) for cell in cells})
+            continue
+        cell_of = membership.signatures[values.signature, place]
+        added = values.secret
+        if partition.feature is Feature.THRESHOLD:
+            added = (values.secret > float(partition.parameter or 0)).astype(float)
+        inside = cell_of >= 0
+        sums = np.bincount(cell_of[inside], added[inside], minlength=len(cells))
+        tables.append({cell.key: (cell.rows, float(total)) for cell, total in zip(cells, sums, strict=True)})
+    return tables
+
+
+def differences(engine: Engine, run: Run, seed: int, number: int) -> list[str]:
+    """The releases, among ``number`` drawn ones, that the audit reads differently from the engine."""
+    random = RandomReleases(seed)
+    releases = [random.release() for _ in range(number)]
+    schema = Schema.of(engine, ["areas"])
+    queries = [
+        read_release(release.sql, name=str(place), subject=SUBJECT, schema=schema)
+        for place, release in enumerate(releases)
+    ]
+    membership = collect(engine, queries, SUBJECT)
+    if seed % 4 == 1:
+        verify(engine, queries, SUBJECT, membership)
+    # Sums need every row's secret, which takes as long as the rest: compare them for every fourth seed.
+    values = row_values(engine, queries, SUBJECT) if seed % 4 == 0 else None
+    different = []
+    for place, release in enumerate(releases):
+        ours, theirs = audited(membership, values, place), published(release, run)
+        if values is None:
+            theirs = [{key: (count, 0.0) for key, (count, _) in table.items()} for table in theirs]
+        if ours != theirs:
+            different.append(release.sql)
+    return different
+
+
+def duckdb_tables(folder: Path) -> tuple[Engine, Run, duckdb.DuckDBPyConnection]:
+    """The tables in a DuckDB file, open twice: for the audit and for the oracle."""
+    with duckdb.connect(str(folder / "oracle.duckdb")) as connection:
+        for statement in statements():
+            connection.execute(statement)
+    connection = duckdb.connect()
+    for statement in statements():
+        connection.execute(statement)
+    engine = open_source("oracle.duckdb::data", base=folder, tables={"areas": "oracle.duckdb::areas"})
+    return engine, lambda sql: connection.execute(sql).fetchall(), connection

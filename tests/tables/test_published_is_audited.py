@@ -1,0 +1,505 @@
+"""What once passed and must not: each case on the engines themselves, with the truth from their own SQL."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import sightline as sl
+from sightline.errors import InvalidPlan
+from sightline.tables.collect import collect
+from sightline.tables.engines.duckdb_engine import DuckDBEngine
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Engine
+from sightline.tables.engines.spill import private_folder, remove_folder
+from sightline.tables.membership import UnauditedRows
+from sightline.tables.sql.reader import read_release
+from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.verify import verify
+from tests.tables.test_release_reader import read
+
+PEOPLE = [  # who, student, retired, age, watts
+    ("p0", True, False, 21, 1.0),
+    ("p1", True, True, 70, 2.0),
+    ("p2", False, True, 68, 3.0),
+    ("p3", False, False, 35, 4.0),
+    ("p4", False, False, 41, 5.0),
+    ("p5", None, False, 50, 6.0),
+    ("p6", None, True, 80, 7.0),
+    ("p7", True, None, 19, 8.0),
+]
+SUBJECT = Subject(record="who", secret="watts", kind=SecretKind.NUMBER, bounds=(0, 10))
+ENGINES = ["on_duckdb", "on_postgres", "on_spark"]
+Opened = tuple[Engine, Any]
+
+
+def values() -> str:
+    def constant(value: object) -> str:
+        return "NULL" if value is None else f"'{value}'" if isinstance(value, str) else str(value)
+
+    return ", ".join(f"({', '.join(map(constant, row))})" for row in PEOPLE)
+
+
+SELECTED = (
+    "SELECT CAST(who AS VARCHAR(9)) AS who, CAST(student AS BOOLEAN) AS student, "
+    "CAST(retired AS BOOLEAN) AS retired, CAST(age AS INTEGER) AS age, CAST(watts AS {double}) AS watts "
+    "FROM (VALUES {values}) AS v(who, student, retired, age, watts)"
+)
+
+
+@pytest.fixture(scope="module")
+def on_duckdb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    folder = tmp_path_factory.mktemp("people")
+    connection = duckdb.connect()
+    connection.execute(f"CREATE TABLE data AS {SELECTED.format(double='DOUBLE', values=values())}")
+    connection.execute(f"COPY data TO '{folder / 'people.parquet'}' (FORMAT parquet)")
+    engine = open_source("people.parquet", base=folder)
+    yield engine, lambda sql: connection.execute(sql).fetchall()
+    engine.close()
+    connection.close()
+
+
+@pytest.fixture(scope="module")
+def on_postgres(postgres_url: str) -> Iterator[Opened]:
+    import psycopg
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA people")
+        connection.execute("SET search_path TO people")
+        connection.execute(
+            f"CREATE TABLE data AS {SELECTED.format(double='DOUBLE PRECISION', values=values())}"
+        )
+        engine = open_source(f"{postgres_url}?table=people.data", base=Path())
+        yield engine, lambda sql: connection.execute(sql).fetchall()
+        engine.close()
+        connection.execute("DROP SCHEMA people CASCADE")
+
+
+@pytest.fixture(scope="module")
+def on_spark(spark_session: Any) -> Iterator[Opened]:
+    frame = spark_session.sql(SELECTED.format(double="DOUBLE", values=values()))
+    frame.createOrReplaceTempView("people")
+    engine = open_source(spark_session, base=Path(), table="people")
+    yield (
+        engine,
+        lambda sql: [
+            tuple(row) for row in spark_session.sql(sql.replace("FROM data", "FROM people")).collect()
+        ],
+    )
+    engine.close()
+
+
+@pytest.fixture(params=ENGINES)
+def opened(request: pytest.FixtureRequest) -> Opened:
+    found: Opened = request.getfixturevalue(request.param)
+    return found
+
+
+KEYS = [
+    "student OR retired",
+    "student AND retired",
+    "NOT student",
+    "NOT student AND retired",
+    "student IS DISTINCT FROM retired",
+    "age >= 65",
+    "age / 10",
+    "student = retired OR age < 40",
+    "CASE WHEN student OR age > 60 THEN 'out' ELSE 'work' END",
+]
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_a_key_of_any_form_makes_the_engine_s_own_groups(key: str, opened: Opened) -> None:
+    engine, run = opened
+    sql = f"SELECT {key} AS k, AVG(watts) FROM data GROUP BY {key}"
+    query = read_release(sql, name="by", subject=SUBJECT, schema=Schema.of(engine))
+    membership = collect(engine, [query], SUBJECT)
+    truth = sorted(row[0] for row in run(f"SELECT COUNT(*) FROM data GROUP BY {key}"))
+    assert sorted(cell.rows for cell in membership.cells) == truth
+    assert membership.counts.sum() == len(PEOPLE)
+    assert verify(engine, [query], SUBJECT, membership) == (UnauditedRows(),)
+
+
+def test_integer_division_is_the_source_s_own(on_postgres: Opened, on_duckdb: Opened) -> None:
+    sizes = []
+    for engine, _ in (on_postgres, on_duckdb):
+        sql = "SELECT age / 10, SUM(watts) FROM data GROUP BY age / 10"
+        query = read_release(sql, name="by", subject=SUBJECT, schema=Schema.of(engine))
+        sizes.append(len(collect(engine, [query], SUBJECT).cells))
+    assert sizes == [len({row[3] // 10 for row in PEOPLE}), len({row[3] / 10 for row in PEOPLE})]
+
+
+def test_a_person_alone_in_a_cell_is_exposed_whatever_the_key_looks_like(tmp_path: Path) -> None:
+    """Rows that are neither student nor retired form one cell; one person is alone in it here."""
+    lines = ["who,student,retired,watts", "p,false,false,5.0"]
+    lines += [f"q{i},{'true' if i % 2 else 'false'},true,{i % 10}.0" for i in range(30)]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    with duckdb.connect() as connection:
+        truth = connection.execute(
+            f"SELECT COUNT(*) FROM '{tmp_path / 't.csv'}' GROUP BY student OR retired ORDER BY 1"
+        ).fetchall()
+    assert truth == [(1,), (30,)]
+    plan = {
+        "data": {"source": str(tmp_path / "t.csv"), "record": "who", "secret": "watts", "bounds": [0, 10]},
+        "release": [
+            {
+                "name": "by",
+                "sql": "SELECT student OR retired, SUM(watts) FROM data GROUP BY student OR retired",
+                "noise_stddev": 0.01,
+            }
+        ],
+        "limits": {"remaining_uncertainty": "50%"},
+    }
+    result = sl.audit(plan)
+    assert result.identifiable_records == 1
+    assert result.verdict.passed is False
+
+
+class TestEmptyReleases:
+    SQL = "SELECT AVG(watts) FROM data WHERE student AND age > 200"
+
+    def test_the_membership_names_them(self, on_duckdb: Opened) -> None:
+        engine, run = on_duckdb
+        assert run("SELECT COUNT(*) FROM data WHERE student AND age > 200") == [(0,)]
+        queries = [
+            read_release(sql, name=sql[:9], subject=SUBJECT, schema=Schema.of(engine))
+            for sql in ("SELECT AVG(watts) FROM data", self.SQL)
+        ]
+        assert collect(engine, queries, SUBJECT).empty == (1,)
+
+    def test_one_of_two_aggregates_is_enough(self, on_duckdb: Opened) -> None:
+        engine, _ = on_duckdb
+        sql = "SELECT AVG(watts), SUM(watts) FILTER (WHERE age = 1) FROM data"
+        query = read_release(sql, name="both", subject=SUBJECT, schema=Schema.of(engine))
+        assert collect(engine, [query], SUBJECT).empty == (0,)
+
+    def test_an_audit_refuses_them_by_name(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_text("who,sex,x\na, Female,1\nb, Male,2\n")
+        plan = {
+            "data": {"source": str(tmp_path / "t.csv"), "record": "who", "secret": "x", "bounds": [0, 10]},
+            "release": [
+                {
+                    "name": "women",
+                    "sql": "SELECT AVG(x) FROM data WHERE sex = 'Female'",
+                    "noise_stddev": 1.0,
+                }
+            ],
+        }
+        with pytest.raises(InvalidPlan, match=r"release 'women': expected rows that meet its conditions"):
+            sl.audit(plan)
+
+
+class TestRowsBeyondTheAudit:
+    """Rows that the SQL aggregates and the audit leaves out are counted, release by release."""
+
+    ROWS = (
+        "SELECT * FROM (VALUES ('a', 1.0, 1), ('b', 2.0, 0), (NULL, 3.0, 1), ('c', NULL, NULL), "
+        "('d', 'NaN'::DOUBLE, 7), ('e', 50.0, 1)) AS t(r, s, flag)"
+    )
+
+    @pytest.fixture
+    def engine(self, tmp_path: Path) -> Iterator[Engine]:
+        with duckdb.connect() as connection:
+            connection.execute(f"COPY ({self.ROWS}) TO '{tmp_path / 't.parquet'}' (FORMAT parquet)")
+        engine = open_source("t.parquet", base=tmp_path)
+        yield engine
+        engine.close()
+
+    def unaudited(self, engine: Engine, subject: Subject, *sql: str) -> tuple[UnauditedRows, ...]:
+        queries = [read_release(one, name=one, subject=subject, schema=Schema.of(engine)) for one in sql]
+        return verify(engine, queries, subject, collect(engine, queries, subject))
+
+    def test_of_a_number(self, engine: Engine) -> None:
+        subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER, bounds=(0, 10), bandwidth=1.0)
+        assert self.unaudited(
+            engine,
+            subject,
+            "SELECT AVG(s) FROM data",
+            "SELECT SUM(s) FROM data WHERE r IS NOT NULL AND r < 'c'",
+            "SELECT COUNT(*) FROM data WHERE s > 2.5",
+            "SELECT AVG(CASE WHEN s > 2.5 THEN 1 ELSE 0 END) FROM data",
+            "SELECT COUNT(*) FROM data",
+        ) == (
+            UnauditedRows(unkeyed=1, invalid=1, clipped=1),
+            UnauditedRows(),
+            UnauditedRows(unkeyed=1, invalid=1, clipped=1),
+            UnauditedRows(
+                unkeyed=1, invalid=1, clipped=1, missing=1
+            ),  # it divides by the row without a secret
+            UnauditedRows(),
+        )
+
+    def test_of_a_number_that_is_called_boolean(self, engine: Engine) -> None:
+        subject = Subject(record="r", secret="flag", kind=SecretKind.BOOLEAN)
+        assert self.unaudited(engine, subject, "SELECT AVG(flag) FROM data") == (
+            UnauditedRows(unkeyed=1, invalid=1),
+        )
+
+    def test_means_ignore_missing_secrets_as_sql_does(self, engine: Engine) -> None:
+        subject = Subject(record="r", secret="s", kind=SecretKind.NUMBER)
+        (rows,) = self.unaudited(
+            engine, subject, "SELECT AVG(s) FROM data WHERE r IS NOT NULL AND s IS NOT NULL"
+        )
+        assert rows.missing == 0
+
+
+class TestADifferenceIsAnError:
+    """If the engine groups or adds up otherwise than the audit says, the release is refused by its name."""
+
+    def check(self, engine: Engine, sql: str, **changes: str) -> None:
+        query = read_release(sql, name="odd", subject=SUBJECT, schema=Schema.of(engine))
+        assert query.check is not None
+        text = query.check.sql
+        for before, after in changes.values():
+            assert before in text
+            text = text.replace(before, after)
+        changed = replace(query, check=replace(query.check, sql=text))
+        verify(engine, [changed], SUBJECT, collect(engine, [query], SUBJECT))
+
+    def test_other_rows(self, on_duckdb: Opened) -> None:
+        with pytest.raises(InvalidPlan, match=r'release "odd": .*groups of 7 rows where the engine has .*8'):
+            self.check(
+                on_duckdb[0],
+                "SELECT SUM(watts) FROM data WHERE age > 19",
+                where=("> 19", "> 18"),
+            )
+
+    def test_other_groups_of_the_same_sizes(self, on_duckdb: Opened) -> None:
+        with pytest.raises(InvalidPlan, match="groups of other rows"):
+            self.check(
+                on_duckdb[0],
+                "SELECT age < 40, SUM(watts) FROM data GROUP BY age < 40",
+                by=("GROUP BY (age < 40)", "GROUP BY (watts IN (2, 3, 4))"),
+            )
+
+    def test_another_number(self, on_duckdb: Opened) -> None:
+        with pytest.raises(InvalidPlan, match=r"another number for 8 rows"):
+            self.check(
+                on_duckdb[0], "SELECT SUM(watts) FROM data", value=("CAST((watts)", "CAST((2 * watts)")
+            )
+
+
+GAMING = [
+    ("SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY ALL", "ORDER BY on public columns"),
+    ("SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY -m", "ORDER BY on public columns"),
+    ("SELECT region, AVG(load) AS m FROM data GROUP BY region ORDER BY m + 0", "ORDER BY on public columns"),
+    ("SELECT region, AVG(load) AS age FROM data GROUP BY region ORDER BY age", "as both"),
+    ("SELECT region, AVG(load) AS age FROM data GROUP BY region ORDER BY -age", "ORDER BY on public columns"),
+    ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY product(load)", "functions from the list"),
+    ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY load", "columns of GROUP BY"),
+    ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY region + load", "columns of GROUP BY"),
+    ("SELECT region, product(load), AVG(load) FROM data GROUP BY region", "functions from the list"),
+    ("SELECT region, AVG(load) + 0 FROM data GROUP BY region", "by itself"),
+    ("SELECT age AS region, AVG(load) FROM data GROUP BY region", "as both"),
+    ("SELECT region, AVG(load) FROM data GROUP BY region HAVING AVG(load) > 3", "no HAVING"),
+]
+
+
+@pytest.mark.parametrize(("sql", "reason"), GAMING)
+def test_no_order_or_expression_publishes_exact_numbers(sql: str, reason: str) -> None:
+    with pytest.raises(InvalidPlan, match=reason):
+        read(sql)
+
+
+def test_an_alias_may_have_a_column_s_name_where_nothing_refers_to_it() -> None:
+    assert (
+        len(read("SELECT region, AVG(load) AS load FROM data GROUP BY region ORDER BY region").partitions)
+        == 1
+    )
+
+
+def test_lookups_that_differ_have_aliases_of_200_bits() -> None:
+    aliases = {
+        read(f"SELECT AVG(load) FROM data JOIN areas ON data.{column} = areas.region").joins[0].alias
+        for column in ("region", "age")
+    }
+    assert len(aliases) == 2
+    assert {len(alias) for alias in aliases} == {len("lookup_") + 50}
+
+
+class TestPublicTables:
+    def test_the_data_file_is_none(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_text("who,x\na,1\n")
+        os.link(tmp_path / "t.csv", tmp_path / "same.csv")
+        (tmp_path / "link.csv").symlink_to("t.csv")
+        for other in ("t.csv", "./t.csv", "same.csv", "link.csv"):
+            with pytest.raises(InvalidPlan, match="the data source itself"):
+                open_source("t.csv", base=tmp_path, tables={"others": other})
+
+    def test_nor_is_a_table_with_the_secret(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_text("who,x\na,1\n")
+        (tmp_path / "copy.csv").write_text("who,X\na,1\n")
+        plan = {
+            "data": {
+                "source": str(tmp_path / "t.csv"),
+                "record": "who",
+                "secret": "x",
+                "bounds": [0, 1],
+                "tables": {"others": str(tmp_path / "copy.csv")},
+            },
+            "release": [{"name": "a", "sql": "SELECT AVG(x) FROM data", "noise_stddev": 1.0}],
+        }
+        with pytest.raises(InvalidPlan, match=r'expected public tables, got "others" with a column "x"'):
+            sl.audit(plan)
+
+    def test_on_postgres_and_spark(self, postgres_url: str, spark_engine: Any, spark_session: Any) -> None:
+        with pytest.raises(InvalidPlan, match="the data source itself"):
+            open_source(f"{postgres_url}?table=homes", base=Path(), tables={"others": "public.homes"})
+        with pytest.raises(InvalidPlan, match="the data source itself"):
+            open_source(spark_session, base=Path(), table="homes", tables={"others": "Homes"})
+
+
+class TestASourceThatChanges:
+    @pytest.mark.parametrize("suffix", ["parquet", "csv"])
+    def test_a_file_that_is_replaced_is_noticed(self, suffix: str, tmp_path: Path) -> None:
+        path = tmp_path / f"t.{suffix}"
+        duckdb.execute(f"COPY (SELECT 1 AS who, 2.0 AS x) TO '{path}'")
+        engine = open_source(path.name, base=tmp_path)
+        engine.check_unchanged()
+        other = tmp_path / f"u.{suffix}"
+        duckdb.execute(f"COPY (SELECT 1 AS who, 3.0 AS x) TO '{other}'")
+        os.utime(other, ns=(path.stat().st_atime_ns, path.stat().st_mtime_ns))
+        other.replace(path)
+        with pytest.raises(InvalidPlan, match="a file that was changed or replaced"):
+            engine.check_unchanged()
+        engine.close()
+
+    def test_an_audit_of_it_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        path = tmp_path / "t.csv"
+        path.write_text("who,x\na,1\nb,2\n")
+
+        def touched(*arguments: Any, **options: Any) -> Any:
+            path.write_text("who,x\na,1\nb,3\n")
+            return collect(*arguments, **options)
+
+        monkeypatch.setattr("sightline.auditing.session.collect", touched)
+        plan = {
+            "data": {"source": str(path), "record": "who", "secret": "x", "bounds": [0, 9]},
+            "release": [{"name": "a", "sql": "SELECT AVG(x) FROM data", "noise_stddev": 1.0}],
+        }
+        with pytest.raises(InvalidPlan, match=r"t\.csv to stay as it is"):
+            sl.audit(plan)
+
+    def test_postgres_has_one_transaction(self, postgres_url: str) -> None:
+        import psycopg
+
+        engine = open_source(f"{postgres_url}?table=areas", base=Path())
+        before = engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist()
+        with psycopg.connect(postgres_url) as other:
+            other.execute("INSERT INTO areas VALUES (9, 'late')")
+        try:
+            assert engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist() == before
+            engine.check_unchanged()
+            with pytest.raises(InvalidPlan):
+                engine.fetch("SELECT nothing FROM data")
+            with pytest.raises(InvalidPlan, match="one that a failed query ended"):
+                engine.check_unchanged()
+        finally:
+            engine.close()
+            with psycopg.connect(postgres_url) as other:
+                other.execute("DELETE FROM areas WHERE region = 9")
+
+    def test_spark_compares_every_row(self, spark_session: Any, tmp_path: Path) -> None:
+        place = str(tmp_path / "t")
+        spark_session.sql("SELECT 1 AS who, 2.0 AS x").write.parquet(place)
+        spark_session.read.parquet(place).createOrReplaceTempView("changing")
+        engine = open_source(spark_session, base=Path(), table="changing")
+        engine.check_unchanged()
+        spark_session.sql("SELECT 1 AS who, 3.0 AS x").write.mode("overwrite").parquet(place)
+        with pytest.raises(InvalidPlan):
+            engine.check_unchanged()
+        engine.close()
+
+
+class TestLocks:
+    def test_a_folder_s_name_is_no_column(self, tmp_path: Path) -> None:
+        inner = tmp_path / "feeder=all"
+        inner.mkdir()
+        for suffix in ("parquet", "csv"):
+            duckdb.execute(f"COPY (SELECT 'A' AS home, 'north' AS feeder) TO '{inner / f't.{suffix}'}'")
+            engine = open_source(f"t.{suffix}", base=inner)
+            assert engine.fetch("SELECT feeder FROM data")["feeder"].tolist() == ["north"]
+            assert [column.name for column in engine.columns()] == ["home", "feeder"]
+            engine.close()
+
+    def test_nothing_is_loaded_or_reached(self, on_duckdb: Opened) -> None:
+        engine = on_duckdb[0]
+        asked = ("autoload_known_extensions", "autoinstall_known_extensions", "enable_external_access")
+        for name in asked:
+            found = engine.fetch(f"SELECT CAST(current_setting('{name}') AS VARCHAR) AS v")["v"].tolist()
+            assert found == ["false"], name
+
+    def test_everything_is_locked_before_a_file_is_opened(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        (tmp_path / "t.csv").write_text("who,x\na,1\n")
+
+        def locked(self: Any, *_: object) -> None:
+            with pytest.raises(duckdb.Error, match="locked"):
+                self._connection.execute("SET enable_external_access = true")
+
+        monkeypatch.setattr(DuckDBEngine, "_register", locked)
+        open_source("t.csv", base=tmp_path).close()
+
+    def test_spilled_rows_are_private_and_gone(self, tmp_path: Path) -> None:
+        (tmp_path / "t.csv").write_text("who,x\na,1\n")
+        engine: Any = open_source("t.csv", base=tmp_path)
+        folder = engine._spill
+        assert folder.stat().st_mode & 0o777 == 0o700
+        engine.close()
+        assert not folder.exists()
+
+    def test_also_after_a_kill(self) -> None:
+        code = (
+            "import os\nfrom sightline.tables.engines.spill import private_folder\n"
+            "print(private_folder(), flush=True)\nos.kill(os.getpid(), 9)\n"
+        )
+        ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+        left = Path(ended.stdout.strip())
+        assert left.is_dir()
+        remove_folder(private_folder())
+        assert not left.exists()
+
+    def test_postgres_has_time_limits(self, postgres_engine: Any) -> None:
+        with postgres_engine._connection.cursor() as cursor:
+            assert cursor.execute("SHOW lock_timeout").fetchone() == ("10s",)
+            assert cursor.execute("SHOW statement_timeout").fetchone() == ("30min",)
+
+    def test_a_lost_connection_is_one_line(self, postgres_url: str) -> None:
+        import psycopg
+
+        engine: Any = open_source(f"{postgres_url}?table=homes", base=Path())
+        own = engine._connection.info.backend_pid
+        with psycopg.connect(postgres_url, autocommit=True) as other:
+            other.execute("SELECT pg_terminate_backend(%s)", [own])
+        for _ in range(2):
+            with pytest.raises(InvalidPlan, match="a connection that was lost") as caught:
+                engine.fetch("SELECT COUNT(*) AS n FROM data")
+            assert "\n" not in str(caught.value)
+        engine.close()
+
+
+def test_a_file_without_header_is_quoted_nowhere(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("Ann,north,ill\nBob,south,well\n")
+    plan = {
+        "data": {
+            "source": str(tmp_path / "t.csv"),
+            "record": "who",
+            "secret": "state",
+            "categories": ["ill", "well"],
+        },
+        "release": [
+            {"name": "a", "sql": "SELECT state, COUNT(*) FROM data GROUP BY state", "noise_stddev": 1.0}
+        ],
+    }
+    with pytest.raises(InvalidPlan, match="a CSV has a header line") as caught:
+        sl.audit(plan)
+    assert not any(cell in str(caught.value) for cell in ("Ann", "north"))
