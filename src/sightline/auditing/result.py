@@ -286,7 +286,6 @@ class AuditResult(Displayed, _Part):
     secret: str
     kind: str
     bounds: Annotated[tuple[float, float], Many]
-    prior: str  # what remaining uncertainty is an average over, in words
     rows: int
     records: int
     known_rows: int
@@ -318,6 +317,7 @@ class AuditResult(Displayed, _Part):
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
     publishable_plan: str | None = None  # the plan without folders and what the attacker knows
+    prior: str = ""  # what remaining uncertainty is an average over, in words; older results do not say
     category_count: int | None = None  # how many values a categorical secret can have
     unverified: Annotated[tuple[Unverified, ...], Many] = ()
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
