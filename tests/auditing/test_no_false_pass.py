@@ -328,8 +328,11 @@ def test_the_realised_posterior_of_a_small_group_is_exact(rows: int, total: int,
     findings = find(plan, membership_of([partition(0, "ill", statistic=Statistic.SUM)], [[""] * rows]))
     cells = assemble(findings, totals=lambda: np.array([[float(total)]])).homogeneous
     pi = posterior_share(rows, total, noise)
+    counts = np.arange(rows + 1)
+    rate_unknown = np.average(counts, weights=np.exp(-(((counts - total) / noise) ** 2) / 2)) / rows
     by_hand = min(
         4 * pi * (1 - pi),
+        4 * rate_unknown * (1 - rate_unknown),
         4 * (min(total, rows - total) + 3 * noise) / rows,
         (min(total, rows - total) + 3 * noise) ** 2,
     )
