@@ -11,9 +11,9 @@ in all. Guessing the bound for everyone then has a mean squared error of at most
 :math:`(b - a)\,\delta / n`, because one row differs by at most :math:`b - a`; guessing :math:`\delta/2` away
 from it errs by at most :math:`\delta/2` for each. For a yes or no, and for a category, the posterior at the
 true answer is computed exactly in groups of up to 200: with :math:`\pi` the posterior mean of the count over
-n, :math:`\pi(1 - \pi)` of the prior variance :math:`p(1 - p)` remains. It is computed for an attacker who takes
-every row for an independent toss with the prior's odds, and for one who knows nothing about the group and takes
-every count for equally likely; the smaller result counts.
+n, :math:`\pi(1 - \pi)` of the prior variance :math:`p(1 - p)` remains. It is computed for an attacker who
+takes every row for an independent toss with the prior's odds, and for one who knows nothing about the group
+and takes every count for equally likely; the smaller result counts.
 """
 
 from __future__ import annotations
