@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -308,11 +309,15 @@ def test_enough_noise_on_thresholds_and_means_passes() -> None:
 # ------------------------------------------------------------------ groups that are all alike
 
 
-def posterior_share(rows: int, total: int, noise: float) -> float:
-    """The posterior chance of yes for one of some fair coins whose noisy sum is ``total``, world by world."""
+def posterior_share(rows: int, total: int, noise: float, *, even_counts: bool = False) -> float:
+    """The posterior chance of yes for one of some rows whose noisy sum is ``total``, world by world.
+
+    The rows are fair coins; or, with ``even_counts``, every number of yeses has the same chance.
+    """
     weights = yes = 0.0
     for world in itertools.product((0, 1), repeat=rows):
         weight = norm.pdf(sum(world), total, noise)
+        weight /= math.comb(rows, sum(world)) if even_counts else 1
         weights += weight
         yes += weight * world[0]
     return yes / weights
@@ -327,12 +332,9 @@ def test_the_realised_posterior_of_a_small_group_is_exact(rows: int, total: int,
     )
     findings = find(plan, membership_of([partition(0, "ill", statistic=Statistic.SUM)], [[""] * rows]))
     cells = assemble(findings, totals=lambda: np.array([[float(total)]])).homogeneous
-    pi = posterior_share(rows, total, noise)
-    counts = np.arange(rows + 1)
-    rate_unknown = np.average(counts, weights=np.exp(-(((counts - total) / noise) ** 2) / 2)) / rows
+    shares = [posterior_share(rows, total, noise, even_counts=even) for even in (False, True)]
     by_hand = min(
-        4 * pi * (1 - pi),
-        4 * rate_unknown * (1 - rate_unknown),
+        *(4 * pi * (1 - pi) for pi in shares),
         4 * (min(total, rows - total) + 3 * noise) / rows,
         (min(total, rows - total) + 3 * noise) ** 2,
     )
