@@ -226,7 +226,7 @@ class TestAnyTerminal:
     @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
     def test_signs_that_it_lacks_are_written_with_others(self, encoding: str) -> None:
         printed = self.run("demo", encoding=encoding)
-        assert 'H13    155.2      7.76 %    4-7 %      13 x "March" - 12 x "January"' in printed.replace(
+        assert 'H13    155.2      7.76 %      4-7 %    13 x "March" - 12 x "January"' in printed.replace(
             "×", "x"
         ).replace("–", "-")
 
