@@ -328,8 +328,11 @@ def test_the_realised_posterior_of_a_small_group_is_exact(rows: int, total: int,
     findings = find(plan, membership_of([partition(0, "ill", statistic=Statistic.SUM)], [[""] * rows]))
     cells = assemble(findings, totals=lambda: np.array([[float(total)]])).homogeneous
     pi = posterior_share(rows, total, noise)
+    counts = np.arange(rows + 1)
+    rate_unknown = np.average(counts, weights=np.exp(-(((counts - total) / noise) ** 2) / 2)) / rows
     by_hand = min(
         4 * pi * (1 - pi),
+        4 * rate_unknown * (1 - rate_unknown),
         4 * (min(total, rows - total) + 3 * noise) / rows,
         (min(total, rows - total) + 3 * noise) ** 2,
     )
@@ -605,3 +608,20 @@ def test_what_remains_is_told_with_what_it_averages_over(data: dict[str, object]
     assert "who knows the groups and the noise" in sentence
     assert "whatever the attack; the best attack leaves at most" in sentence
     assert result.prior == prior
+
+
+def test_forty_times_no_is_found_although_the_noise_is_wide(tmp_path: Path) -> None:
+    """A sum of 0 over 40 people with noise 3: an attacker who knows no rate takes everyone for a no.
+
+    Under the prior of fair coins 72 % would remain, because so many times no is then all but impossible.
+    """
+    source = tmp_path / "people.csv"
+    source.write_text("id,ill\n" + "".join(f"{i},false\n" for i in range(40)))
+    release = {"name": "ill", "sql": "SELECT COUNT(*) FILTER (WHERE ill) FROM data", "noise_stddev": 3.0}
+    data = {"source": str(source), "record": "id", "secret": "ill", "kind": "boolean"}
+    result = sl.audit({"data": data, "release": [release], "limits": LIMIT})
+    counts = np.arange(41)
+    share = np.average(counts, weights=np.exp(-((counts / 3.0) ** 2) / 2)) / 40
+    assert result.verdict.status is VerdictStatus.NOT_SHOWN
+    assert names(result) == {"homogeneous"}
+    assert result.homogeneous[0].remaining == pytest.approx(share * (1 - share) / 0.25)

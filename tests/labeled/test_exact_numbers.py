@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from flint import arb, ctx
@@ -11,6 +13,7 @@ from sightline import MembershipDesign
 from sightline.errors import InvalidNoise
 from sightline.labeled import Exposures, UniformPrior
 from sightline.labeled.bounds.target import Seen
+from tests.labeled.exact_answers import ExactDesign, relative_error, root
 
 PRIOR = UniformPrior(0.0, 1.0)
 
@@ -148,3 +151,34 @@ def test_what_each_release_adds_to_a_ladder() -> None:
         left = exact.mean_squared_errors(kept, np.ones(size - 1))
         expected = [float(left[target]) ** 0.5 if target in left else np.inf for target in table.records]
         assert table.rmse_without[release] == pytest.approx(expected, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["cells", "dense", "uneven noise", "chain"])
+def test_designs_with_more_rows_than_balls_are_used_for(kind: str) -> None:
+    """Double precision alone, its own bound on the error: against integers, a few records each."""
+    generator = np.random.default_rng([161, len(kind)])
+    size, stddevs = 190, np.ones(200)
+    match kind:
+        case "cells":
+            rows = (generator.random((200, size)) < 0.02).astype(np.int64)
+        case "chain":  # chains of eight
+            rows = np.zeros((200, size), dtype=np.int64)
+            for i in range(size):
+                rows[i, [k for k in (i, i + 1, i + 3) if k < size and k // 8 == i // 8]] = 1
+        case _:
+            rows = (generator.random((200, size)) < 0.5).astype(np.int64)
+    if kind == "uneven noise":
+        stddevs = 2.0 ** generator.integers(-12, 13, 200)
+    rows[rows.sum(axis=1) == 0, 0] = 1
+    found = MembershipDesign(rows, noise=stddevs, readout="sum").exposures(domain=(0, 1))
+    assert not found.undecided.any()
+    exact_rows = ExactDesign(rows=rows, covariance=stddevs)
+    assert found.identifiable.tolist() == exact_rows.identifiable.tolist()
+    assert np.isfinite(found.relative_error)
+    targets = np.flatnonzero(found.identifiable)[:: max(1, int(found.identifiable.sum()) // 4)]
+    assert targets.size >= 3
+    for target in targets.tolist():
+        mse = exact_rows.functional_mse([Fraction(int(j == target)) for j in range(size)])
+        assert mse is not None
+        assert relative_error(float(found.rmse[target]), root(mse)) <= found.relative_error

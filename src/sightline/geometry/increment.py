@@ -65,8 +65,8 @@ class Extension:
         """What rows over all records, with this noise, add."""
         projection = self.profile.projection
         nuisance = self.frame.nuisance(rows)
-        broken = self._broken_exactly(integers)
-        breaking, broken = self._breaking(rows, nuisance, broken)
+        exactly = self._broken_exactly(integers)
+        breaking, broken = self._breaking(rows, nuisance, exactly)
         combinations = _keeping_dependence(_whiten(breaking, noise), broken=broken)
         contrast, gain, error = _contrast_and_gain(
             projection,
@@ -75,8 +75,9 @@ class Extension:
             roundoff=self._roundoff,
         )
         opens = self._opens(integers, broken)
-        if opens is None:
-            opens, error = 0, math.inf  # real-valued rows may open a direction: that takes a new profile
+        if opens is None or (exactly is None and self.profile.basis.size < nuisance.shape[1]):
+            # Real-valued rows may open a direction or break a dependence: that takes a new profile.
+            opens, error = 0, math.inf
         elif opens == 0 and not self.profile.combinations:
             # Nothing was revealed before and nothing is now: the contrast is rounding.
             contrast, gain, error = np.zeros_like(contrast), np.zeros_like(gain), 0.0
@@ -140,7 +141,10 @@ class Extension:
         """T: the nuisance columns as combinations of the independent ones."""
         nuisance = self.frame.nuisance(self.jacobian)
         basis = self.profile.basis
-        solution: FloatArray = lstsq(nuisance[:, basis], nuisance, lapack_driver="gelsy")[0]
+        lengths = np.linalg.norm(nuisance, axis=0)
+        unit = nuisance / np.where(lengths > 0, lengths, 1.0)
+        solution: FloatArray = lstsq(unit[:, basis], unit, lapack_driver="gelsy")[0]
+        solution *= _ratios(lengths, lengths[basis])
         solution[:, basis] = np.eye(basis.size)
         return solution
 

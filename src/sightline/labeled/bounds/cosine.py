@@ -16,12 +16,18 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.smooth import DensityBounds
 from sightline.labeled.bounds.tables import cosine_laplace_table, cosine_table
 from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
-from sightline.labeled.bounds.van_trees import COSINE_INFORMATION, COSINE_VARIANCE, cosine_bound
+from sightline.labeled.bounds.van_trees import (
+    COSINE_INFORMATION,
+    COSINE_VARIANCE,
+    cosine_bound,
+    cosine_precision,
+)
 
 _BOUNDS = DensityBounds(
     scalar=cosine_table,
     laplace=cosine_laplace_table,
     van_trees=cosine_bound,
+    added_precision=cosine_precision,
     v=COSINE_VARIANCE,
     entropy_power=2 / (math.pi * math.e**3),
 )

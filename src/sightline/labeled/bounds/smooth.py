@@ -38,12 +38,13 @@ class DensityBounds:
     scalar: _Table
     laplace: _Table
     van_trees: Callable[[FloatArray], FloatArray]
+    added_precision: Callable[[FloatArray], FloatArray]  # D
     v: float
     entropy_power: float  # N: the variance of the Gaussian with the density's entropy
 
     def precision(self, information: FloatArray, width: float) -> FloatArray:
         """D(G) on a domain of some width."""
-        return _precision(self.van_trees, information * width**2) / width**2
+        return self.added_precision(information * width**2) / width**2
 
     def lower(self, seen: Seen, width: float) -> FloatArray:
         """The best of the three bounds, over v, on a domain of some width."""
@@ -69,11 +70,5 @@ def _lower(bounds: DensityBounds, seen: Seen, width: float) -> FloatArray:
     if (single := seen.one_laplace).any():
         alone = np.where(single, np.maximum(alone, bounds.laplace().lower(G)), alone)
     Q = seen.group_information() * width**2
-    hidden = v * (1 - 1 / n) + 1 / (n * (n * Q + _precision(bounds.van_trees, Q)))
+    hidden = v * (1 - 1 / n) + 1 / (n * (n * Q + bounds.added_precision(Q)))
     return np.where(G == 0, 1.0, np.maximum(alone, hidden) / v)
-
-
-def _precision(van_trees: Callable[[FloatArray], FloatArray], information: FloatArray) -> FloatArray:
-    # Of a bound that was lowered for rounding: where the information is so large that this matters, more than
-    # needed.
-    return 1 / van_trees(information) - information

@@ -11,12 +11,13 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.smooth import DensityBounds
 from sightline.labeled.bounds.tables import uniform_laplace_table, uniform_table
 from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
-from sightline.labeled.bounds.van_trees import UNIFORM_VARIANCE, uniform_bound
+from sightline.labeled.bounds.van_trees import UNIFORM_VARIANCE, uniform_bound, uniform_precision
 
 _BOUNDS = DensityBounds(
     scalar=uniform_table,
     laplace=uniform_laplace_table,
     van_trees=uniform_bound,
+    added_precision=uniform_precision,
     v=UNIFORM_VARIANCE,
     entropy_power=1 / (2 * math.pi * math.e),
 )
