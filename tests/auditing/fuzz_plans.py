@@ -137,6 +137,8 @@ def draw_plan(draw: random.Random, sources: list[str]) -> dict[str, Any]:
         plan["limits"]["remaining_uncertainty"] = draw.choice([0.5, "50%", 0.95])
     if draw.random() < 0.2:
         plan["attacker"] = {"knows": [draw.choice(CONDITIONS[:5])]}
+    if draw.random() < 0.2:
+        plan.setdefault("attacker", {})["prior"] = draw.choice(["uniform", "cos2", "two-point"])
     if draw.random() < 0.3:
         plan["data"]["max_rows_per_record"] = draw.choice([1, 3, 100])
     if kind == "number" and draw.random() < 0.9:

@@ -407,7 +407,7 @@ def test_several_rows_a_record(tmp_path: Path) -> None:
     assert result.rows == 4
     assert result.records == 2
     assert result.identifiable_records == 1, "two rows of one record"
-    assert [one.record for one in result.exposed] == ["A", "A"]
+    assert [(one.record, one.feature, one.rows) for one in result.exposed] == [("A", "row", 2)]
 
 
 def test_a_quick_run_says_nothing_about_progress(capsys: Captured) -> None:

@@ -90,3 +90,30 @@ def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:
     }
     with pytest.raises(sl.errors.InvalidPlan, match="a key in Unicode"):
         sl.explain(plan, record="\ud800")
+
+
+def test_a_slope_whose_square_is_no_number_tells_nothing(tmp_path: Path) -> None:
+    """Found by the fuzzer: the square of a value of 10⁻¹⁶⁰ changes by nothing, beside a noise of 10⁹⁸."""
+    (tmp_path / "t.csv").write_text("who,g,x\na,1,1e-160\nb,1,1e-160\nc,2,3\nd,2,4\n")
+    plan = {
+        "data": {"source": f"{tmp_path}/t.csv", "record": "who", "secret": "x", "bounds": [1e-160, 1e49]},
+        "privacy": {"epsilon": 1.0, "delta": 1e-5},
+        "release": [
+            {"name": "squares", "sql": "SELECT g, SUM(x * x) FROM data GROUP BY g"},
+            {"name": "mean", "sql": "SELECT AVG(x) FROM data", "noise_stddev": 1e-9},
+        ],
+    }
+    local = sl.audit(plan).local
+    assert local is not None
+    assert local.identifiable == 0
+    (tmp_path / "t.csv").write_text("who,g,x\na,1,1e-150\nb,1,1e-150\nc,2,3\nd,2,4\n")
+    with pytest.raises(sl.errors.InvalidPlan, match="slopes of moments and thresholds of at least 1e-100"):
+        sl.audit({**plan, "release": [{**plan["release"][0], "noise_stddev": 1e-50}]})  # type: ignore[index]
+
+
+def test_a_long_name_is_cut_in_a_message(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("who,n\na,1\nb,2\n")
+    data = {"source": f"{tmp_path}/t.csv", "record": "who", "secret": "x" * 5000, "bounds": [0, 9]}
+    with pytest.raises(sl.errors.InvalidPlan) as raised:
+        sl.audit({"data": data, "release": [{"name": "r", "sql": "SELECT 1", "noise_stddev": 1.0}]})
+    assert len(str(raised.value)) < 300

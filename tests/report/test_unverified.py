@@ -37,7 +37,7 @@ Shown = Callable[[sl.AuditResult], str]
 def result(tmp_path_factory: pytest.TempPathFactory) -> sl.AuditResult:
     """A region in which everyone has 0, a value outside the bounds that is accepted, and an empty release."""
     folder: Path = tmp_path_factory.mktemp("alike")
-    rows = [f"p{i},{'north' if i < 40 else 'south'},{0 if i < 40 else i % 11}" for i in range(80)]
+    rows = [f"p{i},{'north' if i < 40 else 'south'},{0 if i < 40 else i % 9 + i / 1000}" for i in range(80)]
     (folder / "t.csv").write_text("\n".join(["who,region,x", *rows, "q,south,1000"]), encoding="utf-8")
     plan = {
         "data": {"source": f"{folder}/t.csv", "record": "who", "secret": "x", "bounds": [0, 10]},

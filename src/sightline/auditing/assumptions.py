@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
 from sightline.auditing.numerals import counted
-from sightline.auditing.plan import AssumptionName
+from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature
@@ -40,7 +40,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     undecided += 0 if nonlinear is None else nonlinear.report().undecided
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
-    name = AssumptionName
+    name, people = AssumptionName, membership.persons
+    alike = people.several if people is not None and people.constant and data.values != "constant" else 0
+    advice = 'say values = "constant" in [data] if they always do'
     cases = (
         _Case(
             name=name.DROPPED,
@@ -95,6 +97,12 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             many=f"values are all that {data.secret} takes in the table, so that attackers can round; "
             'prior = "two-point" in [attacker] allows for that',
         ),
+        _Case(
+            name=name.VALUES,
+            count=alike,
+            one=f"record has several rows and the same value in all of them; {advice}",
+            many=f"records have several rows and each has the same value in all of them; {advice}",
+        ),
     )
     # Local bounds can be accepted only if they were computed.
     accepted = set(findings.plan.limits.accept) - ({name.LOCAL} if nonlinear is None else set())
@@ -111,6 +119,16 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     )
 
 
+def _values(plan: Plan) -> str:
+    if plan.data.values == "constant":
+        return "all of its rows hold one value: the record's"
+    category = ", category by category" if plan.data.secret_kind is SecretKind.CATEGORY else ""
+    return (
+        "its rows hold independent values; it is as exposed as the sharpest linear feature of its rows: "
+        f"a row, their total, their mean or any other combination{category}"
+    )
+
+
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
@@ -123,10 +141,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
-        lines.append(
-            f"A record has up to {plan.data.max_rows_per_record} rows; values are told apart row by row, "
-            "and a record is as exposed as its most exposed row."
-        )
+        lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
     if plan.data.secret_kind is not SecretKind.NUMBER:
         lines.append(
             "There are few values, so attackers can round, and tell records apart that no sum tells apart: "

@@ -30,7 +30,7 @@ from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.exposures import exposures as labeled_exposures
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.labeled.unknown_gram import row_sums
+from sightline.labeled.unknown_gram import row_squares
 from sightline.progress import Progress
 from sightline.tables.subject import SecretKind
 
@@ -81,8 +81,8 @@ def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposure
     def bounds(information: FloatArray) -> FloatArray:
         return np.stack(coin.lower_bounds(information, sizes, gaussian))
 
-    own = row_sums(design, np.where(reference, 0.0, weights)).reshape(blocks, -1)
-    of_reference = row_sums(design, np.where(reference, weights, 0.0)).reshape(blocks, -1)
+    own = row_squares(design, np.where(reference, 0.0, weights)).reshape(blocks, -1)
+    of_reference = row_squares(design, np.where(reference, weights, 0.0)).reshape(blocks, -1)
     unpublished = categories - blocks - 1  # categories that have no indicator, besides the reference
     # The mean of each kind of bound is a bound. The mean of the larger of the two would not be.
     means = bounds(own + of_reference) + unpublished * bounds(own)

@@ -18,7 +18,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, bandwidth_of
+from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior, information_at_most
 from sightline.errors import InvalidPlan, require
@@ -34,6 +34,7 @@ from sightline.tables.membership import Feature, Membership, Partition, RowValue
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
 MOST_ROWS = 5_000
+NEGLIGIBLE = 1e-60  # of the noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -159,7 +160,17 @@ def nonlinear_findings(
         cell = membership.positions(p)[signature]
         inside = np.flatnonzero(cell >= 0)
         table[cell[inside], inside] = slopes(partition, values.secret[inside], plan.data.bandwidth)
+    # What moves an answer by so small a part of its noise tells nothing, and its square may be no number.
+    width = plan.data.domain[1] - plan.data.domain[0]
+    table[np.abs(table) * width < NEGLIGIBLE * pricing.scale[:, None]] = 0.0
     seen = np.flatnonzero(table.any(axis=1))
+    require(
+        seen.size == 0 or float(np.abs(table[seen]).max(axis=1).min()) >= SMALLEST_SIZE,
+        f"slopes of moments and thresholds of at least {SMALLEST_SIZE:g}",
+        got="smaller ones",
+        fix="state the secret in another unit",
+        error=InvalidPlan,
+    )
     if seen.size == 0:
         return None
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)[seen]

@@ -75,6 +75,11 @@ class Data(_Section):
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
     )
+    values: Literal["constant", "independent"] | None = Field(
+        default=None,
+        description="For records with several rows: whether all rows of a record hold one value, or the rows "
+        "hold values of their own.",
+    )
     bandwidth: Positive | None = Field(
         default=None, description="The width of the logistic step that stands for a threshold on the secret."
     )
@@ -198,6 +203,7 @@ class AssumptionName(StrEnum):
     LOCAL = "local"
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
+    VALUES = "values"
 
 
 class Limits(_Section):

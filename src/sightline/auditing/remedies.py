@@ -5,8 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-import numpy as np
-
 from sightline.auditing.brackets import assess, most_information
 from sightline.auditing.design import LinearDesign, cell_name
 from sightline.auditing.exposed import ExposedSection
@@ -150,6 +148,9 @@ def noise_factor(findings: Findings, found: LinearFindings, limit: float) -> flo
     """
     enough = _enough(findings, found, limit)
     design = found.linear.design
+    if found.persons is not None:  # the closed form is for one value: audit it
+        while enough is not None and lowest(findings, enough) < limit:
+            enough = 2 * enough if 2 * enough <= _MOST else None
     if enough is None or design.row_count**3 + design.row_count * design.size > _SEARCHABLE:
         return enough
     return least_factor(lambda factor: lowest(findings, factor) >= limit, enough)
@@ -172,11 +173,15 @@ def lowest(findings: Findings, factor: float) -> float:
     """The least lower end of remaining uncertainty with all noise multiplied by a factor."""
     found = linear_findings(findings.plan, findings.membership, findings.pricing.scaled(factor))
     assert found is not None  # the plan has a linear part
-    return float(np.nanmin(found.lower))
+    least = found.least
+    assert least is not None  # the attacker does not know everyone
+    return least.lower
 
 
 def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
-    information = most_information(found.linear, found.exposures)
+    rows = 1 if found.persons is None else int(found.persons.seen.kinds.rows_of_person.max())
+    # Of any feature of a person at most this many times as much as of a row.
+    information = rows * most_information(found.linear, found.exposures)
     pricing, prior = findings.pricing, findings.prior
 
     def safe(factor: float) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sightline.auditing.assemble import assemble
-from sightline.auditing.exposed import about_signatures
+from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
@@ -44,9 +44,8 @@ def audit(  # many parameters: the options of the command of the same name
     watch("opening the table", 0.0)
     with opened(checked, base, limits=limits, progress=watch) as session:
         findings = _find(session, watch)
-        return assemble(
-            findings, top=top, names=names, keys=session.keys, totals=session.totals, progress=watch
-        )
+        keys = session.keys(findings.membership)
+        return assemble(findings, top=top, names=names, keys=keys, totals=session.totals, progress=watch)
 
 
 def check(plan: PlanLike) -> Plan:
@@ -58,7 +57,7 @@ def check(plan: PlanLike) -> Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is seen of each row of one record, with the recipes. Owner-only."""
+    """What is seen of one record's rows together, and of each row, with the recipes. Owner-only."""
 
     record: str
     exposed: tuple[Exposed, ...]
@@ -75,10 +74,12 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
         watch("looking for the record", 0.0)
         signatures = session.signatures_of(record)
         findings = _find(session, watch)
+        kind = session.kind_of(record, findings.membership)
+        together = () if kind is None else about_person(findings, kind)
         return Explanation(
             record=record,
-            exposed=about_signatures(findings, signatures),
-            result=assemble(findings, keys=session.keys, totals=session.totals, progress=watch),
+            exposed=together + about_signatures(findings, signatures),
+            result=assemble(findings, totals=session.totals, progress=watch),
         )
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from sightline.arrays import FloatArray
 from sightline.auditing.design import LINEAR
+from sightline.auditing.findings import Keys
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, require
@@ -18,6 +19,7 @@ from sightline.tables.declared import check_declared, check_public
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
+from sightline.tables.persons import keys_of_kinds, person_of, person_table
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
@@ -57,7 +59,17 @@ class Session:
         unaudited = verify(self.engine, self.queries, self.subject, membership)
         cells = sum(membership.partitions[cell.partition].feature in LINEAR for cell in membership.cells)
         self.limits.check_cells(cells, designs=2 if self.subject.kind is SecretKind.CATEGORY else 1)
-        return replace(membership, unaudited=unaudited)
+        membership = replace(membership, unaudited=unaudited)
+        if membership.contributions <= 1:
+            return membership
+        progress("finding whose rows they are", 0.0)
+        people = person_table(self.engine, self.queries, self.subject, membership)
+        if self.plan.data.values == "constant" and people.varying:
+            raise InvalidPlan(
+                '[data] values: expected one value in all rows of a record, as values = "constant" says, '
+                f"got different ones for {people.varying:,} of {people.several:,} records with several rows"
+            )
+        return replace(membership, persons=people)
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -67,9 +79,25 @@ class Session:
         """Owner-only: the sum of the secrets that the attacker does not know, signature by signature."""
         return signature_totals(self.engine, self.queries, self.subject)
 
-    def keys(self, signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """The keys of the records with some signatures that the attacker does not know."""
-        return members_of(self.engine, self.queries, self.subject, signature_ids=signatures)
+    def keys(self, membership: Membership) -> Keys:
+        """How to name the records of a membership."""
+
+        def of_signatures(signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
+            return members_of(self.engine, self.queries, self.subject, signature_ids=signatures)
+
+        def of_kinds(kinds: Sequence[int]) -> dict[int, tuple[str, ...]]:
+            table = membership.persons
+            wanted = {} if table is None else {kind: table.entries(kind) for kind in kinds}
+            return keys_of_kinds(self.engine, self.queries, self.subject, wanted)
+
+        return Keys(of_signatures=of_signatures, of_kinds=of_kinds)
+
+    def kind_of(self, record: str, membership: Membership) -> int | None:
+        """The place of one record's kind in the table of persons; none if every record has one row."""
+        if membership.persons is None:
+            return None
+        entries = person_of(self.engine, self.queries, self.subject, record_key=record)
+        return None if entries is None else membership.persons.place(entries)
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
         """The signatures of one record's rows that the attacker does not know."""

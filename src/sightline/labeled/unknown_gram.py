@@ -159,6 +159,14 @@ def row_sums(design: LinearReleases, weights: FloatArray) -> FloatArray:
     return np.concatenate([weights @ np.abs(incidence.columns(block)) for block in blocks])
 
 
+def row_squares(design: LinearReleases, weights: FloatArray) -> FloatArray:
+    r"""For every record :math:`\sum_\ell c_\ell a_{\ell j}^2`, with the incidence's own weights."""
+    if design.incidence.binary:
+        return combined(design, weights)
+    blocks = [np.arange(start, min(start + BLOCK, design.size)) for start in range(0, design.size, BLOCK)]
+    return np.concatenate([weights @ np.square(design.incidence.columns(block)) for block in blocks])
+
+
 def row_counts(design: LinearReleases, weights: FloatArray) -> FloatArray:
     r"""For every record the sum of the weights of the rows that it is in."""
     incidence = design.incidence

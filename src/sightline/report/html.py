@@ -76,8 +76,7 @@ def headline(result: AuditResult) -> tuple[str, str]:
     least, limit = result.least_remaining_uncertainty, result.verdict.limit
     of = f"of {count(result.records, 'record')}"
     if limit is not None and result.verdict.below_limit:
-        rows = f"of {count(result.rows if result.unit == 'row' else result.records, result.unit)}"
-        return f"{result.verdict.below_limit:,}", f"{rows} may keep less than the limit of {percent(limit)}"
+        return f"{result.verdict.below_limit:,}", f"{of} may keep less than the limit of {percent(limit)}"
     if least is None:
         return "0", f"{of} are exposed by a sum or a mean: none that is published depends on the secret"
     if limit is None and result.identifiable_records:

@@ -163,15 +163,16 @@ def print_explanation(explanation: Explanation, screen: Console) -> None:
     elif not explanation.exposed:
         screen.print("Nothing: either the attacker knows it already, or nothing published depends on it.")
     for exposed in explanation.exposed:
-        group = (
-            "of this record alone"
-            if exposed.size == 1
-            else f"shared by {exposed.size} {explanation.result.unit}s"
-        )
+        unit = "record" if exposed.rows > 1 else explanation.result.unit
+        group = "of this record alone" if exposed.size == 1 else f"shared by {exposed.size} {unit}s"
         about = f" ({secret} = {exposed.category})" if exposed.category is not None else ""
         left = exposed.remaining_uncertainty
         remains = "" if left is None else f": {left} of the uncertainty remains"
-        screen.print(f"[bold]Signature {exposed.signature}[/]{about}, {group}{remains}")
+        what = f"Signature {exposed.signature}"
+        if exposed.rows > 1:
+            feature = "" if exposed.feature is None else f", their {exposed.feature}"
+            what = f"All {exposed.rows} rows together{feature}"
+        screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
         if exposed.recipe is None:
             screen.print("  No combination of the published numbers gives its value: it is not identifiable.")
             continue

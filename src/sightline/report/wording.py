@@ -13,6 +13,9 @@ MOST_ALIKE = 10  # groups of rows that are nearly all alike, to list
 def who(place: int, exposed: Exposed) -> str:
     """Name an exposed record or group: by its key if that is given, else by its place in the list."""
     name = exposed.record if exposed.record is not None else f"no. {place}"
+    if exposed.feature is not None:
+        feature = "one" if exposed.feature == "row" else exposed.feature
+        return f"{name}, {feature} of {exposed.rows} rows"
     return name if exposed.category is None else f"{name}, {exposed.category}"
 
 

@@ -17,8 +17,9 @@ def check_declared(engine: Engine, subject: Subject) -> None:
     if not known & {subject.record.casefold(), subject.secret.casefold()}:
         # Without a header line the first row would be read as names: the message must not quote them.
         raise InvalidPlan(
-            f'[data] record: expected a column of the table, got neither "{subject.record}" nor '
-            f'"{subject.secret}" among its {len(columns)}; check the names, and that a CSV has a header line'
+            f'[data] record: expected a column of the table, got neither "{subject.record[:60]}" nor '
+            f'"{subject.secret[:60]}" among its {len(columns)}; check the names, and that a CSV has a header '
+            "line"
         )
     try:
         key = find_column(columns, subject.record)

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 
+PersonRows = tuple[tuple[int, bool, int], ...]  # of one person: a signature, whether it is known, rows
 CellTable = NDArray[np.signedinteger]  # 16 bits, or 32 if there are many cells
 
 
@@ -77,6 +78,45 @@ class UnauditedRows:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PersonTable:
+    """Persons by their rows: those with as many known and unknown rows in every signature are one kind.
+
+    Kind k has the entries ``starts[k]`` to ``starts[k + 1]``: a signature, whether the attacker knows these
+    rows, and how many rows they are.
+    """
+
+    starts: IndexArray
+    signatures: IndexArray
+    known: NDArray[np.bool_]
+    rows: IndexArray
+    persons: IndexArray  # how many are of each kind
+    several: int  # owner-only: persons with several rows
+    varying: int  # owner-only: of those, persons whose rows hold different values
+
+    @property
+    def constant(self) -> bool:
+        """Whether all rows of a person hold one value, for every person with several rows."""
+        return self.several > 0 and self.varying == 0
+
+    @property
+    def kind_of(self) -> IndexArray:
+        """The kind of every entry."""
+        return np.repeat(np.arange(len(self.persons)), np.diff(self.starts))
+
+    def entries(self, kind: int) -> PersonRows:
+        """The entries of one kind."""
+        own = slice(int(self.starts[kind]), int(self.starts[kind + 1]))
+        columns = (self.signatures[own].tolist(), self.known[own].tolist(), self.rows[own].tolist())
+        return tuple(zip(*columns, strict=True))
+
+    def place(self, entries: PersonRows) -> int | None:
+        """The kind with some entries."""
+        size, first = len(entries), entries[0][0]
+        alike = np.flatnonzero((np.diff(self.starts) == size) & (self.signatures[self.starts[:-1]] == first))
+        return next((int(kind) for kind in alike if self.entries(int(kind)) == entries), None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Membership:
     """The signatures of all rows with a secret, in an order that is the same on every engine.
 
@@ -96,6 +136,7 @@ class Membership:
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
     few_values: int | None = None  # distinct values of a number that takes few; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
+    persons: PersonTable | None = None  # none if every person has one row
 
     @property
     def empty(self) -> tuple[int, ...]:

@@ -37,7 +37,7 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
     value = (
         rows.secret if subject.kind is SecretKind.NUMBER else f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
     )
-    ranked = _ranked(engine, queries, subject, f"CAST({value} AS DOUBLE)")
+    ranked = ranked_rows(engine, queries, subject, f"CAST({value} AS DOUBLE)")
     answer = engine.fetch(f"SELECT s, v FROM ({ranked}) AS ranked ORDER BY s, v")
     values = answer["v"].astype(np.float64)
     if subject.bounds is not None:
@@ -58,7 +58,7 @@ def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: S
     elif subject.bounds is not None:
         low, high = subject.bounds
         value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
-    ranked = _ranked(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    ranked = ranked_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     if subject.kind is not SecretKind.CATEGORY:
         summed = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"
         answer = engine.fetch(f"SELECT s, {summed} FROM ({ranked}) AS ranked GROUP BY s ORDER BY s")
@@ -85,7 +85,7 @@ def members_of(
     wanted = ", ".join(str(int(signature)) for signature in signature_ids)
     known = known_condition(engine, subject)
     value = f"CASE WHEN {known} THEN NULL ELSE {rows.record} END" if known else rows.record
-    ranked = _ranked(engine, queries, subject, value)
+    ranked = ranked_rows(engine, queries, subject, value)
     answer = engine.fetch(
         f"SELECT DISTINCT s, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL"
     )
@@ -102,22 +102,22 @@ def signature_of(
 
     Rows that the attacker knows are left out.
     """
-    is_record = _is_record(engine, subject, record_key)
+    is_record = is_record_condition(engine, subject, record_key)
     known = known_condition(engine, subject) or "FALSE"
     value = f"CASE WHEN {known} THEN 0 WHEN {is_record} THEN 1 ELSE 0 END"
-    ranked = _ranked(engine, queries, subject, value)
+    ranked = ranked_rows(engine, queries, subject, value)
     answer = engine.fetch(f"SELECT DISTINCT s FROM ({ranked}) AS ranked WHERE v = 1 ORDER BY s")
     return tuple(int(signature) for signature in answer["s"])
 
 
 def has_rows(engine: Engine, subject: Subject, *, record_key: str) -> bool:
     """Whether a record has a row, with or without a secret."""
-    is_record = _is_record(engine, subject, record_key)
+    is_record = is_record_condition(engine, subject, record_key)
     answer = engine.fetch(f"SELECT COUNT(*) AS n FROM {quoted(DATA)} WHERE {is_record}")
     return bool(answer["n"][0])
 
 
-def _is_record(engine: Engine, subject: Subject, record_key: str) -> str:
+def is_record_condition(engine: Engine, subject: Subject, record_key: str) -> str:
     """The condition that a row belongs to the record, as SQL."""
     column = find_column(engine.columns(), subject.record)
     key = f"{quoted(DATA)}.{quoted(column.name)}"
@@ -138,14 +138,14 @@ def _is_record(engine: Engine, subject: Subject, record_key: str) -> str:
     return f"CAST({key} AS VARCHAR) = {literal(record_key)}"
 
 
-def _ranked(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str) -> str:
+def ranked_rows(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str) -> str:
     """A query for the signature ``s`` and the value ``v`` of every row."""
     rows = audited_rows(queries, subject, engine.columns())
     _, partition_queries = expand(engine, rows, queries, subject.categories)
     encoding = encode(engine, partition_queries, rows=rows)
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = "".join(f"{text} AS {name}, " for text, name in zip(encoding.words, names, strict=True))
-    coded = f"SELECT {listed}{value} AS v FROM {encoding.coded_source()}"
+    coded = f"SELECT {listed}{rows.record} AS r, {value} AS v FROM {encoding.coded_source()}"
     order = ", ".join(names)
     rank = f"DENSE_RANK() OVER (ORDER BY {order}) - 1" if names else "0"
-    return f"SELECT {rank} AS s, v FROM ({coded}) AS coded"
+    return f"SELECT r, {rank} AS s, v FROM ({coded}) AS coded"

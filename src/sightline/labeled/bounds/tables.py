@@ -1,7 +1,7 @@
 """The certified tables of scalar risks, read from a file that ships with the package.
 
 ``python tools/risk_tables.py`` writes the file from :mod:`~sightline.labeled.bounds.scalar_risk` and
-:mod:`~sightline.labeled.bounds.laplace`; a test computes every entry again, in ball arithmetic.
+:mod:`~sightline.labeled.bounds.laplace`; a test computes every entry again.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ def draw(result: AuditResult) -> Any:
     # Logarithmic, so that two exposed records are visible beside a hundred thousand others.
     height = (
         alt.Y("records:Q")
-        .title(f"{result.unit}s")
+        .title("records")
         .scale(type="symlog", constant=1, domain=[0, 3 * max(counts)], nice=False)
         .axis(values=[0, *powers], format=",d")
     )
@@ -97,7 +97,7 @@ def describe(result: AuditResult) -> str:
         )
         if verdict.below_limit:
             sentences.append(
-                f"{count(verdict.below_limit, result.unit)} may keep less than the limit of {limit}."
+                f"{count(verdict.below_limit, 'record')} may keep less than the limit of {limit}."
             )
         else:
             sentences.append(f"No record's lower bound is below the limit of {limit}.")

@@ -32,7 +32,7 @@ def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") 
     matches = exact or folded
     if not matches:
         known = [column.name for column in columns]
-        refuse(f"a column of {of}", got=f'"{name}"', fix=_suggestion(name, known))
+        refuse(f"a column of {of}", got=f'"{name[:60]}"', fix=_suggestion(name, known))
     if len(matches) > 1:
         listed = " or ".join(f'"{column.name}"' for column in matches)
         got = f'"{name}", which may be {listed}'
