@@ -50,7 +50,7 @@ def problem_of(  # many parameters: one for each variety of problem
         risks.append(KnownRisks(columns=columns, needed=np.full(columns.shape[1], 1.1 * NEEDED)))
     variable = np.arange(rows) // 2 if grouped else np.arange(rows)
     variable = np.where(np.arange(rows) >= rows - fixed, FIXED, variable)
-    floors: FloatArray = floor * (0.5 + generator.random(rows))
+    floors = np.asarray(floor * (0.5 + generator.random(rows)))
     floors[variable == FIXED] = 3.0
     count = int(variable.max()) + 1
     weights = np.bincount(variable[variable != FIXED], floors[variable != FIXED], count)
