@@ -10,7 +10,6 @@ from sightline.auditing.recipes import RecipeWriter
 from sightline.designing.choice import Chosen
 from sightline.designing.result import PricedAttack
 from sightline.designing.risks import squared
-from sightline.format import count
 
 _NOTHING = 1e-6  # a share of the added noise that is only rounding
 
@@ -61,22 +60,32 @@ def priced_attacks(
     return tuple(found), int(paid.size)
 
 
-def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[str, str, float]:
-    """Who keeps least, the recipe of an attack on them, and what they keep."""
+def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAttack, float]:
+    """The attack on the record that keeps least, and what it keeps."""
     found = findings.linear
     assert found is not None  # the plan was checked to publish something linear
     lower = np.where(np.isnan(found.lower), np.inf, found.lower)
     column = int(np.argmin(lower))
     part, own = found.linear.place(column)
     weights = part.design.incidence.columns(np.array([own]))[:, 0] / part.design.law.variances
-    weights = weights / float(weights.max())
     writer = RecipeWriter(findings=findings, found=found)
-    best = writer.best(column)
-    recipe = best.text if best is not None else writer.written(column, weights).text
-    size = int(found.counts[column])
-    who = "one record" if size == 1 else f"each of {count(size, 'record')} that nothing tells apart"
-    named = _names(findings, np.array([column]), keys).get(column)
-    return named or who, recipe, float(lower[column])
+    best, shortest = writer.best(column), writer.shortest(column)
+    recipe = best or writer.written(column, weights / float(weights.max()))
+    attack = PricedAttack(
+        record=_names(findings, np.array([column]), keys).get(column),
+        size=int(found.counts[column]),
+        recipe=recipe.text,
+        shortest=None if shortest is None else shortest.text,
+        bound="the largest of the audit's",
+        price=1.0,
+    )
+    return attack, float(lower[column])
+
+
+def who(attack: PricedAttack) -> str:
+    """Whom an attack is on: the key, if it was asked for."""
+    alone = "one record" if attack.size == 1 else f"one of {attack.size:,} records that nothing tells apart"
+    return attack.record or alone
 
 
 def _recipe(recipes: FloatArray, column: int) -> FloatArray:

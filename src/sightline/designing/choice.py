@@ -17,6 +17,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.designing.common_factor import common_factor
 from sightline.designing.levels import (
     Level,
     entropic_factor,
@@ -36,7 +37,8 @@ from sightline.tables.subject import SecretKind
 _ROUNDS = 5
 _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
 _MOST_PAIRS = 2_000_000
-_FACTORS, _SAME_FACTOR = 12, 1e-9  # how often the entropic factor is taken again, and when it is the same
+_MUCH = 1e8  # variance over its floor's that stands for any more
+_FACTORS, _SAME_FACTOR = 12, 1e-7  # how often the entropic factor is taken again, and when it is the same
 
 
 class BoundName(StrEnum):
@@ -91,22 +93,32 @@ def targets_of(task: DesignTask) -> Targets:
     return Targets(record=below, columns=columns, known_needed=needed, gram=gram, gram_of_all=everyone)
 
 
-def best_noise(task: DesignTask, targets: Targets, progress: Progress = silent) -> Chosen | None:
-    """The least noise over a few choices of bounds; ``None`` if no noise within the ceilings is enough."""
-    prior = task.linear.prior
-    van_trees = van_trees_level(prior, task.limit)
-    nobody = np.zeros(len(targets), dtype=np.bool_)
-    everyone = ~nobody
-    starts: list[_Choice] = [_Choice(targets=targets, known=everyone, van_trees=nobody, entropic=nobody)]
-    if van_trees is not None:
-        starts.append(
-            _Choice(
-                targets=targets, known=nobody, van_trees=everyone, entropic=nobody, levels=(van_trees, None)
-            )
-        )
+def common_guess(task: DesignTask, targets: Targets) -> FloatArray:
+    """A common factor near the least one: the least that one bound alone asks for, of all bounds."""
+    everyone = np.ones(task.ceilings.size)
+    found = [common_factor(choice.problem(task)) for choice in _single_bounds(task, targets)]
+    factors = [one.factor for one in found if one is not None]
+    return everyone * (min(factors) if factors and len(targets) else 1.0)
+
+
+def best_noise(
+    task: DesignTask, targets: Targets, common: FloatArray, progress: Progress = silent
+) -> Chosen | None:
+    """The least noise over a few choices of bounds; ``None`` if no noise within the ceilings is enough.
+
+    ``common`` is noise with a common factor that keeps the limit. Its choice of bounds is one of those that
+    are tried, so that the design is no worse.
+    """
+    van_trees = van_trees_level(task.linear.prior, task.limit)
+    starts = _single_bounds(task, targets)
+    own = _roomiest(task, targets, task.problem().variances(common), van_trees)
+    if own is not None:
+        starts.append(own)
     best: Chosen | None = None
     for start in starts:
-        found = start.solved(task, progress)
+        if best is not None and start.entropic.all():
+            continue
+        found = start.solved_with_its_own_factor(task, progress)
         if found is not None and (best is None or found.optimum.upper < best.optimum.upper):
             best = found
     if best is None or not len(targets):
@@ -120,6 +132,30 @@ def best_noise(task: DesignTask, targets: Targets, progress: Progress = silent) 
     return best
 
 
+def _single_bounds(task: DesignTask, targets: Targets) -> list[_Choice]:
+    """The choices that use one bound for all records."""
+    prior, nobody = task.linear.prior, np.zeros(len(targets), dtype=np.bool_)
+    found = [_Choice(targets=targets, known=~nobody, van_trees=nobody, entropic=nobody)]
+    if prior.kind is not SecretKind.NUMBER or not len(targets):
+        return found
+    van_trees = van_trees_level(prior, task.limit)
+    if van_trees is not None:
+        levels = (van_trees, None)
+        found.append(
+            _Choice(targets=targets, known=nobody, van_trees=~nobody, entropic=nobody, levels=levels)
+        )
+    # A start only where published numbers leave the others no room; later rounds take it where it is better.
+    most = task.problem().variances(np.minimum(task.ceilings, _MUCH))
+    entropic = entropic_level(prior, task.limit, entropic_factor(prior, targets.gram_of_all, most))
+    if entropic is not None:
+        found.append(
+            _Choice(
+                targets=targets, known=nobody, van_trees=nobody, entropic=~nobody, levels=(None, entropic)
+            )
+        )
+    return found
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Choice:
     """Which bound each target must keep."""
@@ -131,37 +167,69 @@ class _Choice:
     levels: tuple[Level | None, Level | None] = (None, None)  # of the last two
 
     def solved_with_its_own_factor(self, task: DesignTask, progress: Progress) -> Chosen | None:
-        """Solve with an entropic factor that is no larger than the one at the optimum."""
-        choice, found = self, self.solved(task, progress)
+        r"""Solve with an entropic factor that is no larger than the one at the optimum.
+
+        A larger assumed factor asks for less noise, with which the true factor is smaller: the true factor
+        less the assumed one falls as the latter rises, and its zero is found by false position.
+        """
+        found = self.solved(task, progress)
+        if not self.entropic.any():
+            return found
+        prior, now = task.linear.prior, self.levels[1]
+        assert now is not None  # the choice names the bound only with its level
+        number = prior.number
+        risk = task.limit * number.variance
+        high = risk * (1 + number.entropy_power / now.needed) / number.entropy_power
+        low, best = risk / number.entropy_power, None
+        above, below = self._excess(task, found, high), 1.0 - low
         for _ in range(_FACTORS):
-            if found is None or BoundName.ENTROPIC not in found.bounds:
-                break
-            variances = found.problem.variances(found.optimum.x)
-            factor = entropic_factor(task.linear.prior, self.targets.gram_of_all, variances)
-            level = entropic_level(task.linear.prior, task.limit, factor)
-            now = choice.levels[1]
-            if level is None or now is None or level.needed <= now.needed * (1 + _SAME_FACTOR):
-                break
-            choice = replace(choice, levels=(choice.levels[0], level))
-            found = choice.solved(task, progress)
-        return found
+            if above >= -_SAME_FACTOR:
+                return found if best is None or above >= 0 else best
+            assumed = high + (low - high) * min(0.95, max(0.05, above / (above - below)))
+            level = entropic_level(prior, task.limit, assumed)
+            if level is None:
+                return best
+            found = replace(self, levels=(self.levels[0], level)).solved(task, progress)
+            excess = self._excess(task, found, assumed)
+            if excess >= 0:
+                low, below, best, above = assumed, excess, found, above / 2
+                if excess <= _SAME_FACTOR:
+                    return best
+            else:
+                high, above, below = assumed, excess, below / 2
+        return best
+
+    def _excess(self, task: DesignTask, found: Chosen | None, assumed: float) -> float:
+        """The entropic factor at an optimum less the one that was assumed for it."""
+        if found is None:
+            return 1.0 - assumed  # no noise is enough: a larger factor must be assumed
+        variances = found.problem.variances(found.optimum.x)
+        return entropic_factor(task.linear.prior, self.targets.gram_of_all, variances) - assumed
 
     def solved(self, task: DesignTask, progress: Progress) -> Chosen | None:
-        problem, names, places = task.problem(), [], []
-        risks: list[Risks] = []
-        asked = self.known & (self.targets.known_needed > 0)
-        for name, mask in zip(BoundName, (asked, self.van_trees, self.entropic), strict=True):
-            place = np.flatnonzero(mask)
-            if not place.size:
-                continue
-            risks.append(_risks(self.targets, name, place, self.levels))
-            names.append(name)
-            places.append(self.targets.record[place])
-        problem = replace(problem, risks=tuple(risks))
+        problem = self.problem(task)
         optimum = least_noise(problem, progress=progress)
         if optimum is None:
             return None
-        return Chosen(problem=problem, optimum=optimum, bounds=tuple(names), records=tuple(places))
+        kinds = [(name, place) for name, place in self._kinds() if place.size]
+        return Chosen(
+            problem=problem,
+            optimum=optimum,
+            bounds=tuple(name for name, _ in kinds),
+            records=tuple(self.targets.record[place] for _, place in kinds),
+        )
+
+    def problem(self, task: DesignTask) -> NoiseProblem:
+        """The convex problem of this choice."""
+        risks = [
+            _risks(self.targets, name, place, self.levels) for name, place in self._kinds() if place.size
+        ]
+        return replace(task.problem(), risks=tuple(risks))
+
+    def _kinds(self) -> list[tuple[BoundName, IndexArray]]:
+        asked = self.known & (self.targets.known_needed > 0)
+        masks = (asked, self.van_trees, self.entropic)
+        return [(name, np.flatnonzero(mask)) for name, mask in zip(BoundName, masks, strict=True)]
 
 
 def _risks(
@@ -182,7 +250,7 @@ def _roomiest(
 ) -> _Choice | None:
     """For each target the bound that it keeps with most room at some noise; none if only one is there."""
     prior = task.linear.prior
-    if prior.kind is not SecretKind.NUMBER:
+    if prior.kind is not SecretKind.NUMBER or not len(targets):
         return None
     factor = entropic_factor(prior, targets.gram_of_all, variances)
     levels = (van_trees, entropic_level(prior, task.limit, factor))

@@ -103,7 +103,7 @@ def never_binds_below(prior: SecretPrior, limit: float, delta: float) -> float:
 
     >>> prior = SecretPrior(kind=SecretKind.NUMBER)
     >>> [round(never_binds_below(prior, limit, 1e-5), 1) for limit in (0.75, 0.5, 0.25)]
-    [9.8, 36.1, 83.3]
+    [16.7, 36.5, 83.3]
     """
     width = prior.bounds[1] - prior.bounds[0]
 

@@ -16,12 +16,12 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.problem import FIXED, Cuts, NoiseProblem
 from sightline.designing.risks import RiskAt, squared
+from sightline.numerics.inverse import positive_inverse
 from sightline.progress import Progress, silent
 
 _ROUNDS = 120
@@ -124,7 +124,10 @@ def least_noise(
             break
         if rounds > 1:
             _admit(at, used)
-        step = _newton_step(at, gradients, used, needed, step)
+        taken = _newton_step(at, gradients, used, needed, step)
+        if taken is None:
+            break
+        step = taken
     best_x, best_upper = _repaired(problem, best_x, safe)
     return Optimum(
         x=best_x,
@@ -214,8 +217,8 @@ def _admit(at: _Iterate, used: FloatArray) -> None:
 
 def _newton_step(
     at: _Iterate, gradients: list[FloatArray | csc_array], used: FloatArray, needed: FloatArray, last: float
-) -> float:
-    """Take one step; returns its length, the smaller of the primal and the dual one."""
+) -> float | None:
+    """Take one step; returns its length, the smaller of the primal and the dual one. None: no digits left."""
     problem, active = at.problem, at.active
     d, e, g, lam, z, y = at.below, at.above, at.g, at.lam, at.z, at.y
     finite = np.isfinite(e)
@@ -232,12 +235,13 @@ def _newton_step(
     towards = at.split((mu - lam * g - lam * primal) / g)
     right = -dual + (mu - z * d) / d - np.where(finite, (mu - y * e_or_one) / e_or_one, 0.0)
     right = right + sum(one @ part for one, part in zip(G, towards, strict=True))
-    try:
-        dx = _solved(matrix, right)
-    except LinAlgError:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
+    dx = _solved(matrix, right)
+    if dx is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
         matrix = _hessian(at, G, exact=False)
         matrix[np.diag_indices_from(matrix)] += diagonal
         dx = _solved(matrix, right)
+    if dx is None:
+        return None
     dg = np.concatenate([one.T @ dx for one in G]) + primal
     dlam = (mu - lam * g - lam * dg) / g
     dz = (mu - z * d - z * dx) / d
@@ -278,13 +282,18 @@ def _hessian(at: _Iterate, G: list[FloatArray | csc_array], *, exact: bool) -> F
     return total
 
 
-def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
+def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray | None:
+    """The solution; ``None`` if the matrix is not positive definite, to rounding."""
     unit = 1 / np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(np.float64).tiny))
     scaled = matrix * unit
     scaled *= unit[:, None]
-    factor = cho_factor(scaled, lower=True, overwrite_a=True, check_finite=False)
-    found: FloatArray = unit * cho_solve(factor, unit * right, check_finite=False)
-    return found
+    inverse = positive_inverse(scaled.copy())
+    if inverse is None:
+        return None
+    wanted = unit * right
+    found = inverse @ wanted
+    found += inverse @ (wanted - scaled @ found)  # once more, for the digits that the inverse lost
+    return np.asarray(unit * found)
 
 
 def _longest(values: FloatArray, changes: FloatArray) -> float:

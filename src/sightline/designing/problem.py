@@ -9,6 +9,7 @@ The variables x are variances over their floors, one for each published number o
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -21,7 +22,7 @@ FIXED = -1
 _ROUNDINGS = 1e-14
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class NoiseProblem:
     """Weights, floors, ceilings, and the limits on attacks."""
 
@@ -31,7 +32,7 @@ class NoiseProblem:
     weights: FloatArray  # of each variable: what its floor costs
     ceilings: FloatArray  # of each variable, over its floor; infinite for none
 
-    @property
+    @cached_property
     def lift(self) -> csc_array:
         """The matrix from variables to the variances of the rows that are not fixed."""
         free = np.flatnonzero(self.variable != FIXED)

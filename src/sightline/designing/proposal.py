@@ -25,7 +25,7 @@ class Certified:
     """Standard deviations of all cells with which the audit finds nobody below the limit."""
 
     stddevs: FloatArray
-    factor: float  # on the variances of the optimum
+    x: FloatArray  # the variables, before rounding
     audits: int
 
 
@@ -40,18 +40,18 @@ def certified(task: DesignTask, x: FloatArray) -> Certified | None:
     x = np.where(x < 1 + _SAME, 1.0, x)  # the method ends a little above the floors
     raised = x > 1
 
-    def stddevs(factor: float) -> FloatArray:
+    def scaled(factor: float) -> FloatArray:
         # The noise of other numbers stays as it is, unless more noise on the raised ones does not help.
         mine = raised | (factor > _RAISED_ALONE)
-        return task.stddevs(np.clip(np.where(mine, x * factor, 1.0), 1.0, task.ceilings))
+        return np.clip(np.where(mine, x * factor, 1.0), 1.0, task.ceilings)
 
     def least(factor: float) -> float:
         nonlocal audits
         audits += 1
-        return float(np.nanmin(task.audited(stddevs(factor)).lower))
+        return float(np.nanmin(task.audited(task.stddevs(scaled(factor))).lower))
 
     def found(factor: float) -> Certified:
-        return Certified(stddevs=stddevs(factor), factor=factor, audits=audits)
+        return Certified(stddevs=task.stddevs(scaled(factor)), x=scaled(factor), audits=audits)
 
     first = least(1.0)
     if first >= task.limit:
@@ -124,4 +124,5 @@ def below_the_largest(task: DesignTask, problem: NoiseProblem, largest: LeastLar
     room = np.maximum(largest.ceilings, 1 + _SAME)
     optimum = least_noise(replace(problem, ceilings=room))
     found = None if optimum is None else certified(capped, np.minimum(optimum.x, largest.ceilings))
-    return found or Certified(stddevs=capped.stddevs(largest.ceilings), factor=1.0, audits=0)
+    most = largest.ceilings
+    return found or Certified(stddevs=capped.stddevs(most), x=most, audits=0)

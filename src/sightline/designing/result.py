@@ -47,8 +47,8 @@ class DesignResult(_Part):
     loss: str
     binds: bool  # False: the plan keeps the limit as it is
     loss_before: float
-    loss_with_common_factor: float | None  # none if no common factor keeps the limit
-    common_factor: float | None  # on all standard deviations
+    loss_with_common_factor: float
+    common_factor: float  # the least on all standard deviations with which the audit passes
     loss_designed: float
     # No noise keeps the limit with less, for the bounds that were chosen; none if the audit, which may use
     # another bound for a record, passes with less.

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
-from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.sparse import csc_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.numerics.inverse import positive_inverse
 
 
 class RiskAt(Protocol):
@@ -155,16 +155,12 @@ def inverse_of_sum(gram: FloatArray, tau: float, variances: FloatArray) -> Float
     unit = 1 / np.sqrt(np.diagonal(matrix))
     matrix *= unit
     matrix *= unit[:, None]
-    factor, failed = dpotrf(matrix.T, lower=1, overwrite_a=1)
-    inverse, also_failed = dpotri(factor, lower=1, overwrite_c=1) if not failed else (factor, failed)
-    if failed or also_failed:
+    inverse = positive_inverse(matrix)
+    if inverse is None:
         raise ArithmeticError("the noise is too small beside the records for a factorisation")
-    inverse = np.tril(inverse)
-    inverse += np.tril(inverse, -1).T
     inverse *= unit
     inverse *= unit[:, None]
-    found: FloatArray = inverse
-    return found
+    return inverse
 
 
 def squared(recipes: FloatArray | csc_array) -> FloatArray | csc_array:

@@ -12,9 +12,8 @@ from sightline.auditing.findings import find
 from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
-from sightline.designing.attacks import priced_attacks, sharpest_attack
-from sightline.designing.choice import best_noise, targets_of
-from sightline.designing.common_factor import common_factor
+from sightline.designing.attacks import priced_attacks, sharpest_attack, who
+from sightline.designing.choice import best_noise, common_guess, targets_of
 from sightline.designing.levels import never_binds_below
 from sightline.designing.proposal import Certified, below_the_largest, certified, least_largest
 from sightline.designing.result import DesignedNoise, DesignResult
@@ -67,8 +66,11 @@ def _designed(
     session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int, watch: Progress
 ) -> DesignResult:
     targets = targets_of(task)
-    chosen = best_noise(task, targets, watch)
-    if chosen is None:
+    unbounded = replace(task, ceilings=np.full_like(task.ceilings, np.inf))
+    watch("trying a common factor", 0.0)
+    common = certified(unbounded, common_guess(unbounded, targets))
+    chosen = None if common is None else best_noise(task, targets, common.x, watch)
+    if common is None or chosen is None:
         raise _infeasible(session, task, names=names)
     watch("auditing the proposal", 0.0)
     proof: Certified | None
@@ -78,28 +80,28 @@ def _designed(
         at_least = 0.0 if largest is None else largest.not_enough
     else:
         proof, at_least = certified(task, chosen.optimum.x), chosen.optimum.lower
+    within = bool(np.all(common.x <= task.ceilings))
+    if within and (proof is None or task.total(common.stddevs) < task.total(proof.stddevs)):
+        proof = common
     if proof is None:
         raise _infeasible(session, task, names=names)
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership)
     audit = assemble(findings, keys=session.keys, totals=session.totals, progress=watch)
     total = task.total(proof.stddevs)
-    rival = common_factor(chosen.problem)
-    common = (
-        None
-        if rival is None
-        else certified(replace(task, ceilings=np.full_like(task.ceilings, np.inf)), rival.x)
-    )
     delta = task.plan.privacy.delta or _USUAL_DELTA
-    attacks, in_all = priced_attacks(findings, chosen, top=top, keys=session.keys if names else None)
+    keys = session.keys if names else None
+    attacks, in_all = priced_attacks(findings, chosen, top=top, keys=keys)
+    if task.loss is Loss.LARGEST and attacks:  # one attack alone decides the largest error
+        attacks, in_all = (sharpest_attack(findings, keys=keys)[0],), 1
     return DesignResult(
         limit=task.limit,
         grain=grain.value,
         loss=task.loss.value,
         binds=bool(len(targets)),
         loss_before=task.total(task.before),
-        loss_with_common_factor=None if common is None else task.total(common.stddevs),
-        common_factor=None if common is None else _factor(task, common.stddevs),
+        loss_with_common_factor=task.total(common.stddevs),
+        common_factor=_factor(task, common.stddevs),
         loss_designed=total,
         loss_at_least=at_least if at_least <= total else None,
         noise=_noise(task, proof.stddevs),
@@ -140,9 +142,9 @@ def _infeasible(session: Session, task: DesignTask, *, names: bool) -> InvalidPl
     """Who is not protected by any noise within the ceilings, and by which recipe they are seen."""
     most = np.where(np.isinf(task.ceilings), 1e12, task.ceilings)
     findings = find(task.proposal(task.stddevs(most)), task.membership)
-    who, recipe, kept = sharpest_attack(findings, keys=session.keys if names else None)
+    attack, kept = sharpest_attack(findings, keys=session.keys if names else None)
     return InvalidPlan(
         f"expected a limit that some noise keeps, got {100 * task.limit:.4g} %: with the most noise that the "
-        f"plan allows, {who} may keep {100 * kept:.3g} %, by {recipe}; "
+        f"plan allows, {who(attack)} may keep {100 * kept:.3g} %, by {attack.recipe}; "
         "raise most_noise_stddev, lower the limit, or leave out one of these numbers"
     )

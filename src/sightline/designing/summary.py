@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from sightline.designing.attacks import who
 from sightline.designing.result import DesignedNoise, DesignResult, PricedAttack
 from sightline.designing.task import Loss
 from sightline.format import count, number, percent
@@ -41,13 +42,10 @@ def lines(result: DesignResult) -> Iterator[str]:
 def _comparison(result: DesignResult) -> Iterator[str]:
     yield f"What is made small: {_LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
     yield f"  before                  {number(result.loss_before)}, which breaks the limit"
-    if result.loss_with_common_factor is not None:
-        factor = number(result.common_factor or 1.0)
-        yield f"  with a common factor    {number(result.loss_with_common_factor)}, all noise times {factor}"
-    saved = ""
-    if result.loss_with_common_factor is not None:
-        saved = f", {percent(result.loss_designed / result.loss_with_common_factor)} of the common factor's"
-    yield f"  designed                {number(result.loss_designed)}{saved}"
+    common, factor = result.loss_with_common_factor, number(result.common_factor)
+    yield f"  with a common factor    {number(common)}, all noise times {factor}"
+    share = percent(result.loss_designed / common)
+    yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's"
     if result.gap is None:
         yield "  The audit passes with less than the optimum for the chosen bounds: no gap is certified."
     else:
@@ -77,6 +75,5 @@ def _attacks(result: DesignResult) -> Iterator[str]:
 
 
 def _attack(one: PricedAttack) -> str:
-    who = one.record or ("one record" if one.size == 1 else f"one of {one.size:,} records alike")
     knows = ", to someone who knows all other records" if one.bound == "all other records known" else ""
-    return f"{who}, by {one.shortest or one.recipe}{knows}"
+    return f"{who(one)}, by {one.shortest or one.recipe}{knows}"
