@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from doctest import ELLIPSIS
 
@@ -39,3 +40,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if chosen is not None:
             few = settings(chosen, max_examples=min(FEW, chosen.max_examples))
             function._hypothesis_internal_use_settings = few  # type: ignore[union-attr]
+
+
+@pytest.fixture(autouse=True)
+def progress_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Commands report progress after two seconds. In tests they wait, so that no test depends on speed."""
+    monkeypatch.setattr("sightline.report.progress.PATIENCE", math.inf)

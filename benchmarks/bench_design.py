@@ -102,7 +102,7 @@ def in_proportion_to_sensitivity(plan: dict[str, Any], grain: str) -> float:
 
 
 def _lowest(task: Any, stddevs: np.ndarray) -> float:
-    return float(np.nanmin(task.audited(stddevs).lower))
+    return float(task.lowest(stddevs))
 
 
 def savings() -> None:
@@ -189,8 +189,12 @@ def size(cells: int) -> None:
         f"{found.factorisations} factorisations; tables and screening {screened - start:.1f} s, solving "
         f"{solved - screened:.1f} s; gap {(found.upper - proof) / found.upper:.1e}; loss 1/"
         f"{problem.loss(rival.x) / found.upper:.3g} of the common factor's, which took "
-        f"{rival.factorisations} factorisations; {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6:.2f} GB"
+        f"{rival.factorisations} factorisations; {_gigabytes():.2f} GB"
     )
+
+
+def _gigabytes() -> float:
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
 
 
 def generated_problem(
@@ -215,16 +219,21 @@ def generated_problem(
     incidence = incidence_of_cells(signatures, cells=widths, counts=counts)
     unknown = np.ones(len(signatures), dtype=np.bool_)
     gram = incidence.gram(unknown, silent)
-    prior = CosineSquaredPrior(width=100.0)
+    prior = CosineSquaredPrior(0.0, 100.0)
     tau, risk = 1 / prior.fisher_information, LIMIT * prior.variance
     sizes = np.diagonal(gram).copy()
     floors = (0.5 * sizes) ** 2
-    inverse = inverse_of_sum(gram, tau, floors)
+    inverse = inverse_of_sum(tau * gram, floors)
     forms = MatrixForms(symmetric=(inverse,), offsets=np.zeros(1), linear=np.zeros((0, len(gram))))
     kept = tau - tau**2 * incidence.forms(forms, unknown, silent)[0]
     below = np.flatnonzero(kept < risk)
     needed = np.full(below.size, risk * tau / (tau - risk))
-    risks = HiddenRisks(columns=csc_array(incidence.columns(below)), needed=needed, tau=tau, gram=gram)
+    risks = HiddenRisks(
+        columns=csc_array(incidence.columns(below)),
+        needed=needed,
+        tau=np.full(below.size, tau),
+        products=tau * gram,
+    )
     problem = NoiseProblem(
         risks=(risks,),
         floors=floors,

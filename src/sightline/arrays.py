@@ -1,4 +1,4 @@
-"""Arrays that a value owns: copied, checked and locked, so that no result can change later."""
+"""Copy, check and lock arrays, so that a value that holds one cannot change later."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Members = Iterable[int] | ArrayLike
 def frozen_floats(
     values: ArrayLike, *, name: str, ndim: int | None = None, error: type[InvalidInput] = InvalidInput
 ) -> FloatArray:
-    """A locked float64 copy of ``values``: finite, and of ``ndim`` dimensions if that is given."""
+    """Return a locked float64 copy of ``values``; refuse other than finite numbers in ``ndim`` dimensions."""
     try:
         array = np.array(values, dtype=np.float64)
     except (TypeError, ValueError):
@@ -39,7 +39,7 @@ def frozen_floats(
 def frozen_index(
     members: Members, *, name: str = "members", error: type[InvalidInput] = InvalidInput
 ) -> IndexArray:
-    """A locked, sorted array of distinct non-negative record positions, at least one of them."""
+    """Return ``members`` as a locked, sorted array: one or more distinct positions of records, from 0."""
     raw = np.asarray(members if isinstance(members, np.ndarray) else list(members))  # type: ignore[arg-type]
     require(raw.ndim == 1 and raw.size > 0, f"at least one of {name}", got=f"shape {raw.shape}", error=error)
     whole = np.issubdtype(raw.dtype, np.integer)

@@ -86,6 +86,10 @@ _publishable = click.option(
 @click.option("--date", metavar="TEXT", help="A date to print on the report. By default it has none.")
 @_publishable
 @_force
+@click.option(
+    "--max-memory", metavar="SIZE", help="Refuse an audit that needs more, as 4GB. [default: what is free]"
+)
+@click.option("--max-seconds", type=float, metavar="SECONDS", help="End an audit that takes longer.")
 def audit(  # many parameters: one for each option
     plan: str,
     as_json: bool,
@@ -96,6 +100,8 @@ def audit(  # many parameters: one for each option
     date: str | None,
     publishable: bool,
     force: bool,
+    max_memory: str | None,
+    max_seconds: float | None,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline.auditing import run
@@ -105,7 +111,15 @@ def audit(  # many parameters: one for each option
     if html is not None:
         check_new(html, force=force)
     with Ticker() as progress:
-        found = run.audit(plan, limit=limit, names=names, top=top, progress=progress)
+        found = run.audit(
+            plan,
+            limit=limit,
+            names=names,
+            top=top,
+            progress=progress,
+            max_memory=max_memory,
+            max_seconds=max_seconds,
+        )
     _print_result(found.publishable() if publishable else found, as_json)
     if html is not None:
         from sightline.report.html import write_report

@@ -1,8 +1,9 @@
 r"""A short tour: one record, a mean with it and a mean without it, and three accountants.
 
-The paper's fixed-background IN/OUT family (``subsec:lever1_inout``). All copies of the two means measure one
-contrast, and the best unbiased estimate of the target has mean squared error :math:`4 \Delta^2 \kappa_L / L`
-(``eq:one_contrast_kappa_over_L``). Nothing here knows that formula: the numbers come from the general engine.
+It is the paper's IN/OUT family with a fixed background (``subsec:lever1_inout``). All copies of the two means
+measure one contrast, and the best unbiased estimate of the target has mean squared error
+:math:`4 \Delta^2 \kappa_L / L` (``eq:one_contrast_kappa_over_L``). The demo does not use that formula: it
+computes its numbers by the general functions of ``sightline.geometry``.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ _RELEASES = (2, 4, 8, 16, 32)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tour:
-    """What the tour found: what is exposed and by which recipe, and how sharply under each accountant."""
+    """The results of the tour: what is exposed, by which recipe, and with which error per accountant."""
 
     background: int
     epsilon: float
@@ -43,17 +44,17 @@ class Tour:
 
 
 def tour() -> Tour:
-    """Look at record 0 of 51 through noisy means with it (IN) and without it (OUT), as many of each.
+    """Attack record 0 of 51 with noisy means that include it (IN) and leave it out (OUT), as many of each.
 
-    Values have range 1, and each transcript has the whole budget. Copies blur the picture under basic
-    composition and leave it as it is under the exact accountant:
+    Values have range 1, and each transcript has the whole budget. With more copies the error grows under
+    basic composition and stays the same under the exact accountant:
 
-    >>> found = tour()
-    >>> found.identifiable_from_in, found.identifiable_from_in_and_out, found.recipe
+    >>> result = tour()
+    >>> result.identifiable_from_in, result.identifiable_from_in_and_out, result.recipe
     ('no', 'yes', (51.0, -50.0))
-    >>> {releases: round(rmse, 2) for releases, rmse in found.rmse["basic composition"].items()}
+    >>> {releases: round(rmse, 2) for releases, rmse in result.rmse["basic composition"].items()}
     {2: 14.1, 4: 20.49, 8: 29.74, 16: 43.09, 32: 62.38}
-    >>> {releases: round(rmse, 2) for releases, rmse in found.rmse["exact Gaussian"].items()}
+    >>> {releases: round(rmse, 2) for releases, rmse in result.rmse["exact Gaussian"].items()}
     {2: 7.46, 4: 7.46, 8: 7.46, 16: 7.46, 32: 7.46}
     """
     budget = Budget(epsilon=1.0, delta=1e-5)
@@ -110,23 +111,23 @@ attacks: they are a benchmark, not a privacy guarantee.
 """
 
 
-def print_tour(found: Tour, screen: Console) -> None:
+def print_tour(result: Tour, screen: Console) -> None:
     """Print the tour as a short text with one table."""
-    weight_in, weight_out = found.recipe
+    weight_in, weight_out = result.recipe
     words = {
-        **asdict(found),
-        "total": found.background + 1,
+        **asdict(result),
+        "total": result.background + 1,
         "weight_in": number(weight_in),
         "weight_out": number(-weight_out),
-        "epsilon": parameter(found.epsilon),
-        "delta": parameter(found.delta),
+        "epsilon": parameter(result.epsilon),
+        "delta": parameter(result.delta),
     }
     table = Table("releases", box=None, pad_edge=False)
     table.columns[0].justify = "right"
-    for accountant in found.rmse:
+    for accountant in result.rmse:
         table.add_column(accountant, justify="right")
-    for releases in next(iter(found.rmse.values())):
-        table.add_row(str(releases), *(f"{errors[releases]:.2f}" for errors in found.rmse.values()))
+    for releases in next(iter(result.rmse.values())):
+        table.add_row(str(releases), *(f"{errors[releases]:.2f}" for errors in result.rmse.values()))
     screen.print(_QUESTIONS.format(**words), soft_wrap=True, end="")
     screen.print(table)
     screen.print()

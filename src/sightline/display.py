@@ -1,7 +1,7 @@
-"""How results show themselves in a notebook: the report draws them, without being imported by them.
+"""Show results in a notebook: the report draws them, and their modules do not import it.
 
-The report registers itself as an entry point of the group ``sightline.display``. Without it, or without what
-it needs, a result shows as its plain ``repr``.
+The report registers itself as an entry point of the group ``sightline.display``. If it or one of its
+dependencies is not installed, a notebook shows the plain ``repr``.
 """
 
 from __future__ import annotations
@@ -40,10 +40,10 @@ class Displayed:
 def _display() -> Display:
     from importlib.metadata import entry_points
 
-    found = tuple(entry_points(group="sightline.display"))
-    if not found:
+    displays = tuple(entry_points(group="sightline.display"))
+    if not displays:
         raise MissingExtra(
             'figures need Sightline installed with its report; pip install "sightline[report]"'
         )
-    display: Display = found[0].load()
+    display: Display = displays[0].load()
     return display

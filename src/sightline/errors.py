@@ -1,10 +1,10 @@
-"""One error tree; every message says what was expected, what was given and what to do."""
+"""The errors of Sightline. Every message says what was expected, what was given and what to do."""
 
 from __future__ import annotations
 
 
 class SightlineError(Exception):
-    """Anything Sightline raises on purpose; the CLI prints it as one line."""
+    """The base class of all errors that Sightline raises; the CLI prints them on one line."""
 
 
 class InvalidInput(SightlineError, ValueError):
@@ -12,7 +12,7 @@ class InvalidInput(SightlineError, ValueError):
 
 
 class InvalidBudget(InvalidInput):
-    """A privacy budget, or a way of spending it, that buys no noise."""
+    """A privacy budget, or a way of spending it, from which no noise can be computed."""
 
 
 class InvalidRelease(InvalidInput):
@@ -24,7 +24,11 @@ class InvalidNoise(InvalidInput):
 
 
 class InvalidPlan(InvalidInput):
-    """A plan, or the data that it names, of which no audit can be made."""
+    """A plan, or data that it names, that cannot be audited."""
+
+
+class TooMuchWork(SightlineError):
+    """Work that needs more memory or time than is allowed."""
 
 
 class MissingExtra(SightlineError, ImportError):
@@ -32,7 +36,7 @@ class MissingExtra(SightlineError, ImportError):
 
 
 class Undecided(SightlineError):
-    """A yes or no was asked of a decision that the numbers do not support."""
+    """The code asks for a yes or no, and the numbers do not decide it."""
 
 
 def require(
@@ -43,7 +47,7 @@ def require(
     fix: str = "",
     error: type[InvalidInput] = InvalidInput,
 ) -> None:
-    """Raise ``error`` unless ``condition`` holds, as *expected, got, fix*.
+    """Raise ``error`` unless ``condition`` holds; the message is *expected, got, fix*.
 
     ``got`` is printed: describe an array by its shape or by the offending position, never by the
     values of records.

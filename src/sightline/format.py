@@ -1,4 +1,4 @@
-"""The one place where numbers become text: for people, and as JSON for machines."""
+"""Write numbers as text, for people and as JSON. No other module does this."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-_LARGEST, _SMALLEST = 1e15, 1e-6  # beyond these an exponent is shorter than zeros
+_LARGEST, _SMALLEST = 1e15, 1e-6  # outside this range numbers are written with an exponent
 _SUPERSCRIPTS = str.maketrans("-0123456789", "⁻⁰¹²³⁴⁵⁶⁷⁸⁹")
 
 
 def number(value: float, digits: int = 4) -> str:
-    """A number with that many significant digits, thousands apart, without trailing zeros.
+    """Write a number with ``digits`` significant digits and thousands separators, without trailing zeros.
 
     >>> number(1_001_234.5), number(0.0001234567), number(12.0), number(3.2e20), number(0.0)
     ('1,001,000', '0.0001235', '12', '3.2e+20', '0')
@@ -26,7 +26,7 @@ def number(value: float, digits: int = 4) -> str:
 
 
 def parameter(value: float) -> str:
-    """A parameter that somebody chose, as they would write it.
+    """Write a parameter as a person would write it.
 
     >>> parameter(1.0), parameter(1e-5), parameter(0.12)
     ('1', '1e-05', '0.12')
@@ -35,7 +35,7 @@ def parameter(value: float) -> str:
 
 
 def power_of_ten(value: float) -> str:
-    """A number with two or three digits; a very small or large one as a power of ten.
+    """Write a number with two or three digits, and a very small or large one with a power of ten.
 
     >>> power_of_ten(2.0), power_of_ten(0.12345), power_of_ten(3.9e-12)
     ('2', '0.123', '3.9·10⁻¹²')
@@ -49,7 +49,7 @@ def power_of_ten(value: float) -> str:
 
 
 def weight(value: float) -> str:
-    """The weight of a published number in a recipe: whole numbers in full, others to four digits.
+    """Write the weight of a published number in a recipe: a whole number in full, others to four digits.
 
     >>> weight(1234567.0), weight(12.0000000000001), weight(0.123456)
     ('1,234,567', '12', '0.1235')
@@ -59,7 +59,7 @@ def weight(value: float) -> str:
 
 
 def without_rounding(value: float) -> float:
-    """The whole number that a factorisation missed by its last bits, or the value itself.
+    """Return the nearest whole number if ``value`` differs from it by rounding only, else ``value``.
 
     >>> without_rounding(11.9999999999999), without_rounding(11.9)
     (12.0, 11.9)
@@ -69,7 +69,7 @@ def without_rounding(value: float) -> float:
 
 
 def count(how_many: int, thing: str, things: str | None = None) -> str:
-    """A number of things.
+    """Write a number of things, with the noun in the singular or plural.
 
     >>> count(1, "record"), count(2000, "record"), count(3, "category", "categories")
     ('1 record', '2,000 records', '3 categories')
@@ -78,7 +78,7 @@ def count(how_many: int, thing: str, things: str | None = None) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in whole percent; below 10 %, to two digits.
+    """Write a share in percent: whole percent, or two digits below 10 %.
 
     >>> percent(0.5), percent(0.1234), percent(0.00123)
     ('50 %', '12 %', '0.12 %')
@@ -87,7 +87,7 @@ def percent(share: float) -> str:
 
 
 def percent_at_least(share: float) -> str:
-    """A lower bound in percent, rounded down.
+    """Write a lower bound in percent, rounded down.
 
     >>> percent_at_least(0.1299), percent_at_least(0.00778), percent_at_least(0.0)
     ('12 %', '0.77 %', '0 %')
@@ -99,8 +99,21 @@ def percent_at_least(share: float) -> str:
     return f"{math.floor(whole / unit) * unit:.2g} %"
 
 
+def percent_at_most(share: float) -> str:
+    """An upper bound in percent, rounded up.
+
+    >>> percent_at_most(0.1201), percent_at_most(0.00771), percent_at_most(1.0), percent_at_most(0.0)
+    ('13 %', '0.78 %', '100 %', '0 %')
+    """
+    whole = 100 * share
+    if whole >= 10 or whole <= 0:
+        return f"{math.ceil(whole)} %"
+    unit = 10.0 ** (math.floor(math.log10(whole)) - 1)
+    return f"{math.ceil(whole / unit) * unit:.2g} %"
+
+
 def percent_bracket(lower: float, upper: float) -> str:
-    """A bracket on a share in percent, rounded outwards: to whole percent, and to hundredths below 1 %.
+    """Write a bracket on a share in percent, rounded outwards: to whole percent, or hundredths below 1 %.
 
     >>> percent_bracket(0.5361, 0.5699), percent_bracket(3e-6, 4e-6)
     ('53–57 %', '< 0.01 %')
@@ -116,7 +129,7 @@ def percent_bracket(lower: float, upper: float) -> str:
 
 
 def json_text(value: Any, *, indent: int | None = 2, ascii_only: bool = False) -> str:
-    """JSON that every reader accepts: a number that is not finite becomes a string.
+    """Write JSON that every reader accepts: a number that is not finite becomes a string.
 
     >>> json_text({"noise": math.inf, "values": (1.5, -math.inf)}, indent=None)
     '{"noise": "Infinity", "values": [1.5, "-Infinity"]}'

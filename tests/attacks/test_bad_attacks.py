@@ -50,10 +50,10 @@ class TestSettings:
             sl.ConstrainedMLE(box=box)
 
     def test_a_prior_on_nothing(self) -> None:
-        with pytest.raises(InvalidInput, match="low < high"):
-            sl.attacks.UniformPrior(1.0, 0.0)
+        with pytest.raises(InvalidInput, match="finite width > 0"):
+            sl.labeled.UniformPrior(1.0, 0.0)
         with pytest.raises(InvalidInput, match=r"a domain \(low, high\) of finite width > 0"):
-            sl.labeled.CosineSquaredPrior.between(1.0, 0.0)
+            sl.labeled.CosineSquaredPrior(1.0, 0.0)
 
     def test_releases_that_state_no_bound_need_a_box(self) -> None:
         with pytest.raises(InvalidInput, match="releases that state no bound"):
@@ -61,7 +61,7 @@ class TestSettings:
 
     @pytest.mark.parametrize("confidence", [0.0, 1.0, np.nan])
     def test_confidence(self, confidence) -> None:
-        prior = sl.attacks.UniformPrior(0.0, 1.0)
+        prior = sl.labeled.UniformPrior(0.0, 1.0)
         for build in (
             lambda: sl.Blue(confidence=confidence),
             lambda: sl.ConstrainedMLE(confidence=confidence),
@@ -84,7 +84,7 @@ class TestSettings:
             (lambda: sl.ConstrainedMLE(steps=0), "steps >= 1"),
             (lambda: sl.attacks.BoxLeastSquares(steps=0), "steps >= 1"),
             (
-                lambda: sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(0.0, 1.0), points=99),
+                lambda: sl.attacks.PosteriorMean(prior=sl.labeled.UniformPrior(0.0, 1.0), points=99),
                 "points >= 100",
             ),
         ],
@@ -100,7 +100,7 @@ class TestTranscripts:
         [
             sl.Blue(),
             sl.attacks.BoxLeastSquares(),
-            sl.attacks.LinearBayes(prior=sl.attacks.UniformPrior(-1.0, 1.0)),
+            sl.attacks.LinearBayes(prior=sl.labeled.UniformPrior(-1.0, 1.0)),
         ],
     )
     def test_a_linear_attack_on_releases_that_bend(self, attack) -> None:
@@ -126,7 +126,7 @@ class TestTranscripts:
             sl.attacks.MomentInversion().estimate(sl.Transcript(queries, noise=[1.0, 1.0]), [0.0, 0.0])
 
     def test_a_target_that_is_not_there(self) -> None:
-        prior = sl.attacks.UniformPrior(0.0, 1.0)
+        prior = sl.labeled.UniformPrior(0.0, 1.0)
         with pytest.raises(InvalidInput, match="targets among records 0 to 3"):
             sl.attacks.LinearBayes(prior=prior, target=4).estimate(in_out(), [0.0, 0.0])
         with pytest.raises(InvalidInput, match="target among records 0 to 3"):

@@ -13,12 +13,12 @@ from scipy.optimize import minimize
 
 import sightline as sl
 from sightline.attacks.cubic import cubic_roots, depressed_roots
-from sightline.attacks.curves import Power, Powers, Step
+from sightline.attacks.curves import Power, SmoothStep
 from sightline.attacks.inversion import invert_moments
 from sightline.attacks.model import columns_of
 from sightline.attacks.starts import algebraic, grid_points, random_points, regions
 from sightline.attacks.transcript_model import model_of
-from sightline.releases.features import power, power_slope, smooth_step, smooth_step_slope
+from sightline.releases.features import Powers, power, power_slope, smooth_step, smooth_step_slope
 from tests.attacks.attack_cases import INTERIOR, moments, noisy, thresholds
 
 values = st.floats(-1.0, 1.0)
@@ -29,7 +29,7 @@ class TestCurves:
     @pytest.mark.parametrize("order", [1, 2, 3, 4, 9])
     def test_powers_are_those_of_the_releases(self, order) -> None:
         u = np.linspace(-1, 1, 41)
-        value, slope, bend = Power(order=order).bend(u, Powers(u))
+        value, slope, bend = Power(order=order).derivatives(u, Powers(u))
         assert value == pytest.approx(power(u, order), abs=1e-15)
         assert (1.0 if slope is None else slope) == pytest.approx(power_slope(u, order), abs=1e-14)
         second = order * (order - 1) * (u ** max(order - 2, 0))
@@ -38,7 +38,7 @@ class TestCurves:
     @pytest.mark.parametrize("kernel", ["logistic", "compact"])
     def test_steps_are_those_of_the_releases(self, kernel) -> None:
         u = np.concatenate([np.linspace(-1, 1, 81), [-0.1, 0.5]])  # the compact step's ends included
-        value, slope, bend = Step(at=0.2, bandwidth=0.3, kernel=kernel).bend(u, Powers(u))
+        value, slope, bend = SmoothStep(at=0.2, bandwidth=0.3, kernel=kernel).derivatives(u, Powers(u))
         assert value == pytest.approx(smooth_step(u - 0.2, bandwidth=0.3, kernel=kernel), abs=1e-15)
         assert slope == pytest.approx(smooth_step_slope(u - 0.2, bandwidth=0.3, kernel=kernel), abs=1e-14)
 
@@ -53,9 +53,9 @@ class TestCurves:
             assert bend[place] == pytest.approx(float(mpmath.diff(h, u[place], 2)), rel=1e-9)
 
     def test_a_logistic_step_never_overflows(self) -> None:
-        step = Step(at=0.0, bandwidth=1e-4, kernel="logistic")
+        step = SmoothStep(at=0.0, bandwidth=1e-4, kernel="logistic")
         u = np.array([-1.0, 1.0])
-        value, slope, bend = step.bend(u, Powers(u))
+        value, slope, bend = step.derivatives(u, Powers(u))
         assert value.tolist() == [0.0, 1.0]
         assert slope.tolist() == [0.0, 0.0]
         assert np.all(np.isfinite(bend))
@@ -168,7 +168,7 @@ class TestSearch:
         transcript = moments(5.0, releases=6, members=3)
         found = sl.ConstrainedMLE(steps=1).estimate(transcript, noisy(transcript, (-0.7, 0.1, 0.8), 50))
         assert sl.attacks.AttackStatus.STEP_LIMIT in found.status
-        assert "steps ran out" in str(sl.attacks.AttackStatus.STEP_LIMIT)
+        assert "step limit" in str(sl.attacks.AttackStatus.STEP_LIMIT)
 
     def test_values_that_meet_have_no_standard_error(self) -> None:
         transcript = sl.Transcript(moments(1.0).queries, noise=[0.1, 0.1])

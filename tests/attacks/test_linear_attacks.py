@@ -227,7 +227,7 @@ class TestLinearBayes:
     @pytest.mark.parametrize("name", NOISES)
     def test_it_is_the_textbook_formula(self, name) -> None:
         transcript = triangle(NOISES[name])
-        prior = sl.attacks.UniformPrior(-1.0, 3.0)
+        prior = sl.labeled.UniformPrior(-1.0, 3.0)
         answers = noisy(transcript, RECORDS, 10)
         A, Sigma = dense_rows(transcript), transcript.law.covariance
         v, mu = prior.variance, prior.mean
@@ -238,7 +238,7 @@ class TestLinearBayes:
         assert found.standard_errors[0] == pytest.approx(np.sqrt(risks), rel=1e-10)
 
     def test_its_simulated_risk_is_the_upper_end_of_the_bracket(self) -> None:
-        prior = sl.labeled.CosineSquaredPrior.between(-1.0, 1.0)
+        prior = sl.labeled.CosineSquaredPrior(-1.0, 1.0)
         for transcript in (triangle(), in_out(3)):
             found = sl.simulate(
                 transcript, attack=sl.attacks.LinearBayes(prior=prior), at=prior, trials=20_000
@@ -250,19 +250,19 @@ class TestLinearBayes:
             assert "Bayes bracket" in str(found)
 
     def test_the_bracket_agrees_with_the_labeled_room(self) -> None:
-        prior = sl.labeled.CosineSquaredPrior.between(0.0, 1.0)
+        prior = sl.labeled.CosineSquaredPrior(0.0, 1.0)
         rows = [[0, 1, 2, 3], [1, 2, 3], [0, 4], [2, 4, 5]]
         stddevs = [0.05, 0.1, 0.02, 0.2]
         transcript = sl.Transcript([sl.SubsetMean(members=r, radius=1.0) for r in rows], noise=stddevs)
         bracket = sl.attacks.bayes_bracket(transcript, prior=prior)
-        exposures = sl.MembershipDesign(rows, records=6, noise=stddevs).exposures(domain=(0, 1))
+        exposures = sl.MembershipDesign(rows, records=6, noise=stddevs).exposures(prior=prior)
         assert bracket.upper == pytest.approx(exposures.remaining_upper * prior.variance, rel=1e-9)
         # The labeled room knows further lower bounds; its own is never below van Trees.
         assert np.all(bracket.lower <= exposures.remaining_lower * prior.variance * (1 + 1e-9))
 
     def test_a_record_that_no_answer_touches_keeps_its_prior(self) -> None:
         transcript = sl.Transcript([sl.SubsetSum(members=[0, 2], radius=1.0)], noise=[0.1])
-        found = sl.attacks.LinearBayes(prior=sl.attacks.UniformPrior(0.0, 4.0), target=1).estimate(
+        found = sl.attacks.LinearBayes(prior=sl.labeled.UniformPrior(0.0, 4.0), target=1).estimate(
             transcript, [9.0]
         )
         assert found.values.tolist() == [[2.0]]
@@ -270,6 +270,6 @@ class TestLinearBayes:
 
     def test_without_a_smooth_prior_there_is_no_lower_bound(self) -> None:
         bracket = sl.attacks.bayes_bracket(
-            triangle(), prior=sl.attacks.UniformPrior(-1.0, 1.0), target=[0, 2]
+            triangle(), prior=sl.labeled.UniformPrior(-1.0, 1.0), target=[0, 2]
         )
         assert bracket.lower.tolist() == [0.0, 0.0]

@@ -88,7 +88,7 @@ class TestReport:
         jax_numpy = pytest.importorskip("jax.numpy")
         custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(2), sensitivity=2.0)
         transcript = sl.Transcript([custom], noise=[1.0])
-        prior = sl.attacks.UniformPrior(-1.0, 1.0)
+        prior = sl.labeled.UniformPrior(-1.0, 1.0)
         found = sl.simulate(
             transcript, attack=sl.attacks.PosteriorMean(prior=prior, points=150), at=prior, trials=20
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -80,7 +81,7 @@ class TestMixedWithOthers:
 
     def test_a_posterior_over_an_unnamed_group_is_sorted(self) -> None:
         transcript = sl.Transcript([WRITTEN], noise=[0.3, 0.3])
-        attack = sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(-1.0, 1.0))
+        attack = sl.attacks.PosteriorMean(prior=sl.labeled.UniformPrior(-1.0, 1.0))
         found = attack.estimate(transcript, [0.1, 0.3])
         closed = attack.estimate(sl.Transcript(MOMENTS, noise=[0.3, 0.3]), [0.1, 0.3])
         assert found.unlabeled
@@ -93,7 +94,7 @@ def test_vector_records_are_asked_one_by_one() -> None:
         feature=lambda x: x @ x, readout=lambda s: s, members=range(1), sensitivity=2.0, dimension=2
     )
     transcript = sl.Transcript([norm], noise=[0.5])
-    found = sl.attacks.PosteriorMean(prior=sl.attacks.UniformPrior(-1.0, 1.0), points=200).estimate(
+    found = sl.attacks.PosteriorMean(prior=sl.labeled.UniformPrior(-1.0, 1.0), points=200).estimate(
         transcript, [0.5]
     )
     assert found.targets == (0, 1)
@@ -114,6 +115,7 @@ class Unheard:
 
 class Strange:
     outputs = 2
+    law = SimpleNamespace(value="strange")
 
 
 class TestRefused:
@@ -122,7 +124,7 @@ class TestRefused:
             model_of([Unheard()], sl.GaussianNoise(stddevs=[1.0]))
 
     def test_an_unknown_law(self) -> None:
-        with pytest.raises(InvalidNoise, match="expected Gaussian noise, got Strange"):
+        with pytest.raises(InvalidNoise, match="got Strange noise; use PosteriorMean"):
             model_of(MOMENTS, Strange())
 
     def test_laplace_noise(self) -> None:

@@ -174,7 +174,7 @@ class TestWhere:
 
         monkeypatch.setattr(workers, "_on_processes", refuse)
         custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(1), sensitivity=2.0)
-        prior = sl.attacks.UniformPrior(-1.0, 1.0)
+        prior = sl.labeled.UniformPrior(-1.0, 1.0)
         grid = sl.attacks.PosteriorMean(prior=prior, points=100)
         sl.simulate(sl.Transcript([custom], noise=[1.0]), attack=grid, at=prior, trials=CHUNK + 20)
         sl.simulate(triangle(), **{**BLUE, "attack": OnDevice("cuda")})
@@ -305,11 +305,29 @@ class TestTrouble:
         ) as process:
             assert [process.stdout.readline() for _ in range(2)] == ["running\n"] * 2
             os.killpg(process.pid, signal.SIGINT)
-            _, errors = process.communicate(timeout=60)
+            _, errors = process.communicate(timeout=600)
         assert process.returncode != 0
         assert errors.endswith("\nKeyboardInterrupt\n")
         assert errors.count("Traceback") == 1
         assert "Warning" not in errors
+
+    @pytest.mark.skipif(sys.platform == "win32", reason="signals")
+    def test_workers_end_with_a_process_that_was_killed(self) -> None:
+        """It cannot end them; the pipe closes when the last of them has ended by itself."""
+        script = """if True:
+            import os, time
+            from sightline.attacks.workers import run_all
+            from sightline.progress import silent
+            def chunk():
+                os.write(1, b"running\\n")
+                time.sleep(3000)
+            run_all(chunk, [()] * 9, executor=None, workers=2, progress=silent)
+        """
+        with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
+            assert [process.stdout.readline() for _ in range(2)] == ["running\n"] * 2
+            process.kill()
+            process.communicate(timeout=600)
+        assert process.returncode == -signal.SIGKILL
 
 
 @dataclass(frozen=True)
@@ -351,6 +369,6 @@ class TestScripts:
             input=SCRIPT if given == ["-"] else None,
             capture_output=True,
             text=True,
-            timeout=120,
+            timeout=600,
         )
         assert (done.stdout, done.stderr, done.returncode) == (expected + "\n", "", 0)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from sightline.auditing.plan import Plan
-from sightline.tables.membership import Cell, Feature, Membership, Partition, Statistic
+from sightline.tables.membership import Cell, Feature, Membership, Partition, PersonTable, Statistic
 
 
 def plan_of(*releases: dict[str, Any], **changes: object) -> Plan:
@@ -41,8 +41,12 @@ def membership_of(
     *,
     known: Sequence[int] = (),
     contributions: int = 1,
+    owners: Sequence[str] | None = None,
 ) -> Membership:
-    """From the group of every row in every partition (None for none): ``groups[partition][row]``."""
+    """From the group of every row in every partition (None for none): ``groups[partition][row]``.
+
+    ``owners`` says whose row it is, where persons have several.
+    """
     rows = len(groups[0])
     cells: list[Cell] = []
     number: list[dict[str | None, int]] = []
@@ -68,8 +72,27 @@ def membership_of(
         counts=np.bincount(back, minlength=len(distinct)).astype(np.int64),
         known=np.bincount(back, mine, len(distinct)).astype(np.int64),
         rows=rows,
-        records=rows,
+        records=rows if owners is None else len(set(owners)),
         contributions=contributions,
         dropped=0,
         clipped=0,
+        persons=None if owners is None else persons_of(owners, back.tolist(), set(known)),
+    )
+
+
+def persons_of(owners: Sequence[str], signatures: Sequence[int], known: set[int]) -> PersonTable:
+    """The table of persons: every person a kind of their own, in the order of their names."""
+    kinds = []
+    for owner in sorted(set(owners)):
+        mine = [row for row, name in enumerate(owners) if name == owner]
+        kinds.append(sorted(Counter((signatures[row], row in known) for row in mine).items()))
+    entries = [entry for kind in kinds for entry in kind]
+    return PersonTable(
+        starts=np.cumsum([0, *map(len, kinds)]),
+        signatures=np.array([signature for (signature, _), _ in entries], dtype=np.intp),
+        known=np.array([is_known for (_, is_known), _ in entries]),
+        rows=np.array([rows for _, rows in entries], dtype=np.intp),
+        persons=np.ones(len(kinds), dtype=np.intp),
+        several=sum(len(kind) > 1 or kind[0][1] > 1 for kind in kinds),
+        varying=1,
     )

@@ -14,6 +14,7 @@ from sightline.auditing.reading import plan_schema
 from sightline.cli import main
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
+from sightline.report import progress
 
 MICROGRID = str(example_plan("microgrid"))
 SURVEY = str(example_plan("health_survey"))
@@ -406,12 +407,21 @@ def test_several_rows_a_record(tmp_path: Path) -> None:
     assert result.rows == 4
     assert result.records == 2
     assert result.identifiable_records == 1, "two rows of one record"
-    assert [one.record for one in result.exposed] == ["A", "A"]
+    assert [(one.record, one.feature, one.rows) for one in result.exposed] == [("A", "row", 2)]
 
 
 def test_a_quick_run_says_nothing_about_progress(capsys: Captured) -> None:
+    """Quick is what ends before the patience does; in the tests it never ends."""
     assert main(["audit", MICROGRID]) == 2
     assert capsys.readouterr().err == ""
+
+
+def test_a_run_that_outlasts_the_patience_says_what_is_under_way(
+    capsys: Captured, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(progress, "PATIENCE", 0.0)
+    assert main(["audit", MICROGRID]) == 2
+    assert " … " in capsys.readouterr().err
 
 
 def test_progress_must_be_a_function() -> None:

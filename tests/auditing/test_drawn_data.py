@@ -16,7 +16,6 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.plan_text import plan_text
 from sightline.auditing.pricing import price
 from sightline.auditing.result import AuditResult, LocalReport, Verdict
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.privacy.spending import account
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
@@ -119,11 +118,15 @@ class TestLosses:
         found = result_of()
         budget = found.budget
         assert budget.noise_multiplier is not None
-        prior = CosineSquaredPrior(width=10.0)
-        information = 3 / (budget.noise_multiplier * 10.0) ** 2
-        entropic = prior.entropy_power / prior.variance / (1 + prior.variance * information)
-        van_trees = 1 / (prior.variance * (information + prior.fisher_information))
-        assert found.guaranteed_by_noise == pytest.approx(max(entropic, van_trees), rel=1e-9)
+        # A uniform value in Gaussian noise, by quadrature: what is left of it is its risk over its variance.
+        noise = budget.noise_multiplier / math.sqrt(3)
+        x = (np.arange(2000) + 0.5) / 2000
+        y = np.linspace(-9 * noise, 1 + 9 * noise, 4001)
+        likelihood = np.exp(-(((y[:, None] - x) / noise) ** 2) / 2) / (noise * math.sqrt(2 * math.pi)) / 2000
+        mean = likelihood @ x / likelihood.sum(axis=1)
+        risk = 1 / 3 - np.sum(likelihood.sum(axis=1) * mean**2) * (y[1] - y[0])
+        assert found.guaranteed_by_noise == pytest.approx(12 * risk, rel=1e-3)
+        assert found.guaranteed_by_noise <= 12 * risk * (1 + 1e-6)
 
     def test_many_points_are_counted_in_a_grid_that_errs_on_the_safe_side(self) -> None:
         generator = np.random.default_rng(1)

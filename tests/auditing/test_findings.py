@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.auditing.assemble import assemble
-from sightline.auditing.findings import find
+from sightline.auditing.findings import Keys, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.result import EDGES, AuditResult
-from sightline.errors import InvalidPlan
+from sightline.errors import InvalidInput, InvalidPlan
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.tables.membership import Feature, Membership, RowValues, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
@@ -421,14 +421,24 @@ def test_more_cells_than_fit_a_square_table_are_refused() -> None:
 
 def test_records_with_several_rows_are_counted_once() -> None:
     plan = plan_of({"name": "a"}, data={**NUMBERS, "bounds": [0, 1], "max_rows_per_record": 2})
-    membership = membership_of([partition()], [["x", "y", "z", "z"]], contributions=2)
-    owners = {0: ("ann",), 1: ("ann",)}
+    owners = ["ann", "ann", "bob", "cy"]
+    membership = membership_of([partition()], [["x", "y", "z", "z"]], contributions=2, owners=owners)
     found = find(plan, membership)
-    assert assemble(found, keys=lambda asked: {i: owners[i] for i in asked}).identifiable_records == 1
-    assert assemble(found, keys=lambda asked: {i: owners[i] for i in asked}).exposed[0].record is None
-    named = assemble(found, names=True, keys=lambda asked: {i: owners.get(i, ("bob", "cy")) for i in asked})
-    assert [one.record for one in named.exposed] == ["ann", "ann", "bob, cy"]
-    assert any("as its most exposed row" in line for line in named.assumptions)
+    keys = Keys(
+        of_signatures=lambda asked: dict.fromkeys(asked, ("bob", "cy")),
+        of_kinds=lambda asked: dict.fromkeys(asked, ("ann",)),
+    )
+    assert assemble(found, keys=keys).identifiable_records == 1
+    assert assemble(found, keys=keys).exposed[0].record is None
+    named = assemble(found, names=True, keys=keys)
+    assert [one.record for one in named.exposed] == ["ann", "bob, cy"]
+    assert any("the sharpest linear feature of its rows" in line for line in named.assumptions)
+
+
+def test_rows_of_several_persons_need_to_say_whose_they_are() -> None:
+    plan = plan_of({"name": "a"}, data={**NUMBERS, "bounds": [0, 1], "max_rows_per_record": 2})
+    with pytest.raises(InvalidInput, match="whose rows they are"):
+        find(plan, membership_of([partition()], [["x", "y", "z", "z"]], contributions=2))
 
 
 def test_the_list_is_cut_but_the_count_is_not() -> None:

@@ -52,7 +52,7 @@ def test_enough_noise_on_a_moment_passes_for_everyone_and_in_public() -> None:
 def test_the_noise_protects_a_number_whatever_is_published_of_it(multiplier: float, law: NoiseLaw) -> None:
     """The exact Bayes risk of a sharp threshold, which no information bound covers, is not below it."""
     x = (np.arange(4000) + 0.5) / 4000 - 0.5
-    prior = 2 * np.cos(np.pi * x) ** 2 / 4000
+    prior = np.full(4000, 1 / 4000)
     y = np.linspace(-40, 41, 16001)
     step = y[1] - y[0]
     for feature in ((x > 0).astype(float), (x > 0.2).astype(float), x + 0.5):  # all change by one at most
@@ -141,14 +141,18 @@ def test_a_recipe_says_when_known_records_are_to_be_subtracted() -> None:
 
 
 def test_of_records_that_may_keep_as_little_the_one_seen_best_is_told() -> None:
-    """All are in as many numbers, and have the same lower end; only one is identifiable."""
-    plan = plan_of({"name": "one"}, {"name": "two"}, privacy={"epsilon": 0.1, "delta": 1e-5})
-    parts = [partition(0, "one"), partition(1, "two")]
-    lines = [["a", "a", "a", "b", "b"], ["x", "x", "y", "x", "z"]]
+    """All are in as many sums: coins have the same lower end then. One is only seen by differences."""
+    plan = plan_of(
+        {"name": "one", "noise_stddev": 1.0},
+        {"name": "two", "noise_stddev": 1.0},
+        attacker={"prior": "two-point"},
+    )
+    parts = [partition(q, name, statistic=Statistic.SUM) for q, name in enumerate(("one", "two"))]
+    lines = [["a", "a", "b"], ["x", "y", "y"]]
     examined = find(plan, membership_of(parts, lines))
     assert examined.linear is not None
     exposures = examined.linear.exposures
     assert np.ptp(exposures.remaining_lower) == 0
     least = assemble(examined).least_remaining_uncertainty
     assert least is not None
-    assert least.upper == exposures.remaining_upper.min() < exposures.remaining_upper[0]
+    assert least.upper == exposures.remaining_upper.min() < exposures.remaining_upper.max()

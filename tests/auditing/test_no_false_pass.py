@@ -180,9 +180,9 @@ def test_a_recipe_for_the_reference_category_gives_its_indicator() -> None:
 
 
 def risk_of_a_sharp_threshold(at: float, noise: float) -> float:
-    """The exact Bayes risk over v of a value with the cos² prior on [0, 1], from its noisy indicator."""
+    """The exact Bayes risk over v of a uniform value on [0, 1], from its noisy indicator."""
     x = (np.arange(20_000) + 0.5) / 20_000
-    prior = 2 * np.cos(np.pi * (x - 0.5)) ** 2 / x.size
+    prior = np.full(x.size, 1 / x.size)
     mean = prior @ x
     v = prior @ (x - mean) ** 2
     above = x > at
@@ -252,7 +252,7 @@ def test_a_threshold_beside_a_value_leaves_no_less_than_the_bracket_says(
     above, value = findings.pricing.scale[[0, 2]]
     generator = np.random.default_rng(3)
     x = (np.arange(800) + 0.5) / 80
-    prior = 2 * np.cos(np.pi * (x / 10 - 0.5)) ** 2 / x.size
+    prior = np.full(x.size, 1 / x.size)
     v = prior @ (x - 5) ** 2
     truth = generator.choice(x, p=prior, size=8_000)
     laplace = accountant == "laplace"
@@ -376,11 +376,11 @@ def test_a_mean_at_its_bound(tmp_path: Path) -> None:
     result = sl.audit(path)
     assert result.least_remaining_uncertainty is not None
     assert result.least_remaining_uncertainty.lower > 0.9
-    assert names(result) == {"homogeneous"}
+    assert names(result) == {"homogeneous", "few_values"}
     assert result.homogeneous is not None
-    v = 100 * (1 / 12 - 1 / (2 * np.pi**2))
+    v = 100 / 12
     assert result.homogeneous[0].remaining == pytest.approx(10 * 3 * 10 / 400 / v, rel=1e-9)
-    spread = [f"p{i},f,{i % 11}" for i in range(400)]
+    spread = [f"p{i},f,{i / 40}" for i in range(400)]
     assert sl.audit(written(tmp_path, spread, ("SELECT AVG(x) FROM data", 10 / 400))).verdict.passed
 
 
@@ -409,48 +409,62 @@ def test_everybody_has_the_same_category(tmp_path: Path) -> None:
 
 
 MEAN = ("SELECT AVG(x) FROM data", 40.0)
-PEOPLE = [f"p{i},{'f' if i % 2 else 'm'},{i % 10}" for i in range(20)]
+PEOPLE = [f"p{i},{'f' if i % 2 else 'm'},{i * 0.47:.2f}" for i in range(20)]
 
 
-@pytest.mark.parametrize(
-    ("rows", "releases", "name", "words"),
-    [
-        ([*PEOPLE, "q,f,"], [MEAN], "dropped", "1 row without a secret or a record key is not audited"),
-        ([*PEOPLE, "q,f,1000000"], [MEAN], "clipped", "1 value is outside the bounds"),
-        (
-            PEOPLE,
-            [MEAN, ("SELECT AVG(x) FROM data WHERE sex = ' f'", 40.0)],
-            "empty",
-            "1 release aggregates no row",
-        ),
-        (
-            PEOPLE,
-            [("SELECT AVG(x) FROM data WHERE sex = ' f'", 40.0)],
-            "empty",
-            "1 release aggregates no row",
-        ),
-    ],
-    ids=["no secret", "outside the bounds", "one empty release", "nothing but an empty release"],
-)
-def test_what_was_not_verified_turns_a_pass_into_not_shown(
-    rows: list[str], releases: list[tuple[str, float]], name: str, words: str, tmp_path: Path
-) -> None:
-    assert main(["audit", written(tmp_path, PEOPLE, MEAN)]) == 0
-    path = written(tmp_path, rows, *releases)
-    assert main(["audit", path]) == 2
+EMPTY = ("SELECT AVG(x) FROM data WHERE sex = ' f'", 40.0)
+
+
+def accepted_pass(path: str, name: str, words: str) -> None:
+    """The plan passes, and its verdict and its result say what it accepts."""
+    assert main(["audit", path]) == 0
     result = sl.audit(path)
-    assert result.verdict.status is VerdictStatus.NOT_SHOWN
-    assert names(result) == {name}
-    assert words in result.verdict.text
-    assert f'accept = ["{name}"]' in result.verdict.text
-    accepted = written(tmp_path, rows, *releases, accept=(name,))
-    assert main(["audit", accepted]) == 0
-    result = sl.audit(accepted)
     assert result.verdict.status is VerdictStatus.PASSED
     assert f"The plan accepts: {words}" in result.verdict.text
     (one,) = result.unverified
     assert (one.name.value, one.count, one.accepted) == (name, 1, True)
     assert sl.AuditResult.from_json(result.to_json()) == result
+
+
+def test_what_was_not_verified_turns_a_pass_into_not_shown(tmp_path: Path) -> None:
+    assert main(["audit", written(tmp_path, PEOPLE, MEAN)]) == 0
+    rows, words = [*PEOPLE, "q,f,1000000"], "1 value is outside the bounds"
+    path = written(tmp_path, rows, MEAN)
+    assert main(["audit", path]) == 2
+    result = sl.audit(path)
+    assert result.verdict.status is VerdictStatus.NOT_SHOWN
+    assert names(result) == {"clipped"}
+    assert words in result.verdict.text
+    assert 'accept = ["clipped"]' in result.verdict.text
+    accepted_pass(written(tmp_path, rows, MEAN, accept=("clipped",)), "clipped", words)
+
+
+@pytest.mark.parametrize("releases", [[MEAN, EMPTY], [EMPTY]], ids=["one of two", "the only one"])
+def test_an_empty_release_is_an_error_unless_the_plan_accepts_it(
+    releases: list[tuple[str, float]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = written(tmp_path, PEOPLE, *releases)
+    assert main(["audit", path]) == 1
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert f"release 'r{len(releases) - 1}': expected rows that meet its conditions, got none" in printed.err
+    assert 'accept = ["empty"]' in printed.err
+    accepted = written(tmp_path, PEOPLE, *releases, accept=("empty",))
+    accepted_pass(accepted, "empty", "1 release aggregates no row")
+
+
+def test_a_row_without_a_secret_is_harmless_if_the_engine_says_that_no_release_takes_it_in(
+    tmp_path: Path,
+) -> None:
+    """AVG leaves NULL out. A plan whose SQL was not compared with the engine's groups has no such proof."""
+    result = sl.audit(written(tmp_path, [*PEOPLE, "q,f,"], MEAN))
+    assert result.dropped == 1
+    assert result.verdict.status is VerdictStatus.PASSED
+    assert result.unverified == ()
+    plan, membership = hand_made()
+    for unaudited, expected in (((), {"dropped"}), ((UnauditedRows(),), set())):
+        one_dropped = replace(membership, dropped=1, unaudited=unaudited)
+        assert names(assemble(find(plan, one_dropped))) == expected
 
 
 def hand_made(**changes: object) -> tuple[object, Membership]:
@@ -508,13 +522,75 @@ def test_only_assumptions_that_exist_can_be_accepted() -> None:
     assert with_limit(plan, 0.4).limits.accept == (AssumptionName.CLIPPED,), "another limit keeps them"
 
 
+# ------------------------------------------------------------------ numbers that take few values
+
+
+def written_with_prior(folder: Path, rows: list[str], prior: str, accept: tuple[str, ...] = ()) -> str:
+    """A sum over one person with noise of 0.35 of the range, and the mean of all with much noise."""
+    path = written(
+        folder,
+        rows,
+        ("SELECT SUM(x) FROM data WHERE id = 'p0'", 0.35),
+        ("SELECT AVG(x) FROM data", 1.0),
+        data={"bounds": [0.0, 1.0]},
+        accept=accept,
+    )
+    text = Path(path).read_text(encoding="utf-8").replace("[attacker]", f'[attacker]\nprior = "{prior}"')
+    Path(path).write_text(text.replace("uncertainty = 0.5", "uncertainty = 0.3"), encoding="utf-8")
+    return path
+
+
+def test_a_yes_or_no_stored_as_a_number_does_not_pass_unseen(tmp_path: Path) -> None:
+    """A 0 or 1 at noise 0.35 keeps 22.5 %; as an evenly spread number it would keep 58.7 %."""
+    stored = [f"p{i},f,{i % 2}" for i in range(12)]
+    truth = exact_risk(np.array([0.0, 1.0]), 0.35) / 0.25
+    assert truth == pytest.approx(0.225, abs=5e-4)
+    result = sl.audit(written_with_prior(tmp_path, stored, "uniform"))
+    assert result.verdict.status == "not shown"
+    assert names(result) == {"few_values"}
+    assert "2 values are all that x takes in the table" in result.verdict.text
+    assert "2 values" not in result.publishable().to_json()
+    # Judged as what it is, it fails.
+    judged = sl.audit(written_with_prior(tmp_path, stored, "two-point"))
+    assert judged.verdict.status == "failed"
+    assert judged.least_remaining_uncertainty is not None
+    assert judged.least_remaining_uncertainty.lower == pytest.approx(truth, rel=0.02)
+    assert judged.least_remaining_uncertainty.lower <= truth <= judged.least_remaining_uncertainty.upper
+    assert judged.prior == "values at either end, with even chances, from 0 to 1"
+    # Accepted by name, it passes and says so.
+    accepted = sl.audit(written_with_prior(tmp_path, stored, "uniform", accept=("few_values",)))
+    assert accepted.verdict.passed
+    assert "The plan accepts: 2 values are all that x takes" in accepted.verdict.text
+    assert accepted.least_remaining_uncertainty is not None
+    assert accepted.least_remaining_uncertainty.lower == pytest.approx(0.587, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("values", "few"),
+    [
+        ([i % 2 for i in range(12)], 2),
+        ([0, 1], 2),  # two rows, but whole numbers on a short range
+        ([(i % 5) / 4 for i in range(40)], 5),  # often repeated
+        ([i / 41 for i in range(41)], None),
+        ([0.1, 0.7, 0.3], None),  # a small table has few values, too
+        ([(i % 20) / 20 for i in range(400)], 20),
+        ([(i % 21) / 21 for i in range(400)], None),
+    ],
+)
+def test_which_numbers_take_few_values(tmp_path: Path, values: list[float], few: int | None) -> None:
+    rows = [f"p{i},f,{value}" for i, value in enumerate(values)]
+    result = sl.audit(written(tmp_path, rows, ("SELECT AVG(x) FROM data", 9.0), data={"bounds": [0.0, 1.0]}))
+    found = [one.count for one in result.unverified if one.name.value == "few_values"]
+    assert found == ([] if few is None else [few])
+
+
 # ------------------------------------------------------------------ sentences that are true
 
 
 @pytest.mark.parametrize(
     ("data", "prior"),
     [
-        ({"bounds": [0, 10]}, "values spread over the bounds (a cos² prior)"),
+        ({"bounds": [0, 10]}, "values spread evenly from 0 to 10"),
         ({"kind": "boolean"}, "values that are yes or no with even chances"),
         ({"categories": ["a", "b", "c"]}, "categories with even chances"),
     ],
@@ -527,4 +603,5 @@ def test_what_remains_is_told_with_what_it_averages_over(data: dict[str, object]
     (sentence,) = [s for s in result.verdict.text.split(". ") if "uncertainty remains" in s]
     assert sentence.startswith(f"On average over {prior}")
     assert "who knows the groups and the noise" in sentence
-    assert "whatever" not in result.verdict.text
+    assert "whatever the attack; the best attack leaves at most" in sentence
+    assert result.prior == prior

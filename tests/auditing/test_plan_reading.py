@@ -124,7 +124,7 @@ def test_the_kind_of_secret_follows_from_its_domain(
         (
             changed("data", colour=1),
             "plan: [data] colour: expected a field that exists, got 'colour'; there are: source, record, "
-            "secret, bounds, categories, kind, tables, max_rows_per_record, bandwidth",
+            "secret, bounds, categories, kind, tables, max_rows_per_record, values, bandwidth",
         ),
         (changed("data", source=""), "plan: [data] source: expected text, not an empty string, got ''"),
         (changed("data", source=3), "plan: [data] source: expected text in quotes, got 3"),
@@ -134,7 +134,7 @@ def test_the_kind_of_secret_follows_from_its_domain(
         ),
         (
             changed("data", bounds=[-1.7e308, 1.7e308]),
-            "plan: [data]: expected bounds [low, high] with low < high, got [-1.7e+308, 1.7e+308]",
+            "plan: [data] bounds number 1: expected a number >= -1e+50, got -1.7e+308",
         ),
         (changed("data", bounds=[0, True]), "plan: [data] bounds number 2: expected a number, got True"),
         (
@@ -243,12 +243,12 @@ def test_the_kind_of_secret_follows_from_its_domain(
         ),
         (
             {**GOOD, "limits": {"remaining_uncertainty": "150%"}},
-            "plan: [limits] remaining_uncertainty: expected a limit of at most 95%, got '150%'; that more "
-            "remains can never be proven",
+            "plan: [limits] remaining_uncertainty: expected a limit of at most 99.9%, got '150%'; that "
+            "all of it remains can never be shown",
         ),
         (
             {**GOOD, "limits": {"remaining_uncertainty": 50}},
-            "plan: [limits] remaining_uncertainty: expected a limit of at most 95%, got 50; for 50 % write "
+            "plan: [limits] remaining_uncertainty: expected a limit of at most 99.9%, got 50; for 50 % write "
             '"50%"',
         ),
         (
@@ -305,7 +305,7 @@ def test_a_limit_can_be_given_apart(limit: float | str, share: float) -> None:
     assert plan.limits.remaining_uncertainty is None
 
 
-@pytest.mark.parametrize("limit", ["", "x", "96%", 0, -1, "nan", 2, "0%"])
+@pytest.mark.parametrize("limit", ["", "x", "99.95%", 0, -1, "nan", 2, "0%"])
 def test_a_limit_that_is_none(limit: float | str) -> None:
     plan, _ = read_plan(GOOD)
     with pytest.raises(InvalidPlan, match="limit: expected a "):
@@ -408,10 +408,10 @@ def test_a_table_is_not_a_plan(name: str, tmp_path: Path) -> None:
         read_plan(tmp_path / name)
 
 
-@pytest.mark.parametrize("limit", ["96%", "150%", 0.96, 96, 1])
+@pytest.mark.parametrize("limit", ["99.95%", "150%", 0.9995, 100, 1])
 def test_more_than_can_be_proven_to_remain_is_no_limit(limit: float | str) -> None:
     with pytest.raises(
-        InvalidPlan, match=r"^limit: .* at most 95%, .*; that more remains can never be proven$"
+        InvalidPlan, match=r"^limit: .* at most 99\.9%, .*; that all of it remains can never be shown$"
     ):
         with_limit(read_plan(GOOD)[0], limit)
 

@@ -40,11 +40,12 @@ def problem_of(  # many parameters: one for each variety of problem
     generator = np.random.default_rng(seed + 100)
     rows, records = A.shape
     first = np.arange(records) % 2 == 0 if kinds == "both" else np.full(records, kinds == "hidden")
+    tau = np.asarray(TAU * (0.7 + 0.6 * generator.random(records)))
     risks: list[Risks] = []
     if first.any():
         columns = csc_array(A[:, first])
         needed = np.full(columns.shape[1], NEEDED)
-        risks.append(HiddenRisks(columns=columns, needed=needed, tau=TAU, gram=A @ A.T))
+        risks.append(HiddenRisks(columns=columns, needed=needed, tau=tau[first], products=(A * tau) @ A.T))
     if not first.all():
         columns = csc_array(A[:, ~first])
         risks.append(KnownRisks(columns=columns, needed=np.full(columns.shape[1], 1.1 * NEEDED)))
@@ -74,9 +75,9 @@ def _phis(problem: NoiseProblem, x: FloatArray) -> list[FloatArray]:
     s = variances(problem, x)
     found = []
     for one in problem.risks:
-        M = np.diag(s) + (one.tau * one.gram if isinstance(one, HiddenRisks) else 0.0)
-        columns = one.columns.toarray()
-        found.append(1 / np.sum(columns * np.linalg.solve(M, columns), axis=0) - one.tau)
+        M = np.diag(s) + (one.products if isinstance(one, HiddenRisks) else 0.0)
+        columns, tau = one.columns.toarray(), one.tau if isinstance(one, HiddenRisks) else 0.0
+        found.append(1 / np.sum(columns * np.linalg.solve(M, columns), axis=0) - tau)
     return found
 
 
@@ -96,7 +97,7 @@ def naive_optimum(problem: NoiseProblem, start: FloatArray) -> float:
     def slopes(x: FloatArray) -> FloatArray:
         s, found = variances(problem, x), []
         for one, columns in zip(problem.risks, rows, strict=True):
-            M = np.diag(s) + (one.tau * one.gram if isinstance(one, HiddenRisks) else 0.0)
+            M = np.diag(s) + (one.products if isinstance(one, HiddenRisks) else 0.0)
             images = np.linalg.solve(M, columns)
             squares = (images / np.sum(columns * images, axis=0)) ** 2 / one.needed
             slope = np.zeros((columns.shape[1], x.size))

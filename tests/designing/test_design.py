@@ -17,10 +17,11 @@ from sightline.auditing.reading import read_plan
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.session import opened
 from sightline.cli import main
-from sightline.designing.levels import entropic_factor, most_information, never_binds_below
+from sightline.designing.levels import most_information, never_binds_below
 from sightline.designing.task import plan_with_noise
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
+from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_curve import largest_mu_squared
 from sightline.progress import silent
 from sightline.tables.subject import SecretKind
@@ -56,6 +57,8 @@ PLANS: dict[str, dict[str, Any]] = {
     "ceiling": {"releases": with_release(1, most_noise_stddev=120.0), "noise": 1.0, "data": NUMBER},
     "weights": {"releases": with_release(1, weight=50.0), "noise": 1.0, "data": NUMBER},
     "copies": {"releases": with_release(2, times=5), "noise": 1.0, "data": NUMBER},
+    "cos2": {"releases": MEANS, "noise": 1.0, "data": NUMBER, "attacker": {"prior": "cos2"}},
+    "two-point": {"releases": MEANS, "noise": 1.0, "data": NUMBER, "attacker": {"prior": "two-point"}},
     "attacker knows": {
         "releases": MEANS,
         "noise": 1.0,
@@ -148,6 +151,18 @@ def test_a_heavier_release_gets_less_noise(tmp_path: Path) -> None:
     assert spent(heavy) < spent(plain)
 
 
+def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    lines = table.read_text().splitlines()
+    again = [line.replace(",t1,", ",t3,").replace(",j1,", ",j4,") for line in lines[1:9]]
+    table.write_text("\n".join([*lines, *again]) + "\n")
+    plan = plan_for(table, MEANS, noise=1.0, data={**NUMBER, "max_rows_per_record": 2})
+    found = sl.design(plan, limit=0.5)
+    assert audited(found).verdict.passed is True
+    assert found.loss_at_least is None  # persons are not in the convex problem
+    assert found.loss_designed <= found.loss_with_common_factor
+
+
 def test_the_microgrid_says_who_the_noise_is_for() -> None:
     found = sl.design(example_plan("microgrid"), names=True)
     assert {one.record for one in found.attacks} >= {"H13"}
@@ -155,12 +170,12 @@ def test_the_microgrid_says_who_the_noise_is_for() -> None:
     assert mine.shortest == '13 × "March" − 12 × "January"'
     assert found.gap is not None
     assert found.gap < 1e-6
-    assert found.loss_designed < 0.8 * found.loss_with_common_factor
+    assert found.loss_designed < 0.9 * found.loss_with_common_factor
     assert sl.design(example_plan("microgrid")).attacks[0].record is None
 
 
 def test_a_plan_that_keeps_the_limit_stays_as_it_is() -> None:
-    found = sl.design(example_plan("microgrid"), limit=0.1)
+    found = sl.design(example_plan("microgrid"), limit=0.01)
     assert not found.binds
     assert found.raised == ()
     assert found.loss_designed == found.loss_before == found.loss_at_least
@@ -170,30 +185,19 @@ def test_a_plan_that_keeps_the_limit_stays_as_it_is() -> None:
 # ------------------------------------------------------------------ what the limit asks for
 
 
-@pytest.mark.parametrize("kind", list(SecretKind), ids=str)
-@pytest.mark.parametrize("limit", [0.05, 0.3, 0.6, 0.9])
-def test_the_most_information_is_where_the_bound_meets_the_limit(kind: SecretKind, limit: float) -> None:
-    prior = SecretPrior(
-        kind=kind, bounds=(0.0, 4.0) if kind is SecretKind.NUMBER else (0.0, 1.0), categories=2
-    )
+@pytest.mark.parametrize("name", ["uniform", "cos2", "two-point"])
+@pytest.mark.parametrize("limit", [0.05, 0.3, 0.6, 0.99])
+def test_the_most_information_is_where_the_bound_meets_the_limit(name: str, limit: float) -> None:
+    prior = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 4.0), name=name)
     most = most_information(prior, limit, np.array([1]))[0]
-    assert prior.kept(information=most, loss=0.0, law=sl.privacy.NoiseLaw.GAUSSIAN) >= limit
-    assert prior.kept(information=most * (1 + 1e-6), loss=0.0, law=sl.privacy.NoiseLaw.GAUSSIAN) < limit
+    assert prior.kept(information=most, law=NoiseLaw.GAUSSIAN) >= limit
+    assert prior.kept(information=most * (1 + 1e-6), law=NoiseLaw.GAUSSIAN) < limit
 
 
 def test_a_large_group_hides_its_records_whatever_the_noise() -> None:
     prior = SecretPrior(kind=SecretKind.NUMBER)
     one, few, many = most_information(prior, 0.5, np.array([1, 2, 50]))
-    assert one < few < many == np.inf
-
-
-def test_the_entropic_factor_is_a_ratio_of_determinants() -> None:
-    generator = np.random.default_rng(1)
-    A, s = (generator.random((4, 9)) < 0.5).astype(float), generator.random(4)
-    prior = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 3.0))
-    N, v = prior.number.entropy_power, prior.number.variance
-    dets = [np.linalg.det(np.eye(4) + tau * A @ A.T / np.sqrt(np.outer(s, s))) for tau in (N, v)]
-    assert entropic_factor(prior, A @ A.T, s) == pytest.approx(dets[0] / dets[1])
+    assert one < few <= many == np.inf
 
 
 @pytest.mark.parametrize("limit", [0.25, 0.5, 0.75])
@@ -201,11 +205,7 @@ def test_below_its_epsilon_a_limit_cannot_bind(limit: float) -> None:
     prior = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 7.0))
     epsilon = never_binds_below(prior, limit, 1e-5)
     kept = [
-        prior.kept(
-            information=largest_mu_squared(epsilon * share, 1e-5) / 49,
-            loss=0.0,
-            law=sl.privacy.NoiseLaw.GAUSSIAN,
-        )
+        prior.kept(information=largest_mu_squared(epsilon * share, 1e-5) / 49, law=NoiseLaw.GAUSSIAN)
         for share in (0.999, 1.001)
     ]
     assert kept[0] > limit > kept[1]
@@ -249,7 +249,8 @@ def test_a_floor_below_the_noise_lets_it_fall(tmp_path: Path) -> None:
     table = write_table(tmp_path)
     releases = tuple({**one, "least_noise_stddev": 0.5} for one in MEANS)
     found = sl.design(plan_for(table, releases, noise=400.0, data=NUMBER), limit=0.5)
-    assert min(one.stddev for one in found.noise) == 0.5
+    assert all(0.5 <= one.stddev < 400.0 for one in found.noise)
+    assert found.loss_designed < found.loss_before
     assert audited(found).verdict.passed is True
 
 
@@ -283,7 +284,7 @@ def test_laplace_noise_is_refused(tmp_path: Path) -> None:
     ("options", "message"),
     [
         ({"limit": None}, "expected a limit, got none"),
-        ({"limit": 0.96}, "expected a limit of at most 95%"),
+        ({"limit": 1.0}, "expected a limit of at most 99.9%"),
         ({"grain": "row"}, "expected one of cell, release, got 'row'"),
         ({"loss": "bias"}, "expected one of variance, relative, largest, got 'bias'"),
         ({"top": 0}, "expected top >= 1"),
@@ -330,7 +331,7 @@ def test_the_command_prints_json_that_is_the_result(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--limit", "99%"], "expected a limit of at most 95%"),
+        (["--limit", "100%"], "expected a limit of at most 99.9%"),
         (["--grain", "row"], "expected one of cell, release"),
         (["--out", "elsewhere/designed.toml"], "expected a place to write"),
         (["--out", "plan.toml"], "which exists"),

@@ -143,5 +143,29 @@ def risks(rows: np.ndarray, stddevs: np.ndarray, precision: float) -> list[arb]:
         return [inverse[k, k] * arb(precision) for k in range(size)]
 
 
+def information(rows: np.ndarray, stddevs: np.ndarray) -> np.ndarray:
+    """The diagonal of G, rounded once."""
+    exact = [
+        [(Fraction(weight) / Fraction(stddev)) ** 2 for weight in row]
+        for row, stddev in zip(rows.tolist(), stddevs.tolist(), strict=True)
+    ]
+    return np.array([float(sum(column)) for column in zip(*exact, strict=True)])
+
+
+def hidden(rows: np.ndarray, stddevs: np.ndarray, precisions: np.ndarray) -> np.ndarray:
+    """1/[(G + diag c)⁻¹]_jj − c_j, in balls of 1,000 bits."""
+    with ctx.workprec(BITS):
+        A = arb_mat(
+            [
+                [arb(float(weight)) / arb(float(stddev)) for weight in row]
+                for row, stddev in zip(rows.tolist(), stddevs.tolist(), strict=True)
+            ]
+        )
+        c = [arb(float(precision)) for precision in precisions]
+        ridge = arb_mat([[c[i] if i == k else arb(0) for k in range(len(c))] for i in range(len(c))])
+        inverse = (A.transpose() * A + ridge).inv()
+        return np.array([float((1 / inverse[k, k] - c[k]).mid()) for k in range(len(c))])
+
+
 def _rational(value: Fraction) -> fmpq:
     return fmpq(value.numerator, value.denominator)

@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.errors import InvalidRelease
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.column_forms import ProjectedForms
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.incidence.cells import CellIncidence, incidence_of_cells
@@ -218,7 +217,7 @@ def shorter_way(
     unknown = np.ones(len(distinct), dtype=bool)
     unknown[known] = False
     gram = UnknownRecordsGram.of(design, unknown)
-    risks = risks_over_v(CosineSquaredPrior(width=1.0), excess=1.0, entropic_factor=0.0)
+    risks = risks_over_v(1 / 12, excess=1.0, precision=40.0)
     problem = Problem(gram=gram, risks=risks, progress=quiet)
     test = modular_test(gram)
     truth = test.decide(incidence.forms(no_forms(test.linear), unknown, quiet), unknown)

@@ -7,12 +7,11 @@ import itertools
 import mpmath
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.errors import InvalidInput
 from sightline.labeled.bounds.coin import CoinPrior, coin_risk
+from sightline.labeled.bounds.target import Seen
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.knowledge import Known
 
@@ -44,10 +43,16 @@ def test_the_risk_of_one_coin_against_thirty_digits(information: float, share: f
 def test_the_table_is_a_bound_and_close(share: float) -> None:
     information = np.exp(np.random.default_rng(0).uniform(np.log(1e-11), np.log(200), 500))
     exact = np.array([coin_risk(one, share=share) for one in information])
-    found = CoinPrior(share=share).group_bound(information)
+    found = alone(share, information)
     assert np.all(found <= exact * (1 + 1e-12))
     assert np.all(found >= exact - 2e-6)
-    assert CoinPrior(share=share).group_bound(np.array([0.0, 1e4])).tolist() == [1.0, 0.0]
+    assert alone(share, np.array([0.0, 1e4])).tolist() == [1.0, 0.0]
+
+
+def alone(share: float, information: np.ndarray) -> np.ndarray:
+    """The lower end for a coin if all others are known."""
+    seen = Seen(information=information, linear_information=np.zeros_like(information))
+    return CoinPrior(share=share).lower(seen)
 
 
 def worlds_of(records: int, share: float) -> tuple[np.ndarray, np.ndarray]:
@@ -84,7 +89,7 @@ def test_the_best_possible_attack_lies_in_the_bracket(seed: int, share: float, l
     rows[rows.sum(axis=1) == 0, 0] = 1
     scale = 10 ** generator.uniform(-0.7, 0.7, 4)
     noise = sl.LaplaceNoise(scales=scale) if laplace else scale
-    found = MembershipDesign(rows, noise=noise, readout="sum").exposures(domain=CoinPrior(share=share))
+    found = MembershipDesign(rows, noise=noise, readout="sum").exposures(prior=CoinPrior(share=share))
     risks, errors = exact_risks(rows, scale, share, laplace=laplace)
     assert np.all(found.remaining_lower <= risks + 5 * errors)
     assert np.all(risks - 5 * errors <= found.remaining_upper)
@@ -92,7 +97,7 @@ def test_the_best_possible_attack_lies_in_the_bracket(seed: int, share: float, l
 
 def test_little_noise_lets_one_who_rounds_see_what_no_linear_attack_sees() -> None:
     # x + 2y tells x and y apart exactly, though neither is identifiable: the lower end must allow for it.
-    found = MembershipDesign([[1, 2]], noise=[0.05], readout="sum").exposures(domain=CoinPrior())
+    found = MembershipDesign([[1, 2]], noise=[0.05], readout="sum").exposures(prior=CoinPrior())
     assert not found.identifiable.any()
     assert np.all(found.remaining_lower < 1e-3)
     risks, _ = exact_risks(np.array([[1.0, 2.0]]), np.array([0.05]), 0.5, laplace=False)
@@ -102,31 +107,10 @@ def test_little_noise_lets_one_who_rounds_see_what_no_linear_attack_sees() -> No
 
 def test_known_company_leaves_the_risk_of_one_coin() -> None:
     design = MembershipDesign([[1, 1, 0], [0, 1, 1]], noise=[0.5, 1.0], readout="sum")
-    found = design.exposures(domain=CoinPrior(), known=Known.ALL_OTHERS)
+    found = design.exposures(prior=CoinPrior(), known=Known.ALL_OTHERS)
     expected = [coin_risk(G) for G in (4.0, 5.0, 1.0)]
     assert np.allclose(found.remaining_lower, expected, rtol=1e-5)
     assert np.allclose(found.remaining_upper, [1 / 2, 1 / (1 + 5 / 4), 1 / (1 + 1 / 4)])
-
-
-@given(
-    loss=st.floats(0, 30),
-    share=st.floats(0.01, 0.99),
-    split=st.floats(0, 1),
-    inner=st.floats(0, 1),
-)
-@settings(deadline=None)
-def test_no_posterior_within_the_odds_has_less_risk(
-    loss: float, share: float, split: float, inner: float
-) -> None:
-    """Posteriors of two, anywhere in the range that the loss allows, with the right mean."""
-    low = share * np.exp(-loss) / (share * np.exp(-loss) + 1 - share)
-    high = share / (share + (1 - share) * np.exp(-loss))
-    first, second = share - split * (share - low), share + inner * (high - share)
-    if second > first:
-        weight = (second - share) / (second - first)
-        risk = weight * first * (1 - first) + (1 - weight) * second * (1 - second)
-        bound = CoinPrior(share=share).bound_by_loss(np.array([loss]))[0]
-        assert bound <= risk / (share * (1 - share)) * (1 + 1e-9) + 1e-12
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.1, float("nan")])
@@ -138,7 +122,7 @@ def test_a_coin_has_two_sides(share: float) -> None:
 def test_weights_of_either_sign_under_laplace_noise() -> None:
     rows = np.array([[1.0, -2.0, 0.0], [0.0, 1.0, 3.0]])
     noise = sl.LaplaceNoise(scales=[1.0, 2.0])
-    found = MembershipDesign(rows, noise=noise, readout="sum").exposures(domain=CoinPrior())
+    found = MembershipDesign(rows, noise=noise, readout="sum").exposures(prior=CoinPrior())
     risks, errors = exact_risks(rows, np.array([1.0, 2.0]), 0.5, laplace=True)
     assert np.all(found.remaining_lower <= risks + 5 * errors)
     assert np.all(risks - 5 * errors <= found.remaining_upper)

@@ -11,7 +11,7 @@ from scipy import sparse
 from sightline import MembershipDesign
 from sightline.errors import InvalidRelease
 from sightline.geometry import Evidence
-from sightline.labeled import CosineSquaredPrior
+from sightline.labeled import UniformPrior
 from sightline.labeled.incidence.cells import incidence_of_cells
 
 
@@ -29,7 +29,7 @@ def test_a_published_noise_is_subtracted() -> None:
 
 def test_against_dense_formulas() -> None:
     generator = np.random.default_rng(61)
-    prior = CosineSquaredPrior(width=1.0)
+    prior = UniformPrior(0.0, 1.0)
     identifiable = 0
     for trial in range(60):
         lines, records = int(generator.integers(3, 8)), int(generator.integers(2, 7))

@@ -257,7 +257,7 @@ class TestDigits:
         values = np.linspace(0.3, 0.6, 14)
         curve = sl.release_curve(values, family=sl.Moments(), accountant=BASIC, releases=range(12, 40))
         assert np.isnan(curve.crb[-1])
-        assert curve.status[-1].name == "DIGITS_GONE"
+        assert curve.status[-1].name == "UNRELIABLE"
         assert "certified_curve" in str(curve.status[-1])
         assert curve.undecided == tuple(range(14, 40))
         assert curve.best is None

@@ -56,14 +56,14 @@ def test_a_chart_shows_its_title_its_axes_and_its_curves(chart: dict[str, Any]) 
 @pytest.mark.slow
 def test_embedded_data_cannot_end_their_script() -> None:
     evil = {"one": {"title": "</script><script>alert(1)</script>"}}
-    scripts = style.embedded(evil)
+    scripts = style.live_charts(evil)
     assert scripts.count("</script>") == 2
     (data,) = re.findall(r"of Object\.entries\((\{.*\})\)\) \{$", scripts, flags=re.MULTILINE)
     assert json.loads(data) == evil
 
 
 def test_a_still_is_an_image_that_needs_no_file(chart: dict[str, Any]) -> None:
-    element = style.still(style.svg(chart), identifier='a"b', description="x < y")
+    element = style.static_chart(style.svg(chart), identifier='a"b', description="x < y")
     assert element.startswith('<div id="a&quot;b"><img alt="x &lt; y" src="data:image/svg+xml,')
     assert element.count('"') == 6
 

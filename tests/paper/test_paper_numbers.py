@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sightline.errors import InvalidInput
+from sightline.format import power_of_ten
 from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import pair_crb_at_two, pair_information
 from sightline.paper import boundary_sweeps, calibration, mle, realdata
@@ -18,7 +19,6 @@ from sightline.paper.claim import ClaimVerdict, claim
 from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.line import Line
 from sightline.paper.loads import normalise, shipped_loads
-from sightline.paper.page import number
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
@@ -94,7 +94,7 @@ class TestComparison:
         assert joint_test([Comparison(panel="", ours=self.line([1.0]), published=self.line([1.0]))]) is None
 
     def test_curves_at_different_places_are_refused(self) -> None:
-        with pytest.raises(InvalidInput, match="at the printed places"):
+        with pytest.raises(InvalidInput, match="at the same x"):
             Comparison(panel="", ours=self.line([1.0]), published=self.line([1.0, 2.0]))
 
 
@@ -119,7 +119,7 @@ def test_verdicts() -> None:
     ("value", "text"), [(0.0, "0"), (-3.9e-12, "-3.9·10⁻¹²"), (99434.5, "99434.5"), (1e7, "1.0·10⁷")]
 )
 def test_numbers_in_words(value: float, text: str) -> None:
-    assert number(value) == text
+    assert power_of_ten(value) == text
 
 
 class TestRealData:

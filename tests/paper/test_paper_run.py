@@ -232,7 +232,7 @@ class TestTheCommand:
 
     def test_tells_what_does_not_hold(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         assert main(["paper", "fig:realdata", "--fast", "--out", str(tmp_path)]) == 0
-        assert "not so: fig:realdata: (left) Colours are bins" in capsys.readouterr().out
+        assert "does not hold: fig:realdata: (left) Colours are bins" in capsys.readouterr().out
 
     def test_refuses_an_unknown_figure_and_lists_the_known(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

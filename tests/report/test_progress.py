@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import sys
 import time
 from collections.abc import Callable
@@ -22,7 +23,7 @@ class Screen(io.StringIO):
 
 def wait_for(condition: Callable[[], bool]) -> None:
     """Until the thread has done it; a test that waits for nothing fails by the clock of the whole run."""
-    for _ in range(2_000):
+    for _ in range(24_000):
         if condition():
             return
         time.sleep(0.005)
@@ -63,7 +64,7 @@ def test_a_long_stage_says_again_how_far_it_is(monkeypatch: pytest.MonkeyPatch) 
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)
     monkeypatch.setattr(progress, "_REFRESH", 0.001)
-    monkeypatch.setattr(progress, "_AGAIN", 0.0)
+    monkeypatch.setattr(progress, "_REPEAT", 0.0)
     with Ticker(patience=0.0) as ticker:
         ticker("records", 0.1)
         wait_for(lambda: written.getvalue().count("records 10 % …") > 1)
@@ -85,13 +86,13 @@ def test_a_terminal_has_a_spinner_that_goes_away(monkeypatch: pytest.MonkeyPatch
 
 
 def test_what_is_quick_says_nothing(capsys: pytest.CaptureFixture[str]) -> None:
-    with Ticker() as ticker:
+    with Ticker(patience=math.inf) as ticker:  # nothing outlasts it
         ticker("records", 0.5)
     assert capsys.readouterr().err == ""
 
 
 def test_it_ends_with_what_it_watched(capsys: pytest.CaptureFixture[str]) -> None:
-    ticker = Ticker()
+    ticker = Ticker(patience=math.inf)
     with pytest.raises(KeyboardInterrupt), ticker:
         raise KeyboardInterrupt
     assert not ticker._thread.is_alive()

@@ -1,15 +1,13 @@
-"""Random releases from the accepted grammar, and what the engine itself publishes for each of them.
+"""Draw random releases from the accepted grammar, and compare the audit's cells with the engine's own answer.
 
-The oracle runs the release's own text, with COUNT and SUM, on the engine: it knows nothing of the reader. Run
-``python tests/tables/sql_oracle.py`` for fresh cases without end, or with a seed and a number of cases.
+The oracle runs the release's own text, with COUNT and SUM, on the engine. It does not use the reader.
+``tests/tables/fuzz_sql.py`` runs it with random seeds for as long as one likes.
 """
 
 from __future__ import annotations
 
 import itertools
-import sys
-import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -66,14 +64,14 @@ AREA_ROWS = [(-1, "north"), (0, "south"), (1, None), (2, "south")]
 
 
 def statements() -> list[str]:
-    """SQL that makes the two tables, on any engine."""
-    made = []
+    """SQL that creates the two tables, on any engine."""
+    created = []
     for name, columns, rows in (("data", DATA, data_rows()), ("areas", AREAS, AREA_ROWS)):
         listed = ", ".join(f"{column} {kind}" for column, kind in columns.items())
-        made.append(f"CREATE TABLE {name} ({listed})")
+        created.append(f"CREATE TABLE {name} ({listed})")
         values = ", ".join(f"({', '.join(map(_constant, row))})" for row in rows)
-        made.append(f"INSERT INTO {name} VALUES {values}")
-    return made
+        created.append(f"INSERT INTO {name} VALUES {values}")
+    return created
 
 
 def _constant(value: object) -> str:
@@ -85,7 +83,7 @@ def _constant(value: object) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Release:
-    """A release, and the parts that the oracle puts together again."""
+    """A release, and the parts of which the oracle makes its own queries."""
 
     sql: str
     source: str  # FROM, JOIN and WHERE
@@ -94,23 +92,25 @@ class Release:
     total: str  # their sum, or how many lie above the threshold
 
 
-class Drawing:
-    """Draws expressions, conditions and releases; brackets are often left out."""
+class RandomReleases:
+    """Draws expressions, conditions and releases, often without brackets."""
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
 
-    def one(self, *choices: str) -> str:
+    def choice(self, *choices: str) -> str:
         return str(self.random.choice(np.array(choices, dtype=object)))
 
-    def often(self, share: float = 0.5) -> bool:
+    def chance(self, share: float = 0.5) -> bool:
         return bool(self.random.random() < share)
 
     def number(self, depth: int) -> str:
-        if depth == 0 or self.often(0.3):
-            return self.one("a", "a", "LENGTH(b)", "EXTRACT(MONTH FROM t)", "a + 1", "a / 2", "a % 3", "-a")
+        if depth == 0 or self.chance(0.3):
+            return self.choice(
+                "a", "a", "LENGTH(b)", "EXTRACT(MONTH FROM t)", "a + 1", "a / 2", "a % 3", "-a"
+            )
         inner = self.number(depth - 1)
-        return self.one(
+        return self.choice(
             f"({inner}) * 2 - 1",
             f"({inner}) / 2",
             f"ABS({inner})",
@@ -123,51 +123,51 @@ class Drawing:
         )
 
     def text(self, depth: int) -> str:
-        if depth == 0 or self.often(0.4):
-            return self.one("b", "b", "UPPER(b)", "b || 'q'", "SUBSTRING(b, 1, 1)")
-        return self.one(
+        if depth == 0 or self.chance(0.4):
+            return self.choice("b", "b", "UPPER(b)", "b || 'q'", "SUBSTRING(b, 1, 1)")
+        return self.choice(
             f"COALESCE({self.text(depth - 1)}, '?')",
             f"CASE WHEN {self.truth(depth - 1)} THEN {self.text(0)} END",
             f"LOWER({self.text(depth - 1)})",
         )
 
     def truth(self, depth: int) -> str:
-        if depth == 0 or self.often(0.2):
+        if depth == 0 or self.chance(0.2):
             number = self.number(0)
-            return self.one(
+            return self.choice(
                 "c", "d", f"{number} >= 1", f"{number} <> 2", "b = 'x'", "b IS NULL", "a IN (0, 2)"
             )
-        one, other = self.truth(depth - 1), self.truth(depth - 1)
+        left, right = self.truth(depth - 1), self.truth(depth - 1)
         number, text = self.number(depth - 1), self.text(depth - 1)
-        drawn = self.one(
-            f"{one} AND {other}",
-            f"{one} OR {other}",
-            f"{one} OR {other}",
-            f"NOT {one}",
-            f"NOT ({one})",
-            f"({one}) IS DISTINCT FROM ({other})",
-            f"({one}) = ({other})",
+        drawn = self.choice(
+            f"{left} AND {right}",
+            f"{left} OR {right}",
+            f"{left} OR {right}",
+            f"NOT {left}",
+            f"NOT ({left})",
+            f"({left}) IS DISTINCT FROM ({right})",
+            f"({left}) = ({right})",
             f"({number}) IS NOT DISTINCT FROM a",
             f"({number}) BETWEEN 0 AND 2",
             f"({number}) < ({self.number(0)})",
             f"({text}) LIKE 'x%'",
             f"({text}) IS NOT NULL",
-            f"t >= DATE '2016-03-01' AND {one}",
+            f"t >= DATE '2016-03-01' AND {left}",
         )
-        return f"({drawn})" if self.often(0.4) else drawn
+        return f"({drawn})" if self.chance(0.4) else drawn
 
     def key(self, joined: bool) -> str:
         kind = self.random.integers(6 if joined else 5)
         if kind == 5:
             return "area"
         if kind == 4:
-            return self.one("a", "b", "c", "d")
+            return self.choice("a", "b", "c", "d")
         return (self.number, self.text, self.truth, self.truth)[kind](2)
 
     def release(self) -> Release:
-        joined = self.often(0.25)
-        source = "FROM data" + (f" {self.one('JOIN', 'LEFT JOIN')} areas ON a = k" if joined else "")
-        if self.often(0.6):
+        joined = self.chance(0.25)
+        source = "FROM data" + (f" {self.choice('JOIN', 'LEFT JOIN')} areas ON a = k" if joined else "")
+        if self.chance(0.6):
             source += f" WHERE {self.truth(2)}"
         keys = list(dict.fromkeys(self.key(joined) for _ in range(self.random.integers(0, 4))))
         form, sets = self.grouping(keys)
@@ -198,7 +198,7 @@ class Drawing:
     def grouping(self, keys: Sequence[str]) -> tuple[str, tuple[tuple[str, ...], ...]]:
         if not keys:
             return "", ((),)
-        listed = [self.one(key, key, f"k{place}", str(place + 1)) for place, key in enumerate(keys)]
+        listed = [self.choice(key, key, f"k{place}", str(place + 1)) for place, key in enumerate(keys)]
         form = self.random.integers(6)
         # sqlglot reads no comparison inside ROLLUP, CUBE or GROUPING SETS without brackets: it is refused.
         wrapped = {key: key if key.isidentifier() else f"({key})" for key in keys}
@@ -213,13 +213,13 @@ class Drawing:
             return f" GROUP BY CUBE ({inside})", subsets
         if form == 5:
             subsets = (tuple(keys), (keys[-1],), ()) if len(keys) > 1 else (tuple(keys), ())
-            texts = ", ".join(f"({', '.join(wrapped[key] for key in one)})" for one in subsets)
+            texts = ", ".join(f"({', '.join(wrapped[key] for key in subset)})" for subset in subsets)
             return f" GROUP BY GROUPING SETS ({texts})", subsets
         return f" GROUP BY {', '.join(listed)}", (tuple(keys),)
 
 
 def published(release: Release, run: Run) -> list[Table]:
-    """For every grouping set what the engine's own SQL publishes; groups without a secret are left out."""
+    """What the engine publishes for every grouping set; groups without a secret are left out."""
     tables: list[Table] = []
     for keys in release.sets:
         grouped = f" GROUP BY {', '.join(f'({key})' for key in keys)}" if keys else ""
@@ -239,7 +239,7 @@ def published(release: Release, run: Run) -> list[Table]:
 
 
 def audited(membership: Membership, values: RowValues | None, query: int) -> list[Table]:
-    """The same of the audit: the cells of one release's partitions, with the sums of their rows' secrets."""
+    """What the audit says is published: the cells of one release's partitions, with their sums."""
     tables: list[Table] = []
     for place, partition in enumerate(membership.partitions):
         if partition.query != query:
@@ -260,8 +260,8 @@ def audited(membership: Membership, values: RowValues | None, query: int) -> lis
 
 def differences(engine: Engine, run: Run, seed: int, number: int) -> list[str]:
     """The releases, among ``number`` drawn ones, that the audit reads differently from the engine."""
-    drawing = Drawing(seed)
-    releases = [drawing.release() for _ in range(number)]
+    random = RandomReleases(seed)
+    releases = [random.release() for _ in range(number)]
     schema = Schema.of(engine, ["areas"])
     queries = [
         read_release(release.sql, name=str(place), subject=SUBJECT, schema=schema)
@@ -270,16 +270,16 @@ def differences(engine: Engine, run: Run, seed: int, number: int) -> list[str]:
     membership = collect(engine, queries, SUBJECT)
     if seed % 4 == 1:
         verify(engine, queries, SUBJECT, membership)
-    # Sums need every row's secret, which takes as long as all else: they are compared for some seeds.
+    # Sums need every row's secret, which takes as long as the rest: compare them for every fourth seed.
     values = row_values(engine, queries, SUBJECT) if seed % 4 == 0 else None
-    found = []
+    different = []
     for place, release in enumerate(releases):
         ours, theirs = audited(membership, values, place), published(release, run)
         if values is None:
             theirs = [{key: (count, 0.0) for key, (count, _) in table.items()} for table in theirs]
         if ours != theirs:
-            found.append(release.sql)
-    return found
+            different.append(release.sql)
+    return different
 
 
 def duckdb_tables(folder: Path) -> tuple[Engine, Run, duckdb.DuckDBPyConnection]:
@@ -292,34 +292,3 @@ def duckdb_tables(folder: Path) -> tuple[Engine, Run, duckdb.DuckDBPyConnection]
         connection.execute(statement)
     engine = open_source("oracle.duckdb::data", base=folder, tables={"areas": "oracle.duckdb::areas"})
     return engine, lambda sql: connection.execute(sql).fetchall(), connection
-
-
-def fuzz(seeds: Iterator[int], *, together: int = 40) -> Iterator[tuple[int, list[str]]]:
-    """For each seed the releases that were read differently, on DuckDB."""
-    with tempfile.TemporaryDirectory() as name:
-        engine, run, connection = duckdb_tables(Path(name))
-        try:
-            for seed in seeds:
-                yield seed, differences(engine, run, seed, together)
-        finally:
-            engine.close()
-            connection.close()
-
-
-def main(arguments: Sequence[str]) -> int:
-    """Fresh cases without end, or from a seed for a number of cases; 1 at the first difference."""
-    start = int(arguments[0]) if arguments else int(np.random.SeedSequence().entropy % 2**31)  # type: ignore[operator]
-    most = int(arguments[1]) // 40 if len(arguments) > 1 else None
-    print(f"seed {start}")
-    seeds = itertools.count(start) if most is None else iter(range(start, start + most))
-    for done, (seed, found) in enumerate(fuzz(seeds), 1):
-        if found:
-            print(f"seed {seed}: {found[0]}")
-            return 1
-        if done % 25 == 0:
-            print(f"{40 * done:,} releases agree", flush=True)
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

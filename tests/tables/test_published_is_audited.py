@@ -12,7 +12,6 @@ from typing import Any
 
 import duckdb
 import pytest
-from test_release_reader import read
 
 import sightline as sl
 from sightline.errors import InvalidPlan
@@ -25,6 +24,7 @@ from sightline.tables.membership import UnauditedRows
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import verify
+from tests.tables.test_release_reader import read
 
 PEOPLE = [  # who, student, retired, age, watts
     ("p0", True, False, 21, 1.0),

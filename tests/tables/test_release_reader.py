@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import duckdb
 import numpy as np
@@ -29,6 +30,8 @@ ACCEPTED = {
         "(solar, region), ROLLUP (solar), ())",
         "SELECT region, solar, SUM(load) AS m1 FROM data GROUP BY solar, ROLLUP (region)",
         "SELECT region, solar, SUM(load) AS m1 FROM data GROUP BY ROLLUP ((region, solar))",
+        "SELECT SUM(load) AS m1 FROM data GROUP BY ROLLUP ((age >= 65), (solar OR region = 2))",
+        "SELECT solar OR region = 2 AS k, SUM(load) AS m1 FROM data GROUP BY k",
         "SELECT region, GROUPING(region), SUM(load) AS m1 FROM data GROUP BY ROLLUP (region)",
         "SELECT age % 7 AS rest, UPPER(home) || '!' AS who, AVG(load) AS m1 FROM data GROUP BY rest, who",
         "SELECT 'all' AS label, region + 1, SUM(load) AS m1 FROM data GROUP BY region",
@@ -162,16 +165,12 @@ def test_a_query_publishes_what_the_reader_says(database: tuple[duckdb.DuckDBPyC
         for piece in read(sql, secret).partitions:
             every = piece.feature is Feature.INDICATOR and piece.parameter is None
             for parameter in categories if every else [piece.parameter]:
-                shown = feature(PartitionQuery(**{**_fields(piece), "parameter": parameter}), secret)
+                shown = feature(replace(piece, parameter=parameter), secret)
                 grouped = f" GROUP BY {', '.join(piece.keys)}" if piece.keys else ""
                 text = f"SELECT {shown} FROM data WHERE {piece.condition or 'TRUE'}{grouped}"
                 reread += [row[0] for row in connection.execute(text).fetchall()]
         assert written, sql
         assert numbers(reread) == pytest.approx(written, rel=1e-12), sql
-
-
-def _fields(piece: PartitionQuery) -> dict[str, object]:
-    return {name: getattr(piece, name) for name in PartitionQuery.__dataclass_fields__}
 
 
 @pytest.mark.parametrize(("sql", "counts"), PUBLIC.items())
@@ -251,6 +250,8 @@ REFUSED = {
     "SELECT load, COUNT(*) FROM data GROUP BY load": "the secret in GROUP BY",
     "SELECT COUNT(*) FROM data GROUP BY load > 3": "the secret in GROUP BY",
     "SELECT region, AVG(load) FROM data GROUP BY region WITH ROLLUP": "standard form",
+    "SELECT AVG(load) FROM data GROUP BY ROLLUP (age >= 65)": "put comparisons in brackets",
+    "SELECT AVG(load) FROM data GROUP BY 1 + 1": "a key made of columns",
     "SELECT AVG(load) FROM data GROUP BY CUBE (age+1, age+2, age+3, age+4, age+5, age+6, "
     "age+7, age+8, age+9, age+10, age+11, age+12, age+13)": "4,096",
     "SELECT AVG(load) FROM data GROUP BY CUBE (age, region, home), CUBE (age, region, home), "
@@ -267,10 +268,10 @@ REFUSED = {
     "SELECT COUNT(DISTINCT region) FROM data WHERE load > 3": "of public columns",
     "SELECT COUNT(NULLIF(load, 3)) FROM data": "depend on the secret",
     "SELECT COUNT() FROM data": "COUNT(*)",
-    "SELECT COUNT(region, age) FROM data": "one thing",
+    "SELECT COUNT(region, age) FROM data": "one expression",
     "SELECT COUNT(CASE WHEN load > 3 THEN 1 ELSE 0 END) FROM data": "without ELSE",
     "SELECT COUNT(CASE WHEN solar THEN age END) FROM data": "THEN 1 END",
-    "SELECT AVG(age) FROM data": "tells nothing about the secret",
+    "SELECT AVG(age) FROM data": "says nothing about the secret",
     "SELECT AVG(load * age) FROM data": "a weight per row",
     "SELECT AVG(load / 1000.0) FROM data": "scale the noisy answer",
     "SELECT SUM(2 * load) FROM data": "scale the noisy answer",

@@ -1,4 +1,4 @@
-"""Attacks: estimators that run on noisy answers, and their Monte-Carlo risk."""
+"""Attacks: estimators that use the noisy answers, and their risk by simulation."""
 
 from sightline._names import lazy
 

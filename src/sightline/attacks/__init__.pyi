@@ -23,4 +23,3 @@ from sightline.attacks.trivial import Trivial as Trivial
 
 # Priors
 from sightline.attacks.prior import PriorDensity as PriorDensity
-from sightline.attacks.prior import UniformPrior as UniformPrior

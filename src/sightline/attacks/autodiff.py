@@ -1,8 +1,8 @@
-r"""A batched attack on releases that a user wrote: JAX differentiates what no closed form describes.
+r"""A batched attack on releases that a user wrote: JAX differentiates them.
 
 The same objective as for moments and thresholds, with gradient and Hessian by automatic differentiation
-through :math:`\rho(\sum_k \phi(u_k))`. Answers are NumPy arrays; batches are filled up to a power of two, so
-that the search compiles a few programs and not one for each number of trials.
+through :math:`\rho(\sum_k \phi(u_k))`. Answers are NumPy arrays. Batches are padded to a power of two, so
+that the search compiles a few programs, not one for each number of trials.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from sightline.attacks.namespace import Column
 from sightline.errors import MissingExtra
 from sightline.releases.deepset import DeepSet
 
-_FILLED = 1024  # the least batch: to compile a smaller one costs more than to run this one
+_SMALLEST_BATCH = 1024  # compiling for a smaller batch takes longer than running this one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Block:
-    """A user's release, and where its members stand among the unknowns."""
+    """A user's release, and the places of its members among the unknowns."""
 
     query: DeepSet
     places: IndexArray
@@ -45,16 +45,16 @@ class AutodiffModel:
 
     @property
     def exchangeable(self) -> bool:
-        """A release of this form never sees an order: it is enough that all are over the same members."""
-        everyone = [
+        """Whether all parts have the same members: no such release depends on their order."""
+        symmetric = [
             len(part.places) == self.unknowns if isinstance(part, Block) else len(set(part.weights)) == 1
             for part in self.parts
         ]
-        return self.unknowns > 1 and all(everyone)
+        return self.unknowns > 1 and all(symmetric)
 
     @property
     def linear(self) -> bool:
-        """Never taken to be: a function does not say so."""
+        """False: a program cannot tell whether a function is linear."""
         return False
 
     def whiten(self, columns: Sequence[Column]) -> list[Column]:
@@ -66,7 +66,7 @@ class AutodiffModel:
         return list(self._batched(self._programs["answers"], u)[0].T)
 
     def local(self, u: Sequence[Column], whitened: Sequence[Column]) -> Local:
-        """f with its gradient and Hessian."""
+        """The objective with its gradient and Hessian."""
         f, g, H = self._batched(self._programs["local"], u, whitened)
         m = self.unknowns
         return Local(f, tuple(g.T), tuple(tuple(H[:, k, j] for j in range(k + 1)) for k in range(m)))
@@ -112,10 +112,10 @@ class AutodiffModel:
     def _batched(self, program: Any, *columns: Sequence[Column]) -> list[FloatArray]:
         tables = [np.stack(part, axis=1) for part in columns]
         count = len(tables[0])
-        size = max(_FILLED, 1 << (count - 1).bit_length())
-        filled = [np.concatenate([t, np.repeat(t[:1], size - count, axis=0)]) for t in tables]
+        size = max(_SMALLEST_BATCH, 1 << (count - 1).bit_length())
+        padded = [np.concatenate([t, np.repeat(t[:1], size - count, axis=0)]) for t in tables]
         with _jax().enable_x64(True):
-            return [np.asarray(found)[:count] for found in program(*filled)]
+            return [np.asarray(result)[:count] for result in program(*padded)]
 
 
 def _jax() -> Any:

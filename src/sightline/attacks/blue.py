@@ -15,7 +15,7 @@ from sightline.attacks.estimates import (
     host_answers,
     width_factor,
 )
-from sightline.attacks.target import Reach, Target, linear_geometry, reach
+from sightline.attacks.target import IdentifiableTargets, Target, identifiable_targets, linear_geometry
 from sightline.noise.laws import Noise
 
 if TYPE_CHECKING:
@@ -31,16 +31,16 @@ class Blue:
     with the recipe R of the geometry: the weights of least variance among those that cancel every other
     record. For Gaussian noise the variance is the Cramér–Rao bound and the intervals are exact; on repeated
     IN/OUT releases the attack is the difference of block means. ``target`` names records; without it every
-    identifiable record is attacked. A target that is not identifiable is an error that names the direction
-    that is missing.
+    identifiable record is attacked. If a target is not identifiable, the error names a change of the records
+    that changes the target and no answer.
 
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.subset_mean import SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])
-    >>> found = Blue().estimate(transcript, [0.5, 0.25])
-    >>> found.targets, found.values.round(6).tolist(), found.standard_errors.round(6).tolist()
+    >>> estimates = Blue().estimate(transcript, [0.5, 0.25])
+    >>> estimates.targets, estimates.values.round(6).tolist(), estimates.standard_errors.round(6).tolist()
     ((0,), [[1.25]], [[0.169706]])
     >>> try:
     ...     Blue(target=2).estimate(transcript, [0.5, 0.25])
@@ -58,13 +58,15 @@ class Blue:
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
         """Weighted answers for every trial."""
         checked = host_answers(transcript, answers)
-        found = reach(linear_geometry(transcript), self.target)
-        return weigh(found, checked, noise=transcript.law, confidence=self.confidence)
+        targets = identifiable_targets(linear_geometry(transcript), self.target)
+        return apply_recipes(targets, checked, noise=transcript.law, confidence=self.confidence)
 
 
-def weigh(found: Reach, answers: FloatArray, *, noise: Noise, confidence: float) -> Estimates:
-    """What recipes make of checked answers."""
-    R = found.recipes
+def apply_recipes(
+    targets: IdentifiableTargets, answers: FloatArray, *, noise: Noise, confidence: float
+) -> Estimates:
+    """Estimates of the targets: their recipes applied to checked answers."""
+    R = targets.recipes
     values = answers @ R.T
     # Σ itself, not the inverse information: for Laplace noise the two differ by a factor of two.
     variances = np.einsum("ij,ij->i", R @ noise.covariance, R)
@@ -72,7 +74,7 @@ def weigh(found: Reach, answers: FloatArray, *, noise: Noise, confidence: float)
     half = width_factor(noise, confidence) * errors
     return Estimates(
         values=values,
-        targets=found.coordinates,
+        targets=targets.coordinates,
         standard_errors=errors,
         lower=values - half,
         upper=values + half,

@@ -1,4 +1,4 @@
-"""Least squares in a box: the linear attack of somebody who knows the records' domain."""
+"""Least squares in a box: a linear attack that uses the domain of the records."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_box, host_answers
 from sightline.attacks.model import Model, Row, columns_of
 from sightline.attacks.newton import minimise
-from sightline.attacks.target import Target, linear_geometry, reach
+from sightline.attacks.target import Target, identifiable_targets, linear_geometry
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
-from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
 
 
-_TOGETHER = 12  # unknowns up to which a batched factorisation beats one trial at a time
+_TOGETHER = 12  # up to so many unknowns, all trials together are faster than one by one
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoxLeastSquares:
     r"""Minimise :math:`(y - Ax)^\top\Sigma^{-1}(y - Ax)` over :math:`x \in [\text{low}, \text{high}]^N`.
 
-    A convex problem, solved to the end; all trials together while there are few unknowns. Records with the
-    same membership signature enter as one unknown, their mean. Only identifiable records are reported: of the
-    others the minimum leaves a whole range. The estimate is biased towards the inside of the box, and its
-    risk may be below the Cramér–Rao bound; where BLUE falls into the box for all records, it is BLUE.
+    The problem is convex and is solved to convergence, for all trials together if there are few unknowns.
+    Records with the same membership signature enter as one unknown, their mean. Only identifiable records are
+    reported: the minimum does not determine the others. The estimate is biased towards the inside of the box,
+    and its risk may be below the Cramér–Rao bound. If the BLUE of all records lies in the box, it is the
+    BLUE.
 
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.subset_mean import SubsetMean
@@ -52,18 +52,18 @@ class BoxLeastSquares:
         require(self.steps >= 1, "steps >= 1", got=self.steps)
 
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
-        """The nearest feasible records for every trial."""
+        """The least-squares records in the box for every trial."""
         checked = host_answers(transcript, answers)
         box = box_of(transcript, self.box)
-        targets = reach(linear_geometry(transcript), self.target).coordinates
-        model = model_of(transcript.queries, _gaussian(transcript.law))
+        targets = identifiable_targets(linear_geometry(transcript), self.target).coordinates
+        model = model_of(transcript.queries, transcript.law.gaussian)
         assert isinstance(model, Model)  # linear releases have weights
         reduced, place = collapsed(model)
         solve = _together if reduced.unknowns <= _TOGETHER else _one_by_one
-        found, objective, solved = solve(reduced, checked, box, self.steps)
+        values, objective, solved = solve(reduced, checked, box, self.steps)
         chosen = [place[model.records.index(coordinate)] for coordinate in targets]
         return Estimates(
-            values=found[:, chosen],
+            values=values[:, chosen],
             targets=targets,
             status=np.where(solved, AttackStatus.SOLVED, AttackStatus.STEP_LIMIT),
             objective=objective,
@@ -74,7 +74,7 @@ Solution = tuple[FloatArray, FloatArray, NDArray[np.bool_]]
 
 
 def _together(model: Model, answers: FloatArray, box: tuple[float, float], steps: int) -> Solution:
-    """Few unknowns: all trials at once, by Newton's method in the box."""
+    """For few unknowns: all trials together, by Newton's method in the box."""
     middle = np.full(len(answers), 0.5 * (box[0] + box[1]))
     whitened = model.whiten(columns_of(answers))
     state = minimise(model, whitened, [middle] * model.unknowns, box=box, steps=steps)
@@ -82,7 +82,7 @@ def _together(model: Model, answers: FloatArray, box: tuple[float, float], steps
 
 
 def _one_by_one(model: Model, answers: FloatArray, box: tuple[float, float], steps: int) -> Solution:
-    """Many unknowns: trial by trial on the triangle of one factorisation, by SciPy's active-set method."""
+    """For many unknowns: trial by trial, by SciPy's active-set method on the triangle of one QR."""
     from scipy.optimize import lsq_linear
 
     rows = np.stack(model.whiten([np.array(row.weights) for row in model.rows]))
@@ -92,14 +92,14 @@ def _one_by_one(model: Model, answers: FloatArray, box: tuple[float, float], ste
     outside = np.sum((whitened - inside @ Q.T) ** 2, axis=1)
     trials = [lsq_linear(R, z, bounds=box, method="bvls", max_iter=steps * len(R)) for z in inside]
     return (
-        np.clip([trial.x for trial in trials], *box),  # its rounding may leave the box
+        np.clip([trial.x for trial in trials], *box),  # rounding may leave the box
         outside + np.array([2 * trial.cost for trial in trials]),
         np.array([trial.status > 0 for trial in trials]),
     )
 
 
 def collapsed(model: Model) -> tuple[Model, list[int]]:
-    """The linear model over one unknown for each signature, the mean of its records, and each one's place."""
+    """The linear model with one unknown per signature, and the place of each record's signature."""
     weights = np.array([row.weights for row in model.rows]).T
     signatures, place, sizes = np.unique(weights, axis=0, return_inverse=True, return_counts=True)
     lines = (signatures * sizes[:, None]).T
@@ -109,8 +109,3 @@ def collapsed(model: Model) -> tuple[Model, list[int]]:
     )
     reduced = Model(rows=rows, records=tuple(range(len(sizes))), whitening=model.whitening)
     return reduced, place.ravel().tolist()
-
-
-def _gaussian(noise: Noise) -> Noise:
-    """Least squares asks for the covariance alone."""
-    return GaussianNoise(stddevs=np.sqrt(2) * noise.scales) if isinstance(noise, LaplaceNoise) else noise

@@ -9,9 +9,9 @@ from sightline.attacks.namespace import Column, namespace
 
 
 def depressed_roots(a: Column, b: Column) -> list[Column]:
-    r"""The roots of :math:`t^3 + at = b` in ascending order; of a complex pair, the real part twice.
+    r"""The roots of :math:`t^3 + at = b` in ascending order; a complex pair becomes its real part, twice.
 
-    Viète's cosines where all three are real, else Cardano's formula in the form that does not cancel.
+    Viète's cosines where all three are real, else Cardano's formula, written without cancellation.
 
     >>> import numpy as np
     >>> [round(float(root[0]), 12) for root in depressed_roots(np.array([-7.0]), np.array([-6.0]))]
@@ -48,8 +48,8 @@ def cubic_roots(coefficients: Sequence[Column], leading: float) -> list[Column]:
         for _ in range(2):
             slope = (3.0 * x + 2.0 * c2) * x + c1
             near = x - value / xp.where(slope != 0, slope, 1.0 + 0.0 * x)
-            left = ((near + c2) * near + c1) * near + c0
-            better = xp.abs(left) < xp.abs(value)  # at a double root a step may lead away
-            x, value = xp.where(better, near, x), xp.where(better, left, value)
+            remaining = ((near + c2) * near + c1) * near + c0
+            better = xp.abs(remaining) < xp.abs(value)  # at a double root a step may be worse
+            x, value = xp.where(better, near, x), xp.where(better, remaining, value)
         roots.append(x)
     return roots

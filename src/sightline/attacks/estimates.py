@@ -1,4 +1,4 @@
-"""What every attack returns, and what it is asked with: answers to a transcript, one trial a row."""
+"""The interface of attacks: answers to a transcript in, estimates out, one trial per row."""
 
 from __future__ import annotations
 
@@ -6,20 +6,21 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
 from sightline.attacks.namespace import is_array, namespace, to_numpy
 from sightline.errors import InvalidInput, require
-from sightline.noise.laws import LaplaceNoise, Noise
+from sightline.noise.laws import Noise
+from sightline.privacy.accountant import NoiseLaw
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
 
 
 class AttackStatus(IntEnum):
-    """How an attack fared on one trial's answers."""
+    """The outcome of an attack on one trial's answers."""
 
     SOLVED = 0
     NO_REAL_SOLUTION = 1
@@ -32,19 +33,19 @@ class AttackStatus(IntEnum):
 
 _MEANING = {
     AttackStatus.SOLVED: "solved",
-    AttackStatus.NO_REAL_SOLUTION: "no real values have these answers: real parts of the roots",
-    AttackStatus.STEP_LIMIT: "the search was still moving when its steps ran out",
-    AttackStatus.FEW_POINTS: "the posterior is narrower than the points resolve",
+    AttackStatus.NO_REAL_SOLUTION: "no real values have these answers: the real parts of the roots are given",
+    AttackStatus.STEP_LIMIT: "the search reached its step limit before it converged",
+    AttackStatus.FEW_POINTS: "the posterior is too narrow for the number of points",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimates:
-    """Estimates of some coordinates, one trial a row: arrays of the library that the answers came in.
+    """Estimates of some coordinates, one trial per row, in arrays of the same library as the answers.
 
-    ``targets`` are positions of records (for vector records: record · dimension + place in it). Where
-    ``unlabeled`` is true the values of a row are a multiset, in ascending order, and belong to no record by
-    name. ``certified`` says of every trial whether ``objective`` is proved to be the global optimum.
+    ``targets`` are positions of records (for vector records: record · dimension + place in it). If
+    ``unlabeled`` is true, the values of a row are a multiset in ascending order, and no value belongs to a
+    particular record. ``certified`` says for every trial whether ``objective`` is proven globally optimal.
     """
 
     values: Any
@@ -62,7 +63,7 @@ class Estimates:
         return int(self.values.shape[0])
 
     def on_host(self) -> Estimates:
-        """The same in NumPy arrays."""
+        """The same as NumPy arrays."""
         named = {name: getattr(self, name) for name in self.__slots__}
         return Estimates(
             **{name: to_numpy(value) if is_array(value) else value for name, value in named.items()}
@@ -71,14 +72,14 @@ class Estimates:
 
 @runtime_checkable
 class Attack(Protocol):
-    """A rule that turns answers into values; its settings are its fields, and it can be pickled."""
+    """A rule that turns answers into values. Its settings are its fields, and it can be pickled."""
 
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
         """Estimates from answers of shape ``(outputs,)`` or ``(trials, outputs)``."""
 
 
 def checked_answers(transcript: Transcript, answers: Any) -> Any:
-    """Answers as a finite (trials × outputs) array of their own library; lists become NumPy's."""
+    """Answers as a finite (trials × outputs) array of their own library; lists become NumPy arrays."""
     if not is_array(answers):
         try:
             answers = np.array(answers, dtype=np.float64)
@@ -94,7 +95,7 @@ def checked_answers(transcript: Transcript, answers: Any) -> Any:
         answers = answers[None, :]
     require(
         len(shape) in (1, 2) and shape[-1] == transcript.outputs,
-        f"{transcript.outputs} answers, or rows of so many",
+        f"{transcript.outputs} answers, or rows of that length",
         got=f"shape {shape}",
         fix="give every published number, in the order of the transcript",
     )
@@ -105,12 +106,12 @@ def checked_answers(transcript: Transcript, answers: Any) -> Any:
 
 
 def host_answers(transcript: Transcript, answers: Any) -> Any:
-    """Checked answers as NumPy's."""
+    """Checked answers as a NumPy array."""
     return to_numpy(checked_answers(transcript, answers))
 
 
 def checked_box(box: tuple[float, float]) -> tuple[float, float]:
-    """A box with an inside, as floats."""
+    """The ends of a box as floats, low below high."""
     try:
         low, high = (float(end) for end in box)
     except (TypeError, ValueError):
@@ -125,7 +126,7 @@ def checked_box(box: tuple[float, float]) -> tuple[float, float]:
 
 
 def box_of(transcript: Transcript, box: tuple[float, float] | None) -> tuple[float, float]:
-    """The box that was given, or the domain that the releases themselves state."""
+    """The given box, or the domain that the releases state."""
     if box is not None:
         return checked_box(box)
     cells = [cell for query in transcript.queries for cell in query.cells]
@@ -146,10 +147,10 @@ def checked_confidence(confidence: float) -> float:
 
 
 def width_factor(noise: Noise, confidence: float) -> float:
-    r"""How many standard errors an interval of a linear estimate reaches to each side.
+    r"""The half-width of the interval of a linear estimate, in standard errors.
 
-    Normal quantiles for Gaussian noise. A weighted sum of Laplace variables is symmetric with one mode, for
-    which Gauss's inequality :math:`P(|X| \ge k\sigma) \le 4/(9k^2)` holds: wide, and never too narrow.
+    A normal quantile for Gaussian noise. A weighted sum of Laplace variables is symmetric with one mode, and
+    Gauss's inequality :math:`P(|X| \ge k\sigma) \le 4/(9k^2)` holds: the interval is never too narrow.
 
     >>> from sightline.noise.laws import GaussianNoise, LaplaceNoise
     >>> round(width_factor(GaussianNoise(stddevs=[1.0]), 0.95), 3)
@@ -157,6 +158,9 @@ def width_factor(noise: Noise, confidence: float) -> float:
     >>> round(width_factor(LaplaceNoise(scales=[1.0]), 0.95), 3)
     2.981
     """
-    if isinstance(noise, LaplaceNoise):
-        return max(math.sqrt(4 / (9 * (1 - confidence))), math.sqrt(4 / 3))
-    return NormalDist().inv_cdf(0.5 + confidence / 2)
+    match noise.law:
+        case NoiseLaw.GAUSSIAN:
+            return NormalDist().inv_cdf(0.5 + confidence / 2)
+        case NoiseLaw.LAPLACE:
+            return max(math.sqrt(4 / (9 * (1 - confidence))), math.sqrt(4 / 3))
+    assert_never(noise.law)

@@ -1,4 +1,4 @@
-"""Which coordinates a transcript depends on, and whether its answers depend on their order."""
+"""The coordinates that a transcript depends on, and whether its answers depend on their order."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def touched(transcript: Transcript) -> tuple[int, ...]:
 
 
 def separable(transcript: Transcript) -> Objective | None:
-    """The transcript's answers as sums of curves, without its noise; ``None`` for other queries."""
+    """The transcript's answers as sums of curves, without noise; ``None`` for queries of another form."""
     try:
         return model_of(transcript.queries, GaussianNoise(stddevs=np.ones(transcript.outputs)))
     except InvalidInput:
@@ -32,7 +32,7 @@ def separable(transcript: Transcript) -> Objective | None:
 
 
 def one_group(transcript: Transcript) -> bool:
-    """Whether no answer depends on the order of the values, so that only their multiset can be known."""
+    """Whether no answer depends on the order of the values, so that only their multiset is identifiable."""
     model = separable(transcript)
     return model is not None and model.exchangeable and not model.linear
 

@@ -22,9 +22,9 @@ class MomentInversion:
     r"""Solve :math:`\frac1m\sum_k u_k^\ell = y_\ell`, :math:`\ell = 1, \ldots, m`, and sort.
 
     Newton's identities turn power sums into the coefficients of the polynomial whose roots are the values.
-    For two values, :math:`\hat x = y_1 \mp \sqrt{(y_2 - y_1^2)_+}` (``eq:m2_estimator``). Noisy answers may
-    be the moments of no real values; then some roots are complex, their real parts are returned, and the
-    status of the trial says so. It ignores the domain, the noise and any moments beyond the first m.
+    For two values, :math:`\hat x = y_1 \mp \sqrt{(y_2 - y_1^2)_+}` (``eq:m2_estimator``). If no
+    real values have the noisy moments, some roots are complex; their real parts are returned, and the status
+    of the trial says so. The attack ignores the domain, the noise and all moments after the first m.
 
     >>> from sightline.geometry.transcript import Transcript
     >>> moments = [Moment(order=order, members=range(3), bound=1.0) for order in (1, 2, 3)]
@@ -51,7 +51,7 @@ def invert_moments(moments: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
     ([[-0.4, 0.7], [0.5, 0.5]], [True, False])
     """
     trials, m = moments.shape
-    if m == 2:  # in closed form, as the paper has it
+    if m == 2:  # the paper's closed form (eq:m2_estimator)
         square = moments[:, 1] - moments[:, 0] ** 2
         half = np.sqrt(np.maximum(square, 0.0))
         return np.stack([moments[:, 0] - half, moments[:, 0] + half], axis=1), square >= 0
@@ -70,7 +70,7 @@ def invert_moments(moments: FloatArray) -> tuple[FloatArray, NDArray[np.bool_]]:
 
 
 def _moments(transcript: Transcript) -> tuple[tuple[int, ...], list[int]]:
-    """The group, and where its moments 1, …, m stand among the answers."""
+    """The group, and the places of its moments 1, …, m among the answers."""
     orders: list[int] = []
     members = transcript.queries[0].members
     for query in transcript.queries:

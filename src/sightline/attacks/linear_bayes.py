@@ -1,4 +1,4 @@
-r"""The best linear attack under a prior, and the Bayes bracket: what it attains, and what none beats."""
+r"""The best linear attack under a prior, and the Bayes bracket: its risk, and a bound for all attacks."""
 
 from __future__ import annotations
 
@@ -17,7 +17,6 @@ from sightline.attacks.target import Target, linear_geometry
 from sightline.errors import require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-from sightline.noise.laws import LaplaceNoise
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
@@ -29,10 +28,10 @@ class LinearBayes:
 
     .. math:: \hat x = \mu + vA^\top (vAA^\top + \Sigma)^{-1}(y - A\mu)
 
-    for independent records of prior mean :math:`\mu` and variance v. It uses two moments of the prior and no
-    more, is defined for every record, and for one that the answers do not touch it is the prior mean.
+    for independent records of prior mean :math:`\mu` and variance v. It uses only two moments of the prior
+    and is defined for every record. For a record that no release depends on, it is the prior mean.
 
-    >>> from sightline.attacks.prior import UniformPrior
+    >>> from sightline.labeled.bounds.uniform import UniformPrior
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0, 1], radius=1.0)], noise=[1.0])
@@ -49,7 +48,7 @@ class LinearBayes:
         checked_confidence(self.confidence)
 
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
-        """Shrunk estimates for every trial; standard errors are over prior and noise together."""
+        """Estimates for every trial; standard errors are over prior and noise together."""
         checked = host_answers(transcript, answers)
         geometry = linear_geometry(transcript)
         targets = touched(transcript) if self.target is None else _coordinates(transcript, self.target)
@@ -95,7 +94,7 @@ def bayes_bracket(transcript: Transcript, *, prior: PriorDensity, target: Target
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[0.5])
-    >>> bracket = bayes_bracket(transcript, prior=CosineSquaredPrior.between(-1.0, 1.0))
+    >>> bracket = bayes_bracket(transcript, prior=CosineSquaredPrior(-1.0, 1.0))
     >>> bracket.lower.round(4).tolist(), bracket.upper.round(4).tolist()
     ([0.0721], [0.0858])
     """
@@ -111,9 +110,9 @@ def bayes_bracket(transcript: Transcript, *, prior: PriorDensity, target: Target
 
 def ridge_risks(V: FloatArray, s: FloatArray, variance: float) -> FloatArray:
     r"""Diagonal of :math:`(W^\top W + v^{-1}I)^{-1}` from rows of V in :math:`W = USV^\top`."""
-    unseen = 1 - np.sum(V**2, axis=1)
-    unseen = np.where(unseen < 1e-12, 0.0, unseen)
-    risks: FloatArray = variance * (unseen + np.sum(V**2 / (1 + variance * s**2), axis=1))
+    outside = 1 - np.sum(V**2, axis=1)  # the share of a coordinate outside the row space
+    outside = np.where(outside < 1e-12, 0.0, outside)
+    risks: FloatArray = variance * (outside + np.sum(V**2 / (1 + variance * s**2), axis=1))
     return risks
 
 
@@ -125,9 +124,8 @@ def _svd(geometry: Geometry, *, covariance: bool) -> tuple[FloatArray, FloatArra
 
 
 def _whiten(geometry: Geometry, rows: Any) -> Any:
-    # The variance of Laplace noise is twice the inverse of its information.
-    whitened = geometry.noise.whiten(rows)
-    return whitened / math.sqrt(2) if isinstance(geometry.noise, LaplaceNoise) else whitened
+    # By the covariance: for Laplace noise the variance is twice the inverse of the information.
+    return geometry.noise.gaussian.whiten(rows)
 
 
 def _coordinates(transcript: Transcript, target: Target) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-r"""Constrained maximum likelihood: the records in a box whose exact answers are nearest to the noisy ones."""
+r"""Constrained maximum likelihood: the records in a box whose exact answers are closest to the noisy ones."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ from sightline.noise.laws import GaussianNoise
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
 
-_BETTER = 1e-9  # by how much, relative to one plus the objective, a second search must improve on the first
-OPTIMAL = 1e-8  # how near to the exact optimum an objective counts as certified
-_BLOCK = 2**16  # searches that NumPy works on together: more do not fit its caches
+_BETTER = 1e-9  # the least improvement by a second search, relative to one plus the objective
+OPTIMAL = 1e-8  # an objective within this of the exact optimum is certified
+_BLOCK = 2**16  # searches that NumPy runs together: more do not fit into the caches
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,22 +41,21 @@ class ConstrainedMLE:
     .. math:: \hat u = \arg\min_{u \in [\text{low}, \text{high}]^m} (y - p(u))^\top \Sigma^{-1} (y - p(u))
 
     for linear releases, moments, smooth thresholds and, through JAX, any ``DeepSet`` of scalars. The
-    objective has several local minima. The search starts from the algebraic inverse where there is one
+    objective has several local minima. The search starts from the algebraic inverse if there is one
     (moments of up to three values), from the best points of ``grid_starts`` regions of a feasible grid and
     from ``random_starts`` fixed random points, takes Newton steps in the box from each, and keeps the best.
     With ``wide``, trials whose optimum is not certified are searched again from the best points of a dense
-    grid: 16 starts, or 128 with compact thresholds. ``box`` is the domain that the releases state if it is
-    not given.
+    grid: 16 starts, or 128 with compact thresholds. By default ``box`` is the domain that the releases state.
 
-    ``certified`` says where the global optimum is known to be found: an objective of zero, and two values
-    under two moments. Elsewhere the search is wide but proves nothing.
+    ``certified`` says for which trials the global optimum is proven: an objective of zero, or two values
+    under two moments. In all other cases the search is wide but proves nothing.
 
-    Values that only their multiset can be known of are returned in ascending order. Standard errors are those
-    of the Fisher information at the estimate, and intervals are cut at the box: both are local statements,
-    and :func:`simulate` says how often such an interval is right.
+    If only the multiset of the values is identifiable, they are in ascending order. Standard errors come from
+    the Fisher information at the estimate, and intervals are cut at the box. Both are local approximations:
+    :func:`simulate` reports how often such an interval contains the truth.
 
-    The answers may be NumPy, JAX, CuPy or PyTorch arrays, and the estimates are then of the same kind on the
-    same device, in the same precision; ``device`` names a PyTorch device to compute on with NumPy answers.
+    The answers may be NumPy, JAX, CuPy or PyTorch arrays. The estimates have the same library, device and
+    precision. ``device`` names a PyTorch device that computes for NumPy answers.
 
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.moment import Moment
@@ -100,7 +99,7 @@ class ConstrainedMLE:
 
     def fit(self, model: Objective, answers: Any, *, box: tuple[float, float]) -> Estimates:
         """The same from a model and checked (trials × outputs) answers, without a transcript."""
-        if not isinstance(model, Model):  # JAX compiles it, for answers in NumPy's arrays
+        if not isinstance(model, Model):  # a DeepSet model takes NumPy arrays
             answers = to_numpy(answers)
         elif self.device is not None:
             moved = to_device(to_numpy(answers), self.device)
@@ -116,35 +115,35 @@ class ConstrainedMLE:
         """All starts for every trial, as columns."""
         columns = columns_of(answers)
         zero = 0.0 * columns[0]
-        found = starts.screened(model, model.whiten(columns), box=box, count=self.grid_starts)
+        points = starts.screened(model, model.whiten(columns), box=box, count=self.grid_starts)
         inverse = starts.algebraic(model, columns)
         if inverse is not None:
-            found.append(inverse)
-        points = starts.random_points(model, box=box, count=self.random_starts, seed=self.seed)
-        found += [[zero + value for value in point] for point in points.tolist()]
-        return [starts.apart(start, box=box) for start in found]
+            points.append(inverse)
+        drawn = starts.random_points(model, box=box, count=self.random_starts, seed=self.seed)
+        points += [[zero + value for value in point] for point in drawn.tolist()]
+        return [starts.apart(start, box=box) for start in points]
 
     def _search(
         self,
         model: Objective,
         whitened: Sequence[Column],
-        begun: Sequence[Sequence[Column]],
+        begins: Sequence[Sequence[Column]],
         box: tuple[float, float],
     ) -> list[Column]:
-        """The best unknowns from all starts, their objective, and whether the step limit ended the search."""
+        """The best unknowns from all starts, their objective, and whether the search hit the step limit."""
         xp = namespace(whitened[0])
         trials, m = int(whitened[0].shape[0]), model.unknowns
         state = minimise(
             model,
-            [xp.concatenate([z] * len(begun)) for z in whitened],
-            [xp.concatenate([start[k] for start in begun]) for k in range(m)],
+            [xp.concatenate([z] * len(begins)) for z in whitened],
+            [xp.concatenate([start[k] for start in begins]) for k in range(m)],
             box=box,
             steps=self.steps,
         )
-        found = [*state.u, state.local.objective, 0 * state.done + ~state.done]
-        best = [column[:trials] for column in found]
-        for i in range(1, len(begun)):
-            other = [column[i * trials : (i + 1) * trials] for column in found]
+        results = [*state.u, state.local.objective, 0 * state.done + ~state.done]
+        best = [column[:trials] for column in results]
+        for i in range(1, len(begins)):
+            other = [column[i * trials : (i + 1) * trials] for column in results]
             better = other[m] < best[m]
             best = [xp.where(better, new, old) for new, old in zip(other, best, strict=True)]
         return best
@@ -157,21 +156,21 @@ class ConstrainedMLE:
         open_: Column,
         box: tuple[float, float],
     ) -> list[Column]:
-        """Search the open trials again from the dense grid; take what is better by more than rounding."""
+        """Search the open trials again from the dense grid; accept improvements larger than rounding."""
         xp, m = namespace(best[0]), model.unknowns
-        if isinstance(open_, np.ndarray):  # other libraries compile for shapes that stay: search all trials
-            packed, kept = [z[open_] for z in whitened], [column[open_] for column in best]
+        if isinstance(open_, np.ndarray):  # other libraries need fixed shapes: search all trials
+            packed, results = [z[open_] for z in whitened], [column[open_] for column in best]
         else:
-            packed, kept = list(whitened), best
-        begun = starts.wide(model, packed, box=box)
+            packed, results = list(whitened), best
+        begins = starts.wide(model, packed, box=box)
         several = max(8, _BLOCK // len(packed[0]))
-        for some in iter(lambda: list(islice(begun, several)), []):
+        for some in iter(lambda: list(islice(begins, several)), []):
             other = self._search(model, packed, some, box)
-            better = other[m] < kept[m] - _BETTER * (1.0 + kept[m])
-            kept = [xp.where(better, new, old) for new, old in zip(other, kept, strict=True)]
+            better = other[m] < results[m] - _BETTER * (1.0 + results[m])
+            results = [xp.where(better, new, old) for new, old in zip(other, results, strict=True)]
         if not isinstance(open_, np.ndarray):
-            return kept
-        for column, improved in zip(best, kept, strict=True):
+            return results
+        for column, improved in zip(best, results, strict=True):
             column[open_] = improved
         return best
 
@@ -203,7 +202,7 @@ class ConstrainedMLE:
 
 
 def _certified(model: Objective, answers: Any, objective: Column, box: tuple[float, float]) -> Column:
-    """An objective of 0 is the least there is; for two values under two moments the least is known."""
+    """Whether the objective is optimal: 0 is, and for two values under two moments the optimum is known."""
     if not pair.applies(model):
         return objective <= OPTIMAL
     exact = pair.exact_optimum(model, columns_of(answers), box=box)
@@ -211,10 +210,10 @@ def _certified(model: Objective, answers: Any, objective: Column, box: tuple[flo
 
 
 def _standard_errors(xp: Any, model: Objective, u: Sequence[Column], *, limit: float) -> list[Column]:
-    """Square roots of the inverse information's diagonal; infinite where it is singular."""
+    """Square roots of the diagonal of the inverse information; infinite where it is singular."""
     information = model.information(u)
     zero, m = 0.0 * u[0], len(u)
-    everywhere = [zero == zero] * m
+    all_free = [zero == zero] * m
     digits = xp.finfo(u[0].dtype)
     scale = zero + float(digits.tiny) / float(digits.eps)
     for k in range(m):
@@ -223,19 +222,19 @@ def _standard_errors(xp: Any, model: Objective, u: Sequence[Column], *, limit: f
     for k in range(m):
         unit = [zero - float(j == k) for j in range(m)]
         variance = solve_positive(
-            xp, information, unit, everywhere, shift=zero, floor=float(digits.eps) * scale
+            xp, information, unit, all_free, shift=zero, floor=float(digits.eps) * scale
         )[k]
-        known = (variance > 0) & (variance < limit * limit)
-        spread.append(xp.sqrt(xp.where(known, variance, zero + float("inf"))))
+        finite = (variance > 0) & (variance < limit * limit)
+        spread.append(xp.sqrt(xp.where(finite, variance, zero + float("inf"))))
     return spread
 
 
-def sort_together(xp: Any, values: list[Column], *company: list[Column]) -> None:
-    """Put the columns in ascending order trial by trial, and their company with them."""
+def sort_together(xp: Any, values: list[Column], *others: list[Column]) -> None:
+    """Sort the columns in ascending order trial by trial, and permute the others in the same way."""
     for last in range(len(values) - 1, 0, -1):
         for k in range(last):
             swap = values[k] > values[k + 1]
-            for columns in (values, *company):
+            for columns in (values, *others):
                 a, b = columns[k], columns[k + 1]
                 columns[k], columns[k + 1] = xp.where(swap, b, a), xp.where(swap, a, b)
 

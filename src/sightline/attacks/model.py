@@ -1,11 +1,11 @@
-r"""What a batched attack fits: answers as sums of curves of the records' values, divided by their noise.
+r"""The model that a batched attack fits: answers are weighted sums of curves of the records' values.
 
 .. math:: y_\ell = \sum_k a_{\ell k}\,\phi_\ell(u_k) + w_\ell, \qquad
           f(u) = (y - p(u))^\top \Sigma^{-1} (y - p(u))
 
 Subset means and sums, weighted sums, moments and smooth thresholds are all of this form, over the same or
-over different members. Because every summand sees one record, the second derivatives of :math:`p_\ell` are
-diagonal and Newton's method costs little more than Gauss–Newton.
+over different members. Every summand depends on one record, so the second derivatives of :math:`p_\ell` are
+diagonal, and Newton's method costs little more than Gauss–Newton.
 """
 
 from __future__ import annotations
@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol
 
-from sightline.attacks.curves import Curve, Power, Powers
+from sightline.attacks.curves import Curve, Power
 from sightline.attacks.namespace import Column, namespace
+from sightline.releases.features import Powers
 
 
 class Local(NamedTuple):
@@ -35,7 +36,7 @@ class Row:
 
     def answer(self, u: Sequence[Column]) -> Column:
         """The exact answer at the unknowns."""
-        terms = [a * self.curve.bend(u[k], Powers(u[k]))[0] for k, a in enumerate(self.weights) if a]
+        terms = [a * self.curve.derivatives(u[k], Powers(u[k]))[0] for k, a in enumerate(self.weights) if a]
         return _total(terms)
 
 
@@ -51,7 +52,7 @@ class Objective(Protocol):
 
     @property
     def exchangeable(self) -> bool:
-        """Whether no answer depends on the order of the unknowns, so that only their multiset can be seen."""
+        """Whether no answer depends on the order of the unknowns: only their multiset is identifiable."""
 
     @property
     def linear(self) -> bool: ...
@@ -89,7 +90,7 @@ class Model:
 
     @property
     def exchangeable(self) -> bool:
-        """Whether no answer depends on the order of the unknowns, so that only their multiset can be seen."""
+        """Whether no answer depends on the order of the unknowns: only their multiset is identifiable."""
         return self.unknowns > 1 and all(len(set(row.weights)) == 1 for row in self.rows)
 
     @property
@@ -97,12 +98,13 @@ class Model:
         return all(isinstance(row.curve, Power) and row.curve.order == 1 for row in self.rows)
 
     def whiten(self, columns: Sequence[Column]) -> list[Column]:
-        """Answers, or anything that adds up like them, divided by their noise."""
+        """Columns, one for each answer, divided by the noise."""
         if not isinstance(self.whitening[0], tuple):
             return [c * s for c, s in zip(columns, self.whitening, strict=True)]
         return [_combine(columns, line) for line in self.whitening]
 
-    def _unwhiten(self, columns: Sequence[Column]) -> list[Column]:
+    def _whiten_transposed(self, columns: Sequence[Column]) -> list[Column]:
+        """The transpose of ``whiten``: Wᵀ times the columns."""
         if not isinstance(self.whitening[0], tuple):
             return [c * s for c, s in zip(columns, self.whitening, strict=True)]
         size = len(self.whitening)
@@ -114,7 +116,7 @@ class Model:
         powers = [Powers(column) for column in u]
         answers = []
         for row in self.rows:
-            terms = [row.curve.bend(u[k], powers[k])[0] for k in range(len(u)) if row.weights[k]]
+            terms = [row.curve.derivatives(u[k], powers[k])[0] for k in range(len(u)) if row.weights[k]]
             answers.append(_combine(terms, [a for a in row.weights if a]))
         return answers
 
@@ -124,29 +126,29 @@ class Model:
         powers = [Powers(column) for column in u]
         answers: list[Column] = []
         slopes: list[list[Column]] = []
-        bends: list[list[Column | None]] = []
+        curvatures: list[list[Column | None]] = []
         for row in self.rows:
-            answer, slope, bend = zero, [zero] * m, [None] * m
+            answer, slope, curvature = zero, [zero] * m, [None] * m
             for k, a in enumerate(row.weights):
                 if a:
-                    value, first, second = row.curve.bend(u[k], powers[k])
+                    value, first, second = row.curve.derivatives(u[k], powers[k])
                     answer = answer + a * value
                     slope[k] = zero + a if first is None else a * first
-                    bend[k] = None if second is None else a * second
+                    curvature[k] = None if second is None else a * second
             answers.append(answer)
             slopes.append(slope)
-            bends.append(bend)
+            curvatures.append(curvature)
         residuals = [z - p for z, p in zip(whitened, self.whiten(answers), strict=True)]
         J = [self.whiten([slope[k] for slope in slopes]) for k in range(m)]
-        pull = self._unwhiten(residuals)
+        weighted = self._whiten_transposed(residuals)
         gradient = tuple(-2.0 * _dot(residuals, J[k]) for k in range(m))
         hessian = []
         for k in range(m):
             line = [2.0 * _dot(J[k], J[j]) for j in range(k)]
             own = _dot(J[k], J[k])
-            for v, bend in zip(pull, bends, strict=True):
-                if bend[k] is not None:
-                    own = own - v * bend[k]
+            for v, curvature in zip(weighted, curvatures, strict=True):
+                if curvature[k] is not None:
+                    own = own - v * curvature[k]
             hessian.append((*line, 2.0 * own))
         return Local(_dot(residuals, residuals), gradient, tuple(hessian))
 
@@ -158,7 +160,7 @@ class Model:
         for k, column in enumerate(u):
             slopes = []
             for row in self.rows:
-                first = row.curve.bend(column, powers[k])[1]
+                first = row.curve.derivatives(column, powers[k])[1]
                 slopes.append(row.weights[k] * (1.0 if first is None else first) + zero)
             J.append(self.whiten(slopes))
         return tuple(tuple(_dot(J[k], J[j]) for j in range(k + 1)) for k in range(len(u)))

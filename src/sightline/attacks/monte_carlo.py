@@ -1,7 +1,7 @@
 """Monte Carlo: an attack's risk on simulated answers, the same for one seed whatever the number of workers.
 
-Trials come in chunks of a fixed size. Chunk i draws from its own stream, a child of the seed, and results are
-put together in the order of the chunks, so neither the number of workers nor their speed can change a digit.
+Trials run in chunks of a fixed size. Chunk i draws from its own stream, a child of the seed, and the results
+are joined in the order of the chunks, so the number and speed of the workers change no digit.
 """
 
 from __future__ import annotations
@@ -31,16 +31,17 @@ from sightline.attacks.estimates import (
 )
 from sightline.attacks.group import exact_answers
 from sightline.attacks.linear_bayes import bayes_bracket
-from sightline.attacks.prior import PriorDensity, UniformPrior
+from sightline.attacks.prior import PriorDensity
 from sightline.attacks.simulation import Simulation
 from sightline.attacks.trivial import trivial_guess
 from sightline.attacks.workers import run_all
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
+from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.progress import Progress, silent
 from sightline.releases.deepset import DeepSet
 
-CHUNK = 1000  # trials that share a stream; part of what a seed means
+CHUNK = 1000  # trials that share a stream; another size gives other numbers for the same seed
 Stratum = TypeVar("Stratum", bound=Hashable)
 
 
@@ -59,16 +60,16 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
 ) -> Simulation:
     r"""Run an attack on ``trials`` simulated sets of answers and report its risk.
 
-    ``at`` is the records, for the risk at this point; or a prior, from which every trial draws its own, for
-    the mean risk that the Bayes bracket bounds. ``domain`` is what the trivial attack knows (default: the
-    prior's, or the bound that the releases state). ``progress(stage, share)`` is called along the way.
+    ``at`` are the records, for the risk at this point; or a prior, from which every trial draws its own
+    records, for the mean risk that the Bayes bracket bounds. ``domain`` is the domain that the trivial attack
+    uses (default: the prior's, or the bound that the releases state). ``progress(stage, share)`` is called
+    after every chunk.
 
-    Chunks of 1,000 trials run on local processes, one for each core, once what is left would take the calling
-    process more than about a second at the pace of its last chunk: before that, starting them costs more.
-    ``workers`` is another number of processes, from the start, where 1 is the calling process alone.
-    ``executor`` is any other place, such as a Dask client's ``get_executor()``. The result is the same to the
-    last digit. The calling process also runs all if it is a worker itself, if the work cannot be pickled, and
-    if JAX releases or an attack's ``device`` already spread each chunk over cores or a GPU.
+    Chunks of 1,000 trials run in the calling process. If the remaining chunks would take it more than about a
+    second, they run on local processes, one for each core. ``workers`` sets the number of processes; 1 is the
+    calling process alone. ``executor`` is any other executor, such as a Dask client's ``get_executor()``. The
+    result is the same to the last digit. Everything runs in the calling process if it is a worker itself, if
+    the work cannot be pickled, or if JAX or the attack's ``device`` already uses all cores or a GPU.
 
     >>> from sightline.attacks.blue import Blue
     >>> from sightline.releases.subset_mean import SubsetMean
@@ -79,7 +80,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     >>> round(risk.crb, 6), risk.interval[0] < risk.crb < risk.interval[1]
     (0.0288, True)
     """
-    found = sweep(
+    simulations = sweep(
         {None: transcript},
         attack=attack,
         at=at,
@@ -91,7 +92,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
         workers=workers,
         progress=progress,
     )
-    return found[None]
+    return simulations[None]
 
 
 def sweep(  # many parameters: the same settings as simulate
@@ -107,10 +108,9 @@ def sweep(  # many parameters: the same settings as simulate
     workers: int | None = None,
     progress: Progress = silent,
 ) -> dict[Stratum, Simulation]:
-    """:func:`simulate` for several transcripts, by budget or by release count, with noise of their own.
+    """:func:`simulate` for several transcripts, for example one for each budget. Each draws its own noise.
 
-    All chunks of all strata are handed to the workers together, so a sweep keeps its processes, or a cluster,
-    busy to its end.
+    The workers get all chunks of all strata together, so they are busy until the end of the sweep.
 
     >>> from sightline.attacks.mle import ConstrainedMLE
     >>> from sightline.releases.moment import Moment
@@ -143,7 +143,7 @@ def sweep(  # many parameters: the same settings as simulate
     ]
     sizes = [min(CHUNK, trials - start) for start in range(0, trials, CHUNK)]
     calls = [(job, i, size) for job in jobs for i, size in enumerate(sizes)]
-    if executor is None and workers is None and any(_spread(job) for job in jobs):
+    if executor is None and workers is None and any(_runs_in_parallel(job) for job in jobs):
         workers = 1
     chunks = run_all(run_chunk, calls, executor=executor, workers=workers, progress=progress)
     count = len(sizes)
@@ -155,7 +155,7 @@ def sweep(  # many parameters: the same settings as simulate
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Job:
-    """All that a worker needs for a chunk of trials."""
+    """The data that a worker needs for a chunk of trials."""
 
     transcript: Transcript
     attack: Attack
@@ -166,7 +166,7 @@ class Job:
     name: UUID = field(default_factory=uuid4)
 
     def __eq__(self, other: object) -> bool:
-        """By name, so that a worker knows a job again that comes with every chunk."""
+        """By name: a job is sent with every chunk, and a worker must recognise it."""
         return isinstance(other, Job) and self.name == other.name
 
     def __hash__(self) -> int:
@@ -187,7 +187,7 @@ class Chunk(NamedTuple):
 
 
 def run_chunk(job: Job, index: int, trials: int) -> Chunk:
-    """Simulate one chunk: at top level, so that it travels to other processes."""
+    """Simulate one chunk. At top level, so that it can be pickled."""
     job = _first(job)
     stream = np.random.SeedSequence(job.seed, spawn_key=(*job.key, index))
     generator = np.random.default_rng(stream)
@@ -200,41 +200,41 @@ def run_chunk(job: Job, index: int, trials: int) -> Chunk:
         records = job.at.sample((trials, width), generator=generator)
         exact = exact_answers(transcript, records)
     answers = exact + transcript.law.sample(trials, generator=generator)
-    found = job.attack.estimate(transcript, answers).on_host()
+    estimates = job.attack.estimate(transcript, answers).on_host()
     require(
-        len(found.targets) > 0,
+        len(estimates.targets) > 0,
         "an attack with at least one target",
         got="none that is identifiable",
-        fix="reconstruct() shows the directions that are missing; LinearBayes needs a prior only",
+        fix="reconstruct() shows the missing directions; LinearBayes needs only a prior",
     )
-    truth = records[:, list(found.targets)]
-    guess = trivial_guess(job.baseline, found.targets, unlabeled=found.unlabeled)
-    if found.unlabeled:
+    truth = records[:, list(estimates.targets)]
+    guess = trivial_guess(job.baseline, estimates.targets, unlabeled=estimates.unlabeled)
+    if estimates.unlabeled:
         truth = np.sort(truth, axis=1)
-    return _chunk(found, truth, guess)
+    return _chunk(estimates, truth, guess)
 
 
-@lru_cache(maxsize=2)  # chunks come in the order of their jobs
+@lru_cache(maxsize=2)  # chunks arrive in the order of their jobs
 def _first(job: Job) -> Job:
-    """The copy of a job that came with its first chunk: programs were compiled for its releases."""
+    """The copy of the job from its first chunk: compiled programs are cached for that copy's releases."""
     return job
 
 
-def _chunk(found: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
-    values = np.sort(found.values, axis=1) if found.unlabeled else found.values
+def _chunk(estimates: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
+    values = np.sort(estimates.values, axis=1) if estimates.unlabeled else estimates.values
     errors = values - truth
     covered = None
-    if found.lower is not None and found.upper is not None:
-        covered = ((found.lower <= truth) & (truth <= found.upper)).astype(np.float64)
+    if estimates.lower is not None and estimates.upper is not None:
+        covered = ((estimates.lower <= truth) & (truth <= estimates.upper)).astype(np.float64)
     return Chunk(
-        targets=found.targets,
-        unlabeled=found.unlabeled,
+        targets=estimates.targets,
+        unlabeled=estimates.unlabeled,
         losses=np.sum(errors**2, axis=1),
         trivial=np.sum((guess - truth) ** 2, axis=1),
         errors=errors,
         covered=covered,
-        statuses=dict(Counter(np.asarray(found.status).tolist())),
-        certified=None if found.certified is None else int(np.sum(found.certified)),
+        statuses=dict(Counter(np.asarray(estimates.status).tolist())),
+        certified=None if estimates.certified is None else int(np.sum(estimates.certified)),
     )
 
 
@@ -266,9 +266,9 @@ def _job(
     )
 
 
-def _spread(job: Job) -> bool:
-    """Whether a library spreads every chunk over the cores, or over a GPU, by a program of its own: more
-    processes would compile it again, and share what it uses already."""
+def _runs_in_parallel(job: Job) -> bool:
+    """Whether JAX or a device already runs every chunk in parallel: more processes would compile the program
+    again and compete for the same cores."""
     compiled = any(isinstance(cell, DeepSet) for query in job.transcript.queries for cell in query.cells)
     return compiled or getattr(job.attack, "device", None) is not None
 

@@ -1,7 +1,7 @@
 """The array library of the answers: NumPy, JAX, CuPy or PyTorch. The solvers run on its device.
 
-The solvers work on columns, one array of trials for each number, and keep every constant a Python float.
-What is left of a library is then a dozen functions that all four spell alike, so that none needs an adapter.
+The solvers work on columns, one array of trials for each number, and every constant is a Python float. They
+need only a dozen functions, which have the same names in all four libraries, so there are no adapters.
 """
 
 from __future__ import annotations
@@ -13,11 +13,11 @@ import numpy as np
 
 from sightline.errors import InvalidInput, MissingExtra
 
-Column: TypeAlias = Any  # an array of trials, of whatever library
+Column: TypeAlias = Any  # an array of trials, of any of the libraries
 
 
 def namespace(array: Any) -> Any:
-    """The module of functions for an array: its own by the standard, else the library's (PyTorch)."""
+    """The module of functions for an array: by the array API standard, or the library itself (PyTorch)."""
     own = getattr(array, "__array_namespace__", None)
     if own is not None:
         return own()
@@ -25,13 +25,13 @@ def namespace(array: Any) -> Any:
 
 
 def is_array(values: Any) -> bool:
-    """Whether these are arrays of a library that the solvers run on, and not a list or a number."""
+    """Whether these are arrays of a supported library, and not a list or a number."""
     library = type(values).__module__.partition(".")[0]
     return hasattr(values, "__array_namespace__") or library in ("torch", "cupy")
 
 
 def compiles(xp: Any) -> bool:
-    """Whether the library is fast only when whole steps are compiled, for shapes that stay (JAX)."""
+    """Whether the library needs compiled steps with fixed shapes to be fast (JAX)."""
     return str(xp.__name__).startswith("jax")
 
 
@@ -59,7 +59,7 @@ def like(array: Any, values: np.ndarray[Any, Any]) -> Any:
 
 
 def to_numpy(array: Any) -> Any:
-    """An array of any library as NumPy's, on the host."""
+    """An array of any library as a NumPy array, on the host."""
     if isinstance(array, np.ndarray):
         return array
     library = type(array).__module__.partition(".")[0]

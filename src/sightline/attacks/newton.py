@@ -1,13 +1,13 @@
 r"""Newton's method in a box, for many small problems at once.
 
-Every column is a problem of its own. A step solves
+Every column is a separate problem. A step solves
 
 .. math:: (\nabla^2 f + \lambda s I)\,d = -\nabla f
 
-on the coordinates that are free (not held at a bound by the gradient), with pivots of the factorisation
-turned positive where the curvature is negative, and projects onto the box. A step that lowers the objective
-is taken and :math:`\lambda` falls; otherwise :math:`\lambda` grows. The exact Hessian matters: where two
-values of a multiset meet, the Gauss–Newton matrix is singular although the minimum is a sharp one.
+on the free coordinates (those that the gradient does not hold at a bound), with the absolute values of the
+pivots, and projects onto the box. A step that lowers the objective is accepted and :math:`\lambda` decreases;
+otherwise :math:`\lambda` increases. The exact Hessian matters: where two values of a multiset coincide, the
+Gauss–Newton matrix is singular although the minimum is well determined.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ from typing import Any, NamedTuple
 from sightline.attacks.model import Local, Objective
 from sightline.attacks.namespace import Column, compiles, namespace
 
-_STEPS = 5  # steps between two looks at which columns are done
-_WORTHWHILE = 0.7  # a share of open columns below this is worth packing them together
-_STUCK = 1e12  # a λ beyond this says that no step can lower the objective any more
+_STEPS = 5  # steps between two checks of which columns are done
+_WORTHWHILE = 0.7  # below this share of open columns, continue with those only
+_STUCK = 1e12  # above this λ no step can lower the objective further
 
 
 class State(NamedTuple):
-    """Where every column stands."""
+    """The state of the search in every column."""
 
     u: tuple[Column, ...]
     local: Local
@@ -54,16 +54,16 @@ def minimise(
 
 
 def _run(xp: Any, model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
-    """Steps, with the columns that are not done yet packed together as their number shrinks."""
+    """Take steps; once few columns are still open, continue with those only."""
     while steps > 0:
         for _ in range(min(_STEPS, steps)):
             state = advance(xp, model, state, box)
         steps -= _STEPS
         open_ = ~state.done
-        left = int(xp.sum(open_))
-        if left == 0:
+        count = int(xp.sum(open_))
+        if count == 0:
             break
-        if left < _WORTHWHILE * len(state.damping):
+        if count < _WORTHWHILE * len(state.damping):
             return _run_packed(xp, model, state, box, steps)
     return state
 
@@ -72,7 +72,7 @@ def _run_packed(xp: Any, model: Objective, state: State, box: tuple[float, float
     open_ = ~state.done
     packed: State = _map(lambda column: column[open_], state)
     packed = _run(xp, model, packed, box, steps)
-    # No library needs to write in place: each open column fetches its own result.
+    # Without writing in place, which JAX does not allow: each open column gathers its own result.
     place = xp.cumsum(open_, 0) - 1
     place = xp.where(open_, place, 0 * place)
     merged: State = _map2(lambda new, old: xp.where(open_, new[place], old), packed, state)
@@ -113,14 +113,14 @@ def advance(xp: Any, model: Objective, state: State, box: tuple[float, float]) -
     digits = xp.finfo(u[0].dtype)
     floor = 50.0 * float(digits.eps) * scale + float(digits.tiny)
     d = solve_positive(xp, H, g, free, shift=damping * scale, floor=floor)
-    promised = -0.5 * _sum([g[k] * d[k] for k in range(m)])
+    predicted = -0.5 * _sum([g[k] * d[k] for k in range(m)])
     trial = tuple(xp.where(done, u[k], xp.clip(u[k] + d[k], low, high)) for k in range(m))
-    found = model.local(trial, whitened)
-    better = found.objective < local.objective
-    last = promised <= 4.0 * float(digits.eps) * (1.0 + local.objective)
+    attempt = model.local(trial, whitened)
+    better = attempt.objective < local.objective
+    last = predicted <= 4.0 * float(digits.eps) * (1.0 + local.objective)
     finished = done | (last & (damping < 1e-2)) | (damping > _STUCK)
     damping = xp.where(better, 0.1 * damping, 10.0 * damping + 1e-6)
-    local = _map2(lambda new, old: xp.where(better, new, old), found, local)
+    local = _map2(lambda new, old: xp.where(better, new, old), attempt, local)
     u = tuple(xp.where(better, trial[k], u[k]) for k in range(m))
     return State(u, local, damping, finished, whitened)
 
@@ -134,7 +134,7 @@ def solve_positive(
     shift: Column,
     floor: Column,
 ) -> list[Column]:
-    r"""Solve :math:`(H + \text{shift})\,d = -g` on the free coordinates, with positive pivots; else 0."""
+    r"""Solve :math:`(H + \text{shift})\,d = -g` on the free coordinates, with positive pivots."""
     m = len(g)
     lower: list[list[Column]] = [[None] * m for _ in range(m)]  # the unit triangle of LDLᵀ
     pivots: list[Column] = []

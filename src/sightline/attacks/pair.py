@@ -47,8 +47,8 @@ def exact_optimum(model: Model, answers: Sequence[Column], *, box: tuple[float, 
     ):
         sums = np.empty((2, 3))
         sums[first], sums[second] = p1, p2
-        found = _edge_optimum(z, W @ (scales * sums), box)
-        best = xp.where(found < best, found, best)
+        on_edge = _edge_optimum(z, W @ (scales * sums), box)
+        best = xp.where(on_edge < best, on_edge, best)
     s1, s2 = (answers[place] * (1 / scales[place, 0]) for place in (first, second))
     square = 2.0 * s2 - s1 * s1  # (u₂ − u₁)²
     half = 0.5 * xp.sqrt(xp.where(square > 0, square, 0.0 * square))
@@ -67,7 +67,7 @@ def _edge_optimum(z: Sequence[Column], edge: FloatArray, box: tuple[float, float
     c2 = 3.0 * (a1 * a2 + b1 * b2) + 0.0 * c0
     stationary = cubic_roots((c0, c1, c2), 2.0 * (a2 * a2 + b2 * b2))
     best = 0.0 * c0 + math.inf
-    # A complex root's real part does no harm: every point of the edge is feasible.
+    # The real part of a complex root may be tried too: every point of the edge is feasible.
     for t in (*stationary, 0.0 * c0 + box[0], 0.0 * c0 + box[1]):
         t = xp.clip(t, *box)
         x, y = da + (a1 + a2 * t) * t, db + (b1 + b2 * t) * t

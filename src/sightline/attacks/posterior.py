@@ -1,4 +1,4 @@
-r"""The posterior mean: the best attack there is under a stated prior, by squared loss."""
+r"""The posterior mean: the attack with the least mean squared error under a stated prior."""
 
 from __future__ import annotations
 
@@ -16,14 +16,15 @@ from sightline.attacks.estimates import AttackStatus, Estimates, checked_confide
 from sightline.attacks.group import exact_answers, one_group, touched
 from sightline.attacks.prior import PriorDensity
 from sightline.errors import require
-from sightline.noise.laws import LaplaceNoise, Noise
+from sightline.noise.laws import Noise
+from sightline.privacy.accountant import NoiseLaw
 
 if TYPE_CHECKING:
     from sightline.geometry.transcript import Transcript
 
-_FEW = 12.0  # fewer effective points than this do not resolve a posterior
-_NODES = 12  # with fewer nodes a coordinate, random points do better
-_CELLS = 2_000_000  # entries of the likelihood table that are worked on together
+_FEW = 12.0  # fewer effective points cannot represent a posterior
+_NODES = 12  # with fewer nodes per coordinate, random points are more accurate
+_CELLS = 2_000_000  # entries of the likelihood table that are processed together
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +33,13 @@ class PosteriorMean:
 
     .. math:: \hat x = \frac{\sum_i w_i\,p(y \mid x_i)\,x_i}{\sum_i w_i\,p(y \mid x_i)}
 
-    over at most ``points`` points: Gauss–Legendre nodes weighted by the prior while there are enough of them
-    for each unknown, else ``points`` draws from the prior (importance sampling, the same draws for every
-    trial). No attack has a smaller mean risk under the prior, and its standard error is the spread of the
-    posterior. Where fewer than a dozen points carry the posterior the status says so: the noise is then so
-    small that the prior hardly matters, and the constrained MLE is the attack to use.
+    over at most ``points`` points: Gauss–Legendre nodes weighted by the prior if there are enough of them for
+    each unknown, else ``points`` draws from the prior (importance sampling, the same draws for every
+    trial). No attack has a smaller mean risk under the prior. The standard error is the standard deviation of
+    the posterior. If fewer than a dozen points have most of the posterior mass, the status says so: the noise
+    is then so small that the prior hardly matters, and the constrained MLE is the better attack.
 
-    >>> from sightline.attacks.prior import UniformPrior
+    >>> from sightline.labeled.bounds.uniform import UniformPrior
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[100.0])
@@ -56,7 +57,7 @@ class PosteriorMean:
         checked_confidence(self.confidence)
 
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
-        """Posterior mean and spread for every trial."""
+        """Posterior mean and standard deviation for every trial."""
         checked = host_answers(transcript, answers)
         targets, unlabeled = touched(transcript), one_group(transcript)
         points, masses = self.support(len(targets), unlabeled=unlabeled)
@@ -119,16 +120,17 @@ def _count(nodes: int, unknowns: int, unlabeled: bool) -> int:
 
 def _posterior(noise: Noise, answers: FloatArray, expected: FloatArray, masses: FloatArray) -> FloatArray:
     """Posterior masses (trials × points), each row adding up to one."""
-    if isinstance(noise, LaplaceNoise):
-        loss = np.zeros((len(answers), len(expected)))
-        for i, scale in enumerate(noise.scales):
-            loss += np.abs(answers[:, i : i + 1] - expected[:, i]) / scale
-    else:
-        z = np.asarray(noise.whiten(answers.T)).T
-        c = np.asarray(noise.whiten(expected.T)).T
-        middle = c.mean(axis=0)  # squares of smaller numbers cancel less
-        z, c = z - middle, c - middle
-        loss = 0.5 * np.sum(c**2, axis=1) - z @ c.T
+    loss = np.zeros((len(answers), len(expected)))  # minus the log-likelihood, up to a constant per trial
+    match noise.law:
+        case NoiseLaw.LAPLACE:
+            for i, scale in enumerate(noise.scales):
+                loss += np.abs(answers[:, i : i + 1] - expected[:, i]) / scale
+        case NoiseLaw.GAUSSIAN:
+            z = np.asarray(noise.whiten(answers.T)).T
+            c = np.asarray(noise.whiten(expected.T)).T
+            middle = c.mean(axis=0)  # squares of smaller numbers cancel less
+            z, c = z - middle, c - middle
+            loss = 0.5 * np.sum(c**2, axis=1) - z @ c.T
     loss -= loss.min(axis=1, keepdims=True)
     posterior = masses * np.exp(-loss)
     posterior /= posterior.sum(axis=1, keepdims=True)

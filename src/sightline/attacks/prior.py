@@ -1,18 +1,16 @@
-r"""What an attacker believes of the records before any release, as a density that attacks can draw from.
+r"""What an attacker believes about the records before any release, as a density that can be sampled.
 
-:class:`UniformPrior` is defined here; the cos² density is ``sl.labeled.CosineSquaredPrior``.
+Two such priors are ``sl.labeled.UniformPrior`` and ``sl.labeled.CosineSquaredPrior``.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.attacks.estimates import checked_box
 
 
 @runtime_checkable
@@ -30,62 +28,20 @@ class PriorDensity(Protocol):
 
     @property
     def variance(self) -> float:
-        """The risk of an attacker who has seen no release."""
+        """The risk of an attacker before any release."""
 
     @property
     def fisher_information(self) -> float:
-        """J in van Trees' inequality; infinite if the density jumps at a bound."""
+        """J in van Trees' inequality; infinite if the density is not 0 at the bounds."""
 
     def density(self, values: FloatArray) -> FloatArray:
-        """Inside the domain."""
+        """The density at values inside the domain."""
 
     def cdf(self, values: FloatArray) -> FloatArray:
-        """Inside the domain."""
+        """The distribution function at values inside the domain."""
 
     def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
         """Independent draws."""
-
-
-@dataclass(frozen=True, slots=True)
-class UniformPrior:
-    """The uniform density on the domain from ``low`` to ``high``.
-
-    >>> UniformPrior(-1.0, 1.0).variance == 1 / 3
-    True
-    """
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        checked_box((self.low, self.high))
-
-    @property
-    def mean(self) -> float:
-        """The middle."""
-        return 0.5 * (self.low + self.high)
-
-    @property
-    def variance(self) -> float:
-        """A twelfth of the squared width."""
-        return (self.high - self.low) ** 2 / 12
-
-    @property
-    def fisher_information(self) -> float:
-        """Infinite: van Trees' inequality says nothing under this prior."""
-        return math.inf
-
-    def density(self, values: FloatArray) -> FloatArray:
-        """Constant."""
-        return np.full(np.shape(values), 1 / (self.high - self.low))
-
-    def cdf(self, values: FloatArray) -> FloatArray:
-        """A straight line."""
-        return (values - self.low) / (self.high - self.low)
-
-    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
-        """Uniform draws."""
-        return generator.uniform(self.low, self.high, shape)
 
 
 def order_means(prior: PriorDensity, count: int) -> FloatArray:
@@ -93,6 +49,7 @@ def order_means(prior: PriorDensity, count: int) -> FloatArray:
 
     .. math:: \mathbb E[X_{(k)}] = m\tbinom{m-1}{k-1}\int x\,F^{k-1}(1-F)^{m-k} f\,dx
 
+    >>> from sightline.labeled.bounds.uniform import UniformPrior
     >>> order_means(UniformPrior(-1.0, 1.0), 3).round(9).tolist()
     [-0.5, 0.0, 0.5]
     """

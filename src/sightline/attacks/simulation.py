@@ -15,12 +15,12 @@ from sightline.display import Displayed
 class Simulation(Displayed):
     r"""Mean squared error of an attack over independent trials, summed over its targets.
 
-    Of an unlabelled group it is the matching loss, :math:`\min_\pi\|\hat x - \pi(x)\|^2`. ``interval`` is a
+    For an unlabelled group it is the matching loss, :math:`\min_\pi\|\hat x - \pi(x)\|^2`. ``interval`` is a
     confidence interval for ``mse`` by the central limit theorem; ``bias`` is the mean error of each target
-    and ``coverage`` the share of trials in which the attack's own interval held it (``None`` if it gives
-    none). ``crb`` binds locally unbiased attacks only: a constrained or Bayesian attack may be below it.
-    ``bayes_lower`` and ``bayes_upper`` bracket the least mean risk of any attack when records are drawn from
-    a prior and the releases are linear. ``trivial_mse`` is what an attack gets that ignores the answers.
+    and ``coverage`` the share of trials in which the attack's own interval contained it (``None`` if it gives
+    none). ``crb`` holds for locally unbiased attacks only: a constrained or Bayesian attack may be below it.
+    ``bayes_lower`` and ``bayes_upper`` bracket the least mean risk of any attack if records are drawn from a
+    prior and the releases are linear. ``trivial_mse`` is the risk of an attack that ignores the answers.
 
     Everything here depends on the records: it is for their owner only.
     """
@@ -37,9 +37,7 @@ class Simulation(Displayed):
     bias: FloatArray
     bias_standard_errors: FloatArray
     coverage: FloatArray | None
-    crb: (
-        float  # infinite if the targets are not identifiable, NaN if that is undecided or depends on the draw
-    )
+    crb: float  # infinite if the targets are not identifiable, NaN if undecided or if it varies by trial
     bayes_lower: float  # NaN where there is no bracket
     bayes_upper: float
     trivial_mse: float

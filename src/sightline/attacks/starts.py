@@ -1,7 +1,7 @@
-"""Where a non-convex search begins: the algebraic inverse, the best of a feasible grid, a few random points.
+"""The starts of a non-convex search: the algebraic inverse, good points of a grid, a few random points.
 
-The grid is cut into regions around points that are far apart, and the best grid point of every region is a
-start. So the starts follow the answers, and every part of the box has one. A second, dense grid has more
+The grid is divided into regions around points that are far apart, and the best grid point of every region is
+a start. So the starts depend on the answers, and every part of the box has one. A second, dense grid has more
 points and more regions, for answers whose optimum is not certified after the first search.
 """
 
@@ -16,15 +16,15 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.cubic import depressed_roots
-from sightline.attacks.curves import Power, Step
+from sightline.attacks.curves import Power, SmoothStep
 from sightline.attacks.model import Model, Objective
 from sightline.attacks.namespace import Column, like, namespace, to_numpy
 
-_GRID = 140  # about how many grid points are looked at
-# Points and regions of the dense grid. A compact step is flat outside its support, and each way to place the
-# values on slopes and flat parts can be a local minimum of its own.
+_GRID = 140  # about how many grid points are evaluated
+# Points and regions of the dense grid. A compact step is flat outside its support, and each placement of the
+# values on slopes and flat parts can be a separate local minimum.
 _DENSE, _DENSE_COMPACT = (5_000, 16), (40_000, 128)
-# Values that coincide are moved apart by this share of the box: a tie is a saddle of the search.
+# Equal values are moved apart by this share of the box: a tie is a saddle point of the objective.
 _APART = 1e-3
 
 
@@ -33,7 +33,7 @@ def grid_points(
 ) -> FloatArray:
     """At most about ``most`` points that cover the box, bounds included; an axis has at most ``longest``.
 
-    Where the order of the unknowns does not matter, only sorted points.
+    Only sorted points, if the order of the unknowns does not matter.
     """
     low, high = box
     sizes = range(3, longest + 1)
@@ -42,7 +42,7 @@ def grid_points(
         return math.comb(size + unknowns - 1, unknowns) if exchangeable else size**unknowns
 
     size = max((size for size in sizes if count(size) <= most), default=2)
-    if count(size) > 8 * most:  # too many unknowns even for the corners: points of a rank-one lattice
+    if count(size) > 8 * most:  # too many unknowns even for the corners: use a lattice
         return _lattice(unknowns, box=box, exchangeable=exchangeable, count=most)
     axis = np.linspace(low, high, size)
     points = combinations_with_replacement(axis, unknowns) if exchangeable else product(axis, repeat=unknowns)
@@ -59,7 +59,7 @@ def _lattice(unknowns: int, *, box: tuple[float, float], exchangeable: bool, cou
 
 
 def spread_out(points: FloatArray, count: int) -> list[int]:
-    """Positions of ``count`` of the points, each as far as possible from those before it."""
+    """Positions of ``count`` of the points, each as far as possible from the earlier ones."""
     chosen = [0]
     distance = np.sum((points - points[0]) ** 2, axis=1)
     while len(chosen) < min(count, len(points)):
@@ -113,14 +113,14 @@ def wide(model: Model, whitened: Sequence[Column], *, box: tuple[float, float]) 
     answers = np.stack(model.whiten(model.expected(list(points.T))))
     squares = np.sum(answers**2, axis=0)
     for begin, end in pairwise(ends):
-        # |z - p|² without |z|², which all points share.
+        # |z - p|² without |z|², which is the same for all points.
         distance = squares[begin:end] - 2.0 * z.T @ answers[:, begin:end]
         best = begin + np.argmin(distance, axis=1)
         yield apart([like(whitened[0], column) for column in points[best].T], box=box)
 
 
 def _compact(model: Model) -> bool:
-    return any(isinstance(row.curve, Step) and row.curve.kernel == "compact" for row in model.rows)
+    return any(isinstance(row.curve, SmoothStep) and row.curve.kernel == "compact" for row in model.rows)
 
 
 @lru_cache(maxsize=8)
@@ -144,9 +144,9 @@ def random_points(model: Objective, *, box: tuple[float, float], count: int, see
 
 
 def algebraic(model: Objective, answers: Sequence[Column]) -> list[Column] | None:
-    """The values that have the answered moments 1, …, m exactly, in closed form for up to three; else none.
+    """The values with exactly the answered moments 1, …, m, for up to three values, else ``None``.
 
-    Where no real values do, the real parts of the roots.
+    If no real values have them, the real parts of the roots.
     """
     if not isinstance(model, Model):
         return None
@@ -186,7 +186,7 @@ def triple_roots(p1: Column, p2: Column, p3: Column) -> list[Column]:
 
 
 def apart(start: Sequence[Column], *, box: tuple[float, float]) -> list[Column]:
-    """A start with its coordinates moved apart a little, towards the inside of the box."""
+    """A start with its coordinates moved slightly apart, towards the inside of the box."""
     xp = namespace(start[0])
     low, high = box
     m = len(start)

@@ -1,4 +1,4 @@
-"""Which targets a linear attack can reach: their recipes, or the change of the records that it cannot see."""
+"""The targets that a linear attack can estimate, with their recipes, and why it cannot estimate others."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ Target = int | Sequence[int] | None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Reach:
-    """Identifiable coordinates, and weights over the answers that give each of them, a row each."""
+class IdentifiableTargets:
+    """Identifiable coordinates, and for each a row of weights over the answers that estimates it."""
 
     coordinates: tuple[int, ...]
     recipes: FloatArray
@@ -33,7 +33,7 @@ class Reach:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MissingDirection:
-    """A change of the records that alters a target and no answer: what no attack on these answers can see."""
+    """A change of the records that changes a target and no answer, so no attack can estimate the target."""
 
     labels: tuple[str, ...]
     moves: tuple[Fraction | float, ...]
@@ -63,10 +63,10 @@ def linear_geometry(transcript: Transcript) -> Geometry:
     return transcript.geometry()
 
 
-def reach(geometry: Geometry, target: Target) -> Reach:
+def identifiable_targets(geometry: Geometry, target: Target) -> IdentifiableTargets:
     """Recipes for the target, or for every identifiable coordinate if none is named."""
     if target is None:
-        return _every(geometry)
+        return _all_identifiable(geometry)
     chosen = [int(target)] if isinstance(target, int | np.integer) else [int(j) for j in target]
     exposure = geometry.profile(target=chosen)
     if exposure.identifiable is Decision.UNDECIDED:
@@ -74,9 +74,9 @@ def reach(geometry: Geometry, target: Target) -> Reach:
     if exposure.identifiable is Decision.NO:
         bad = next(j for j in sorted(chosen) if geometry.profile(target=j).identifiable is Decision.NO)
         direction = next(
-            found
+            missing
             for c in range(bad * geometry.dimension, (bad + 1) * geometry.dimension)
-            if (found := missing_direction(geometry, c)) is not None
+            if (missing := missing_direction(geometry, c)) is not None
         )
         raise InvalidInput(
             f"expected identifiable targets, got record {bad}: moving the records along {direction} changes "
@@ -85,32 +85,33 @@ def reach(geometry: Geometry, target: Target) -> Reach:
     p = geometry.dimension
     coordinates = tuple(j * p + c for j in sorted(set(chosen)) for c in range(p))
     assert exposure.recipe is not None
-    return Reach(coordinates=coordinates, recipes=exposure.recipe)
+    return IdentifiableTargets(coordinates=coordinates, recipes=exposure.recipe)
 
 
-def _every(geometry: Geometry) -> Reach:
-    # Among the reduced combinations that the answers reveal of all records together, the coordinates that
-    # are revealed on their own are exactly those that stand alone.
+def _all_identifiable(geometry: Geometry) -> IdentifiableTargets:
+    # The revealed combinations of all records are in reduced echelon form. So a coordinate is identifiable
+    # exactly if some combination consists of it alone.
     exposure = geometry.profile(target=range(geometry.records))
     if exposure.identifiable is Decision.UNDECIDED:
         raise Undecided("the rows do not decide which records are identifiable; name a target")
-    found = []
+    identifiable = []
     for direction in exposure.directions:
-        seen = [i for i, coefficient in enumerate(direction.coefficients) if coefficient]
-        if len(seen) == 1:
-            found.append((seen[0], direction.recipe / float(direction.coefficients[seen[0]])))
+        support = [i for i, coefficient in enumerate(direction.coefficients) if coefficient]
+        if len(support) == 1:
+            coordinate = support[0]
+            identifiable.append((coordinate, direction.recipe / float(direction.coefficients[coordinate])))
     outputs = geometry.noise.outputs
-    return Reach(
-        coordinates=tuple(coordinate for coordinate, _ in found),
-        recipes=np.array([recipe for _, recipe in found]).reshape(-1, outputs),
+    return IdentifiableTargets(
+        coordinates=tuple(coordinate for coordinate, _ in identifiable),
+        recipes=np.array([recipe for _, recipe in identifiable]).reshape(-1, outputs),
     )
 
 
 def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection | None:
-    """A change of the records that alters the coordinate and no answer, or ``None`` if there is none.
+    """A change of the records that changes the coordinate and no answer, or ``None`` if there is none.
 
-    In exact fractions where the rows are whole numbers; else the least change of the other records that makes
-    up for it.
+    In exact fractions if the rows are whole numbers; else the least change of the other records that
+    compensates for it.
     """
     columns = int(geometry.jacobian.shape[1])
     labels = geometry.labels or tuple(
@@ -122,16 +123,16 @@ def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection |
         proof = certificate(np.asarray(dense(geometry.integer_rows), dtype=np.int64), wanted)
         if isinstance(proof, ExactRecipe):
             return None
-        turn = 1 if proof.direction[coordinate] > 0 else -1
-        return MissingDirection(labels=labels, moves=tuple(turn * move for move in proof.direction))
+        sign = 1 if proof.direction[coordinate] > 0 else -1
+        return MissingDirection(labels=labels, moves=tuple(sign * move for move in proof.direction))
     rows, factors = balance(dense(geometry.jacobian))
     column = rows[:, coordinate]
     others = np.delete(np.arange(columns), coordinate)
-    makes_up, _, _, _ = np.linalg.lstsq(rows[:, others], -column, rcond=1e-10)
-    if np.linalg.norm(column + rows[:, others] @ makes_up) > 1e-8 * np.linalg.norm(column):
+    compensation, _, _, _ = np.linalg.lstsq(rows[:, others], -column, rcond=1e-10)
+    if np.linalg.norm(column + rows[:, others] @ compensation) > 1e-8 * np.linalg.norm(column):
         return None
     moves = np.zeros(columns)
     moves[coordinate] = 1.0
-    moves[others] = makes_up * factors[others] / factors[coordinate]
+    moves[others] = compensation * factors[others] / factors[coordinate]
     moves[np.abs(moves) < 1e-9] = 0.0
     return MissingDirection(labels=labels, moves=tuple(float(move) for move in moves))

@@ -1,4 +1,4 @@
-"""The model that an attack fits to a transcript: its releases as curves, divided by the noise."""
+"""The model of a transcript that an attack fits: its releases as weighted sums of curves, and its noise."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.autodiff import AutodiffModel, Block
-from sightline.attacks.curves import Curve, Power, Step
+from sightline.attacks.curves import Curve, Power, SmoothStep
 from sightline.attacks.model import Model, Objective, Row
 from sightline.errors import InvalidInput, InvalidNoise, require
-from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
+from sightline.noise.laws import Noise
+from sightline.privacy.accountant import NoiseLaw
 from sightline.releases.deepset import DeepSet
 from sightline.releases.moment import Moment
 from sightline.releases.query import Query
@@ -35,7 +36,7 @@ def _coordinates(cells: Sequence[Query]) -> IndexArray:
     return np.unique(np.concatenate([(q.members[:, None] * p + np.arange(p)).ravel() for q in cells]))
 
 
-@lru_cache(maxsize=8)  # a model holds compiled programs; releases and noise are values that never change
+@lru_cache(maxsize=8)  # a model holds compiled programs; releases and noise are immutable
 def _autodiff(cells: tuple[Query, ...], noise: Noise) -> Objective:
     coordinates = _coordinates(cells)
     require(
@@ -48,8 +49,7 @@ def _autodiff(cells: tuple[Query, ...], noise: Noise) -> Objective:
         else:
             parts += _rows_of(cell, coordinates)
     _whitening(noise)  # refuses noise for which least squares is not the likelihood
-    W = np.asarray(noise.whiten(np.eye(noise.outputs)))
-    return AutodiffModel(parts=tuple(parts), records=tuple(coordinates.tolist()), whitening=W)
+    return AutodiffModel(parts=tuple(parts), records=tuple(coordinates.tolist()), whitening=noise.whitener)
 
 
 def _rows_of(query: Query, coordinates: IndexArray) -> list[Row]:
@@ -62,7 +62,7 @@ def _rows_of(query: Query, coordinates: IndexArray) -> list[Row]:
         case Moment():
             curve: Curve = Power(order=query.order)
         case SmoothThreshold():
-            curve = Step(at=query.at, bandwidth=query.bandwidth, kernel=query.kernel)
+            curve = SmoothStep(at=query.at, bandwidth=query.bandwidth, kernel=query.kernel)
         case _:
             raise InvalidInput(
                 "expected linear releases, moments, smooth thresholds and DeepSets, got "
@@ -79,16 +79,11 @@ def _spread(line: FloatArray, places: IndexArray, coordinates: IndexArray) -> tu
 
 
 def _whitening(noise: Noise) -> tuple[Any, ...]:
-    match noise:
-        case GaussianNoise():
-            return tuple((1.0 / noise.stddevs).tolist())
-        case CorrelatedNoise():
-            W = np.asarray(noise.whiten(np.eye(noise.outputs)))
-            return tuple(tuple(W[i, : i + 1].tolist()) for i in range(noise.outputs))
-        case LaplaceNoise():
-            raise InvalidNoise(
-                "expected Gaussian noise, for which least squares is maximum likelihood, got Laplace noise; "
-                "use PosteriorMean, whose likelihood is the noise's own"
-            )
-        case _:
-            raise InvalidNoise(f"expected Gaussian noise, got {type(noise).__name__}")
+    if noise.law is not NoiseLaw.GAUSSIAN:
+        raise InvalidNoise(
+            "expected Gaussian noise, for which least squares is maximum likelihood, got "
+            f"{noise.law.value.title()} noise; use PosteriorMean, whose likelihood is the noise's own"
+        )
+    if not noise.correlated:
+        return tuple((1.0 / noise.scales).tolist())
+    return tuple(tuple(row[: i + 1].tolist()) for i, row in enumerate(noise.whitener))

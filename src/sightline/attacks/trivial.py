@@ -1,4 +1,4 @@
-"""The attack that ignores the answers: what everybody can guess before anything is released."""
+"""The attack that ignores the answers: the best guess before any release."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Trivial:
-    """Guess the prior mean of every record; of an unlabelled group, the expected order statistics.
+    """Guess the prior mean of every record, or the expected order statistics of an unlabelled group.
 
-    An attack that does no better has learned nothing. Every simulation shows its risk beside the attack's.
+    An attack without a smaller risk has learned nothing. Every simulation also reports this risk.
 
-    >>> from sightline.attacks.prior import UniformPrior
+    >>> from sightline.labeled.bounds.uniform import UniformPrior
     >>> from sightline.geometry.transcript import Transcript
     >>> from sightline.releases.moment import Moment
     >>> transcript = Transcript([Moment(order=2, members=range(2), bound=1.0)], noise=[1.0])

@@ -1,14 +1,17 @@
 """Where chunks of work run: in the calling process, on local processes, or on any executor.
 
-Results come back in the order of the calls, and every call has one thread for its linear algebra, so neither
-where nor how fast it ran can change a digit.
+Results are in the order of the calls, and every call uses one thread for its linear algebra, so the place and
+the speed of a run change no digit.
 """
 
 from __future__ import annotations
 
 import multiprocessing
+import os
 import signal
 import sys
+import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from contextlib import AbstractContextManager
@@ -23,13 +26,13 @@ from sightline.progress import Progress
 Call = tuple[Any, ...]
 Result = TypeVar("Result")
 
-# Seconds of work that pay for processes: each takes half a second to load the library.
+# Seconds of work for which processes are worth starting: each takes half a second to load the library.
 WORTH = 1.0
-# Seconds without work after which a process ends, should the one that started it have been killed.
-IDLE = 60.0
+IDLE = 60.0  # seconds without work after which a process ends
+_LOOK = 0.5  # seconds after which a process looks again whether the one that started it is there
 
 
-class Unloadable(InvalidInput):
+class NotPicklable(InvalidInput):
     """Work that cannot be sent to other processes."""
 
 
@@ -43,10 +46,10 @@ def run_all(
 ) -> list[Result]:
     """The results of ``function`` for every tuple of arguments, in their order.
 
-    They run on ``executor``; or on as many local processes as ``workers`` says, where one is the calling
-    process itself; or, if neither is given, in the calling process for as long as the rest would take it
-    about a second at the pace of the last, and else on a process for each core. A worker starts no workers,
-    and what cannot be sent to another process stays in this one.
+    The calls run on ``executor``, or on ``workers`` local processes, where 1 is the calling process itself.
+    If neither is given, they run in the calling process. If the remaining calls would take it more than about
+    a second, they run on one process for each core. A worker starts no workers, and calls that cannot be
+    pickled run in the calling process.
     """
     results: list[Result] = []
 
@@ -55,7 +58,7 @@ def run_all(
         progress("simulating", len(results) / len(calls))
 
     progress("simulating", 0.0)
-    with _one_thread():  # also for executors that are threads of this process: some libraries count for all
+    with _one_thread():  # some libraries have one limit for all threads of a process
         if executor is not None:
             _on_executor(executor, function, calls, keep)
         elif workers is not None and min(workers, len(calls)) > 1:
@@ -70,7 +73,7 @@ def run_all(
             if undecided and seconds * len(left) > WORTH and (count := min(_cores(), len(left))) > 1:
                 try:
                     _on_processes(count, function, left, keep)
-                except Unloadable:
+                except NotPicklable:
                     undecided = False
     return results
 
@@ -85,7 +88,7 @@ def _on_executor(
     try:
         for future in futures:
             keep(future.result())
-    except BaseException:  # also when interrupted: nothing that has not begun shall still run
+    except BaseException:  # also when interrupted: cancel the calls that have not begun
         for future in futures:
             future.cancel()
         raise
@@ -97,11 +100,11 @@ def _on_processes(
     calls: Sequence[Call],
     keep: Callable[[Result], None],
 ) -> None:
-    """On fresh processes, none of which outlives the call.
+    """Run on new processes, which end with the call.
 
-    They are loky's and not the standard library's, which either fork a process that may have threads or
-    import the user's script once more: here a script needs no ``if __name__ == "__main__"``, and an attack
-    may be defined in it, or in a notebook.
+    They are loky's, not the standard library's, which either forks a process that may have threads or imports
+    the user's script again. With loky a script needs no ``if __name__ == "__main__"``, and an attack may be
+    defined in the script or in a notebook.
     """
     require(
         not multiprocessing.current_process().daemon,
@@ -114,8 +117,9 @@ def _on_processes(
     pool = ProcessPoolExecutor(
         count,
         timeout=IDLE,
-        initializer=_ignore_interrupts,
-        env={"LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"},  # later strata may be larger: that is no leak to warn of
+        initializer=_begin_worker,
+        initargs=(os.getpid(),),
+        env={"LOKY_MAX_MEMORY_LEAK_SIZE": "1e18"},  # no warning of a leak when later strata are larger
     )
     try:
         for future in [pool.submit(_on_one_thread, function, *call) for call in calls]:
@@ -128,7 +132,7 @@ def _on_processes(
                 "memory: give fewer workers"
             ) from reason
         if isinstance(reason, (PicklingError, BrokenProcessPool)):
-            raise Unloadable(
+            raise NotPicklable(
                 "expected work that can be sent to other processes and back, got an attack, a release or an "
                 "error that cannot be pickled; workers=1 runs it in this process"
             ) from reason
@@ -136,18 +140,30 @@ def _on_processes(
     pool.shutdown()
 
 
-def _ignore_interrupts() -> None:
-    """In a worker: the calling process hears an interrupt too, and ends its workers."""
+def _begin_worker(parent: int) -> None:
+    """In a worker: leave interrupts to the calling process, which ends its workers; and end with it.
+
+    A process that is killed cannot end its workers, so each looks for it in a thread of its own.
+    """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with, args=(parent,), daemon=True).start()
+
+
+def _end_with(parent: int) -> None:
+    import psutil
+
+    while os.getppid() == parent and psutil.pid_exists(parent):
+        time.sleep(_LOOK)
+    os._exit(1)
 
 
 def _may_start_processes() -> bool:
-    """Whether this is no worker itself, of any kind, and its executable is Python."""
+    """Whether this process is not a worker itself and its executable is Python."""
     return multiprocessing.parent_process() is None and bool(sys.executable) and not hasattr(sys, "frozen")
 
 
 def _cores() -> int:
-    """How many this process may use."""
+    """The number of cores that this process may use."""
     from loky import cpu_count
 
     return int(cpu_count())
@@ -161,8 +177,8 @@ def _on_one_thread(function: Callable[..., Result], *call: Any) -> Result:
 def _one_thread() -> AbstractContextManager[Any]:
     """Limit linear algebra to one thread inside the ``with`` block.
 
-    The last digits of a large product depend on how many threads share it. And processes that each have as
-    many threads as there are cores wait for one another: two of them have taken ten times as long as one.
+    The last digits of a large product depend on the number of threads. And processes with as many threads as
+    cores slow each other down: two of them took ten times as long as one.
     """
     limit: AbstractContextManager[Any] = _libraries().limit(limits=1, user_api="blas")
     return limit
@@ -170,7 +186,7 @@ def _one_thread() -> AbstractContextManager[Any]:
 
 @lru_cache(maxsize=1)
 def _libraries() -> Any:
-    """NumPy's and SciPy's, which are loaded by now; to look for them takes longer than a small chunk."""
+    """The loaded libraries of NumPy and SciPy. Cached: finding them takes longer than a small chunk."""
     from threadpoolctl import ThreadpoolController
 
     return ThreadpoolController()

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import budget_of, price
 from sightline.auditing.result import Alternative
@@ -33,13 +31,12 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
         one = assessed[key[name]]
         least = one.least
         assert least is not None  # the attacker does not know everyone, or there would be no findings
-        sharpest = one.exposures.rmse[one.exposures.identifiable]
         found.append(
             Alternative(
                 accountant=name,
                 noise_multiplier=math.sqrt(rule.kappa(sharing)),
                 proven=rule.validity(sharing).ok,
-                sharpest_rmse=float(np.min(sharpest)) if sharpest.size else None,
+                sharpest_rmse=one.sharpest_rmse,
                 least_remaining_uncertainty=least,
                 below_limit=one.below_limit,
             )

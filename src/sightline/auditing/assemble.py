@@ -34,7 +34,7 @@ def assemble(
 ) -> AuditResult:
     """The result, with the ``top`` most exposed, named if ``names``.
 
-    ``keys`` fetches records' keys from the engine: to name them, and to count those with several rows once.
+    ``keys`` fetches records' keys from the engine.
     ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
     """
     plan, membership, found = findings.plan, findings.membership, findings.linear
@@ -52,6 +52,7 @@ def assemble(
         secret=plan.data.secret,
         kind=plan.data.secret_kind.value,
         bounds=plan.data.domain,
+        prior=findings.prior.values,
         rows=membership.rows,
         records=membership.records,
         known_rows=int(membership.known.sum()),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
 from sightline.auditing.numerals import counted
-from sightline.auditing.plan import AssumptionName
+from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature
@@ -32,17 +32,6 @@ class _Case:
     owner_only: bool = True
 
 
-def prior_words(kind: SecretKind) -> str:
-    """The prior that the bracket averages over."""
-    match kind:
-        case SecretKind.NUMBER:
-            return "a cos² prior over the bounds"
-        case SecretKind.BOOLEAN:
-            return "an even chance of yes and no"
-        case SecretKind.CATEGORY:
-            return "an even chance of every category"
-
-
 def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> tuple[Unverified, ...]:
     """The assumptions that a pass needs and that are not verified, accepted or not."""
     membership, nonlinear = findings.membership, findings.nonlinear
@@ -51,7 +40,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     undecided += 0 if nonlinear is None else nonlinear.report().undecided
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
-    name = AssumptionName
+    name, people = AssumptionName, membership.persons
+    alike = people.several if people is not None and people.constant and data.values != "constant" else 0
+    advice = 'say values = "constant" in [data] if they always do'
     cases = (
         _Case(
             name=name.DROPPED,
@@ -99,6 +90,19 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             many="numbers are about rows that are nearly all alike, and tell the values of up to "
             f"{most:,} rows each",
         ),
+        _Case(
+            name=name.FEW_VALUES,
+            count=0 if findings.prior.name == "two-point" else membership.few_values or 0,
+            one=f"value is all that {data.secret} takes in the table, so that attackers can round",
+            many=f"values are all that {data.secret} takes in the table, so that attackers can round; "
+            'prior = "two-point" in [attacker] allows for that',
+        ),
+        _Case(
+            name=name.VALUES,
+            count=alike,
+            one=f"record has several rows and the same value in all of them; {advice}",
+            many=f"records have several rows and each has the same value in all of them; {advice}",
+        ),
     )
     # Local bounds can be accepted only if they were computed.
     accepted = set(findings.plan.limits.accept) - ({name.LOCAL} if nonlinear is None else set())
@@ -115,6 +119,16 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     )
 
 
+def _values(plan: Plan) -> str:
+    if plan.data.values == "constant":
+        return "all of its rows hold one value: the record's"
+    category = ", category by category" if plan.data.secret_kind is SecretKind.CATEGORY else ""
+    return (
+        "its rows hold independent values; it is as exposed as the sharpest linear feature of its rows: "
+        f"a row, their total, their mean or any other combination{category}"
+    )
+
+
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
@@ -122,26 +136,22 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
         "rmse is that of the best unbiased attack. Remaining uncertainty is an average over the records' "
         "possible values and the noise; its lower end holds for every attack, also biased and constrained "
-        f"ones, on records that are independent with {prior_words(plan.data.secret_kind)}.",
+        f"ones, if all unknown records have independent {findings.prior.values}. It says nothing about one "
+        "person's actual value, nor about attackers who know more than that.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
     if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
-        lines.append(
-            f"A record has up to {plan.data.max_rows_per_record} rows; values are told apart row by row, "
-            "and a record is as exposed as its most exposed row."
-        )
+        lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
     if plan.data.secret_kind is not SecretKind.NUMBER:
         lines.append(
             "There are few values, so attackers can round, and tell records apart that no sum tells apart: "
             "the lower end holds even if they know all other records."
         )
     if pricing.law is NoiseLaw.LAPLACE:
-        bound = (
-            "van Trees' bound"
-            if plan.data.secret_kind is SecretKind.NUMBER
-            else "what the privacy loss leaves"
+        lines.append(
+            "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
+            "what remains; the upper end is a linear attack's risk."
         )
-        lines.append(f"Laplace noise: the lower end is {bound}, the upper end a linear attack's risk.")
     if any(release.times > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     if any(part.feature is Feature.THRESHOLD for part in membership.partitions):

@@ -1,7 +1,7 @@
 r"""The exposures of a linear design: who is identifiable, how sharply, and what remains.
 
-Numbers and yes-or-no secrets go to the labeled engine as they are. The indicators of one category depend on
-each other, so their brackets are made here:
+Numbers, yes-or-no secrets and categories of two values go to the labeled engine as they are. The indicators
+of one of three categories or more depend on each other, so their brackets are made here:
 
 - *Lower end for category a.* Let the attacker know all other records. If the record is not of category
   :math:`a`, also tell them which other category :math:`b` it has; if it is, tell them one drawn at random.
@@ -25,10 +25,12 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import CategoryDesign, LinearDesign
+from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures, Groups
+from sightline.labeled.exposures import exposures as labeled_exposures
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.labeled.unknown_gram import row_sums
+from sightline.labeled.unknown_gram import row_squares
 from sightline.progress import Progress
 from sightline.tables.subject import SecretKind
 
@@ -43,38 +45,49 @@ def assess(linear: LinearDesign, progress: Progress) -> Exposures:
 
 def _assess(linear: LinearDesign, part: CategoryDesign, progress: Progress) -> Exposures:
     """The exposures of the columns of one design."""
-    domain, known = linear.prior.domain, np.flatnonzero(linear.known[: part.design.size])
-    exposures = part.design.exposures(domain=domain, known=known, progress=progress)
-    if linear.prior.kind is SecretKind.NUMBER:
+    known = np.flatnonzero(linear.known[: part.design.size])
+    exposures = _exposures(linear, part, np.arange(part.design.row_count), known, progress)
+    if linear.prior.kind is SecretKind.NUMBER or linear.prior.categories == 2:
         return exposures
     upper = exposures.remaining_upper
     if part.blocks > 1 and part.reference.any():
         upper = np.minimum(1.0, upper * (linear.prior.categories / (linear.prior.categories - 1)))
         if not part.reference.all():
-            others = part.design.take(np.flatnonzero(~part.reference))
-            alone = others.exposures(domain=domain, known=known, progress=progress)
+            alone = _exposures(linear, part, np.flatnonzero(~part.reference), known, progress)
             upper = np.minimum(upper, alone.remaining_upper)
     lower = _coin_bounds(linear, part, exposures)
     return replace(exposures, remaining_lower=lower, remaining_upper=upper)
 
 
+def _exposures(
+    linear: LinearDesign, part: CategoryDesign, rows: IndexArray, known: IndexArray, progress: Progress
+) -> Exposures:
+    """What some rows of a design expose of its columns."""
+    design = part.design if rows.size == part.design.row_count else part.design.take(rows)
+    return labeled_exposures(
+        design, prior=linear.prior.of_column, known=known, copies=linear.copies[rows], progress=progress
+    )
+
+
 def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposures) -> FloatArray:
     """The lower end for every indicator: the mean over the other categories that the record may have."""
     blocks, reference, categories = part.blocks, part.reference, linear.prior.categories
-    coin, design = linear.prior.coin, part.design
+    coin, design = CoinPrior(share=linear.prior.share), part.design
     # Records with the same signature in all numbers, not only in those about this category.
     counts = linear.counts[: design.size]
     sizes = np.where(exposures.known, 1, counts).reshape(blocks, -1).astype(np.float64)
-    gaussian = design.law.excess == 1
-    bounds = coin.group_bounds if gaussian else coin.loss_bounds
-    weights = design.whitening**2 if gaussian else _row_losses(part, linear.copies)
-    own = row_sums(design, np.where(reference, 0.0, weights)).reshape(blocks, -1)
-    of_reference = row_sums(design, np.where(reference, weights, 0.0)).reshape(blocks, -1)
+    gaussian, weights = design.law.excess == 1, design.whitening**2
+
+    def bounds(information: FloatArray) -> FloatArray:
+        return np.stack(coin.lower_bounds(information, sizes, gaussian))
+
+    own = row_squares(design, np.where(reference, 0.0, weights)).reshape(blocks, -1)
+    of_reference = row_squares(design, np.where(reference, weights, 0.0)).reshape(blocks, -1)
     unpublished = categories - blocks - 1  # categories that have no indicator, besides the reference
     # The mean of each kind of bound is a bound. The mean of the larger of the two would not be.
-    means = np.stack(bounds(own + of_reference, sizes)) + unpublished * np.stack(bounds(own, sizes))
+    means = bounds(own + of_reference) + unpublished * bounds(own)
     for other in range(blocks):
-        apart = np.stack(bounds(own + own[other], sizes))
+        apart = bounds(own + own[other])
         apart[:, other] = 0.0
         means += apart
     lower: FloatArray = (means.max(axis=0) / (categories - 1)).ravel()
@@ -165,23 +178,12 @@ def contributions_of(linear: LinearDesign, exposures: Exposures, progress: Progr
         rmse=np.concatenate([main.rmse, other.rmse[mine]]),
         rmse_in_order=np.hstack([main.rmse_in_order, other.rmse_in_order[:, mine]]),
         rmse_without=np.hstack([main.rmse_without, other.rmse_without[:, mine]]),
+        relative_error=max(main.relative_error, other.relative_error),
         pairs=(*main.pairs, *(replace(pair, record=pair.record + shift) for pair in pairs)),
     )
 
 
-def _row_losses(part: CategoryDesign, copies: FloatArray) -> FloatArray:
-    r"""The pure privacy loss that each row of Laplace noise causes its members.
-
-    A row stands for the mean of T copies. Copies of scale b have the noise of one number with scale
-    :math:`b/\sqrt T`, but cost :math:`T/b`.
-    """
-    return np.abs(part.design.whitening) * np.sqrt(copies)
-
-
-def most_information(linear: LinearDesign, exposures: Exposures) -> tuple[float, float]:
-    """The most information on a record, and the largest privacy loss, as ``SecretPrior.kept`` takes them."""
+def most_information(linear: LinearDesign, exposures: Exposures) -> float:
+    """The most information on a record, as ``SecretPrior.kept`` takes it."""
     sides = 2 if linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2 else 1
-    laplace = linear.design.law.excess > 1
-    losses = _row_losses(linear.main, linear.copies)
-    loss = float(np.max(row_sums(linear.design, losses))) if laplace else 0.0
-    return sides * float(np.nanmax(exposures.information)), sides * loss
+    return sides * float(np.nanmax(exposures.information))

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.constant_values import ConstantPersons
 from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
@@ -23,7 +24,7 @@ from sightline.errors import InvalidPlan, require
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.incidence.cells import incidence_of_cells
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.incidence.protocol import BoolArray, Incidence
 from sightline.noise.pricing import noise_of_law
 from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition, Statistic
 from sightline.tables.subject import SecretKind
@@ -81,7 +82,8 @@ class LinearDesign:
     column_category: IndexArray  # for every column, a position in ``categories``; 0 if there are none
     categories: tuple[str, ...]  # those that have columns
     known: BoolArray  # columns that the attacker knows
-    counts: IndexArray  # records of each column
+    counts: IndexArray  # records of each column, or rows where persons have several
+    people: ConstantPersons | None = None  # whose places the columns have, if all rows of a person are alike
 
     @property
     def design(self) -> MembershipDesign:
@@ -123,18 +125,36 @@ class LinearDesign:
 
     def signatures_of(self, column: int) -> IndexArray:
         """The membership's signatures that a column stands for: one, unless some releases are not linear."""
-        return np.flatnonzero(self.signature_of == self.column_signature[column])
+        place = self.column_signature[column]
+        if self.people is not None:
+            return self.people.signatures(int(place))
+        return np.flatnonzero(self.signature_of == place)
 
     def first_signatures(self, columns: IndexArray) -> IndexArray:
         """The first of those signatures, for many columns at once."""
+        if self.people is not None:
+            return self.people.first_signatures(self.column_signature[columns])
         first = np.zeros(len(self.signatures), dtype=np.intp)
         first[self.signature_of[::-1]] = np.arange(len(self.signature_of))[::-1]
         chosen: IndexArray = first[self.column_signature[columns]]
         return chosen
 
+    def of_columns(self, values: FloatArray) -> FloatArray:
+        """For every column the largest value of its signatures; of a person's signatures, the sum."""
+        if self.people is not None:
+            return self.people.sums(values)[self.column_signature]
+        largest = np.zeros(len(self.signatures))
+        np.maximum.at(largest, self.signature_of, values)
+        found: FloatArray = largest[self.column_signature]
+        return found
+
     def up_to(self, release: int) -> LinearDesign | None:
         """The design once the plan's releases up to this one are published; none if it has no row yet."""
         return self._take(np.flatnonzero(self.query_of_row <= release))
+
+    def without_release(self, release: int) -> LinearDesign | None:
+        """The design without one of the plan's releases; none if it was the only one."""
+        return self._take(np.flatnonzero(self.query_of_row != release))
 
     def without(self, row: int) -> LinearDesign | None:
         """The design without one published number; none if it was the only one."""
@@ -170,8 +190,14 @@ def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> Linea
         error=InvalidPlan,
     )
     rows = _Rows(membership=membership, pricing=pricing, order=order, cells=cells, owner=owner)
-    distinct = _distinct(membership, order)
-    columns = _columns_of(distinct)
+    people = None
+    if plan.data.values == "constant" and membership.persons is not None:
+        people = ConstantPersons.of(membership.persons)
+        distinct = _every_signature(membership, order)
+        columns = _columns_of_people(distinct, people)
+    else:
+        distinct = _distinct(membership, order)
+        columns = _columns_of(distinct)
     published, reference, swapped = _categories(plan, rows)
     main = rows.design(columns, published, reference)
     categories, other, block = published, None, 0
@@ -196,6 +222,7 @@ def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> Linea
         categories=categories,
         known=np.tile(columns.known, blocks),
         counts=np.tile(columns.counts, blocks),
+        people=people,
     )
 
 
@@ -231,15 +258,22 @@ class _Distinct:
     place: IndexArray  # of every signature of the membership
 
 
-def _distinct(membership: Membership, order: list[int]) -> _Distinct:
-    """The signatures over the linear partitions: those of the membership, unless it has other partitions."""
+def _every_signature(membership: Membership, order: list[int]) -> _Distinct:
+    """The signatures of the membership over the linear partitions."""
     table = membership.signatures
     if order != list(range(len(membership.partitions))):
         table = table[:, order]
+    return _Distinct(
+        table=table, counts=membership.counts, known=membership.known, place=np.arange(len(table))
+    )
+
+
+def _distinct(membership: Membership, order: list[int]) -> _Distinct:
+    """The signatures over the linear partitions: those of the membership, unless it has other partitions."""
+    every = _every_signature(membership, order)
     if len(order) == len({cell.partition for cell in membership.cells}):
-        return _Distinct(
-            table=table, counts=membership.counts, known=membership.known, place=np.arange(len(table))
-        )
+        return every
+    table = every.table
     distinct, place = np.unique(table, axis=0, return_inverse=True)
     place = place.ravel()
     return _Distinct(
@@ -257,7 +291,26 @@ class _Columns:
     table: CellTable
     counts: NDArray[np.int64]
     known: BoolArray
-    signature: IndexArray
+    signature: IndexArray  # its place; for persons whose rows are alike, the person's
+    people: ConstantPersons | None = None
+
+    def incidence(self, tables: list[CellTable], widths: IndexArray) -> Incidence:
+        """The incidence of some tables, the columns of one after those of the other."""
+        if self.people is not None:
+            return self.people.incidence(tables, widths)
+        together = tables[0] if len(tables) == 1 else np.concatenate(tables)
+        return incidence_of_cells(together, cells=widths, counts=np.tile(self.counts, len(tables)))
+
+
+def _columns_of_people(distinct: _Distinct, people: ConstantPersons) -> _Columns:
+    count = len(people)
+    return _Columns(
+        table=distinct.table,
+        counts=np.ones(count, dtype=np.int64),
+        known=people.known,
+        signature=np.arange(count),
+        people=people,
+    )
 
 
 def _columns_of(distinct: _Distinct) -> _Columns:
@@ -284,13 +337,12 @@ class _Rows:
     def design(self, columns: _Columns, published: tuple[str, ...], reference: str | None) -> CategoryDesign:
         """A design with an indicator for each published category and one reference."""
         membership, pricing = self.membership, self.pricing
-        table, blocks = columns.table, 1
+        tables: list[CellTable] = [columns.table]
         if reference is not None:
-            outside = table.dtype.type(-1)
+            outside = columns.table.dtype.type(-1)
             parameters = [membership.partitions[p].parameter for p in self.order]
             seen = [[one in (category, reference) for one in parameters] for category in published]
-            table = np.concatenate([np.where(mask, table, outside) for mask in seen])
-            blocks = len(published)
+            tables = [np.where(mask, columns.table, outside) for mask in seen]
         parts = [membership.partitions[p] for p in self.owner]
         is_mean = np.array([part.statistic is Statistic.MEAN for part in parts])
         rows = np.array([membership.cells[c].rows for c in self.cells], dtype=np.float64)
@@ -300,7 +352,7 @@ class _Rows:
         scale = pricing.scale[self.cells] * np.abs(factors) / np.sqrt(pricing.times[self.owner])
         widths = np.diff(membership.starts)[self.order]
         design = MembershipDesign(
-            incidence_of_cells(table, cells=widths, counts=np.tile(columns.counts, blocks)),
+            columns.incidence(tables, widths),
             noise=noise_of_law(pricing.law, scale),
             readout=Readout.SUM,
             releases=np.unique([part.query for part in parts], return_inverse=True)[1],
@@ -311,7 +363,7 @@ class _Rows:
             factors=factors,
             offsets=np.where(flipped, rows, 0.0),
             reference=np.array([_counts(part, reference) for part in parts]),
-            blocks=blocks,
+            blocks=len(tables),
         )
 
 

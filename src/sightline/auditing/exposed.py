@@ -8,9 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import IndexArray
-from sightline.auditing.findings import Findings, Keys, LinearFindings
+from sightline.auditing.exposed_persons import person_entry
+from sightline.auditing.findings import SMALL_GROUP, Findings, Keys, LinearFindings
+from sightline.auditing.persons import PersonFindings
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
+from sightline.labeled.incidence.protocol import BoolArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -26,17 +29,28 @@ class ExposedSection:
 def exposed_section(findings: Findings, *, top: int, names: bool, keys: Keys | None) -> ExposedSection:
     """The ``top`` most exposed, named if ``names``.
 
-    ``keys`` fetches records' keys: to name them, and to count a record with several rows once.
+    ``keys`` fetches records' keys.
     """
     exposed: tuple[Exposed, ...] = ()
     columns = np.zeros(0, dtype=np.intp)
     in_all = identifiable = 0
+    shown = keys if names else None
     if (found := findings.linear) is not None:
+        identifiable = found.identifiable_records
         columns = found.most_exposed(np.flatnonzero(found.listed), top)
-        exposed = describe(findings, found, columns, keys if names else None)
-        in_all = int(np.count_nonzero(found.listed))
-        several = findings.membership.contributions > 1
-        identifiable = _identifiable_records(found, keys if several else None)
+        if (people := found.persons) is None:
+            exposed = describe(findings, found, columns, shown)
+            in_all = int(np.count_nonzero(found.listed))
+        else:
+            kinds = np.flatnonzero(people.below | people.seen.identifiable)
+            exposed = describe_persons(findings, found, people, people.most_exposed(kinds, top), shown)
+            groups = np.flatnonzero(
+                found.visible & (found.counts <= SMALL_GROUP) & ~_of_one_person(found, people)
+            )
+            if top > len(exposed):
+                some = found.most_exposed(groups, top - len(exposed))
+                exposed += describe(findings, found, some, shown)
+            in_all = kinds.size + groups.size
     if findings.nonlinear is not None:
         exposed += findings.nonlinear.worst(top - len(exposed))
         in_all += findings.nonlinear.report().identifiable
@@ -55,6 +69,17 @@ def about_signatures(findings: Findings, signatures: Sequence[int]) -> tuple[Exp
     return describe(findings, found, np.flatnonzero(wanted & ~linear.known), None)
 
 
+def about_person(findings: Findings, place: int) -> tuple[Exposed, ...]:
+    """What is seen of the rows together of a kind of person, given by its place in the membership's table."""
+    found = findings.linear
+    if found is None or found.persons is None:
+        return ()
+    kind = found.persons.kind_at(place)
+    if kind is None or found.persons.seen.kinds.rows_of_person[kind] == found.linear.main.blocks:
+        return ()
+    return describe_persons(findings, found, found.persons, np.array([kind]), None)
+
+
 def distribution(findings: Findings) -> Distribution:
     """How many records keep how much, in the bins of ``EDGES``."""
     found = findings.linear
@@ -62,6 +87,8 @@ def distribution(findings: Findings) -> Distribution:
         return Distribution(edges=EDGES, records=(0,) * (len(EDGES) - 1))
     lower = found.per_record(found.lower).min(axis=0)
     counts = found.per_record(found.counts)[0]
+    if found.persons is not None:
+        lower, counts = found.persons.lower, found.persons.number
     unknown = counts > 0
     weights = counts[unknown].astype(np.float64)
     records, _ = np.histogram(lower[unknown], bins=np.array(EDGES), weights=weights)
@@ -77,14 +104,37 @@ def describe(
     return tuple(_entry(found, int(column), writer, named) for column in columns)
 
 
+def describe_persons(
+    findings: Findings, found: LinearFindings, people: PersonFindings, kinds: IndexArray, keys: Keys | None
+) -> tuple[Exposed, ...]:
+    """The entries of some kinds of persons; that of a person with one row is that of the row."""
+    writer = RecipeWriter(findings=findings, found=found)
+    several = people.seen.kinds.rows_of_person[kinds] > found.linear.main.blocks
+    named = keys.of_kinds(people.place[kinds[several]].tolist()) if keys is not None else {}
+    columns = np.array([_worst_column(found, people, int(kind)) for kind in kinds], dtype=np.intp)
+    rows = describe(findings, found, columns[~several], keys)
+    single = iter(rows)
+    return tuple(
+        person_entry(found, people, int(kind), writer, named) if many else next(single)
+        for kind, many in zip(kinds, several, strict=True)
+    )
+
+
+def _worst_column(found: LinearFindings, people: PersonFindings, kind: int) -> int:
+    """Of the first row's columns, one for each category, the one of which the least remains."""
+    first = int(people.seen.kinds.columns[people.seen.kinds.entries(kind)][0])
+    width = found.linear.main.width
+    columns = first % width + width * np.arange(found.linear.blocks)
+    return int(columns[np.argmin(found.lower[columns])])
+
+
 def _entry(
     found: LinearFindings, column: int, writer: RecipeWriter, named: dict[int, tuple[str, ...]]
 ) -> Exposed:
     size = int(found.counts[column])
     recipe = writer.best(column)
     rmse = None if recipe is None else float(found.group_rmse(np.array([column]))[0])
-    signatures = found.linear.signatures_of(column)
-    owners = sorted({key for i in signatures for key in named.get(int(i), ())})
+    signatures, owners = found.linear.signatures_of(column), named.get(column, ())
     return Exposed(
         record=", ".join(owners) if owners else None,
         signature=int(signatures[0]),
@@ -93,7 +143,7 @@ def _entry(
         identifiable=recipe is not None,
         local=False,
         rmse=rmse,
-        rmse_percent_of_range=None if rmse is None else 100 * rmse / (size * found.exposures.width),
+        rmse_percent_of_range=None if rmse is None else 100 * rmse / (size * found.exposures.prior.width),
         remaining_uncertainty=found.bracket(column),
         releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
         recipe=recipe,
@@ -101,14 +151,27 @@ def _entry(
     )
 
 
-def _identifiable_records(found: LinearFindings, keys: Keys | None) -> int:
-    """How many records are identifiable; ``keys`` tells which rows belong to one record."""
-    columns = np.flatnonzero(found.exposures.identifiable)
-    if keys is None or columns.size == 0:
-        return found.identifiable_records
-    return len({key for owners in _keys_of(found, columns, keys).values() for key in owners})
+def _of_one_person(found: LinearFindings, people: PersonFindings) -> BoolArray:
+    """Columns all of whose rows belong to one person: the person's own entry says what is seen of them."""
+    kinds, width = people.seen.kinds, found.linear.main.width
+    first = kinds.columns < width  # one category says it for all
+    persons = kinds.persons[kinds.kind_of][first].astype(np.float64)
+    owners = np.bincount(kinds.columns[first], persons, width)
+    return np.asarray(np.tile(owners == 1, found.linear.blocks))
 
 
 def _keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int, tuple[str, ...]]:
-    wanted = sorted({int(i) for column in columns for i in found.linear.signatures_of(int(column))})
-    return keys(wanted) if wanted else {}
+    """The keys of the records of some columns."""
+    if not columns.size:
+        return {}
+    people = found.linear.people
+    if people is not None:
+        kinds = people.kind[found.linear.column_signature[columns]].tolist()
+        persons = keys.of_kinds(sorted(set(kinds)))
+        return {column: persons[kind] for column, kind in zip(columns.tolist(), kinds, strict=True)}
+    signatures = {column: found.linear.signatures_of(column).tolist() for column in columns.tolist()}
+    members = keys.of_signatures(sorted({one for own in signatures.values() for one in own}))
+    return {
+        column: tuple(sorted({key for one in own for key in members.get(one, ())}))
+        for column, own in signatures.items()
+    }

@@ -24,21 +24,37 @@ from sightline.auditing.nonlinear import (
     nonlinear_findings,
     nonlinear_information,
 )
+from sightline.auditing.persons import (
+    PersonFindings,
+    assess_persons,
+    carried_by_persons,
+    with_nonlinear,
+)
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.result import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
+from sightline.errors import require
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.progress import Progress, silent
-from sightline.tables.membership import Membership, RowValues
+from sightline.tables.membership import Membership, PersonTable, RowValues
 
-# Fetches the keys of the records with some signatures from the engine.
-Keys = Callable[[Sequence[int]], dict[int, tuple[str, ...]]]
+# Fetches keys of records from the engine, by numbers of signatures or of kinds of persons.
+FetchKeys = Callable[[Sequence[int]], dict[int, tuple[str, ...]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Keys:
+    """How to name records: owner-only."""
+
+    of_signatures: FetchKeys  # those with a row of each signature
+    of_kinds: FetchKeys  # the persons of each kind of the membership's table
+
 
 # A sum over more records than this is what publishing is for; it is not listed as exposed.
-_SMALL_GROUP = 5
+SMALL_GROUP = 5
 # Taking releases away costs one elimination of the cells; with very uneven noise, a factorisation for each.
 _MOST_CELLS, _AFFORDABLE = 4_000, 2e12
 # Rows, and columns × rows, of a design that may be assessed again for each release and each accountant.
@@ -53,10 +69,11 @@ class LinearFindings:
     exposures: Exposures  # through the linear releases alone
     lower: FloatArray  # the lower end of remaining uncertainty, through all releases
     limit: float | None
+    persons: PersonFindings | None = None  # none if each column stands for persons and not for rows
 
     @property
     def counts(self) -> IndexArray:
-        """Unknown records of each column, 0 for known ones."""
+        """Unknown records of each column, or rows where persons have several; 0 for known ones."""
         return np.where(self.linear.known, 0, self.linear.counts)
 
     @property
@@ -86,18 +103,31 @@ class LinearFindings:
     @property
     def listed(self) -> BoolArray:
         """Columns that are listed as exposed: below the limit, or visible in a small group."""
-        found: BoolArray = self.below | (self.visible & (self.counts <= _SMALL_GROUP))
+        found: BoolArray = self.below | (self.visible & (self.counts <= SMALL_GROUP))
         return found
 
     @property
     def below_limit(self) -> int:
         """How many records are below the limit."""
+        if self.persons is not None:
+            return self.persons.count(self.persons.below)
         return self.records(self.below)
 
     @property
     def identifiable_records(self) -> int:
-        """How many rows are identifiable on their own."""
+        """How many records have an identifiable value, or an identifiable feature of several rows."""
+        if self.persons is not None:
+            return self.persons.count(self.persons.seen.identifiable)
         return self.records(self.exposures.identifiable)
+
+    @property
+    def sharpest_rmse(self) -> float | None:
+        """The least error of an unbiased attack on a value or on a unit feature of a record."""
+        found = self.exposures.rmse[self.exposures.identifiable]
+        least = float(np.min(found, initial=np.inf))
+        if self.persons is not None:
+            least = min(least, self.persons.sharpest_rmse)
+        return least if np.isfinite(least) else None
 
     @property
     def identifiable_groups(self) -> int:
@@ -110,6 +140,8 @@ class LinearFindings:
         lower, upper = self.lower, self.exposures.remaining_upper
         if np.all(np.isnan(lower)):
             return None
+        if self.persons is not None:
+            return self.persons.least
         alike = np.flatnonzero(lower == np.nanmin(lower))
         return self.bracket(int(alike[np.argmin(upper[alike])]))
 
@@ -183,9 +215,14 @@ class Findings:
     def not_shown(self) -> int:
         """How many records are not shown to keep the limit."""
         if self.linear is not None:
+            people = self.linear.persons
+            if people is not None:
+                return people.count(people.not_shown)
             return self.linear.records(self.linear.not_shown)
-        limit = self.plan.limits.remaining_uncertainty
+        limit, table = self.plan.limits.remaining_uncertainty, self.membership.persons
         unknown = (self.membership.counts - self.membership.known)[self._unknown]
+        if table is not None:
+            unknown = table.persons[_unknown_persons(table)]
         return 0 if limit is None else int(unknown[self._kept_without_linear < limit].sum())
 
     @property
@@ -196,12 +233,21 @@ class Findings:
 
     @property
     def _kept_without_linear(self) -> FloatArray:
-        """What remains of each unknown signature if nothing linear is published."""
+        """What remains of each unknown signature, or kind of person, if nothing linear is published."""
         if not self.has_nonlinear:
             return np.zeros(0)
-        carried = nonlinear_information(self.membership, self.pricing)[self._unknown]
+        carried, table = nonlinear_information(self.membership, self.pricing), self.membership.persons
+        if table is None:
+            carried = carried[self._unknown]
+        else:
+            carried = carried_by_persons(table, carried)[_unknown_persons(table)]
         none = np.zeros(carried.size)
         return kept_with_nonlinear(self.prior.number, none, carried, self.pricing.law)
+
+
+def _unknown_persons(table: PersonTable) -> BoolArray:
+    """Kinds of persons with a row that the attacker does not know."""
+    return np.asarray(np.logical_or.reduceat(~table.known, table.starts[:-1]))
 
 
 def find(
@@ -212,6 +258,11 @@ def find(
     progress: Progress = silent,
 ) -> Findings:
     """Price a plan and assess its design. ``values`` fetches the secrets, for releases not linear in them."""
+    require(
+        membership.contributions <= 1 or membership.persons is not None,
+        "whose rows they are, where records have several",
+        got="none",
+    )
     pricing = price(plan, membership)
     linear = linear_findings(plan, membership, pricing, progress=progress)
     nonlinear = None
@@ -236,12 +287,13 @@ def linear_findings(
     if linear is None:
         return None
     exposures = assess(linear, progress)
-    return LinearFindings(
+    found = LinearFindings(
         linear=linear,
         exposures=exposures,
         lower=_lower(linear, exposures, membership, pricing, None),
         limit=plan.limits.remaining_uncertainty,
     )
+    return _with_persons(found, membership, pricing, None, progress)
 
 
 def findings_up_to(findings: Findings, release: int) -> LinearFindings | None:
@@ -252,7 +304,19 @@ def findings_up_to(findings: Findings, release: int) -> LinearFindings | None:
         return None
     exposures = assess(linear, silent)
     lower = _lower(linear, exposures, findings.membership, findings.pricing, release)
-    return replace(found, linear=linear, exposures=exposures, lower=lower)
+    now = replace(found, linear=linear, exposures=exposures, lower=lower)
+    return _with_persons(now, findings.membership, findings.pricing, release, silent)
+
+
+def _with_persons(
+    found: LinearFindings, membership: Membership, pricing: Pricing, up_to: int | None, progress: Progress
+) -> LinearFindings:
+    """The same with what is seen of persons with several rows."""
+    people = assess_persons(found.linear, found.exposures, membership, progress)
+    if people is None:
+        return found
+    people = with_nonlinear(people, found.linear, membership, pricing, up_to)
+    return replace(found, persons=replace(people, limit=found.limit))
 
 
 def _lower(
@@ -261,11 +325,8 @@ def _lower(
     """The lower end through all releases: that of the linear ones, if there are no others."""
     if not is_nonlinear(membership):
         return exposures.remaining_lower
-    carried = np.zeros(len(linear.signatures))
-    np.maximum.at(carried, linear.signature_of, nonlinear_information(membership, pricing, up_to=up_to))
-    kept = kept_with_nonlinear(
-        linear.prior.number, exposures.information, carried[linear.column_signature], pricing.law
-    )
+    carried = linear.of_columns(nonlinear_information(membership, pricing, up_to=up_to))
+    kept = kept_with_nonlinear(linear.prior.number, exposures.information, carried, pricing.law)
     return np.where(exposures.known, np.nan, kept)
 
 

@@ -21,7 +21,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import binom
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR, cell_name
@@ -119,7 +118,7 @@ class _Groups:
         prior = self.findings.prior
         low, high = prior.bounds
         number = prior.kind is SecretKind.NUMBER
-        variance = prior.number.variance if number else prior.coin.variance
+        variance = prior.of_column.variance
         apart = np.minimum(sums - self.rows * low, self.rows * high - sums) + _DEVIATIONS * self.deviation
         with np.errstate(divide="ignore", invalid="ignore"):
             everyone = (high - low) * apart / self.rows
@@ -131,7 +130,7 @@ class _Groups:
         return np.where(self.rows >= (1 if number else 2), left, np.inf)
 
     def _posterior(self, rows: int, total: float, cell: int) -> float:
-        coin = self.findings.prior.coin
+        prior = self.findings.prior
         counts = np.arange(rows + 1)
         away = np.abs(counts - total)
         match self.findings.pricing.law:
@@ -139,10 +138,11 @@ class _Groups:
                 logs = -((away / self.deviation[cell]) ** 2) / 2
             case NoiseLaw.LAPLACE:  # the copies' scale is √(T/2) times the deviation of their mean
                 logs = -away * math.sqrt(2 * self.copies) / self.deviation[cell]
-        logs = logs + binom.logpmf(counts, rows, coin.share)
+        ways = np.array([math.log(math.comb(rows, int(k))) for k in counts])
+        logs += ways + counts * math.log(prior.share) + (rows - counts) * math.log1p(-prior.share)
         weights = np.exp(logs - logs.max())
         mean = float(weights @ counts / weights.sum()) / rows
-        return mean * (1 - mean) / coin.variance
+        return mean * (1 - mean) / prior.of_column.variance
 
     def described(self, cell: int, remaining: float) -> HomogeneousCell:
         """One cell in words."""

@@ -8,7 +8,7 @@ releases reveal about it is not part of this sum.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +20,7 @@ from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import LossPoint, Uncertainty
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_curve import smallest_epsilon
-from sightline.tables.membership import Membership
+from sightline.tables.membership import Membership, PersonTable
 
 # What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
 _MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 9, 99
@@ -34,23 +34,38 @@ def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
     if found is None:
         return ()
     linear = found.linear
-    cost = np.zeros(len(linear.signatures))
-    np.maximum.at(cost, linear.signature_of, signature_costs(membership, pricing))
+    columns: list[NDArray[Any]]
+    if found.persons is not None:
+        people = found.persons
+        own = person_costs(membership, pricing, people.table)[people.place]
+        columns = [own, people.lower, people.upper, people.seen.identifiable]
+        return _points(columns, people.number, pricing, delta)
+    if linear.people is not None:
+        cost = person_costs(membership, pricing, linear.people.table)[linear.people.kind]
+    else:
+        cost = linear.of_columns(signature_costs(membership, pricing))[: linear.main.width]
     counts = found.per_record(found.counts)[0]
     exposures = found.exposures
     lower, upper = found.per_record(found.lower), found.per_record(exposures.remaining_upper)
     if len(lower) > 1:  # of a record's categories, the one of which the least remains
         worst = np.argmin(np.where(np.isnan(lower), np.inf, lower), axis=0)[None]
         lower, upper = np.take_along_axis(lower, worst, 0), np.take_along_axis(upper, worst, 0)
-    columns: list[NDArray[Any]] = [
-        cost[found.per_record(linear.column_signature)[0]],
+    columns = [
+        cost,
         lower[0],
         upper[0],
         np.any(found.per_record(exposures.identifiable), axis=0),
     ]
     if not counts.all():
         columns = [column[counts > 0] for column in columns]
-    points, records = gathered(columns, counts[counts > 0])
+    return _points(columns, counts[counts > 0], pricing, delta)
+
+
+def _points(
+    columns: list[NDArray[Any]], counts: IndexArray, pricing: Pricing, delta: float
+) -> tuple[LossPoint, ...]:
+    """Points of (cost, lower end, upper end, identifiable) with how many records each stands for."""
+    points, records = gathered(columns, counts)
     distinct, back = np.unique(points[:, 0], return_inverse=True)
     epsilons = [_epsilon(float(value), pricing.law, delta) for value in distinct]
     return tuple(
@@ -66,17 +81,32 @@ def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
 
 def signature_costs(membership: Membership, pricing: Pricing) -> FloatArray:
     r"""For every signature :math:`\sum 1/m^2` over the releases with it; :math:`\sum 1/m` for Laplace."""
+    return sum(_costs_by_release(membership, pricing), start=np.zeros(len(membership.signatures)))
+
+
+def person_costs(membership: Membership, pricing: Pricing, table: PersonTable) -> FloatArray:
+    """The same for every kind of person.
+
+    Noise is priced for all of a person's rows in one cell. Rows in several cells of a release cost no more
+    than all of them in the cell with the least noise.
+    """
+    total = np.zeros(len(table.persons))
+    for own in _costs_by_release(membership, pricing):
+        total += np.maximum.reduceat(own[table.signatures], table.starts[:-1])
+    return total
+
+
+def _costs_by_release(membership: Membership, pricing: Pricing) -> Iterator[FloatArray]:
+    """What each release costs every signature."""
     power = 1 if pricing.law is NoiseLaw.LAPLACE else 2
     costs = (pricing.sensitivity / pricing.scale) ** power
     starts = membership.starts
-    total = np.zeros(len(membership.signatures))
     for bundle in pricing.bundles:
         looked_up = []
         for p in bundle:
             own = np.append(costs[starts[p] : starts[p + 1]], 0.0)  # the last entry is for rows in no cell
             looked_up.append(own[membership.signatures[:, p]])
-        total += pricing.times[bundle[0]] * np.maximum.reduce(looked_up)
-    return total
+        yield pricing.times[bundle[0]] * np.maximum.reduce(looked_up)
 
 
 def guaranteed_by_noise(findings: Findings) -> float | None:
@@ -87,14 +117,13 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     multipliers, law, prior = findings.pricing.multipliers, findings.pricing.law, findings.prior
     if multipliers.size == 0:
         return None
+    if findings.membership.persons is not None and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
+        return None  # these bounds are for one value
     if findings.has_nonlinear:
         return prior.kept_whatever_is_published(multipliers, law)
     low, high = prior.bounds
-    return prior.kept(
-        information=float(np.sum(multipliers**-2.0)) / (high - low) ** 2,
-        loss=float(np.sum(1 / multipliers)),
-        law=law,
-    )
+    information = float(np.sum(multipliers**-2.0)) / (high - low) ** 2
+    return prior.kept(information=information, law=law, answers=multipliers.size)
 
 
 def gathered(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:

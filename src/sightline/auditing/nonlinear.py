@@ -18,11 +18,11 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, bandwidth_of
+from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of
 from sightline.auditing.result import Exposed, LocalReport
-from sightline.auditing.secret_prior import information_at_most
+from sightline.auditing.secret_prior import SecretPrior, information_at_most
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.target import NumberPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
@@ -34,6 +34,7 @@ from sightline.tables.membership import Feature, Membership, Partition, RowValue
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
 MOST_ROWS = 5_000
+NEGLIGIBLE = 1e-60  # of the noise
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,7 +71,7 @@ class NonlinearFindings:
         """Rows of which a locally unbiased attack leaves less than the limit."""
         if self.limit is None:
             return np.zeros(len(self.exposures))
-        v = CosineSquaredPrior(width=self.exposures.width).variance
+        v = self.exposures.prior.variance
         with np.errstate(invalid="ignore"):
             return np.asarray(self.exposures.rmse**2 < self.limit * v, dtype=np.float64)
 
@@ -84,7 +85,7 @@ class NonlinearFindings:
             identifiable=True,
             local=True,
             rmse=rmse,
-            rmse_percent_of_range=100 * rmse / self.exposures.width,
+            rmse_percent_of_range=100 * rmse / self.exposures.prior.width,
             remaining_uncertainty=None,
             releases=(),
             recipe=None,
@@ -119,19 +120,18 @@ def nonlinear_information(
 
 
 def kept_with_nonlinear(
-    prior: CosineSquaredPrior, information: FloatArray, carried: FloatArray, law: NoiseLaw
+    prior: NumberPrior, information: FloatArray, carried: FloatArray, law: NoiseLaw
 ) -> FloatArray:
     r"""The least share of uncertainty that remains of a number through linear and nonlinear releases.
 
     The attacker may know all other records. The linear releases have Fisher information G about the record
     and carry at most :math:`\frac12 \ln(1 + vG)` under Gaussian noise; the nonlinear ones carry at most T.
 
-    .. math:: \frac{N}{v} \cdot \frac{e^{-2T}}{1 + vG}
-
-    Under Laplace noise T counts all releases and G is not used.
+    What the prior keeps after so many nats is its ``lower_by_nats``. Under Laplace noise T counts all
+    releases and G is not used.
     """
-    kept = prior.entropy_power / prior.variance * np.exp(-2 * carried)
-    return kept / (1 + prior.variance * information) if law is NoiseLaw.GAUSSIAN else kept
+    linear = np.log1p(prior.variance * information) / 2 if law is NoiseLaw.GAUSSIAN else 0.0
+    return prior.lower_by_nats(carried + linear)
 
 
 def nonlinear_findings(
@@ -160,7 +160,17 @@ def nonlinear_findings(
         cell = membership.positions(p)[signature]
         inside = np.flatnonzero(cell >= 0)
         table[cell[inside], inside] = slopes(partition, values.secret[inside], plan.data.bandwidth)
+    # What moves an answer by so small a part of its noise tells nothing, and its square may be no number.
+    width = plan.data.domain[1] - plan.data.domain[0]
+    table[np.abs(table) * width < NEGLIGIBLE * pricing.scale[:, None]] = 0.0
     seen = np.flatnonzero(table.any(axis=1))
+    require(
+        seen.size == 0 or float(np.abs(table[seen]).max(axis=1).min()) >= SMALLEST_SIZE,
+        f"slopes of moments and thresholds of at least {SMALLEST_SIZE:g}",
+        got="smaller ones",
+        fix="state the secret in another unit",
+        error=InvalidPlan,
+    )
     if seen.size == 0:
         return None
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)[seen]
@@ -170,7 +180,7 @@ def nonlinear_findings(
     design = MembershipDesign(table[seen], noise=noise_of_law(pricing.law, scale), readout=Readout.SUM)
     known = np.flatnonzero(membership.known[signature] > 0)
     return NonlinearFindings(
-        exposures=design.exposures(domain=plan.data.domain, known=known, progress=progress),
+        exposures=design.exposures(prior=SecretPrior.of(plan).of_column, known=known, progress=progress),
         signature=signature,
         fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
         limit=plan.limits.remaining_uncertainty,
@@ -194,4 +204,5 @@ def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) ->
         case Feature.THRESHOLD:
             assert isinstance(partition.parameter, int | float)
             width = bandwidth_of(partition, bandwidth)
-            return sign * smooth_step_slope(values - float(partition.parameter), bandwidth=width)
+            with np.errstate(over="ignore"):  # infinitely far from the step its slope is 0
+                return sign * smooth_step_slope(values - float(partition.parameter), bandwidth=width)

@@ -5,7 +5,6 @@ A plan is a TOML file. It is checked in full before anything else happens. Its m
 
 from __future__ import annotations
 
-import math
 from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
@@ -13,15 +12,19 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from sightline.errors import InvalidPlan, require
+from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
-# No bound for all attacks exceeds 97 %, the entropy power of the prior over its variance.
-LARGEST_LIMIT = 0.95
+# That all of it remains can be shown of nothing that is published.
+LARGEST_LIMIT = 0.999
 
-Number = Annotated[float, Field(allow_inf_nan=False)]
-Positive = Annotated[float, Field(gt=0, allow_inf_nan=False)]
+# Squares and quotients of numbers between these stay far from the ends of what a double can hold.
+SMALLEST, LARGEST = 1e-50, 1e50
+
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST, allow_inf_nan=False)]
 Text = Annotated[str, Field(min_length=1)]
 
 
@@ -72,6 +75,11 @@ class Data(_Section):
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
     )
+    values: Literal["constant", "independent"] | None = Field(
+        default=None,
+        description="For records with several rows: whether all rows of a record hold one value, or the rows "
+        "hold values of their own.",
+    )
     bandwidth: Positive | None = Field(
         default=None, description="The width of the logistic step that stands for a threshold on the secret."
     )
@@ -113,9 +121,16 @@ class Data(_Section):
         if self.bounds is not None:
             low, high = self.bounds
             require(
-                low < high and math.isfinite(high - low),
+                low < high,
                 "bounds [low, high] with low < high",
                 got=[low, high],
+                error=InvalidPlan,
+            )
+            require(
+                high - low >= SMALLEST,
+                f"bounds at least {SMALLEST:g} apart",
+                got=[low, high],
+                fix="state the secret in another unit",
                 error=InvalidPlan,
             )
         if self.categories is not None:
@@ -132,8 +147,10 @@ class Data(_Section):
 
 if TYPE_CHECKING:
     AccountantName: TypeAlias = str
+    PriorName: TypeAlias = str
 else:
     AccountantName = Literal[tuple(ACCOUNTANTS)]
+    PriorName = Literal[tuple(NUMBER_PRIORS)]
 
 
 class Privacy(_Section):
@@ -228,6 +245,11 @@ class Release(_Section):
 class Attacker(_Section):
     """What the attacker knows besides who is in which group."""
 
+    prior: PriorName = Field(
+        default="uniform",
+        description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
+        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it.",
+    )
     knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(), description="Conditions on public columns: the secrets of those rows are known."
     )
@@ -243,6 +265,8 @@ class AssumptionName(StrEnum):
     UNDECIDED = "undecided"
     LOCAL = "local"
     HOMOGENEOUS = "homogeneous"
+    FEW_VALUES = "few_values"
+    VALUES = "values"
 
 
 class Limits(_Section):

@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.plan import Plan
+from sightline.auditing.plan import LARGEST, SMALLEST, Plan
 from sightline.errors import InvalidPlan, require
 from sightline.noise.pricing import price as priced_noise
 from sightline.privacy.accountant import NoiseLaw
@@ -32,6 +32,8 @@ from sightline.tables.membership import Feature, Membership, Partition, Statisti
 
 # For a Laplace budget, whose rules do not use it, and for plans without one.
 _ANY_DELTA = 1e-6
+# What noise and sensitivities may be, in the secret's unit to some power.
+SMALLEST_SIZE, LARGEST_SIZE = SMALLEST**2, LARGEST**2
 
 
 def budget_of(plan: Plan) -> Budget | None:
@@ -99,6 +101,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         assert budget is not None  # the plan was checked for it
         noise = priced_noise(accountant_named(plan.privacy.accountant, budget), sensitivity, releases=count)
         scale = np.where(scale > 0, scale, noise.scales)
+    _check_sizes(plan, membership, {"change of one record": sensitivity, "noise": scale})
     ratio = scale / sensitivity
     multipliers = [
         np.full(times[bundle[0]], min(float(ratio[owner == p].min()) for p in bundle)) for bundle in bundles
@@ -145,6 +148,19 @@ def given_noise(plan: Plan, membership: Membership) -> FloatArray:
     return given
 
 
+def _check_sizes(plan: Plan, membership: Membership, sizes: dict[str, FloatArray]) -> None:
+    """Squares and quotients of these numbers must be numbers, too."""
+    for what, values in sizes.items():
+        wrong = np.flatnonzero(~((values >= SMALLEST_SIZE) & (values <= LARGEST_SIZE)))
+        if wrong.size:
+            release = plan.releases[membership.partitions[membership.cells[wrong[0]].partition].query]
+            raise InvalidPlan(
+                f"release {release.name[:60]!r}: expected a {what} between {SMALLEST_SIZE:g} and "
+                f"{LARGEST_SIZE:g}, got {values[wrong[0]]:g}; publish a lower power of the secret, or state "
+                "it in another unit"
+            )
+
+
 def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: float | None) -> float:
     """By how much what is aggregated of one row can change over the secret's domain.
 
@@ -159,7 +175,8 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
         case Feature.INDICATOR:
             return 1.0
         case Feature.POWER:
-            return float(power_range(_number(partition), low=low, high=high))
+            with np.errstate(over="ignore", invalid="ignore"):  # then the sizes are checked, and refused
+                return float(power_range(_number(partition), low=low, high=high))
         case Feature.THRESHOLD:
             return 1.0  # the count that is published is sharp, whatever smooth step stands for it
 
@@ -184,7 +201,7 @@ def bundled(membership: Membership) -> tuple[tuple[int, ...], ...]:
         if p not in filled:
             continue  # no row meets its condition: it publishes nothing about any record
         if part.feature is Feature.INDICATOR:
-            home = next((b for b in bundles if _one_histogram(membership, b, p)), None)
+            home = next((b for b in reversed(bundles) if _one_histogram(membership, b, p)), None)
         if home is None:
             bundles.append([p])
         else:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from sightline.auditing.plan import LARGEST_LIMIT, Attacker, Data, Limits, Plan, Privacy, Release
+from sightline.auditing.plan import LARGEST_LIMIT, SMALLEST, Attacker, Data, Limits, Plan, Privacy, Release
 from sightline.errors import InvalidPlan
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
@@ -128,8 +128,8 @@ def _one_line(found: dict[str, Any], content: dict[str, Any]) -> str:
 
 def _too_large_a_limit(limit: float | str) -> str:
     percent = isinstance(limit, float | int) and 1 < limit <= 100 * LARGEST_LIMIT
-    fix = f'for {limit:g} % write "{limit:g}%"' if percent else "that more remains can never be proven"
-    return f"expected a limit of at most {100 * LARGEST_LIMIT:.0f}%, got {_shown(limit)}; {fix}"
+    fix = f'for {limit:g} % write "{limit:g}%"' if percent else "that all of it remains can never be shown"
+    return f"expected a limit of at most {100 * LARGEST_LIMIT:g}%, got {_shown(limit)}; {fix}"
 
 
 def _place(place: tuple[int | str, ...], content: dict[str, Any]) -> str:
@@ -187,6 +187,8 @@ def _expected(found: dict[str, Any]) -> str:
     if kind in {"too_short", "too_long"}:
         count = limits.get("min_length", limits.get("max_length"))
         return f"{'at least' if kind == 'too_short' else 'at most'} {count} entries"
+    if limits.get("ge") == SMALLEST and not found["input"] > 0:
+        return "a number > 0"
     signs = {"gt": ">", "ge": ">=", "lt": "<", "le": "<="}
     for name, sign in signs.items():
         if name in limits:

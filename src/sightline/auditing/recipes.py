@@ -38,10 +38,11 @@ class RecipeWriter:
     def shortest(self, column: int) -> Recipe | None:
         """One number that is the value, or a difference of two; of several, the one with the least error."""
         linear = self.found.linear
-        part, _ = linear.place(column)
+        part, own = linear.place(column)
         weights = np.zeros(part.design.row_count)
+        shares = part.design.incidence.columns(np.array([own]))[:, 0]  # all 1, unless rows hold one value
         for row, sign in zip(self.shortest_rows(column), (1.0, -1.0), strict=False):
-            weights[row] = sign
+            weights[row] = sign / max(1.0, float(shares[row]))
         if not weights.any():
             return None
         return self.written(column, weights * part.factors / linear.main.factors)

@@ -7,7 +7,8 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.auditing.design import LinearDesign
-from sightline.auditing.findings import Findings
+from sightline.auditing.findings import Findings, LinearFindings
+from sightline.auditing.persons import PersonFindings, identifiable_persons
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import ReleaseReport
 from sightline.labeled.contributions import Contributions
@@ -40,6 +41,8 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
             note = "no row meets its condition"
         elif query not in place:
             note = "not linear in the secret: seen locally, at the operating point"
+        elif findings.linear is not None and findings.linear.persons is not None:
+            effects = _effects_on_persons(findings.linear, findings.linear.persons, query)
         elif linear is not None and findings.contributions is not None:
             effects = _effects(place[query], linear, findings.contributions)
         reports.append(
@@ -74,6 +77,24 @@ def _effects(release: int, linear: LinearDesign, contributions: Contributions) -
         "newly_exposes": len(now - before),
         "exposes_alone": len(set(record.tolist()) - kept),
         "sharpens": len(records(np.isfinite(factor) & (factor >= 1 + _SHARPER))),
+    }
+
+
+def _effects_on_persons(found: LinearFindings, people: PersonFindings, query: int) -> dict[str, int | None]:
+    """How many persons with several rows a release exposes; none where that costs too much."""
+    if not found.repeatable:
+        return {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
+    nobody = np.zeros(len(people.seen), dtype=np.bool_)
+
+    def seen(part: LinearDesign | None) -> NDArray[np.bool_]:
+        return nobody if part is None else identifiable_persons(people, part)
+
+    now, before = seen(found.linear.up_to(query)), seen(found.linear.up_to(query - 1))
+    kept = seen(found.linear.without_release(query))
+    return {
+        "newly_exposes": people.count(now & ~before),
+        "exposes_alone": people.count(people.seen.identifiable & ~kept),
+        "sharpens": None,
     }
 
 

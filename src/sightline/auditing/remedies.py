@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
-
-import numpy as np
 
 from sightline.auditing.brackets import assess, most_information
 from sightline.auditing.design import LinearDesign, cell_name
@@ -14,7 +11,6 @@ from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import Change, ChangeKind, ReleaseReport
-from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountants
 from sightline.progress import silent
@@ -124,7 +120,7 @@ def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Chan
     factor = noise_factor(findings, found, limit)
     share = f"{100 * limit:.4g} %"
     if factor is None:
-        text = f"no amount of this noise is proven to keep {share}: {_instead(findings, limit)}"
+        text = f"no amount of this noise is shown to keep {share}: lower the limit"
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     epsilon = epsilon_for(findings, factor)
     budget = "" if epsilon is None else f", which is a budget of epsilon = {_rounded(epsilon, up=False):.3g}"
@@ -144,19 +140,6 @@ def _rounded(value: float, *, up: bool) -> float:
     return float(f"{steps * step:.3g}")
 
 
-def _instead(findings: Findings, limit: float) -> str:
-    """What helps where more noise of the same law does not: Gaussian noise, if it is proven to."""
-    pricing = findings.pricing
-    if pricing.law is NoiseLaw.LAPLACE:
-        gaussian = replace(pricing, law=NoiseLaw.GAUSSIAN, scale=pricing.noise_stddev)
-        found = linear_findings(findings.plan, findings.membership, gaussian)
-        assert found is not None  # the plan has a linear part
-        factor = noise_factor(replace(findings, pricing=gaussian, linear=found), found, limit)
-        if factor is not None:
-            return f"Gaussian noise of {_rounded(factor, up=True):.3g} times its standard deviation keeps it"
-    return "lower the limit"
-
-
 def noise_factor(findings: Findings, found: LinearFindings, limit: float) -> float | None:
     """A factor on all noise with which every record keeps the limit; the least up to 1 % if affordable.
 
@@ -165,6 +148,9 @@ def noise_factor(findings: Findings, found: LinearFindings, limit: float) -> flo
     """
     enough = _enough(findings, found, limit)
     design = found.linear.design
+    if found.persons is not None:  # the closed form is for one value: audit it
+        while enough is not None and lowest(findings, enough) < limit:
+            enough = 2 * enough if 2 * enough <= _MOST else None
     if enough is None or design.row_count**3 + design.row_count * design.size > _SEARCHABLE:
         return enough
     return least_factor(lambda factor: lowest(findings, factor) >= limit, enough)
@@ -187,17 +173,21 @@ def lowest(findings: Findings, factor: float) -> float:
     """The least lower end of remaining uncertainty with all noise multiplied by a factor."""
     found = linear_findings(findings.plan, findings.membership, findings.pricing.scaled(factor))
     assert found is not None  # the plan has a linear part
-    return float(np.nanmin(found.lower))
+    least = found.least
+    assert least is not None  # the attacker does not know everyone
+    return least.lower
 
 
 def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
-    information, loss = most_information(found.linear, found.exposures)
+    rows = 1 if found.persons is None else int(found.persons.seen.kinds.rows_of_person.max())
+    # Of any feature of a person at most this many times as much as of a row.
+    information = rows * most_information(found.linear, found.exposures)
     pricing, prior = findings.pricing, findings.prior
 
     def safe(factor: float) -> bool:
         if findings.has_nonlinear:
             return prior.kept_whatever_is_published(pricing.multipliers * factor, pricing.law) >= limit
-        kept = prior.kept(information=information / factor**2, loss=loss / factor, law=pricing.law)
+        kept = prior.kept(information=information / factor**2, law=pricing.law)
         return kept >= limit
 
     if not safe(_MOST):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
@@ -44,7 +44,10 @@ class Role(StrEnum):
 
 
 class Uncertainty(_Part):
-    """A bracket on the share of the prior variance that the best attack leaves; 1: nothing learned."""
+    """A bracket on the share of the prior variance that the best attack leaves; 1: nothing learned.
+
+    No attack leaves less than ``lower``, on average over the result's ``prior``.
+    """
 
     lower: float
     upper: float
@@ -93,7 +96,7 @@ class Exposed(_Part):
 
     record: str | None  # its key, only when asked for
     signature: int
-    size: int  # records that share the signature: 1 is a record on its own
+    size: int  # records that share the signature, or rows of several records: 1 is one on its own
     category: str | None  # of a categorical secret: which indicator
     identifiable: bool  # the value, or for a group the sum of its values
     local: bool  # at the operating point only: owner-only
@@ -103,6 +106,8 @@ class Exposed(_Part):
     releases: Annotated[tuple[str, ...], Many]  # that the recipe uses, the heaviest first
     recipe: Recipe | None  # of the best unbiased attack
     shortest: Recipe | None  # a difference of two numbers that does it, if there is one
+    feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
+    rows: int = 1  # of one such record
 
     def publishable(self) -> Exposed:
         """The same without the keys of persons."""
@@ -289,7 +294,7 @@ class AuditResult(Displayed, _Part):
     cells: int
     signatures: int
     rank: int
-    identifiable_records: int  # in a table with several rows a record: those with an identifiable row
+    identifiable_records: int  # with several rows a record: those with an identifiable feature of their rows
     identifiable_groups: int  # of several records, by their sum
     least_remaining_uncertainty: Uncertainty | None
     exposed: Annotated[tuple[Exposed, ...], Many]
@@ -312,13 +317,14 @@ class AuditResult(Displayed, _Part):
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
     publishable_plan: str | None = None  # the plan without folders and what the attacker knows
+    prior: str = ""  # what remaining uncertainty is an average over, in words; older results do not say
     category_count: int | None = None  # how many values a categorical secret can have
     unverified: Annotated[tuple[Unverified, ...], Many] = ()
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
 
     @property
     def unit(self) -> str:
-        """What is counted against the limit: a record, or a row where records have several."""
+        """What shares a signature: records, or rows where records have several."""
         return "row" if self.rows > self.records else "record"
 
     def publishable(self) -> AuditResult:

@@ -5,42 +5,47 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from sightline.auditing.assemble import assemble
-from sightline.auditing.exposed import about_signatures
+from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, Exposed
 from sightline.auditing.session import Session, opened
+from sightline.auditing.work import WorkLimits
 from sightline.errors import require
 from sightline.progress import Progress, silent
 
 
-def audit(
+def audit(  # many parameters: the options of the command of the same name
     plan: PlanLike,
     *,
     limit: float | str | None = None,
     names: bool = False,
     top: int = 20,
     progress: Progress | None = None,
+    max_memory: int | float | str | None = None,
+    max_seconds: float | None = None,
 ) -> AuditResult:
     """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
 
     ``limit`` replaces the plan's limit: the share of its uncertainty that every record must keep, as 0.5 or
     "50%". ``names`` names the exposed records by their keys. ``top`` is how many of them are listed.
-    ``progress`` is called with a stage and the share of it that is done.
+    ``progress`` is called with a stage and the share of it that is done. An audit that needs more than
+    ``max_memory`` (bytes, or "4GB"; by default most of what is free) is refused, and one that takes longer
+    than ``max_seconds`` ends: :class:`sightline.errors.TooMuchWork`.
     """
     require(top >= 1, "top >= 1", got=top)
     _check_progress(progress)
     checked, base = read_plan(plan)
     if limit is not None:
         checked = with_limit(checked, limit)
-    watch = progress or silent
+    limits = WorkLimits.of(max_memory, max_seconds)
+    watch = limits.watched(progress or silent)
     watch("opening the table", 0.0)
-    with opened(checked, base) as session:
+    with opened(checked, base, limits=limits, progress=watch) as session:
         findings = _find(session, watch)
-        return assemble(
-            findings, top=top, names=names, keys=session.keys, totals=session.totals, progress=watch
-        )
+        keys = session.keys(findings.membership)
+        return assemble(findings, top=top, names=names, keys=keys, totals=session.totals, progress=watch)
 
 
 def check(plan: PlanLike) -> Plan:
@@ -52,7 +57,7 @@ def check(plan: PlanLike) -> Plan:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """What is seen of each row of one record, with the recipes. Owner-only."""
+    """What is seen of one record's rows together, and of each row, with the recipes. Owner-only."""
 
     record: str
     exposed: tuple[Exposed, ...]
@@ -69,10 +74,12 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
         watch("looking for the record", 0.0)
         signatures = session.signatures_of(record)
         findings = _find(session, watch)
+        kind = session.kind_of(record, findings.membership)
+        together = () if kind is None else about_person(findings, kind)
         return Explanation(
             record=record,
-            exposed=about_signatures(findings, signatures),
-            result=assemble(findings, keys=session.keys, totals=session.totals, progress=watch),
+            exposed=together + about_signatures(findings, signatures),
+            result=assemble(findings, totals=session.totals, progress=watch),
         )
 
 

@@ -1,20 +1,23 @@
 r"""What the attacker knows of a secret beforehand, and what the noise alone leaves of it.
 
-A number has the cos² prior on its bounds. A yes or no has even chances. A category is one of k values with
-equal chances: it enters a design as indicators, each one with probability :math:`p = 1/k`.
+A number is spread over its bounds as the plan's ``[attacker] prior`` says. A yes or no has even chances. A
+category is one of k values with equal chances: it enters a design as indicators, each one with probability
+:math:`p = 1/k`.
 """
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan
+from sightline.format import number as readable
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.domain import number_prior
+from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
+from sightline.labeled.bounds.two_point import TwoPointPrior
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.subject import SecretKind
 
@@ -23,65 +26,85 @@ from sightline.tables.subject import SecretKind
 class SecretPrior:
     """The prior of every record's secret.
 
-    >>> SecretPrior(kind=SecretKind.BOOLEAN).kept(information=4.0, loss=0.0, law=NoiseLaw.GAUSSIAN)
-    0.4495...
+    >>> SecretPrior(kind=SecretKind.BOOLEAN).kept(information=4.0, law=NoiseLaw.GAUSSIAN)
+    0.449...
+    >>> SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 9000.0)).values
+    'values spread evenly from 0 to 9,000'
     """
 
     kind: SecretKind
     bounds: tuple[float, float] = (0.0, 1.0)
     categories: int = 2
+    name: str = "uniform"  # of a number's prior
 
     @classmethod
     def of(cls, plan: Plan) -> SecretPrior:
         """The prior of a plan's secret."""
         count = len(plan.data.categories) if plan.data.categories is not None else 2
-        return cls(kind=plan.data.secret_kind, bounds=plan.data.domain, categories=count)
+        return cls(
+            kind=plan.data.secret_kind,
+            bounds=plan.data.domain,
+            categories=count,
+            name=plan.attacker.prior,
+        )
 
     @property
-    def domain(self) -> tuple[float, float] | CoinPrior:
-        """The prior of one column of a design: bounds for a number, a coin for an indicator."""
-        return self.bounds if self.kind is SecretKind.NUMBER else self.coin
+    def of_column(self) -> TargetPrior:
+        """The prior of one column of a design: of a number, or of an indicator."""
+        return self.number if self.kind is SecretKind.NUMBER else self.indicator
 
     @property
-    def coin(self) -> CoinPrior:
-        """The prior of one indicator."""
-        return CoinPrior(share=1 / self.categories)
+    def indicator(self) -> TargetPrior:
+        """The prior of a yes or no, or of one category's indicator."""
+        return TwoPointPrior(0.0, 1.0) if self.categories == 2 else CoinPrior(share=self.share)
 
     @property
-    def number(self) -> CosineSquaredPrior:
+    def share(self) -> float:
+        """p: the chance of an indicator."""
+        return 1 / self.categories
+
+    @property
+    def number(self) -> NumberPrior:
         """The prior of a number."""
-        return CosineSquaredPrior(width=self.bounds[1] - self.bounds[0])
+        return number_prior(self.name, *self.bounds)
 
-    def kept(self, *, information: float, loss: float, law: NoiseLaw) -> float:
+    @property
+    def values(self) -> str:
+        """What remaining uncertainty is an average over, in words."""
+        match self.kind:
+            case SecretKind.NUMBER:
+                low, high = (readable(bound, 6) for bound in self.bounds)
+                return f"values {self.number.spread} from {low} to {high}"
+            case SecretKind.BOOLEAN:
+                return "values that are yes or no with even chances"
+            case SecretKind.CATEGORY:
+                return "categories with even chances"
+
+    def kept(self, *, information: float, law: NoiseLaw, answers: float = np.inf) -> float:
         """The least share of uncertainty that remains if the attacker knows all other records.
 
         ``information`` is the Fisher information about a number, or for indicators the squared distance
-        between two values in units of the noise. ``loss`` is the pure privacy loss, used for indicators under
-        Laplace noise.
+        between two values in units of the noise. Under Laplace noise so many ``answers`` carry it.
         """
         G = np.array([information])
-        if self.kind is not SecretKind.NUMBER:
-            if law is NoiseLaw.LAPLACE:
-                return float(self.coin.bound_by_loss(np.array([loss]))[0])
-            return float(self.coin.group_bound(G)[0])
-        prior = self.number
-        bound = 1 / (prior.variance * (G + prior.fisher_information))
-        if law is NoiseLaw.GAUSSIAN:
-            bound = np.maximum(bound, prior.group_bound(G))
-        return float(bound[0])
+        laplace = law is NoiseLaw.LAPLACE
+        seen = Seen(
+            information=G,
+            linear_information=np.zeros(1),  # no linear attack needs to be named
+            laplace_answers=np.full(1, answers) if laplace else None,
+            laplace_information=G if laplace else None,
+        )
+        return float(self.of_column.lower(seen)[0])
 
     def kept_whatever_is_published(self, multipliers: FloatArray, law: NoiseLaw) -> float:
         r"""The least share of a number's uncertainty that remains, for releases of any feature of it.
 
-        .. math:: \frac{N}{v} \exp\Bigl(-2 \sum_\ell I_\ell\Bigr)
-
-        with the entropy power N and the variance v of the prior. A release that changes by at most one
-        sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)` about a record under Gaussian noise of
-        m sensitivities, and at most :math:`I = \frac1m \tanh \frac{1}{2m}` under Laplace noise of scale m.
+        A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)`
+        about a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh
+        \frac{1}{2m}` under Laplace noise of scale m.
         """
-        prior = self.number
-        total = float(np.sum(information_at_most(multipliers, law)))
-        return prior.entropy_power / prior.variance * math.exp(-2 * total)
+        total = np.array([np.sum(information_at_most(multipliers, law))])
+        return float(self.number.lower_by_nats(total)[0])
 
 
 def information_at_most(multipliers: FloatArray, law: NoiseLaw) -> FloatArray:

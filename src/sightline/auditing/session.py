@@ -8,17 +8,21 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightline.arrays import FloatArray
+from sightline.auditing.design import LINEAR
+from sightline.auditing.findings import Keys
 from sightline.auditing.plan import AssumptionName, Plan
-from sightline.errors import InvalidPlan
-from sightline.progress import Progress
+from sightline.auditing.work import TimedEngine, WorkLimits
+from sightline.errors import InvalidPlan, require
+from sightline.progress import Progress, silent
 from sightline.tables.collect import collect
 from sightline.tables.declared import check_declared, check_public
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
+from sightline.tables.persons import keys_of_kinds, person_of, person_table
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
-from sightline.tables.subject import Schema, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import verify
 
 
@@ -29,6 +33,7 @@ class Session:
     plan: Plan
     engine: Engine
     queries: tuple[ReleaseQuery, ...]
+    limits: WorkLimits
 
     @property
     def subject(self) -> Subject:
@@ -37,7 +42,13 @@ class Session:
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
-        membership = collect(self.engine, self.queries, self.subject, progress=progress)
+        membership = collect(
+            self.engine,
+            self.queries,
+            self.subject,
+            progress=progress,
+            check_size=self.limits.check_signatures,
+        )
         empty = [self.queries[place].name for place in membership.empty]
         if empty and AssumptionName.EMPTY not in self.plan.limits.accept:
             raise InvalidPlan(
@@ -46,10 +57,19 @@ class Session:
             )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)
-        return replace(
-            membership,
-            unaudited=unaudited,
-        )
+        cells = sum(membership.partitions[cell.partition].feature in LINEAR for cell in membership.cells)
+        self.limits.check_cells(cells, designs=2 if self.subject.kind is SecretKind.CATEGORY else 1)
+        membership = replace(membership, unaudited=unaudited)
+        if membership.contributions <= 1:
+            return membership
+        progress("finding whose rows they are", 0.0)
+        people = person_table(self.engine, self.queries, self.subject, membership)
+        if self.plan.data.values == "constant" and people.varying:
+            raise InvalidPlan(
+                '[data] values: expected one value in all rows of a record, as values = "constant" says, '
+                f"got different ones for {people.varying:,} of {people.several:,} records with several rows"
+            )
+        return replace(membership, persons=people)
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -59,12 +79,31 @@ class Session:
         """Owner-only: the sum of the secrets that the attacker does not know, signature by signature."""
         return signature_totals(self.engine, self.queries, self.subject)
 
-    def keys(self, signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
-        """The keys of the records with some signatures that the attacker does not know."""
-        return members_of(self.engine, self.queries, self.subject, signature_ids=signatures)
+    def keys(self, membership: Membership) -> Keys:
+        """How to name the records of a membership."""
+
+        def of_signatures(signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
+            return members_of(self.engine, self.queries, self.subject, signature_ids=signatures)
+
+        def of_kinds(kinds: Sequence[int]) -> dict[int, tuple[str, ...]]:
+            table = membership.persons
+            wanted = {} if table is None else {kind: table.entries(kind) for kind in kinds}
+            return keys_of_kinds(self.engine, self.queries, self.subject, wanted)
+
+        return Keys(of_signatures=of_signatures, of_kinds=of_kinds)
+
+    def kind_of(self, record: str, membership: Membership) -> int | None:
+        """The place of one record's kind in the table of persons; none if every record has one row."""
+        if membership.persons is None:
+            return None
+        entries = person_of(self.engine, self.queries, self.subject, record_key=record)
+        return None if entries is None else membership.persons.place(entries)
 
     def signatures_of(self, record: str) -> tuple[int, ...]:
         """The signatures of one record's rows that the attacker does not know."""
+        require(
+            _is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it", error=InvalidPlan
+        )
         unknown = replace(self.subject, known=())
         if not signature_of(self.engine, self.queries, unknown, record_key=record):
             reason = (
@@ -77,6 +116,15 @@ class Session:
                 f"got {record[:60]!r}, {reason}"
             )
         return signature_of(self.engine, self.queries, self.subject, record_key=record)
+
+
+def _is_unicode(text: str) -> bool:
+    """Whether a text can be sent to an engine: Python reads bytes that are no UTF-8 as lone surrogates."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def subject_of(plan: Plan) -> Subject:
@@ -95,13 +143,18 @@ def subject_of(plan: Plan) -> Subject:
 
 
 @contextmanager
-def opened(plan: Plan, base: Path) -> Iterator[Session]:
+def opened(
+    plan: Plan, base: Path, *, limits: WorkLimits | None = None, progress: Progress = silent
+) -> Iterator[Session]:
     """Open the plan's table and read its releases.
 
-    At the end the table must still be as it was, and is closed.
+    Without ``limits``, memory is bounded by what is free. At the end the table must still be as it was, and
+    is closed.
     """
     subject = subject_of(plan)
-    engine = open_source(plan.data.source, base=base, tables=plan.data.tables)
+    limits = limits or WorkLimits.of(None, None)
+    opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables)
+    engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
         check_declared(engine, subject)
         schema = Schema.of(engine, list(plan.data.tables))
@@ -109,13 +162,14 @@ def opened(plan: Plan, base: Path) -> Iterator[Session]:
         for text in plan.attacker.knows:
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
-        for release in plan.releases:
+        for place, release in enumerate(plan.releases):
+            progress("reading the releases", place / len(plan.releases))
             try:
                 query = read_release(release.sql, name=release.name, subject=subject, schema=schema)
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             queries.append(query)
-        yield Session(plan=plan, engine=engine, queries=tuple(queries))
+        yield Session(plan=plan, engine=engine, queries=tuple(queries), limits=limits)
         engine.check_unchanged()
     finally:
         engine.close()

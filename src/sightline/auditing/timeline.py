@@ -19,24 +19,25 @@ def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
     plan, found = findings.plan, findings.linear
     if found is None or not found.repeatable:
         return ()
-    before = np.zeros(len(found.exposures), dtype=np.bool_)
+    before, records = np.zeros(len(found.exposures), dtype=np.bool_), 0
     stages = []
     ends = _ends(len(plan.releases))
     for number, end in enumerate(ends):
         seen = findings_up_to(findings, int(end))
         now = before if seen is None else seen.exposures.identifiable
+        identifiable = 0 if seen is None else seen.identifiable_records
         stages.append(
             Stage(
                 release=plan.releases[end].name,
                 published=int(end) + 1,
-                identifiable_records=0 if seen is None else seen.identifiable_records,
-                newly_identifiable=found.records(now) - found.records(before),
+                identifiable_records=identifiable,
+                newly_identifiable=identifiable - records,
                 opened=_signatures(found, np.flatnonzero(now & ~before)),
                 least_remaining_uncertainty=None if seen is None else seen.least,
                 below_limit=0 if seen is None else seen.below_limit,
             )
         )
-        before = now
+        before, records = now, identifiable
         progress("timeline", (number + 1) / len(ends))
     return tuple(stages)
 

@@ -6,7 +6,7 @@ import math
 
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.numerals import counted, readable, remains
+from sightline.auditing.numerals import counted, ends, readable
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import (
     Exposed,
@@ -73,15 +73,14 @@ def _status(below: int, unverified: tuple[Unverified, ...], *, hidden_fail: bool
 def _limit_sentences(
     findings: Findings, below: int, status: VerdictStatus, unverified: tuple[Unverified, ...]
 ) -> list[str]:
-    limit, membership = findings.plan.limits.remaining_uncertainty, findings.membership
+    limit = findings.plan.limits.remaining_uncertainty
     percent = f"{readable(100 * (limit or 0.0))} %"
-    unit = "row" if membership.contributions > 1 else "record"
     open_ones = [one for one in unverified if not one.accepted]
     accepted = [one for one in unverified if one.accepted]
     sentences = []
     match status:
         case VerdictStatus.FAILED:
-            sentences.append(f"{counted(below, unit)} may keep less than the limit of {percent}.")
+            sentences.append(f"{counted(below, 'record')} may keep less than the limit of {percent}.")
             if open_ones:
                 sentences.append(f"Also, {_listed(open_ones)}.")
         case VerdictStatus.PASSED if findings.least is None:
@@ -109,19 +108,14 @@ def _listed(assumptions: list[Unverified]) -> str:
 
 def _headline(findings: Findings, least: Uncertainty) -> str:
     """What remains of the most exposed record, with what it is an average over."""
-    match findings.prior.kind:
-        case SecretKind.NUMBER:
-            average = "values spread over the bounds (a cos² prior)"
-        case SecretKind.BOOLEAN:
-            average = "values that are yes or no with even chances"
-        case SecretKind.CATEGORY:
-            average = "categories with even chances"
     others = (
         ", the noise and the values of some records" if findings.membership.known.any() else " and the noise"
     )
+    lower, upper = ends(least)
     return (
-        f"On average over {average}, {remains(least)} of the most exposed record's uncertainty remains, to "
-        f"every attacker who knows the groups{others}."
+        f"On average over {findings.prior.values}, at least {lower} of the most exposed record's uncertainty "
+        f"remains to an attacker who knows the groups{others}, whatever the attack; the best attack leaves "
+        f"at most {upper}."
     )
 
 
@@ -134,7 +128,8 @@ def _linear(findings: Findings, section: ExposedSection, found: LinearFindings) 
         sentences.append(f"{counted(count, 'record')} of {of:,} can be told apart from everything else.")
         if sharpest is not None and sharpest.rmse is not None:
             sentences.append(
-                f"The sharpest view of one has an error of {readable(sharpest.rmse)} in {data.secret}"
+                f"The sharpest view of {seen_feature(sharpest)} has an error of {readable(sharpest.rmse)} in "
+                f"{data.secret}"
                 + (
                     f" ({readable(sharpest.rmse_percent_of_range or 0.0, 3)} % of its range)."
                     if data.secret_kind is SecretKind.NUMBER
@@ -148,6 +143,20 @@ def _linear(findings: Findings, section: ExposedSection, found: LinearFindings) 
         several = "rows" if membership.contributions > 1 else "records"
         sentences.append(f"{groups:,} group{'s' if groups > 1 else ''} of several {several} can, by the sum.")
     return sentences
+
+
+def seen_feature(one: Exposed) -> str:
+    """What is seen of an exposed record, after "the sharpest view of"."""
+    rows = f"their {one.rows:,} rows, and"
+    match one.feature:
+        case "row":
+            return f"one is of one of {rows}"
+        case "total":
+            return f"one is of the total of {rows}"
+        case "combination":
+            return f"one is of a combination of {rows}"
+        case _:
+            return "one"
 
 
 def _local(secret: str, local: LocalReport) -> list[str]:

@@ -105,7 +105,7 @@ def _names(findings: Findings, columns: IndexArray, keys: Keys | None) -> dict[i
         return {}
     linear = findings.linear.linear
     signatures = {int(column): linear.signatures_of(int(column)) for column in columns}
-    named = keys(sorted({int(one) for own in signatures.values() for one in own}))
+    named = keys.of_signatures(sorted({int(one) for own in signatures.values() for one in own}))
     found = {
         column: ", ".join(sorted({key for one in own for key in named.get(int(one), ())}))
         for column, own in signatures.items()

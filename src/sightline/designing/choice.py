@@ -1,10 +1,9 @@
-r"""The least noise for a limit that one of several bounds must prove for each record.
+r"""The least noise for a limit that one of two bounds must prove for each record.
 
 For a given choice of a bound for each record the problem is convex, and its optimum is certified. The choice
 itself is not a convex matter, so it is improved step by step: at an optimum each record takes the bound that
 it keeps with most room. The noise stays feasible, so the next optimum is no worse. The certified gap is for
-the last choice, and for the entropic bound at the last factor of the determinants; another choice might need
-less noise.
+the last choice, and with the precisions of hidden records at the last noise; another choice might need less.
 """
 
 from __future__ import annotations
@@ -19,15 +18,15 @@ from scipy.sparse import csc_array
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.common_factor import common_factor
 from sightline.designing.levels import (
-    Level,
-    entropic_factor,
-    entropic_level,
+    HiddenLevel,
+    can_hide,
+    hidden_level,
     most_information,
-    van_trees_level,
+    precisions_at,
 )
 from sightline.designing.newton import Optimum, least_noise
 from sightline.designing.problem import NoiseProblem
-from sightline.designing.risks import HiddenRisks, KnownRisks, Risks
+from sightline.designing.risks import HiddenRisks, KnownRisks
 from sightline.designing.task import DesignTask
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.incidence.protocol import BoolArray
@@ -37,27 +36,26 @@ from sightline.tables.subject import SecretKind
 _ROUNDS = 5
 _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
 _MOST_PAIRS = 2_000_000
-_MUCH = 1e8  # variance over its floor's that stands for any more
-_FACTORS, _SAME_FACTOR = 12, 1e-7  # how often the entropic factor is taken again, and when it is the same
+# How often the precisions of hidden records are taken again, and when they are the same.
+_PRECISIONS, _SAME = 20, 1e-7
+_MEMORY, _MIXED = 5, 0.4  # steps that the next precisions are made from, and the share of a new one
 
 
 class BoundName(StrEnum):
     """The bound that proves that a record keeps the limit."""
 
     KNOWN = "all other records known"
-    VAN_TREES = "van Trees, no other record known"
-    ENTROPIC = "entropic, no other record known"
+    HIDDEN = "no other record known"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Targets:
-    """The records that may keep less than the limit at the floor: a column for each, and its levels."""
+    """The records that may keep less than the limit at the floor: a column for each."""
 
     record: IndexArray  # the column of the linear design
     columns: csc_array
-    known_needed: FloatArray  # 1/g; zero where the group hides its records whatever the noise
-    gram: FloatArray  # AAᵀ over the records that the attacker does not know
-    gram_of_all: FloatArray
+    known_needed: FloatArray  # 1/g; zero where records alike hide each other whatever the noise
+    can_hide: bool  # whether other records hide them, too
 
     def __len__(self) -> int:
         return len(self.record)
@@ -71,34 +69,39 @@ class Chosen:
     optimum: Optimum
     bounds: tuple[BoundName, ...]  # for each kind of constraint of the problem
     records: tuple[IndexArray, ...]  # the columns of the linear design
+    hidden: BoolArray  # targets whose bound is the one for hidden others
+
+    @property
+    def variances(self) -> FloatArray:
+        """The variances of the rows at the optimum."""
+        return self.problem.variances(self.optimum.x)
 
 
 def targets_of(task: DesignTask) -> Targets:
     """The records that the floor does not protect. More noise never harms the others: bounds are monotone."""
-    linear, below = task.linear, np.flatnonzero(task.findings.lower < task.limit)
-    prior = linear.prior
-    if prior.kind is SecretKind.CATEGORY and prior.categories > 2:
+    linear = task.linear
+    prior, below = linear.prior, np.flatnonzero(task.findings.lower < task.limit)
+    several = prior.kind is SecretKind.CATEGORY and prior.categories > 2
+    if several:
         below, columns = _pairs(task, below)
     else:
         columns = task.columns(below)
-    information = most_information(prior, task.limit, linear.counts[below])
-    unknown = ~linear.known[: linear.design.size]
-    incidence = linear.design.incidence
-    hidden = prior.kind is SecretKind.NUMBER and below.size > 0
-    nothing = np.zeros((0, 0))
-    gram = incidence.gram(unknown, silent) if hidden else nothing
-    everyone = gram if unknown.all() or not hidden else incidence.gram(np.ones_like(unknown), silent)
     with np.errstate(divide="ignore"):
-        needed = 1 / information
-    return Targets(record=below, columns=columns, known_needed=needed, gram=gram, gram_of_all=everyone)
+        needed = 1 / most_information(prior, task.limit, linear.counts[below])
+    return Targets(
+        record=below,
+        columns=columns,
+        known_needed=needed,
+        can_hide=not several and can_hide(prior.of_column) and below.size > 0,
+    )
 
 
 def common_guess(task: DesignTask, targets: Targets) -> FloatArray:
-    """A common factor near the least one: the least that one bound alone asks for, of all bounds."""
+    """A common factor near the least one: that against an attacker who knows all other records."""
     everyone = np.ones(task.ceilings.size)
-    found = [common_factor(choice.problem(task)) for choice in _single_bounds(task, targets)]
-    factors = [one.factor for one in found if one is not None]
-    return everyone * (min(factors) if factors and len(targets) else 1.0)
+    choice = _Choice(targets=targets, hidden=np.zeros(len(targets), dtype=np.bool_))
+    found = common_factor(choice.problem(task))
+    return everyone * (1.0 if found is None or not len(targets) else found.factor)
 
 
 def best_noise(
@@ -106,54 +109,30 @@ def best_noise(
 ) -> Chosen | None:
     """The least noise over a few choices of bounds; ``None`` if no noise within the ceilings is enough.
 
-    ``common`` is noise with a common factor that keeps the limit. Its choice of bounds is one of those that
-    are tried, so that the design is no worse.
+    ``common`` is noise with a common factor that keeps the limit.
     """
-    van_trees = van_trees_level(task.linear.prior, task.limit)
-    starts = _single_bounds(task, targets)
-    own = _roomiest(task, targets, task.problem().variances(common), van_trees)
-    if own is not None:
-        starts.append(own)
-    best: Chosen | None = None
-    for start in starts:
-        if best is not None and start.entropic.all():
-            continue
-        found = start.solved_with_its_own_factor(task, progress)
+    nobody = np.zeros(len(targets), dtype=np.bool_)
+    best = _Choice(targets=targets, hidden=nobody).solved(task, progress)
+    if not targets.can_hide:
+        return best
+    start = task.problem().variances(common)
+    everyone = _Choice(targets=targets, hidden=~nobody)
+    roomiest = _roomiest(task, targets, start)
+    for choice in (everyone,) if roomiest.hidden.all() else (everyone, roomiest):
+        found = choice.solved_with_its_own_precisions(task, start, progress)
         if found is not None and (best is None or found.optimum.upper < best.optimum.upper):
             best = found
-    if best is None or not len(targets):
-        return best
     for _ in range(_ROUNDS):
-        choice = _roomiest(task, targets, best.problem.variances(best.optimum.x), van_trees)
-        found = None if choice is None else choice.solved_with_its_own_factor(task, progress)
+        if best is None:
+            break
+        choice = _roomiest(task, targets, best.variances)
+        if np.array_equal(choice.hidden, best.hidden):
+            break
+        found = choice.solved_with_its_own_precisions(task, best.variances, progress)
         if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
             break
         best = found
     return best
-
-
-def _single_bounds(task: DesignTask, targets: Targets) -> list[_Choice]:
-    """The choices that use one bound for all records."""
-    prior, nobody = task.linear.prior, np.zeros(len(targets), dtype=np.bool_)
-    found = [_Choice(targets=targets, known=~nobody, van_trees=nobody, entropic=nobody)]
-    if prior.kind is not SecretKind.NUMBER or not len(targets):
-        return found
-    van_trees = van_trees_level(prior, task.limit)
-    if van_trees is not None:
-        levels = (van_trees, None)
-        found.append(
-            _Choice(targets=targets, known=nobody, van_trees=~nobody, entropic=nobody, levels=levels)
-        )
-    # A start only where published numbers leave the others no room; later rounds take it where it is better.
-    most = task.problem().variances(np.minimum(task.ceilings, _MUCH))
-    entropic = entropic_level(prior, task.limit, entropic_factor(prior, targets.gram_of_all, most))
-    if entropic is not None:
-        found.append(
-            _Choice(
-                targets=targets, known=nobody, van_trees=nobody, entropic=~nobody, levels=(None, entropic)
-            )
-        )
-    return found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -161,50 +140,33 @@ class _Choice:
     """Which bound each target must keep."""
 
     targets: Targets
-    known: BoolArray
-    van_trees: BoolArray
-    entropic: BoolArray
-    levels: tuple[Level | None, Level | None] = (None, None)  # of the last two
+    hidden: BoolArray
+    level: HiddenLevel | None = None  # of all targets, for those that are hidden
 
-    def solved_with_its_own_factor(self, task: DesignTask, progress: Progress) -> Chosen | None:
-        r"""Solve with an entropic factor that is no larger than the one at the optimum.
+    def solved_with_its_own_precisions(
+        self, task: DesignTask, start: FloatArray, progress: Progress
+    ) -> Chosen | None:
+        """Solve with precisions that are those at the optimum; else with others that the audit passes.
 
-        A larger assumed factor asks for less noise, with which the true factor is smaller: the true factor
-        less the assumed one falls as the latter rises, and its zero is found by false position.
+        ``start`` is noise, in variances of the rows, whose precisions are tried first. ``None`` if none that
+        were tried are enough.
         """
-        found = self.solved(task, progress)
-        if not self.entropic.any():
-            return found
-        prior, now = task.linear.prior, self.levels[1]
-        assert now is not None  # the choice names the bound only with its level
-        number = prior.number
-        risk = task.limit * number.variance
-        high = risk * (1 + number.entropy_power / now.needed) / number.entropy_power
-        low, best = risk / number.entropy_power, None
-        above, below = self._excess(task, found, high), 1.0 - low
-        for _ in range(_FACTORS):
-            if above >= -_SAME_FACTOR:
-                return found if best is None or above >= 0 else best
-            assumed = high + (low - high) * min(0.95, max(0.05, above / (above - below)))
-            level = entropic_level(prior, task.limit, assumed)
-            if level is None:
-                return best
-            found = replace(self, levels=(self.levels[0], level)).solved(task, progress)
-            excess = self._excess(task, found, assumed)
-            if excess >= 0:
-                low, below, best, above = assumed, excess, found, above / 2
-                if excess <= _SAME_FACTOR:
-                    return best
-            else:
-                high, above, below = assumed, excess, below / 2
+        if not self.hidden.any():
+            return self.solved(task, progress)
+        mixing, best = _Mixing(np.log(precisions_at(task.linear, start))), None
+        for _ in range(_PRECISIONS):
+            level = hidden_level(task.linear, self.targets.record, task.limit, np.exp(mixing.assumed))
+            found = replace(self, level=level).solved(task, progress)
+            if found is None:
+                break
+            true = np.log(precisions_at(task.linear, found.variances))
+            if float(np.max(np.abs(true - mixing.assumed))) <= _SAME:
+                return found
+            passes = task.lowest(task.stddevs(found.optimum.x)) >= task.limit
+            if passes and (best is None or found.optimum.upper < best.optimum.upper):
+                best = found
+            mixing.learn(true)
         return best
-
-    def _excess(self, task: DesignTask, found: Chosen | None, assumed: float) -> float:
-        """The entropic factor at an optimum less the one that was assumed for it."""
-        if found is None:
-            return 1.0 - assumed  # no noise is enough: a larger factor must be assumed
-        variances = found.problem.variances(found.optimum.x)
-        return entropic_factor(task.linear.prior, self.targets.gram_of_all, variances) - assumed
 
     def solved(self, task: DesignTask, progress: Progress) -> Chosen | None:
         problem = self.problem(task)
@@ -217,53 +179,63 @@ class _Choice:
             optimum=optimum,
             bounds=tuple(name for name, _ in kinds),
             records=tuple(self.targets.record[place] for _, place in kinds),
+            hidden=self.hidden,
         )
 
     def problem(self, task: DesignTask) -> NoiseProblem:
         """The convex problem of this choice."""
-        risks = [
-            _risks(self.targets, name, place, self.levels) for name, place in self._kinds() if place.size
-        ]
+        risks = [self._risks(name, place) for name, place in self._kinds() if place.size]
         return replace(task.problem(), risks=tuple(risks))
 
     def _kinds(self) -> list[tuple[BoundName, IndexArray]]:
-        asked = self.known & (self.targets.known_needed > 0)
-        masks = (asked, self.van_trees, self.entropic)
+        asked = ~self.hidden & (self.targets.known_needed > 0)
+        masks = (asked, self.hidden)
         return [(name, np.flatnonzero(mask)) for name, mask in zip(BoundName, masks, strict=True)]
 
-
-def _risks(
-    targets: Targets, name: BoundName, place: IndexArray, levels: tuple[Level | None, Level | None]
-) -> Risks:
-    columns = csc_array(targets.columns[:, place])
-    if name is BoundName.KNOWN:
-        return KnownRisks(columns=columns, needed=targets.known_needed[place])
-    level = levels[0 if name is BoundName.VAN_TREES else 1]
-    assert level is not None  # the choice names a bound only with its level
-    return HiddenRisks(
-        columns=columns, needed=np.full(place.size, level.needed), tau=level.tau, gram=targets.gram
-    )
+    def _risks(self, name: BoundName, place: IndexArray) -> KnownRisks | HiddenRisks:
+        columns = csc_array(self.targets.columns[:, place])
+        if name is BoundName.KNOWN:
+            return KnownRisks(columns=columns, needed=self.targets.known_needed[place])
+        level = self.level
+        assert level is not None  # the choice names the bound only with its level
+        return HiddenRisks(
+            columns=columns, needed=level.needed[place], tau=level.tau[place], products=level.products
+        )
 
 
-def _roomiest(
-    task: DesignTask, targets: Targets, variances: FloatArray, van_trees: Level | None
-) -> _Choice | None:
-    """For each target the bound that it keeps with most room at some noise; none if only one is there."""
-    prior = task.linear.prior
-    if prior.kind is not SecretKind.NUMBER or not len(targets):
-        return None
-    factor = entropic_factor(prior, targets.gram_of_all, variances)
-    levels = (van_trees, entropic_level(prior, task.limit, factor))
+class _Mixing:
+    """A fixed point of a map that falls in its argument, by Anderson's mixing of the last few steps."""
+
+    def __init__(self, assumed: FloatArray) -> None:
+        self.assumed = assumed
+        self._places: list[FloatArray] = []
+        self._residues: list[FloatArray] = []
+
+    def learn(self, true: FloatArray) -> None:
+        """Choose the next argument, given the value at the present one."""
+        residue = true - self.assumed
+        self._places.append(self.assumed)
+        self._residues.append(residue)
+        del self._places[:-_MEMORY], self._residues[:-_MEMORY]
+        change = _MIXED * residue
+        if len(self._places) > 1:
+            moves, turns = np.diff(self._places, axis=0).T, np.diff(self._residues, axis=0).T
+            shares = np.linalg.lstsq(turns, residue, rcond=1e-10)[0]
+            change = change - (moves + _MIXED * turns) @ shares
+        self.assumed = self.assumed + np.clip(change, -1.0, 1.0)
+
+
+def _roomiest(task: DesignTask, targets: Targets, variances: FloatArray) -> _Choice:
+    """For each target the bound that it keeps with most room at some noise."""
     everyone = np.arange(len(targets))
-    room = np.full((3, len(targets)), -np.inf)
-    for row, name in enumerate(BoundName):
-        if row and levels[row - 1] is None:
-            continue
-        risks = _risks(targets, name, everyone, levels)
+    level = hidden_level(task.linear, targets.record, task.limit, precisions_at(task.linear, variances))
+    both = _Choice(targets=targets, hidden=np.ones(len(targets), dtype=np.bool_), level=level)
+    room = []
+    for name in BoundName:
+        risks = both._risks(name, everyone)
         with np.errstate(divide="ignore"):
-            room[row] = risks.at(variances).phi / risks.needed
-    best = np.argmax(room, axis=0)
-    return _Choice(targets=targets, known=best == 0, van_trees=best == 1, entropic=best == 2, levels=levels)
+            room.append(risks.at(variances).phi / risks.needed)
+    return replace(both, hidden=room[1] > room[0])
 
 
 def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:

@@ -48,7 +48,7 @@ def certified(task: DesignTask, x: FloatArray) -> Certified | None:
     def least(factor: float) -> float:
         nonlocal audits
         audits += 1
-        return float(np.nanmin(task.audited(task.stddevs(scaled(factor))).lower))
+        return task.lowest(task.stddevs(scaled(factor)))
 
     def found(factor: float) -> Certified:
         return Certified(stddevs=task.stddevs(scaled(factor)), x=scaled(factor), audits=audits)
@@ -57,9 +57,12 @@ def certified(task: DesignTask, x: FloatArray) -> Certified | None:
     if first >= task.limit:
         if first < task.limit * (1 + _NOTICEABLE) or not task.findings.repeatable or np.all(x == 1.0):
             return found(1.0)
-        if least(_SMALLEST) >= task.limit:
-            return found(_SMALLEST)
-        return found(_bisected(lambda factor: least(factor) >= task.limit, _SMALLEST, 1.0))
+        low, high = _SMALLEST, 1.0
+        while least(low) >= task.limit:
+            if np.all(scaled(low) == 1.0):
+                return found(low)
+            low, high = low / 4, low
+        return found(_bisected(lambda factor: least(factor) >= task.limit, low, high))
     more = _FIRST
     while more <= _LAST:
         if least(1 + more) >= task.limit:
@@ -103,7 +106,7 @@ def least_largest(task: DesignTask) -> LeastLargest | None:
         return np.clip((largest / most) ** 2, 1.0, task.ceilings)
 
     def passes(largest: float) -> bool:
-        return float(np.nanmin(task.audited(task.stddevs(at(largest))).lower)) >= task.limit
+        return task.lowest(task.stddevs(at(largest))) >= task.limit
 
     if passes(least):
         return LeastLargest(enough=least, not_enough=least, ceilings=at(least))

@@ -1,10 +1,10 @@
 r"""Limits on attacks, as concave constraints on the noise variances.
 
-Let s be the variances of the published numbers, :math:`a` a record's column, and :math:`\tau` the prior
-variance of all other records. With :math:`M = \operatorname{diag}(s) + \tau A A^\top`,
+Let s be the variances of the published numbers, :math:`a` a record's column, and :math:`\tau_k` the variance
+that record k adds to a recipe. With :math:`M = \operatorname{diag}(s) + \sum_k \tau_k a_k a_k^\top`,
 
-.. math:: \varphi(s) = \frac{1}{a^\top M^{-1} a} - \tau
-    = \min_{a^\top h = 1}\; \sum_\ell h_\ell^2 s_\ell + \tau\,(h^\top A A^\top h - 1)
+.. math:: \varphi_j(s) = \frac{1}{a_j^\top M^{-1} a_j} - \tau_j = \min_{a_j^\top h = 1}\;
+    \sum_\ell h_\ell^2 s_\ell + \sum_{k \ne j} \tau_k (a_k^\top h)^2
 
 is the least error variance of a recipe h: its own noise, and what the other records add. It is a minimum of
 functions that are linear in s, so it is concave, and its gradient is :math:`h \circ h` at the best recipe
@@ -52,9 +52,6 @@ class Risks(Protocol):
     @property
     def needed(self) -> FloatArray: ...
 
-    @property
-    def tau(self) -> float: ...
-
     def at(self, variances: FloatArray) -> RiskAt:
         """The constraints at some variances."""
 
@@ -64,15 +61,15 @@ class Risks(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class HiddenRisks:
-    """The attacker knows no other record: each adds its prior variance to the noise."""
+    """The attacker knows no other record: each adds to the noise."""
 
     columns: csc_array
     needed: FloatArray
-    tau: float
-    gram: FloatArray  # AAᵀ over all records that the attacker does not know
+    tau: FloatArray  # of each of these records
+    products: FloatArray  # Σ τ a aᵀ over all records that the attacker does not know
 
     def at(self, variances: FloatArray) -> HiddenAt:
-        inverse = inverse_of_sum(self.gram, self.tau, variances)
+        inverse = inverse_of_sum(self.products, variances)
         images = np.asfortranarray((self.columns.T @ inverse).T)
         inverse_phi = np.asarray(self.columns.multiply(images).sum(axis=0)).ravel()
         images /= inverse_phi
@@ -83,8 +80,8 @@ class HiddenRisks:
     def offsets(self, recipes: FloatArray | csc_array) -> FloatArray:
         H = np.asarray(recipes)
         share = np.asarray(self.columns.multiply(H).sum(axis=0)).ravel()
-        others = np.einsum("lj,lj->j", H, self.gram @ H)
-        found: FloatArray = (self.needed + self.tau) * share**2 - self.tau * others
+        everyone = np.einsum("lj,lj->j", H, self.products @ H)
+        found: FloatArray = (self.needed + self.tau) * share**2 - everyone
         return found
 
 
@@ -111,11 +108,6 @@ class KnownRisks:
 
     columns: csc_array
     needed: FloatArray
-
-    @property
-    def tau(self) -> float:
-        """No other record adds to the noise."""
-        return 0.0
 
     def at(self, variances: FloatArray) -> KnownAt:
         images = csc_array(diags_array(1 / variances) @ self.columns)
@@ -148,9 +140,9 @@ class KnownAt:
         return found
 
 
-def inverse_of_sum(gram: FloatArray, tau: float, variances: FloatArray) -> FloatArray:
-    r"""The inverse of :math:`\operatorname{diag}(s) + \tau A A^\top`, scaled to a unit diagonal first."""
-    matrix = tau * gram
+def inverse_of_sum(products: FloatArray, variances: FloatArray) -> FloatArray:
+    """The inverse of products of rows plus a diagonal of variances, scaled to a unit diagonal first."""
+    matrix = products.copy()
     matrix[np.diag_indices_from(matrix)] += variances
     unit = 1 / np.sqrt(np.diagonal(matrix))
     matrix *= unit

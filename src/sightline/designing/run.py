@@ -87,10 +87,11 @@ def _designed(
         raise _infeasible(session, task, names=names)
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership)
-    audit = assemble(findings, keys=session.keys, totals=session.totals, progress=watch)
+    known_keys = session.keys(task.membership)
+    audit = assemble(findings, keys=known_keys, totals=session.totals, progress=watch)
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
-    keys = session.keys if names else None
+    keys = known_keys if names else None
     attacks, in_all = priced_attacks(findings, chosen, top=top, keys=keys)
     if task.loss is Loss.LARGEST and attacks:  # one attack alone decides the largest error
         attacks, in_all = (sharpest_attack(findings, keys=keys)[0],), 1
@@ -98,12 +99,12 @@ def _designed(
         limit=task.limit,
         grain=grain.value,
         loss=task.loss.value,
-        binds=bool(len(targets)),
+        binds=task.lowest(task.floor) < task.limit,
         loss_before=task.total(task.before),
         loss_with_common_factor=task.total(common.stddevs),
         common_factor=_factor(task, common.stddevs),
         loss_designed=total,
-        loss_at_least=at_least if at_least <= total else None,
+        loss_at_least=at_least if at_least <= total and task.findings.persons is None else None,
         noise=_noise(task, proof.stddevs),
         attacks=attacks,
         attacks_in_all=in_all,
@@ -142,7 +143,7 @@ def _infeasible(session: Session, task: DesignTask, *, names: bool) -> InvalidPl
     """Who is not protected by any noise within the ceilings, and by which recipe they are seen."""
     most = np.where(np.isinf(task.ceilings), 1e12, task.ceilings)
     findings = find(task.proposal(task.stddevs(most)), task.membership)
-    attack, kept = sharpest_attack(findings, keys=session.keys if names else None)
+    attack, kept = sharpest_attack(findings, keys=session.keys(task.membership) if names else None)
     return InvalidPlan(
         f"expected a limit that some noise keeps, got {100 * task.limit:.4g} %: with the most noise that the "
         f"plan allows, {who(attack)} may keep {100 * kept:.3g} %, by {attack.recipe}; "

@@ -108,6 +108,12 @@ class DesignTask:
         """What the audit finds with this noise."""
         return _assessed(self.proposal(stddevs), self.membership, progress)
 
+    def lowest(self, stddevs: FloatArray) -> float:
+        """What the audit says that everyone keeps with this noise."""
+        least = self.audited(stddevs).least
+        assert least is not None  # the plan was checked to say something of an unknown record
+        return least.lower
+
     def columns(self, chosen: IndexArray) -> csc_array:
         """Some columns of the design as 0 and 1: rows × columns."""
         cells = self.linear.signatures[self.linear.column_signature[chosen]]

@@ -1,4 +1,4 @@
-"""What a transcript exposes: the profiled Fisher geometry of its whitened rows. No epsilon in this room."""
+"""What a transcript exposes: the profiled Fisher geometry of its whitened rows. It never uses epsilon."""
 
 from sightline._names import lazy
 

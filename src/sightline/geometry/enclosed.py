@@ -1,13 +1,13 @@
-r"""The profiled information in ball arithmetic, for targets whose digits double precision loses.
+r"""The profiled information in ball arithmetic, for targets that double precision cannot resolve.
 
-With weights :math:`w_\ell` (one over the squared noise scales) and :math:`S = \operatorname{diag}(w)`,
+With the inverse :math:`S` of the noise's covariance, or of its squared scales,
 
 .. math::
     I_{\mathrm{eff}} = J_\theta^\top S M, \qquad M = J_\theta - J_\eta V, \qquad
     J_\eta^\top S J_\eta V = J_\eta^\top S J_\theta
 
-(``eq:Ieff_def``). The doubles that come in are taken for the exact numbers that they are, and the working
-precision is doubled until the result is sharp. Revealed combinations :math:`C\theta` have the covariance
+(``eq:Ieff_def``). The input doubles are treated as exact numbers, and the working precision is doubled until
+the result is sharp. Revealed combinations :math:`C\theta` have the covariance
 :math:`K^{-1}` with :math:`I_{\mathrm{eff}} = C^\top K C`, and their best linear unbiased recipes are
 :math:`S M C^+ K^{-1}`.
 """
@@ -20,26 +20,26 @@ from fractions import Fraction
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
+from flint import arb_mat, ctx, fmpq, fmpq_mat
 
 from sightline.arrays import FloatArray
 from sightline.numerics.balls import FIRST_BITS, ball
 
-# Entries are right to about this, relative to the roots of the diagonal: what rounding to doubles leaves.
+# Error of an entry, relative to the square roots of its two diagonal entries: rounding to doubles.
 ENCLOSED_ERROR = 2.0**-49
 _SHARP_BITS = 56
 _LAST_BITS = 4096
-# Cubes of the number of columns that are worth ball arithmetic, and exact rational arithmetic.
+# The most columns for ball arithmetic and for exact rational arithmetic, whose time grows with their cube.
 _MOST_BALLS, _MOST_RATIONALS = 200, 40
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Weighted:
-    """Target and independent nuisance columns before noise, and the scales of the independent noise."""
+    """Target and independent nuisance columns before noise, and the noise on these answers."""
 
     target: FloatArray
     nuisance: FloatArray
-    scales: FloatArray
+    noise: FloatArray  # scales of independent noise, or a regular covariance matrix
 
     @property
     def columns(self) -> int:
@@ -48,7 +48,7 @@ class Weighted:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Enclosed:
-    """What of a target is revealed, right to :data:`ENCLOSED_ERROR`."""
+    """The revealed part of a target, with errors below :data:`ENCLOSED_ERROR`."""
 
     information: FloatArray
     covariance: FloatArray  # of the revealed combinations
@@ -56,46 +56,52 @@ class Enclosed:
 
 
 def enclose(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
-    """The information and the revealed combinations; ``None`` where that is too large or never sharp."""
+    """The information and the revealed combinations; ``None`` if too large or never sharp."""
     if rows.columns > _MOST_BALLS:
         return None
     bits = FIRST_BITS
     while bits <= _LAST_BITS:
         with ctx.workprec(bits):
-            found = _attempt(rows, combinations)
-        if found is not None:
-            return found
+            enclosed = _attempt(rows, combinations)
+        if enclosed is not None:
+            return enclosed
         bits *= 2
     return None
 
 
 def exact_information(rows: Weighted) -> Any:
-    """The information as a matrix of fractions (``fmpq_mat``); ``None`` where that is too large."""
+    """The information as a matrix of fractions (``fmpq_mat``); ``None`` if too large."""
     if rows.columns > _MOST_RATIONALS:
         return None
     target, nuisance = (_rational(block) for block in (rows.target, rows.nuisance))
-    weights = [1 / _fmpq(scale) ** 2 for scale in rows.scales.tolist()]
-    left = _scaled_transpose(target, weights)
+    if rows.noise.ndim == 1:
+        S = _diagonal(fmpq_mat, [1 / _fmpq(scale) ** 2 for scale in rows.noise.tolist()])
+    else:
+        S = _rational(rows.noise).inv()
+    left = target.transpose() * S
     if rows.nuisance.shape[1] == 0:
         return left * target
-    across = _scaled_transpose(nuisance, weights)
+    across = nuisance.transpose() * S
     return left * (target - nuisance * (across * nuisance).solve(across * target))
 
 
 def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
     target, nuisance = arb_mat(rows.target.tolist()), arb_mat(rows.nuisance.tolist())
-    weights = [1 / ball(scale) ** 2 for scale in rows.scales.tolist()]
-    left = _scaled_transpose_balls(target, weights)
     try:
+        if rows.noise.ndim == 1:
+            S = _diagonal(arb_mat, [1 / ball(scale) ** 2 for scale in rows.noise.tolist()])
+        else:
+            S = arb_mat(rows.noise.tolist()).inv()
+        left = target.transpose() * S
         misfit = target
         if rows.nuisance.shape[1]:
-            across = _scaled_transpose_balls(nuisance, weights)
+            across = nuisance.transpose() * S
             misfit = target - nuisance * (across * nuisance).solve(across * target)
         C = arb_mat([[ball(entry) for entry in row] for row in combinations])
         inverse = C.transpose() * (C * C.transpose()).inv()  # C⁺
         K = inverse.transpose() * (left * misfit) * inverse
         covariance = K.inv()
-        recipes = _scaled_transpose_balls(misfit * inverse * covariance, weights)
+        recipes = (S * misfit * inverse * covariance).transpose()
     except ZeroDivisionError:  # not certified invertible at this precision
         return None
     if not (_sharp(K) and _sharp(covariance) and _sharp_rows(recipes)):
@@ -108,7 +114,7 @@ def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Encl
 
 
 def _sharp(matrix: arb_mat) -> bool:
-    """Whether every entry is right relative to the roots of its two diagonal entries."""
+    """Whether every entry is sharp relative to the square roots of its two diagonal entries."""
     roots = [abs(float(matrix[i, i])) ** 0.5 for i in range(matrix.nrows())]
     return all(
         float(matrix[i, j].rad()) <= 2.0**-_SHARP_BITS * roots[i] * roots[j]
@@ -118,7 +124,7 @@ def _sharp(matrix: arb_mat) -> bool:
 
 
 def _sharp_rows(matrix: arb_mat) -> bool:
-    """Whether every entry is right to its own size, or is nothing beside the largest of its row."""
+    """Whether every entry is sharp relative to itself, or negligible beside the largest of its row."""
     for row in matrix.table():
         largest = max(abs(float(entry)) for entry in row)
         for entry in row:
@@ -128,22 +134,9 @@ def _sharp_rows(matrix: arb_mat) -> bool:
     return True
 
 
-def _scaled_transpose_balls(matrix: arb_mat, weights: list[arb]) -> arb_mat:
-    return arb_mat(
-        [
-            [entry * weight for entry, weight in zip(column, weights, strict=True)]
-            for column in matrix.transpose().table()
-        ]
-    )
-
-
-def _scaled_transpose(matrix: Any, weights: list[fmpq]) -> Any:
-    return fmpq_mat(
-        [
-            [entry * weight for entry, weight in zip(column, weights, strict=True)]
-            for column in matrix.transpose().table()
-        ]
-    )
+def _diagonal(kind: Any, entries: Sequence[Any]) -> Any:
+    size = len(entries)
+    return kind(size, size, [entries[i] if i == k else 0 for i in range(size) for k in range(size)])
 
 
 def _rational(block: FloatArray) -> Any:

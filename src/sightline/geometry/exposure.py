@@ -1,4 +1,4 @@
-"""The exposure of a target: which combinations of it are revealed, how sharply, and by which recipe."""
+"""The exposure of a target: which combinations of it are revealed, how precisely, and by which recipe."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
 from sightline.geometry.enclosed import (
     ENCLOSED_ERROR,
@@ -29,7 +29,7 @@ from sightline.noise.laws import GaussianNoise
 from sightline.numerics.decision import Decision, Evidence, Rank
 from sightline.releases.query import Query
 
-# Above this bound on the relative error, double precision gives way to ball arithmetic.
+# Above this bound on the relative error, ball arithmetic replaces double precision.
 _POOR = 1e-6
 
 
@@ -72,17 +72,17 @@ class Exposure:
 
     @property
     def identifiable(self) -> Decision:
-        """Whether every coordinate of the target can be told apart from the nuisance."""
+        """Whether the answers determine every coordinate of the target, whatever the nuisance."""
         return self.profile.decision
 
     @property
     def evidence(self) -> Evidence:
-        """What that decision rests on."""
+        """The evidence for that decision."""
         return self.profile.evidence
 
     @property
     def nuisance_rank(self) -> Rank:
-        """How many directions of the answers the nuisance takes up."""
+        """The rank of the nuisance columns."""
         return self.profile.nuisance
 
     @cached_property
@@ -92,16 +92,16 @@ class Exposure:
 
     @property
     def relative_error(self) -> float:
-        """Bound on the relative error, from rounding, of the information and of the bounds.
+        """Bound on the relative error of the information and of the bounds from rounding.
 
-        An entry of a matrix is right relative to the roots of its two diagonal entries. Infinite where double
-        precision loses all digits and the problem is too large for ball arithmetic, or is undecided.
+        The error of a matrix entry is relative to the square roots of its two diagonal entries. Infinite if
+        double precision loses all digits and the problem is too large for ball arithmetic, or if undecided.
         """
         return self._rounding if self._enclosed is None else ENCLOSED_ERROR
 
     @cached_property
     def covariance(self) -> FloatArray:
-        """The vector Cramér–Rao bound (``eq:crb_vector``), or all-infinite / all-NaN when there is none."""
+        """The vector Cramér–Rao bound (``eq:crb_vector``), or all infinite / all NaN if there is none."""
         width = len(self.labels)
         if self.identifiable is Decision.UNDECIDED:
             return np.full((width, width), math.nan)
@@ -115,7 +115,7 @@ class Exposure:
 
     @property
     def crb(self) -> float:
-        """Trace of the bound: the mean squared error no locally unbiased attack beats."""
+        """The least mean squared error of a locally unbiased attack (``eq:crb_trace``, ``eq:crb_scalar``)."""
         return float(np.trace(self.covariance))
 
     @property
@@ -125,17 +125,18 @@ class Exposure:
 
     @cached_property
     def directions(self) -> tuple[Direction, ...]:
-        """The revealed combinations of the target's coordinates, none if nothing is revealed."""
-        found = []
+        """The revealed combinations of the target's coordinates; empty if nothing is revealed."""
+        directions = []
         for place, combination in enumerate(self.profile.combinations):
             if self._enclosed is not None:
-                crb, recipe = float(self._enclosed.covariance[place, place]), self._enclosed.recipes[place]
+                crb, recipe = float(self._enclosed.covariance[place, place]), np.zeros(self._answers)
+                recipe[self._own_noise] = self._enclosed.recipes[place]
             else:
                 half = self._half_inverse @ np.array(combination, dtype=np.float64)
                 whitened = self.profile.projection.unrotate((self._left @ half)[:, None])[:, 0]
                 crb, recipe = float(half @ half), self.geometry.noise.recipe(whitened)
-            found.append(Direction(coefficients=combination, labels=self.labels, crb=crb, recipe=recipe))
-        return tuple(found)
+            directions.append(Direction(coefficients=combination, labels=self.labels, crb=crb, recipe=recipe))
+        return tuple(directions)
 
     @property
     def recipe(self) -> FloatArray | None:
@@ -148,10 +149,10 @@ class Exposure:
         return np.stack([direction.recipe for direction in self.directions])
 
     def increment(self, query: Query, *, noise_stddev: ArrayLike) -> Increment:
-        """What one more release would add, at its own noise, with the noise on the others as it is.
+        """What one more release would add while the noise on the others stays the same (``thm:spine``).
 
-        ``noise_stddev`` is one number or one for each output. Under a fixed total budget a further release
-        also raises the noise of all others: that comparison is another transcript, not an increment.
+        ``noise_stddev`` is one number or one for each output. Under a fixed total budget one more release
+        raises the noise on all others: for that comparison build another transcript.
         """
         require(
             self.identifiable is not Decision.UNDECIDED,
@@ -163,13 +164,17 @@ class Exposure:
         rows, integers = self.geometry.rows_of(query)
         step = self._extension.increment(rows, integers, noise=stddevs)
         if self.relative_error < _POOR and step.relative_error < _POOR:
-            return replace(step, relative_error=self.relative_error + step.relative_error)
+            return replace(
+                step,
+                information=self.information + step.gain,
+                relative_error=self.relative_error + step.relative_error,
+            )
         return self._profiled_again(step, rows, integers, stddevs)
 
     def _profiled_again(
         self, step: Increment, rows: FloatArray, integers: IntegerRows | None, noise: GaussianNoise
     ) -> Increment:
-        """The increment from the rows with the new ones appended, where its own formula loses digits."""
+        """The increment from a profile of all rows, for when the update formula loses digits."""
         after = self._extended(rows, integers, noise)
         if after.identifiable is Decision.UNDECIDED:
             return replace(step, helps=Decision.UNDECIDED, relative_error=math.inf)
@@ -177,8 +182,8 @@ class Exposure:
         if step.relative_error == 0.0:
             helps = step.helps  # the contrast is exactly zero
         elif self._exact_information is not None and after._exact_information is not None:
-            grown = after._exact_information - self._exact_information
-            helps, gain = Decision.YES if grown else Decision.NO, as_doubles(grown)
+            difference = after._exact_information - self._exact_information
+            helps, gain = Decision.YES if difference else Decision.NO, as_doubles(difference)
         return Increment(
             contrast=step.contrast,
             gain=gain,
@@ -193,16 +198,16 @@ class Exposure:
         whole = None
         if integers is not None and old.integer_rows is not None:
             whole = np.vstack([dense(old.integer_rows), integers])
-        laws = old.noise if old.noise.correlated else GaussianNoise(stddevs=old.noise.scales)
+        law = old.noise if old.noise.correlated else GaussianNoise(stddevs=old.noise.scales)
         together = WhitenedRows(
             jacobian=np.vstack([dense(old.jacobian), rows]),
-            noise=laws.append(noise.stddevs),
+            noise=law.append(noise.stddevs),
             dimension=old.dimension,
             integer_rows=whole,
         )
         pattern = together.jacobian if together.integer_rows is None else together.integer_rows
-        kept, place = kinds(pattern, self.frame.others)
-        frame = replace(self.frame, kept=kept, place=place)
+        representatives, place = kinds(pattern, self.frame.others)
+        frame = replace(self.frame, representatives=representatives, place=place)
         question = Question(
             frame=frame,
             jacobian=together.jacobian,
@@ -213,25 +218,38 @@ class Exposure:
 
     @cached_property
     def _exact_information(self) -> Any:
-        """In exact fractions; ``None`` where these would be too large."""
+        """The information in exact fractions; ``None`` if these would be too large."""
         rows = self._weighted
         return None if rows is None or self.identifiable is Decision.UNDECIDED else exact_information(rows)
 
     @cached_property
     def _weighted(self) -> Weighted | None:
-        """The columns before noise, if the noise is independent and nothing was computed to get them."""
-        if self.geometry.noise.correlated or self.frame.coefficients is not None:
+        """The columns before noise, on answers with noise of their own; if nothing was computed for them."""
+        if self.frame.coefficients is not None:
             return None
+        noise, own = self.geometry.noise, self._own_noise
         jacobian = self.geometry.jacobian
         return Weighted(
-            target=self.frame.target(jacobian),
-            nuisance=self.frame.nuisance(jacobian)[:, self.profile.basis],
-            scales=self.geometry.noise.scales,
+            target=self.frame.target(jacobian)[own],
+            nuisance=self.frame.nuisance(jacobian)[own][:, self.profile.basis],
+            noise=noise.covariance[np.ix_(own, own)] if noise.correlated else noise.scales,
         )
+
+    @property
+    def _answers(self) -> int:
+        return self.geometry.noise.outputs
+
+    @cached_property
+    def _own_noise(self) -> IndexArray:
+        """The answers whose noise is no combination of the others'."""
+        noise = self.geometry.noise
+        if not noise.singular:
+            return np.arange(noise.outputs)
+        return np.flatnonzero(noise.whitener.any(axis=1))
 
     @cached_property
     def _rounding(self) -> float:
-        """What rounding may have done in double precision."""
+        """Bound on the relative error in double precision."""
         if self.identifiable is Decision.UNDECIDED:
             return math.inf
         combinations = np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
@@ -241,12 +259,12 @@ class Exposure:
 
     @cached_property
     def _enclosed(self) -> Enclosed | None:
-        """The same in ball arithmetic, where double precision may have lost too much."""
+        """The result in ball arithmetic, if double precision may have lost too many digits."""
         combinations = self.profile.combinations
-        exactly = [[Fraction(entry) for entry in row] for row in combinations if isinstance(row[0], Fraction)]
-        if self._rounding < _POOR or len(exactly) < max(len(combinations), 1):
+        exact = [[Fraction(entry) for entry in row] for row in combinations if isinstance(row[0], Fraction)]
+        if self._rounding < _POOR or len(exact) < max(len(combinations), 1):
             return None
-        return None if self._weighted is None else enclose(self._weighted, exactly)
+        return None if self._weighted is None else enclose(self._weighted, exact)
 
     @cached_property
     def _extension(self) -> Extension:
@@ -261,13 +279,14 @@ class Exposure:
     def _factors(self) -> tuple[FloatArray, FloatArray]:
         """U and S⁻¹Vᵀ of the residual E = U S Vᵀ, on the revealed combinations only."""
         combinations = np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
-        basis = np.eye(len(self.labels))
+        along = np.eye(len(self.labels))
         if len(combinations) < len(self.labels):
-            basis = np.linalg.qr(combinations.T)[0].T
-        seen = self.profile.projection.residual @ basis.T
+            along = self.profile.projection.right_inverse(combinations)
+        seen = self.profile.projection.residual @ along
         lengths = np.linalg.norm(seen, axis=0)
-        left, values, right = np.linalg.svd(seen / lengths, full_matrices=False)
-        return left, (right / values[:, None] / lengths) @ basis
+        left, values, right = np.linalg.svd(seen / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
+        with np.errstate(divide="ignore", invalid="ignore"):  # where all digits are lost there is no bound
+            return left, (right / values[:, None] / lengths) @ along.T
 
     @property
     def _left(self) -> FloatArray:

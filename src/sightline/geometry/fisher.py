@@ -48,7 +48,7 @@ class Geometry(WhitenedRows):
     def static(self) -> bool:
         """Whether later releases only repeat the first (``eq:J_column_static``).
 
-        Then they sharpen the directions that the first release reveals, and reveal no other.
+        Then they reveal the same directions more precisely, and no other.
         """
         if self.first_outputs == self.jacobian.shape[0] or not self.rank.decided:
             return False
@@ -56,7 +56,7 @@ class Geometry(WhitenedRows):
 
     @cached_property
     def directions(self) -> tuple[Direction, ...]:
-        """Everything the transcript reveals: independent combinations of the records that span it all."""
+        """Independent combinations of the records that span everything the transcript reveals."""
         return self.profile(target=range(self.records)).directions
 
     def profile(
@@ -66,10 +66,10 @@ class Geometry(WhitenedRows):
         functional: ArrayLike | None = None,
         known: Sequence[int] = (),
     ) -> Exposure:
-        """The exposure of some records, or of linear functionals of them, with all else as nuisance.
+        """The exposure of some records, or of linear functionals of them, with all other records as nuisance.
 
         ``target`` names records by position; ``functional`` gives rows of coefficients over all coordinates.
-        ``known`` records are given to the attacker: they are no nuisance.
+        The attacker knows the ``known`` records, so they are not nuisance.
         """
         require(
             (target is None) != (functional is None),
@@ -99,10 +99,12 @@ class Geometry(WhitenedRows):
         return Exposure(geometry=self, frame=frame, labels=labels, profile=profile(question))
 
     def _rank_of(self, lines: slice) -> Rank:
-        kept, _ = kinds(self._pattern, np.arange(self.jacobian.shape[1], dtype=np.intp))
+        distinct, _ = kinds(self._pattern, np.arange(self.jacobian.shape[1], dtype=np.intp))
         if self.integer_rows is not None:
-            return Rank(rank=exact.rank(dense(self.integer_rows[lines][:, kept])), evidence=Evidence.MODULAR)
-        decision, _ = numerical_rank(balance(dense(self.jacobian[lines][:, kept]))[0])
+            return Rank(
+                rank=exact.rank(dense(self.integer_rows[lines][:, distinct])), evidence=Evidence.MODULAR
+            )
+        decision, _ = numerical_rank(balance(dense(self.jacobian[lines][:, distinct]))[0])
         return decision
 
     @property
@@ -110,12 +112,18 @@ class Geometry(WhitenedRows):
         return self.jacobian if self.integer_rows is None else self.integer_rows
 
     def _frame(self, support: IndexArray, coefficients: FloatArray | None, known: IndexArray) -> Frame:
-        aside = np.zeros(self.jacobian.shape[1], dtype=bool)
-        aside[support] = True
-        aside[known] = True
-        others = np.flatnonzero(~aside)
-        kept, place = kinds(self._pattern, others)
-        return Frame(support=support, others=others, kept=kept, place=place, coefficients=coefficients)
+        excluded = np.zeros(self.jacobian.shape[1], dtype=bool)
+        excluded[support] = True
+        excluded[known] = True
+        others = np.flatnonzero(~excluded)
+        representatives, place = kinds(self._pattern, others)
+        return Frame(
+            support=support,
+            others=others,
+            representatives=representatives,
+            place=place,
+            coefficients=coefficients,
+        )
 
     def _columns_of(self, records: Sequence[int], *, name: str) -> IndexArray:
         chosen = frozen_index(records, name=name)

@@ -1,11 +1,11 @@
-r"""The profiled information in the paper's three forms, each computed its own way.
+r"""The profiled information in the paper's three forms (``app:projector_variational``).
 
-*Projector* (``eq:Ieff_projector``): Householder reflections turn the nuisance away and what is left of the
-target is squared, in double precision; this is what :class:`~sightline.geometry.exposure.Exposure` uses. The
-other two go through the Gram matrix, where double precision loses half its digits, and so they are computed
-in ball arithmetic with as many bits as it takes. *Schur* (``eq:Ieff_def``): :math:`A - C B^{-1} C^\top`.
+*Projector* (``eq:Ieff_projector``): Householder reflections project the target off the nuisance, and the
+residual is squared, in double precision; :class:`~sightline.geometry.exposure.Exposure` uses this form. The
+other two need the Gram matrix, where double precision loses half its digits, so they are computed in ball
+arithmetic with enough bits. *Schur* (``eq:Ieff_def``): :math:`A - C B^{-1} C^\top`.
 *Variational* (``eq:ieff_variational``): the least information :math:`Q(V)` along :math:`\theta - V\eta`,
-evaluated at a :math:`V` rounded to finitely many bits, so that it is attained and not only approached.
+evaluated at a minimiser :math:`V` that is rounded to finitely many bits.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def profiled_information(exposure: Exposure, form: Form) -> FloatArray:
 def _enclosed(
     form: Callable[[arb_mat, arb_mat, arb_mat], arb_mat], target: FloatArray, nuisance: FloatArray
 ) -> FloatArray:
-    """A form of the Gram blocks A, B and C, to the last digit of a double."""
+    """A form of the Gram blocks A, B and C, correct to the last digit of a double."""
 
     def entries() -> arb_mat:
         J_theta, J_eta = arb_mat(target.tolist()), arb_mat(nuisance.tolist())

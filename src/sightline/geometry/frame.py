@@ -1,6 +1,6 @@
-r"""The split of the columns into target, nuisance and what the attacker knows (``eq:J_def``).
+r"""The split of the columns into target, nuisance and known records (``eq:J_def``).
 
-Records that enter every row alike share one nuisance column. This generalises the paper's reduction to
+Records with the same entry in every row share one nuisance column. This generalises the paper's reduction to
 :math:`(x_j, \sum_{k \in B} x_k)` (``eq:reduced_model_fixed_background``). A linear functional becomes a
 target by the change of coordinates :math:`x = C^+\theta + Z\eta`.
 """
@@ -26,8 +26,8 @@ class Frame:
 
     support: IndexArray  # columns that the target is made of
     others: IndexArray  # all other columns that the attacker does not know
-    kept: IndexArray  # one column of each kind among ``others``
-    place: IndexArray  # for each of ``others``, where its kind stands in ``kept``; -1 for a zero column
+    representatives: IndexArray  # one column of each kind among ``others``
+    place: IndexArray  # for each of ``others``, the place of its kind there; -1 for a zero column
     coefficients: FloatArray | None = None  # C over ``support``, for a functional
 
     def target(self, rows: Any) -> FloatArray:
@@ -41,59 +41,63 @@ class Frame:
 
     def nuisance(self, rows: Any) -> FloatArray:
         """The nuisance columns of rows, one of each kind."""
-        outside: FloatArray = _columns(rows, self.kept)
+        outside: FloatArray = _columns(rows, self.representatives)
         if self.coefficients is None:
             return outside
         _, across = self._change()
         return np.hstack([outside, dense(rows[:, self.support]) @ across])
 
     def lengths(self, rows: Any) -> FloatArray | None:
-        """Lengths of the columns ``[nuisance | target]`` of rows before anything cancels in them.
+        """Lengths of the columns ``[nuisance | target]`` of rows before digits cancel in them.
 
-        ``None`` if nothing can: without a functional the columns are taken as they are.
+        ``None`` without a functional: then the columns are not computed, and nothing cancels.
         """
         if self.coefficients is None:
             return None
         inside = np.abs(dense(rows[:, self.support]))
         along, across = self._change()
         moved = np.linalg.norm(inside @ np.abs(np.hstack([across, along])), axis=0)
-        return np.concatenate([np.linalg.norm(dense(rows[:, self.kept]), axis=0), moved])
+        return np.concatenate([np.linalg.norm(dense(rows[:, self.representatives]), axis=0), moved])
 
     def compact(self) -> Frame:
-        """The same frame over rows that hold only its kept columns and its support, in this order."""
-        places = np.arange(self.kept.size + self.support.size, dtype=np.intp)
-        kept, support = np.split(places, [self.kept.size])
-        return replace(self, kept=kept, support=support, others=kept, place=kept)
+        """The same frame over rows that hold only its representatives and its support, in this order."""
+        places = np.arange(self.representatives.size + self.support.size, dtype=np.intp)
+        first, support = np.split(places, [self.representatives.size])
+        return replace(self, representatives=first, support=support, others=first, place=first)
 
     def rescaled(self, factors: FloatArray) -> Frame:
-        """The same question about records measured in other units: columns multiplied by ``factors``."""
+        """The same frame for records in other units: columns multiplied by ``factors``."""
         if self.coefficients is None:
             return self
         return replace(self, coefficients=self.coefficients * factors[self.support])
 
     def disagreement(self, rows: Any) -> Any:
-        """What rows see of nuisance columns beyond their kind: zero if records of a kind stay alike."""
+        """Each nuisance column of rows minus its representative: zero if the rows treat a kind alike."""
         outside = dense(rows[:, self.others])
         alike = (
-            np.where(self.place >= 0, dense(rows[:, self.kept])[:, self.place], 0) if self.kept.size else 0
+            np.where(self.place >= 0, dense(rows[:, self.representatives])[:, self.place], 0)
+            if self.representatives.size
+            else 0
         )
         return outside - alike
 
     def integer_columns(self, rows: Any) -> tuple[IntegerRows, int] | None:
         """Whole-number rows as ``[nuisance | target]``, and how many columns are nuisance.
 
-        A functional enters as ``[[A, 0], [C, I]]``: the combinations of its rows in which no record is left
-        show what of C the rows of A reveal. ``None`` if C has fractions.
+        A functional enters as ``[[A, 0], [C, I]]``: the combinations of its rows in which all records cancel
+        show which part of C the rows of A reveal. ``None`` if C has fractions.
         """
-        columns = np.hstack([dense(rows[:, self.kept]), dense(rows[:, self.support])])
+        columns = np.hstack([dense(rows[:, self.representatives]), dense(rows[:, self.support])])
         if self.coefficients is None:
-            return columns, self.kept.size
+            return columns, self.representatives.size
         whole = whole_numbers(self.coefficients)
         if whole is None:
             return None
         lines, width = columns.shape
         count = len(whole)
-        below = np.hstack([np.zeros((count, self.kept.size), np.int64), whole, np.eye(count, dtype=np.int64)])
+        below = np.hstack(
+            [np.zeros((count, self.representatives.size), np.int64), whole, np.eye(count, dtype=np.int64)]
+        )
         above = np.hstack([columns, np.zeros((lines, count), dtype=np.int64)])
         return np.vstack([above, below]), width
 
@@ -105,11 +109,11 @@ class Frame:
 
 
 def kinds(rows: Any, columns: IndexArray) -> tuple[IndexArray, IndexArray]:
-    """Representatives of the columns that rows tell apart, and each column's place among them."""
+    """One column of each kind of column, and the place of each column's kind among them."""
     if isinstance(rows, np.ndarray) and rows.dtype == np.int64:
         first, place = exact.column_kinds(rows[:, columns])
     elif isinstance(rows, np.ndarray):
-        # Equal real-valued columns are left to the factorisation; only empty ones go.
+        # Only zero columns are removed; the factorisation finds equal real-valued columns.
         nonzero = np.any(rows[:, columns] != 0, axis=0)
         first = np.flatnonzero(nonzero)
         place = np.where(nonzero, np.cumsum(nonzero) - 1, -1)
@@ -122,7 +126,7 @@ def _sparse_kinds(rows: sparse.csr_array) -> tuple[IndexArray, IndexArray]:
     columns = sparse.csc_array(rows)
     columns.eliminate_zeros()
     columns.sort_indices()
-    seen: dict[bytes, int] = {}
+    kind_of: dict[bytes, int] = {}
     first: list[int] = []
     place = np.full(columns.shape[1], -1, dtype=np.intp)
     for column in range(columns.shape[1]):
@@ -130,10 +134,10 @@ def _sparse_kinds(rows: sparse.csr_array) -> tuple[IndexArray, IndexArray]:
         if start == stop:
             continue
         key = columns.indices[start:stop].tobytes() + columns.data[start:stop].tobytes()
-        if key not in seen:
-            seen[key] = len(first)
+        if key not in kind_of:
+            kind_of[key] = len(first)
             first.append(column)
-        place[column] = seen[key]
+        place[column] = kind_of[key]
     return np.array(first, dtype=np.intp), place
 
 
@@ -150,8 +154,8 @@ def dense(rows: Any) -> Any:
 
 
 def whole_numbers(rows: FloatArray) -> IntegerRows | None:
-    """Rows as integers, if that is what they hold."""
+    """Rows as integers, if that is what they hold. Beyond 2⁵³ a double is no proof that it was meant."""
     for row in rows:  # stops at the first row with a fraction
-        if np.any(np.abs(row) > 2**31) or np.any(row != np.rint(row)):
+        if np.any(np.abs(row) > 2**53) or np.any(row != np.rint(row)):
             return None
     return rows.astype(np.int64)

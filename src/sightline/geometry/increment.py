@@ -1,7 +1,7 @@
-r"""What one more release adds (``thm:spine``, ``eq:spine_update``), without profiling again.
+r"""What one more release adds (``thm:spine``, ``app:spine_rankone``), without a new profile.
 
 A new release appends whitened rows :math:`[a^\top\ b^\top]` over target and nuisance. If the nuisance
-block is invertible, the profiled information grows by
+block is invertible, the profiled information grows by (``eq:spine_update``)
 
 .. math:: \frac{d\,d^\top}{1 + b^\top I_{\eta\eta}^{-1} b}, \qquad d = a - I_{\theta\eta} I_{\eta\eta}^{-1} b,
 
@@ -9,9 +9,9 @@ and several rows :math:`[A\ B]` add :math:`D^\top (I + B I_{\eta\eta}^{-1} B^\to
 
 Beyond the paper: a singular nuisance block. Its columns depend on a few independent ones,
 :math:`\tilde J_\eta = \tilde J_P T`. A new row that keeps the dependence, :math:`b = T^\top b_P`, obeys the
-formula with the independent columns alone. A row that breaks it opens a new nuisance direction, and
-that direction can explain the whole row: the row adds nothing. Of a block of rows, only the combinations that
-keep the dependence add information.
+formula with the independent columns only. A row that breaks it introduces a new nuisance direction, which
+can explain the whole row, so the row adds nothing. Of a block of rows, only the combinations that keep the
+dependence add information.
 """
 
 from __future__ import annotations
@@ -31,32 +31,30 @@ from sightline.geometry.projection import Projection
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Decision
-from sightline.numerics.rank import balance, missing, numerical_rank
+from sightline.numerics.rank import missing
 
 _UNIT = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Increment:
-    """The gain of appending a release to a transcript whose other noise stays as it is.
+    """The gain of one more release while the noise on the others stays the same.
 
-    Entries of ``contrast`` that rounding cannot tell from zero are zero. Then ``helps`` and ``gain`` come
-    from exact fractions, or ``helps`` is undecided where these would be too large.
+    Entries of ``contrast`` that could be rounding are zero. Then ``helps`` and ``gain`` come from exact
+    fractions, or ``helps`` is undecided if these would be too large.
     """
 
-    contrast: (
-        FloatArray  # D: a row d for each new answer, or combination of them, that the nuisance lets through
-    )
-    gain: FloatArray  # what the profiled information grows by
+    contrast: FloatArray  # D: a row d for each combination of new answers that keeps the dependence
+    gain: FloatArray  # the increase of the profiled information
     information: FloatArray  # the profiled information afterwards
-    opens: int  # how many hidden directions of the target it reveals
+    opens: int  # how many directions of the target become identifiable
     helps: Decision  # whether the profiled information grows at all (``eq:spine_iff``)
     relative_error: float  # bound on the relative error of the information afterwards, from rounding
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Extension:
-    """A profiled transcript, ready to be asked what further rows would add."""
+    """A profiled transcript, to which rows can be added."""
 
     frame: Frame
     profile: Profile
@@ -64,21 +62,24 @@ class Extension:
     integer_rows: Any
 
     def increment(self, rows: FloatArray, integers: IntegerRows | None, *, noise: GaussianNoise) -> Increment:
-        """What rows (over all records) with this noise on them add."""
+        """What rows over all records, with this noise, add."""
         projection = self.profile.projection
         nuisance = self.frame.nuisance(rows)
-        broken = self._broken_exactly(integers)
-        breaking, broken = self._breaking(rows, nuisance, broken)
-        kept = _surviving(_whiten(breaking, noise), broken=broken)
+        exactly = self._broken_exactly(integers)
+        breaking, broken = self._breaking(rows, nuisance, exactly)
+        combinations = _keeping_dependence(_whiten(breaking, noise), broken=broken)
         contrast, gain, error = _contrast_and_gain(
             projection,
-            kept.T @ _whiten(self.frame.target(rows), noise),
-            kept.T @ _whiten(nuisance[:, self.profile.basis], noise)[:, projection.order],
+            combinations.T @ _whiten(self.frame.target(rows), noise),
+            combinations.T @ _whiten(nuisance[:, self.profile.basis], noise)[:, projection.order],
             roundoff=self._roundoff,
         )
-        opens = self._opens(integers, broken, contrast)
-        if opens == 0 and not self.profile.combinations:
-            # Nothing was revealed and nothing is: what is left of the contrast is rounding.
+        opens = self._opens(integers, broken)
+        if opens is None or (exactly is None and self.profile.basis.size < nuisance.shape[1]):
+            # Real-valued rows may open a direction or break a dependence: that takes a new profile.
+            opens, error = 0, math.inf
+        elif opens == 0 and not self.profile.combinations:
+            # Nothing was revealed before and nothing is now: the contrast is rounding.
             contrast, gain, error = np.zeros_like(contrast), np.zeros_like(gain), 0.0
         return Increment(
             contrast=contrast,
@@ -90,7 +91,7 @@ class Extension:
         )
 
     def _breaking(self, rows: FloatArray, nuisance: FloatArray, broken: int | None) -> tuple[FloatArray, int]:
-        """The part of new rows that the dependence among nuisance columns does not explain, and its rank."""
+        """The part of new rows that breaks the dependence among nuisance columns, and its rank."""
         disagreement = self.frame.disagreement(rows)
         basis = self.profile.basis
         unexplained = np.zeros((len(rows), 0))
@@ -115,27 +116,23 @@ class Extension:
         if integers is None or self.integer_rows is None or self.frame.coefficients is not None:
             return None
         disagreement = self.frame.disagreement(integers)
-        if self.profile.basis.size == self.frame.kept.size:
+        if self.profile.basis.size == self.frame.representatives.size:
             return exact.rank(disagreement)
-        return self._nuisance_rows.beyond(integers[:, self.frame.kept], alongside=disagreement)
+        return self._nuisance_rows.beyond(integers[:, self.frame.representatives], alongside=disagreement)
 
-    def _opens(self, integers: IntegerRows | None, broken: int, contrast: FloatArray) -> int:
-        """How many more directions of the target are identifiable afterwards."""
+    def _opens(self, integers: IntegerRows | None, broken: int) -> int | None:
+        """How many more directions of the target are identifiable afterwards, if that is known exactly."""
         if self.profile.decision is Decision.YES:
             return 0
         if self._broken_exactly(integers) is not None and integers is not None:
-            columns = np.concatenate([self.frame.kept, self.frame.support])
+            columns = np.concatenate([self.frame.representatives, self.frame.support])
             disagreement = self.frame.disagreement(integers)
             return self._all_rows.beyond(integers[:, columns], alongside=disagreement) - broken
-        if not np.any(contrast):
-            return 0
-        together, _ = balance(np.vstack([self.profile.projection.residual, contrast]))
-        decision, _ = numerical_rank(together)
-        return max(decision.rank - len(self.profile.combinations), 0)
+        return None
 
     @property
     def _roundoff(self) -> float:
-        """What rounding leaves of a difference that is zero, relative to its parts."""
+        """Bound on the rounding error of a difference, relative to its terms."""
         columns = max(8, self.profile.basis.size)
         return 8 * columns * _UNIT * max(self.profile.projection.nuisance_inverse_norm, 1.0)
 
@@ -144,22 +141,25 @@ class Extension:
         """T: the nuisance columns as combinations of the independent ones."""
         nuisance = self.frame.nuisance(self.jacobian)
         basis = self.profile.basis
-        solution: FloatArray = lstsq(nuisance[:, basis], nuisance, lapack_driver="gelsy")[0]
+        lengths = np.linalg.norm(nuisance, axis=0)
+        unit = nuisance / np.where(lengths > 0, lengths, 1.0)
+        solution: FloatArray = lstsq(unit[:, basis], unit, lapack_driver="gelsy")[0]
+        solution *= _ratios(lengths, lengths[basis])
         solution[:, basis] = np.eye(basis.size)
         return solution
 
     @cached_property
     def _nuisance_rows(self) -> exact.RowEchelon:
-        return exact.echelon(dense(self.integer_rows[:, self.frame.kept]))
+        return exact.echelon(dense(self.integer_rows[:, self.frame.representatives]))
 
     @cached_property
     def _all_rows(self) -> exact.RowEchelon:
-        columns = np.concatenate([self.frame.kept, self.frame.support])
+        columns = np.concatenate([self.frame.representatives, self.frame.support])
         return exact.echelon(dense(self.integer_rows[:, columns]))
 
 
 def _ratios(of: FloatArray, to: FloatArray) -> FloatArray:
-    """How large coefficients naturally are that express columns by others: the ratios of their lengths."""
+    """Ratios of the lengths of columns: the size of coefficients that express some by others."""
     ratios: FloatArray = of[None, :] / to[:, None]
     return ratios
 
@@ -168,7 +168,7 @@ def _whiten(rows: FloatArray, noise: GaussianNoise) -> FloatArray:
     return rows / noise.scales[:, None]
 
 
-def _surviving(breaking: FloatArray, *, broken: int) -> FloatArray:
+def _keeping_dependence(breaking: FloatArray, *, broken: int) -> FloatArray:
     """Orthonormal combinations of new rows (as columns) that keep the dependence of the nuisance.
 
     ``broken`` is the rank of ``breaking``, the part of the rows that the dependence does not explain.
@@ -176,10 +176,10 @@ def _surviving(breaking: FloatArray, *, broken: int) -> FloatArray:
     lines = breaking.shape[0]
     if broken == 0:
         return np.eye(lines)
-    # All left singular vectors; the right ones are as many as there are records.
+    # All left singular vectors are needed, but not all right ones: there are as many as records.
     left, _, _ = np.linalg.svd(breaking, full_matrices=breaking.shape[1] < lines)
-    kept: FloatArray = left[:, broken:]
-    return kept
+    combinations: FloatArray = left[:, broken:]
+    return combinations
 
 
 def _contrast_and_gain(
@@ -187,12 +187,12 @@ def _contrast_and_gain(
 ) -> tuple[FloatArray, FloatArray, float]:
     """D, the gain and its relative error, of whitened rows: A is ``target``, B is ``independent``.
 
-    The error is infinite if some entry of D is neither exactly zero nor clear of rounding.
+    The error is infinite if a column of D could be rounding only.
     """
     V = projection.coefficients
     contrast = target - independent @ V
-    # A difference no larger than the rounding of its parts is none. Coefficients are rounded relative to the
-    # lengths of the columns: one that should be zero is not.
+    # A difference that is not larger than the rounding error of its terms is set to zero. Coefficients have
+    # errors relative to the lengths of the columns: one that should be zero is not exactly zero.
     lengths, columns = projection.lengths, projection.order.size
     size = np.abs(target) + np.abs(independent) @ (np.abs(V) + _ratios(lengths[columns:], lengths[:columns]))
     unclear = (np.abs(contrast) <= roundoff * size) & (size > 0)
@@ -200,9 +200,9 @@ def _contrast_and_gain(
     width = target.shape[1]
     if not np.any(contrast):
         return contrast, np.zeros((width, width)), math.inf if np.any(unclear) else 0.0
-    lost = np.linalg.norm(roundoff * size, axis=0)
-    left = np.linalg.norm(contrast, axis=0)
-    error = float(np.max(np.divide(2 * lost, left, out=np.full(width, np.inf), where=left > 0)))
+    rounding = np.linalg.norm(roundoff * size, axis=0)
+    lengths = np.linalg.norm(contrast, axis=0)
+    error = float(np.max(np.divide(2 * rounding, lengths, out=np.full(width, np.inf), where=lengths > 0)))
     reach = np.zeros((0, len(target)))
     if independent.shape[1]:
         reach = solve_triangular(projection.triangle, independent.T, trans="T", check_finite=False)

@@ -1,6 +1,6 @@
-r"""Vector records by the Kronecker lift (``app:block_jacobians``): profile once, in one coordinate.
+r"""Vector records by the Kronecker lift (``app:block_jacobians``): one scalar profile is enough.
 
-If every release is linear and treats the :math:`p` coordinates of a record alike, the rows are
+If every release is linear and has the same weights in all :math:`p` coordinates of a record, the rows are
 :math:`A \otimes I_p`, and with noise :math:`\Sigma \otimes \Sigma_0` the profiled information is that of one
 coordinate times :math:`\Sigma_0^{-1}`.
 """
@@ -22,7 +22,7 @@ from sightline.numerics.decision import Decision
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LiftedExposure:
-    """The exposure of vector records: coordinates of one target vary fastest."""
+    """The exposure of vector records. In the matrices, the coordinates of one record are adjacent."""
 
     identifiable: Decision
     information: FloatArray

@@ -11,7 +11,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray
 from sightline.releases.query import Query
 
-# Smaller or denser than this, rows are stored as plain arrays.
+# Rows with fewer entries than this, or with a larger share of non-zero ones, are stored as plain arrays.
 _SMALL, _DENSE = 1_000_000, 0.1
 
 
@@ -29,7 +29,7 @@ def place_integers(query: Query, *, records: int) -> sparse.csr_array | None:
 
 
 def stack(blocks: Sequence[sparse.csr_array]) -> Any:
-    """Rows of several releases, as a plain array unless they are large and mostly empty."""
+    """Rows of several releases, as a plain array unless they are large and sparse."""
     stacked = sparse.vstack(blocks, format="csr")
     lines, columns = stacked.shape
     if lines * columns <= _SMALL or stacked.nnz > _DENSE * lines * columns:
@@ -38,7 +38,7 @@ def stack(blocks: Sequence[sparse.csr_array]) -> Any:
 
 
 def _rows(blocks: Sequence[tuple[Query, Any]], records: int) -> sparse.csr_array:
-    """Blocks over the members of each cell, scattered; cells follow each other as rows."""
+    """Blocks over the members of each cell as rows over all records, cell after cell."""
     data, lines, columns, start = [], [], [], 0
     for cell, block in blocks:
         outputs, members, dimension = block.shape

@@ -1,9 +1,9 @@
-"""Which part of a target the rows reveal when everything else is nuisance, and the evidence for it.
+"""Which part of a target the rows reveal if everything else is nuisance, and the evidence for it.
 
 A combination of the target is revealed if the profiled information (``eq:Ieff_def``) is positive along it.
 The steps: try to prove that all columns are independent; otherwise decide exactly over the integers, or by a
 gap in the singular values where the rows are real-valued; then project the target off independent nuisance
-columns. Identifiability is decided on the rows before noise divides them, sharpness on the rows after.
+columns. The rows before whitening decide identifiability; the whitened rows give the precision.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from scipy.linalg import qr
 from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, dense
 from sightline.geometry.projection import Projection, project
+from sightline.labeled.routes.columns import decide_columns
 from sightline.numerics import integers as exact
 from sightline.numerics.certificate import reduced_rows
 from sightline.numerics.decision import Decision, Evidence, Rank
@@ -37,13 +38,15 @@ from sightline.numerics.rank import (
 Combination = tuple[Fraction | float, ...]
 """Coefficients of a combination of the target's coordinates: fractions are exact, floats are rounded."""
 
-# Entries of the rational matrix that exact coefficients are read from.
+# The most entries of the rational matrix that gives exact coefficients.
 _MOST_EXACT = 10_000
+# Entries of a table of doubles that is eliminated as exact numbers.
+_MOST_DOUBLES = 1_000_000
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Question:
-    """A target among the rows of a transcript, which are laid out as each step needs them."""
+    """A target and the rows of a transcript, in the layouts that the steps need."""
 
     frame: Frame
     jacobian: Any
@@ -52,13 +55,13 @@ class Question:
 
     @cached_property
     def whitened_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Nuisance and target after noise: for sharpness."""
+        """Whitened nuisance and target, for the precision."""
         return self.frame.nuisance(self.whitened), self.frame.target(self.whitened)
 
     @cached_property
     def balanced_columns(self) -> tuple[FloatArray, FloatArray]:
-        """Nuisance and target before noise, rows and columns of about unit length: for rank."""
-        used = np.concatenate([self.frame.kept, self.frame.support])
+        """Nuisance and target before whitening, balanced to about unit length, for the rank."""
+        used = np.concatenate([self.frame.representatives, self.frame.support])
         rows, factors = balance(dense(self.jacobian[:, used]))
         frame = self.frame.compact().rescaled(factors)
         nuisance = frame.nuisance(rows)
@@ -77,7 +80,7 @@ class Question:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Profile:
-    """What the rows say of a target: the combinations of it that they reveal, and how sharply."""
+    """The combinations of a target that the rows reveal, and how precisely."""
 
     nuisance: Rank
     basis: IndexArray  # independent nuisance columns
@@ -89,14 +92,14 @@ class Profile:
 
 def profile(question: Question) -> Profile:
     """Profile the nuisance out of a target."""
-    found = _proved_independent(question)
-    if found is not None:
-        return found
+    well_posed = _proved_independent(question)
+    if well_posed is not None:
+        return well_posed
     return _profile_real(question) if question.integer_columns is None else _profile_integer(question)
 
 
 def _proved_independent(question: Question) -> Profile | None:
-    """The well-posed case, from one factorisation: all columns are independent, so all is revealed."""
+    """The well-posed case, from one factorisation: independent columns reveal the whole target."""
     nuisance, target = question.whitened_columns
     lines, width = target.shape
     nuisances = nuisance.shape[1]
@@ -124,7 +127,7 @@ def _profile_integer(question: Question) -> Profile:
     nuisance, target = question.balanced_columns
     lines, width = target.shape
     if _spans_all_answers(nuisance):
-        # The nuisance can produce every change of the answers, so nothing of the target is revealed.
+        # The nuisance can cause every change of the answers, so nothing of the target is revealed.
         rank = Rank(rank=lines, evidence=Evidence.FULL_RANK)
         return _assemble(question, rank, Evidence.FULL_RANK, 0, ())
     pivots = exact.echelon(integer).pivots
@@ -151,15 +154,32 @@ def _profile_real(question: Question) -> Profile:
     rank, basis = numerical_rank(nuisance)
     lines, width = target.shape
     size = max(lines, nuisance.shape[1] + width)
-    escaped = project(target, nuisance[:, basis]).residual
-    values = np.linalg.svd(escaped, compute_uv=False) if escaped.size else np.zeros(0)
-    # An ill-conditioned nuisance leaves proportionally more rounding in what escapes it.
-    kept = rank.smallest_kept
-    floor, ceiling = (missing(size) / kept, present(size) / kept) if kept > 0 else (np.inf, np.inf)
+    residual = project(target, nuisance[:, basis]).residual
+    values = np.linalg.svd(residual, compute_uv=False) if residual.size else np.zeros(0)
+    # The rounding error of the residual is proportional to the condition number of the nuisance.
+    smallest = rank.smallest_kept
+    floor, ceiling = (
+        (missing(size) / smallest, present(size) / smallest) if smallest > 0 else (np.inf, np.inf)
+    )
     revealed = int(np.sum(values > ceiling))
     unclear = not rank.decided or bool(np.any((values > floor) & (values <= ceiling)))
+    if not unclear and (exactly := _revealed_by_doubles(question)) is not None:
+        # No yes against the doubles. A no against them only where the difference is rounding.
+        beyond_rounding = bool(np.any((values > missing(size)) & (values <= floor)))
+        unclear = revealed > exactly or (revealed < exactly and beyond_rounding)
     evidence = Evidence.NONE if unclear else Evidence.GAP
     return _assemble(question, rank, evidence, revealed, (), basis)
+
+
+def _revealed_by_doubles(question: Question) -> int | None:
+    """How many directions of the target the rows reveal as exact numbers; ``None`` if that is not known."""
+    frame = question.frame
+    columns = np.concatenate([frame.representatives, frame.support])
+    lines = question.jacobian.shape[0]
+    if frame.coefficients is not None or lines * columns.size > _MOST_DOUBLES:
+        return None
+    pivots = decide_columns(dense(question.jacobian[:, columns])).pivots
+    return int(np.count_nonzero(pivots >= frame.representatives.size))
 
 
 def _assemble(
@@ -183,7 +203,7 @@ def _assemble(
     else:
         decision = Decision.NO
         named = tuple(combinations)
-        if len(named) < revealed:  # real-valued, or more of them than are worth exact arithmetic
+        if len(named) < revealed:  # real-valued rows, or too many for exact arithmetic
             named = _reduced_combinations(projection.residual, np.linalg.norm(target, axis=0), revealed)
         projection = projection.keep(np.array(named, dtype=np.float64))
     return Profile(
@@ -201,7 +221,7 @@ def _coordinates(width: int) -> tuple[Combination, ...]:
 
 
 def _whole(fractions: Sequence[Fraction]) -> Combination:
-    """Fractions as whole numbers without a common factor; as they are if a double cannot hold these."""
+    """Fractions as whole numbers without a common factor, or unchanged if no double can hold these."""
     denominator = math.lcm(*(fraction.denominator for fraction in fractions))
     numerators = [int(fraction * denominator) for fraction in fractions]
     divisor = math.gcd(*numerators)
@@ -213,9 +233,9 @@ def _whole(fractions: Sequence[Fraction]) -> Combination:
 def _reduced_combinations(
     residual: FloatArray, lengths: FloatArray, revealed: int
 ) -> tuple[Combination, ...]:
-    """A reduced echelon basis of the row space, its pivots chosen for size.
+    """A reduced echelon basis of the row space of the residual, with the largest pivots.
 
-    ``lengths`` are those of the target's columns: what escapes of a column counts against the whole of it.
+    Columns of the residual are divided by ``lengths``, those of the target's columns.
     """
     if revealed == 0:
         return ()

@@ -1,14 +1,14 @@
-r"""Removing the nuisance: the projector form of the profiled information, from a factorisation of the rows.
+r"""The projector form of the profiled information, from a QR factorisation of the rows.
 
 .. math::
     I_{\mathrm{eff}} = \tilde J_\theta^\top (I - P_\eta) \tilde J_\theta = E^\top E, \qquad
     Q^\top \tilde J_\eta = \begin{bmatrix} R \\ 0 \end{bmatrix}, \quad
     Q^\top \tilde J_\theta = \begin{bmatrix} R V \\ E \end{bmatrix}
 
-(``eq:Ieff_projector``). No Gram matrix is formed. When the sizes of the rows differ much, the rows are sorted
-by size and the columns pivoted: Householder QR is then backward stable row by row (Cox & Higham 1998), and a
-row with little noise does not destroy the digits of a row with much. Where the nuisance explains nearly all
-of the target, digits cancel, and a second projection recovers them:
+(``eq:Ieff_projector``). No Gram matrix is formed. If the rows differ much in size, they are sorted by size
+and the columns are pivoted: Householder QR is then backward stable row by row (Cox & Higham 1998), and rows
+with little noise do not spoil the digits of rows with much. If the nuisance explains nearly all of the
+target, digits cancel, and a second projection recovers them:
 :math:`(I - P_\eta)\tilde J_\theta = (I - P_\eta)(\tilde J_\theta - \tilde J_\eta V)` for every :math:`V`, so
 the misfit at the first :math:`V`, summed in doubled precision, is projected again.
 """
@@ -30,19 +30,19 @@ from sightline.numerics.rank import inverse_norm
 # Above this ratio of row sizes the unpivoted factorisation may lose the small rows.
 _STIFF = 1e3
 _UNIT = float(np.finfo(np.float64).eps)
-# Refine where rounding may have cost this much, relative.
+# Refine if the estimated relative error is larger than this.
 _WORTH_REFINING = 1e-10
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Projection:
-    """Target columns split into what independent nuisance columns explain and what escapes them."""
+    """Target columns as the sum of a part that the nuisance columns explain and a residual."""
 
     joint: FloatArray  # the triangle of nuisance, in ``order``, and target together
     order: IndexArray  # the pivot order of the nuisance columns
     explained: FloatArray  # R V: the part of the target that the nuisance explains, in rotated coordinates
-    residual: FloatArray  # E: the part that escapes, in rotated coordinates
-    stiff: bool  # whether rows differ so much in size that the nuisance was pivoted
+    residual: FloatArray  # E: the rest of the target, in rotated coordinates
+    stiff: bool  # whether the rows differ so much in size that the nuisance was pivoted
     estimate: float  # of the relative error of the information: it decides whether to refine
     _reflectors: FloatArray
     _scales: FloatArray
@@ -70,14 +70,27 @@ class Projection:
 
     @cached_property
     def lengths(self) -> FloatArray:
-        """Of the nuisance columns, in ``order``, and of the target's."""
-        found: FloatArray = np.linalg.norm(self.joint, axis=0)
-        return found
+        """Lengths of the nuisance columns, in ``order``, and of the target columns."""
+        lengths: FloatArray = np.linalg.norm(self.joint, axis=0)
+        return lengths
 
     def keep(self, combinations: FloatArray) -> Projection:
         """The same with E confined to some combinations of the target: all else in it is rounding."""
-        along = np.linalg.pinv(combinations) @ combinations if combinations.size else 0.0 * np.eye(self.width)
-        return replace(self, residual=self.residual @ along)
+        if combinations.size == 0:
+            return replace(self, residual=np.zeros_like(self.residual))
+        return replace(self, residual=self.residual @ self.right_inverse(combinations) @ combinations)
+
+    def right_inverse(self, combinations: FloatArray) -> FloatArray:
+        """A matrix X with ``combinations @ X = I``, of the least size where the target's columns are long."""
+        lengths = np.where(self._target_lengths > 0, self._target_lengths, 1.0)
+        scaled = combinations / lengths
+        sizes = np.linalg.norm(scaled, axis=1)
+        found: FloatArray = np.linalg.pinv(scaled / sizes[:, None]) / sizes / lengths[:, None]
+        return found
+
+    @property
+    def _target_lengths(self) -> FloatArray:
+        return self.lengths[self.order.size :]
 
     def error_bound(self, combinations: FloatArray, *, noise_error: float) -> float:
         r"""Bound on the relative error of the information along revealed combinations, and of its inverse.
@@ -90,7 +103,7 @@ class Projection:
         if combinations.size == 0:
             return 0.0
         columns, width = self.order.size, len(combinations)
-        along = np.linalg.pinv(combinations)
+        along = self.right_inverse(combinations)
         joint = np.zeros((columns + width, columns + width))
         joint[:columns, :columns] = self.triangle
         joint[:columns, columns:] = self.explained @ along
@@ -99,13 +112,15 @@ class Projection:
         joint[columns:, columns:] = np.linalg.qr(self.residual @ along, mode="r")
         lines, total = self._rows.size, columns + width
         each = 2 * lines * total * _UNIT + noise_error
-        eta = each * math.sqrt(total) * inverse_norm(joint)
+        # The lengths of the columns before they are combined, because those are rounded.
+        lengths = np.concatenate([self.lengths[:columns], self._target_lengths @ np.abs(along)])
+        eta = each * math.sqrt(total) * inverse_norm(joint, lengths=lengths)
         # The inverse is the rounded triangle's: below a quarter, the true one is at most twice as large.
         return (1 - 2 * eta) ** -2 - 1 if eta < 0.25 else math.inf
 
     @cached_property
     def nuisance_inverse_norm(self) -> float:
-        """The norm of the inverse of R with columns of unit length: how ill-conditioned the nuisance is."""
+        """The norm of the inverse of R with unit columns: the condition number of the nuisance, up to √n."""
         return inverse_norm(self.triangle)
 
     @property
@@ -114,7 +129,7 @@ class Projection:
         return int(self.residual.shape[1])
 
     def unrotate(self, residual: FloatArray) -> FloatArray:
-        """Residual coordinates back to whitened answers."""
+        """Turn residual coordinates back into whitened answers."""
         rotated = np.zeros((self._rows.size, residual.shape[1]))
         start = self.order.size
         rotated[start : start + len(residual)] = residual
@@ -161,17 +176,17 @@ def _largest(rows: FloatArray) -> FloatArray:
 
 
 def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -> Projection:
-    """The projection with the cancelled digits recovered, and an estimate of the error that is left.
+    """The projection with the cancelled digits recovered, and an estimate of the remaining error.
 
-    A row changed in its last bit changes its misfit by that bit times its own size: misfit times size, over
+    A relative change of a row changes its misfit by that share of the row's size. So misfit times size, over
     the sum of squared misfits, is the condition number of the information. Roundings add up like a random
-    walk, along a row and over the rows, hence Euclidean lengths; the factor 8 is margin.
+    walk, along a row and over the rows, hence Euclidean lengths; the factor 8 is a safety margin.
     """
     columns = nuisance.shape[1]
     V = projection.coefficients
     lengths = np.sqrt(np.einsum("ij,ij->i", nuisance, nuisance))[:, None]
     sizes = np.abs(target) + lengths * np.linalg.norm(V, axis=0)
-    first = replace(projection, estimate=_amplification(projection, sizes) * _UNIT)
+    first = replace(projection, estimate=_condition_number(projection, sizes) * _UNIT)
     if first.estimate < _WORTH_REFINING:
         return first
     misfit = doubled.misfit(target, nuisance, V)
@@ -179,8 +194,8 @@ def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -
         projection._reflectors, projection._scales, misfit[projection._rows], transpose=True
     )
     again = replace(projection, explained=rotated[:columns], residual=rotated[columns:])
-    left = np.abs(misfit) + lengths * np.linalg.norm(again.coefficients, axis=0) + _UNIT * sizes
-    error = _amplification(again, left) * _UNIT
+    remaining = np.abs(misfit) + lengths * np.linalg.norm(again.coefficients, axis=0) + _UNIT * sizes
+    error = _condition_number(again, remaining) * _UNIT
     return replace(
         projection,
         explained=projection.explained + again.explained,
@@ -189,11 +204,11 @@ def _refined(projection: Projection, target: FloatArray, nuisance: FloatArray) -
     )
 
 
-def _amplification(projection: Projection, sizes: FloatArray) -> float:
-    escaped = np.abs(projection.unrotate(projection.residual))
-    information = np.sum(escaped**2, axis=0)
+def _condition_number(projection: Projection, sizes: FloatArray) -> float:
+    residual = np.abs(projection.unrotate(projection.residual))
+    information = np.sum(residual**2, axis=0)
     worst = np.divide(
-        2 * np.linalg.norm(escaped * sizes, axis=0),
+        2 * np.linalg.norm(residual * sizes, axis=0),
         information,
         out=np.zeros(len(information)),
         where=information > 0,

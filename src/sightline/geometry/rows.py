@@ -1,4 +1,4 @@
-"""The rows of a transcript at an operating point, and the noise that divides them."""
+"""The rows of a transcript at an operating point, and the noise that whitens them."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ class WhitenedRows:
     r"""Rows of derivatives, one per published number, and the noise on them.
 
     ``jacobian`` is :math:`J` with a column per coordinate of a record (``eq:J_def``), dense or sparse;
-    ``integer_rows`` are whole numbers proportional to it row by row, where there are any: they make every
-    yes or no exact.
+    ``integer_rows`` are whole numbers proportional to it row by row, if there are any: with them every
+    decision is exact.
     """
 
     jacobian: Rows
@@ -70,7 +70,7 @@ class WhitenedRows:
 
     @property
     def records(self) -> int:
-        """How many records the rows speak of."""
+        """How many records the rows are about."""
         return int(self.jacobian.shape[1]) // self.dimension
 
     @cached_property
@@ -86,7 +86,7 @@ class WhitenedRows:
         return np.asarray(dense(gram))
 
     def rows_of(self, query: Query) -> tuple[FloatArray, NDArray[np.int64] | None]:
-        """The rows that one more release would add here, and the same as whole numbers where it has them."""
+        """The rows that one more release would add, and the same as whole numbers if it has them."""
         require(
             query.linear or self.at is not None,
             "a linear release, or a geometry with an operating point",
@@ -104,7 +104,7 @@ class WhitenedRows:
         return dense(rows), None if integers is None else dense(integers)
 
     def label(self, column: int) -> str:
-        """What people call a column."""
+        """The name of a column."""
         if self.labels is not None:
             return self.labels[column]
         record, coordinate = divmod(int(column), self.dimension)

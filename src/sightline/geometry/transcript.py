@@ -1,4 +1,4 @@
-"""A transcript: what was released, and the noise on it."""
+"""A transcript: releases, and the noise on their answers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.placement import place, place_integers, stack
-from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
@@ -29,9 +29,9 @@ from sightline.releases.query import Query
 class Transcript:
     r"""Releases in the order of their publication, with the noise on their answers.
 
-    ``noise`` is an accountant, which pays for all releases together and gives every answer the variance
-    :math:`\kappa_L \Delta_\ell^2` (``eq:Sigma_explicit``); or the noise that somebody else chose: standard
-    deviations (one for each published number), a covariance matrix, or a noise law.
+    ``noise`` is an accountant, which gives every answer the variance :math:`\kappa_L \Delta_\ell^2`
+    (``eq:Sigma_explicit``); or it is the noise itself: standard deviations (one for each published number), a
+    covariance matrix, or a noise law.
 
     >>> from sightline.releases.subset_mean import SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
@@ -46,7 +46,7 @@ class Transcript:
     noise: Accountant | Noise | ArrayLike
     names: tuple[str, ...] = ()
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(
             self, queries: Iterable[Query], noise: Accountant | Noise | ArrayLike, names: Sequence[str] = ()
@@ -80,7 +80,7 @@ class Transcript:
 
     @property
     def releases(self) -> int:
-        """L: what an accountant counts. A release with many cells counts once."""
+        """L, the number of releases for an accountant. A release with many cells counts once."""
         return len(self.queries)
 
     @property
@@ -99,7 +99,7 @@ class Transcript:
         return self.noise  # type: ignore[return-value]  # resolved in __post_init__
 
     def answers(self, records: ArrayLike, *, seed: int | np.random.Generator | None = None) -> FloatArray:
-        """The published numbers at these records: exact without a seed, noise drawn from it otherwise."""
+        """The published numbers at these records: exact without a seed, else with noise drawn from it."""
         values = frozen_floats(records, name="records")
         exact = np.concatenate([query.value(values) for query in self.queries])
         if seed is None:
@@ -110,7 +110,7 @@ class Transcript:
     def geometry(self, at: ArrayLike | None = None, *, records: int | None = None) -> Geometry:
         """The whitened rows at an operating point.
 
-        Linear releases need none: give the number of ``records``, or let it end with the last member.
+        Linear releases need no point. Give the number of ``records``, or the last member is the last record.
         """
         operating = None if at is None else frozen_floats(at, name="records")
         if operating is None:
@@ -119,7 +119,7 @@ class Transcript:
                 not curved,
                 "an operating point (at=...) for releases that are not linear",
                 got=f"none for {curved[0] if curved else ''!r}",
-                fix="pass the records, or values that stand in for them",
+                fix="pass the records, or made-up values in their place",
             )
         reach = 1 + max(int(query.members[-1]) for query in self.queries)
         count = records if records is not None else (reach if operating is None else len(operating))
@@ -142,16 +142,16 @@ class Transcript:
         )
 
     def append(self, query: Query, *, noise_stddev: ArrayLike, name: str = "") -> Transcript:
-        """The transcript with one more release, the noise on the others as it is.
+        """The transcript with one more release; the noise on the others stays the same.
 
-        The new noise is Gaussian and independent of theirs, which is Gaussian too.
+        The new noise is Gaussian and independent of the noise on the others, which must be Gaussian too.
         """
         levels = np.broadcast_to(np.asarray(noise_stddev, dtype=np.float64), (query.outputs,))
         names = (*self.names, name or f"release {self.releases + 1}")
         return Transcript((*self.queries, query), noise=self.law.append(levels), names=names)
 
     def membership_design(self, *, records: int | None = None) -> MembershipDesign:
-        """The design behind linear releases over scalar records, its noise as it is.
+        """The membership design of linear releases over scalar records, with the same noise.
 
         >>> from sightline import SubsetMean, SubsetSum
         >>> releases = [SubsetMean(members=range(4), radius=1.0), SubsetSum(members=[1, 2, 3], radius=1.0)]
@@ -188,22 +188,27 @@ class Transcript:
         )
 
     def exposures(
-        self, *, domain: tuple[float, float] | RecordPrior, known: Iterable[int] | Known = ()
+        self,
+        *,
+        domain: tuple[float, float] | None = None,
+        prior: str | TargetPrior = "uniform",
+        known: Iterable[int] | Known = (),
     ) -> Exposures:
         """What the releases expose of every record, for linear releases over scalar records.
 
-        ``domain`` is the smallest and the largest value of a record, or a coin for yes and no; ``known`` are
-        records whose values the attacker has. See :meth:`MembershipDesign.exposures`.
+        ``domain`` is the smallest and the largest value of a record, and ``prior`` the distribution of the
+        values over it; ``known`` are records whose values the attacker knows. See
+        :meth:`MembershipDesign.exposures`.
 
         >>> from sightline import SubsetMean
         >>> means = [SubsetMean(members=range(4), radius=1.0), SubsetMean(members=[1, 2, 3], radius=1.0)]
         >>> Transcript(means, noise=[0.3, 0.4]).exposures(domain=(0, 10)).identifiable.tolist()
         [True, False, False, False]
         """
-        return self.membership_design().exposures(domain=domain, known=known)
+        return self.membership_design().exposures(domain=domain, prior=prior, known=known)
 
     def sensitivities(self, law: NoiseLaw) -> FloatArray:
-        """Of every published number, in the norm that noise of this law is priced by."""
+        """The sensitivities of all published numbers, in the norm that noise of this law needs."""
         match law:
             case NoiseLaw.GAUSSIAN:
                 return np.concatenate([query.sensitivity for query in self.queries])
@@ -217,7 +222,7 @@ class Transcript:
 
 
 def noise_multipliers(transcript: Transcript) -> FloatArray:
-    """Noise over sensitivity of each release, at its least noisy output: what an accountant reads."""
+    """Noise over sensitivity of each release, at its least noisy output: the input of ``account``."""
     noise = transcript.law
     ends = np.cumsum([query.outputs for query in transcript.queries])[:-1]
     ratios = np.split(noise.scales / transcript.sensitivities(noise.law), ends)

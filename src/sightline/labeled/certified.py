@@ -64,26 +64,33 @@ def certified_attacks(
 ) -> tuple[FloatArray, FloatArray] | None:
     """RMSE and recipes of the best unbiased attacks on some identifiable groups.
 
-    ``columns`` are the columns of all groups, ``exposed`` the places of the identifiable ones among them.
+    ``columns`` are the columns of all groups, ``exposed`` the places of the identifiable ones among them. A
+    recipe's weight is right to its own size, or to nothing beside the others when all count in their noise.
     """
     if exposed.size == 0:
         return np.zeros(0), np.zeros((0, design.row_count))
     pivots = decide_columns(columns).pivots
     places = np.searchsorted(pivots, exposed).tolist()
-    recipes: list[list[float]] = []
+    kept = _with_own_noise(design)
+    stddevs = np.sqrt(design.law.variances[kept]).tolist()
+    recipes = np.zeros((exposed.size, design.row_count))
 
-    def squared_errors() -> list[arb]:
+    def squared_errors() -> list[arb] | None:
         B = _scaled(design, columns[:, pivots])
         weighted = _noise(design).solve(B)
         inverse = (B.transpose() * weighted).inv()
         weights = (weighted * inverse).transpose().tolist()
-        recipes[:] = [[float(value.mid()) for value in weights[place]] for place in places]
-        return [inverse[place, place] for place in places]
+        squares = [inverse[place, place] for place in places]
+        for line, (place, square) in enumerate(zip(places, squares, strict=True)):
+            if not _sharp(square) or not _sharp_recipe(weights[place], stddevs, square):
+                return None
+            recipes[line, kept] = [float(value.mid()) for value in weights[place]]
+        return squares
 
     squares = _at_enough_bits(squared_errors)
     if squares is None:
         return None
-    return np.sqrt([float(value.mid()) for value in squares]), np.array(recipes)
+    return np.sqrt([float(value.mid()) for value in squares]), recipes
 
 
 def affordable(row_count: int, groups: int) -> bool:
@@ -91,7 +98,7 @@ def affordable(row_count: int, groups: int) -> bool:
     return row_count <= _MOST_ROWS and row_count * groups <= _MOST_ENTRIES
 
 
-def _at_enough_bits(formula: Callable[[], list[arb]]) -> list[arb] | None:
+def _at_enough_bits(formula: Callable[[], list[arb] | None]) -> list[arb] | None:
     """The values at the least precision that makes all of them sharp; ``None`` if none of ours does."""
     bits = _FIRST_BITS
     while bits <= _LAST_BITS:
@@ -107,7 +114,7 @@ def _at_enough_bits(formula: Callable[[], list[arb]]) -> list[arb] | None:
 
 
 def _shares(problem: Problem, columns: FloatArray, sizes: IndexArray) -> list[arb]:
-    """The information on every group's records, then each of their risks over v."""
+    """The information on every group's records, then each of their risks as shares."""
     covariance, A = _noise(problem.gram.design), _scaled(problem.gram.design, columns)
     M = A * _matrix(np.diag(sizes.astype(np.float64))) * A.transpose()
     shares = _forms(covariance, A)
@@ -126,17 +133,35 @@ def _forms(matrix: arb_mat, A: arb_mat) -> list[arb]:
     ]
 
 
+def _with_own_noise(design: LinearReleases) -> IndexArray:
+    """The answers whose noise is no combination of the others': the rest say nothing more of the records."""
+    if not design.law.singular:
+        return np.arange(design.row_count)
+    return np.flatnonzero(design.law.whitener.any(axis=1))
+
+
 def _noise(design: LinearReleases) -> arb_mat:
     """The inverse of the information that an answer carries: the covariance, for Gaussian noise."""
-    return _matrix(design.law.covariance) * (1 / arb(design.law.excess))
+    kept = _with_own_noise(design)
+    return _matrix(design.law.covariance[np.ix_(kept, kept)]) * (1 / arb(design.law.excess))
 
 
 def _scaled(design: LinearReleases, columns: FloatArray) -> arb_mat:
-    return _matrix(np.diag(design.scale)) * _matrix(columns)
+    kept = _with_own_noise(design)
+    return _matrix(np.diag(design.scale[kept])) * _matrix(columns[kept])
 
 
 def _matrix(values: FloatArray) -> arb_mat:
     return arb_mat([[arb(value) for value in row] for row in values.tolist()])
+
+
+def _sharp_recipe(weights: list[arb], stddevs: list[float], square: arb) -> bool:
+    """Whether every weight is right to its own size, or to nothing beside the recipe's error."""
+    nothing = 2.0**-_SHARP_BITS * square.sqrt()
+    return all(
+        _sharp(weight) or bool(weight.rad() * stddev <= nothing)
+        for weight, stddev in zip(weights, stddevs, strict=True)
+    )
 
 
 def _sharp(value: arb) -> bool:

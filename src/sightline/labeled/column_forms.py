@@ -33,22 +33,25 @@ class ColumnForms(Protocol):
 class ProjectedForms:
     r"""For a column :math:`a`: :math:`o_i + \sum_m w_{im} (Pa)_m^2`. One product with P serves them all.
 
-    The first form may be a sum of squares of the column itself, with the weights ``diagonal``.
+    The first form may be the squared length of the column after ``whitening``, a matrix or its diagonal: no
+    rotation then mixes columns of very different size.
     """
 
     projection: FloatArray
     weights: FloatArray
     offsets: FloatArray
     linear: FloatArray
-    diagonal: FloatArray | None = None
+    whitening: FloatArray | None = None
 
     def of_block(self, block: FloatArray) -> FloatArray:
         rank = len(self.projection)
         images = np.concatenate([self.projection, self.linear]) @ block
         squares = np.square(images[:rank], out=images[:rank])
         quadratic = self.weights @ squares + self.offsets[:, None]
-        if self.diagonal is not None:
-            quadratic[0] = self.diagonal @ np.square(block)
+        if self.whitening is not None and self.whitening.ndim == 1:
+            quadratic[0] = np.square(self.whitening) @ np.square(block)
+        elif self.whitening is not None:
+            quadratic[0] = np.sum(np.square(self.whitening @ block), axis=0)
         return np.concatenate([quadratic, images[rank:]])
 
     def matrices(self) -> tuple[FloatArray, ...]:
@@ -57,8 +60,10 @@ class ProjectedForms:
             used = np.flatnonzero(weights)
             P = self.projection[used]
             found.append((P.T * weights[used]) @ P)
-        if self.diagonal is not None:
-            found[0] = self.diagonal
+        if self.whitening is not None and self.whitening.ndim == 1:
+            found[0] = np.square(self.whitening)
+        elif self.whitening is not None:
+            found[0] = self.whitening.T @ self.whitening
         return tuple(found)
 
 

@@ -12,18 +12,16 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidRelease, require
+from sightline.labeled import certified
 from sightline.labeled.description import LinearReleases
-from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import unknown_records
-from sightline.labeled.least_squares import factorise
+from sightline.labeled.least_squares import best_recipes, variances
+from sightline.labeled.routes.columns import decide_columns
 from sightline.labeled.unknown_gram import UnknownRecordsGram
-from sightline.numerics import integers as exact
 from sightline.numerics.certificate import reduced_rows
-from sightline.numerics.decision import Evidence, Rank
 
 # Entries of the table that is eliminated.
 _LARGEST = 4_000_000
@@ -37,6 +35,7 @@ class SmallestCombination:
     coefficients: tuple[Fraction, ...]
     rmse: float  # of the best unbiased attack on it
     recipe: FloatArray  # weights on the answers
+    relative_error: float  # a bound for rmse; infinite where rmse is only known to be at least this
 
 
 def combination(design: LinearReleases, record: int, *, known: Iterable[int] = ()) -> SmallestCombination:
@@ -67,25 +66,34 @@ def combination(design: LinearReleases, record: int, *, known: Iterable[int] = (
     # Early columns become pivots and drop out of the combination: after the record's own, large groups first.
     order = np.argsort(-sizes, kind="stable")
     order = np.concatenate([[target], order[order != target]])
-    (row,) = reduced_rows(columns[:, order].astype(np.int64), [0])
+    columns = columns[:, order]
+    (row,) = reduced_rows(columns.astype(np.int64), [0])
     support = {int(order[i]): value for i, value in enumerate(row.coefficients) if value != 0}
     members = np.flatnonzero(np.isin(group, list(support)))
     coefficients = tuple(support[int(group[i])] for i in members)
-    seen = incidence.columns(positions[members]) @ np.array([float(value) for value in coefficients])
-    rmse, recipe = _best_attack(design, unknown, seen)
+    rmse, recipe, error = _best_attack(UnknownRecordsGram.of(design, unknown), columns)
     return SmallestCombination(
-        records=positions[members], coefficients=coefficients, rmse=rmse, recipe=recipe
+        records=positions[members],
+        coefficients=coefficients,
+        rmse=rmse,
+        recipe=recipe,
+        relative_error=error,
     )
 
 
-def _best_attack(design: LinearReleases, unknown: BoolArray, seen: FloatArray) -> tuple[float, FloatArray]:
-    """The risk and the recipe for the functional f with ``A f = seen``."""
-    gram = UnknownRecordsGram.of(design, unknown)
-    rank = exact.rank(gram.matrix.astype(np.int64))
-    factor = gram.factor(Rank(rank=rank, evidence=Evidence.MODULAR))
-    B = design.whiten(factor.factor)
-    R, order = factorise(B, 0.0)
-    half = solve_triangular(R, (factor.coordinates() @ seen)[order], trans="T", check_finite=False)
-    solution = np.empty(factor.rank)
-    solution[order] = solve_triangular(R, half, check_finite=False)
-    return float(np.linalg.norm(half)), design.law.recipe((B @ solution)[None, :])[0]
+def _best_attack(gram: UnknownRecordsGram, columns: FloatArray) -> tuple[float, FloatArray, float]:
+    """RMSE, recipe and the error of the RMSE, for the combination whose pivot is the first column.
+
+    Its coefficients at all other pivots are zero. So over the pivots' columns B alone it is the first of
+    their values, and its least mean squared error is the first entry of the inverse of their information.
+    """
+    design = gram.design
+    whitened = design.whiten(columns[:, decide_columns(columns).pivots])
+    squares, error = variances(whitened, 0.0, targets=1, errors=gram.whitening_error)
+    if error > certified.ENOUGH and certified.affordable(*columns.shape):
+        attacks = certified.certified_attacks(design, columns, np.zeros(1, dtype=np.intp))
+        if attacks is not None:
+            return float(attacks[0][0]), attacks[1][0], certified.RELATIVE_ERROR
+    # At least the error of an attacker who knows all other pivots.
+    rmse = np.sqrt(squares[0]) if np.isfinite(error) else 1 / np.linalg.norm(whitened[:, 0])
+    return float(rmse), design.law.recipe(best_recipes(whitened, targets=1))[0], error

@@ -10,7 +10,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled import certified
-from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.differencing import DifferencingPair, differencing_pairs
 from sightline.labeled.exposures import Exposures, exposures
@@ -25,6 +25,9 @@ from sightline.numerics import integers as exact
 from sightline.numerics.decision import Evidence, Rank
 from sightline.progress import Progress, silent
 
+# Recipes in large designs with an error above this are computed again, release by release.
+_POOR = 1e-6
+
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Contributions:
@@ -38,6 +41,7 @@ class Contributions:
     rmse: FloatArray  # with all releases
     rmse_in_order: FloatArray  # with the releases up to and including this one
     rmse_without: FloatArray  # with all releases but this one
+    relative_error: float  # a bound for all three; infinite where one is only known to be at least this
     pairs: tuple[DifferencingPair, ...]
 
     def newly_exposed(self, release: int) -> IndexArray:
@@ -83,12 +87,13 @@ def contributions(
     known = list(known)
     unknown = unknown_records(design.size, known)
     if found is None:
-        found = exposures(design, prior=prior_on((0.0, 1.0)), known=known, progress=progress)
+        found = exposures(design, prior=UniformPrior(0.0, 1.0), known=known, progress=progress)
     gram = UnknownRecordsGram.of(design, unknown, progress)
     groups = found.groups
     exposed = np.flatnonzero(groups.identifiable)
     singles = np.flatnonzero(groups.sizes[exposed] == 1)
     in_order = without = np.zeros((design.release_count, exposed.size))
+    error = 0.0
     if singles.size:
         among = np.full(len(groups) + 1, -1, dtype=np.intp)  # the last entry is for known records
         among[exposed] = np.arange(exposed.size)
@@ -101,7 +106,7 @@ def contributions(
             place=among[found.group],
         )
         progress("taking releases away", 0.0)
-        in_order, without = targets.rmse(progress)
+        in_order, without, error = targets.rmse(progress)
     random, prime = random_residues(gram), exact.prime_of(gram.matrix.astype(np.int64))
     pairs = differencing_pairs(
         design.names,
@@ -116,6 +121,7 @@ def contributions(
         rmse=in_order[-1, singles],
         rmse_in_order=in_order[:, singles],
         rmse_without=without[:, singles],
+        relative_error=error,
         pairs=pairs,
     )
 
@@ -131,35 +137,54 @@ class ExposedGroups:
     sizes: IndexArray
     place: IndexArray  # over all records: the group among these, or -1
 
-    def rmse(self, progress: Progress) -> tuple[FloatArray, FloatArray]:
-        """The RMSE of each group's sum, releases × groups: with those up to a release, and without it."""
+    def rmse(self, progress: Progress) -> tuple[FloatArray, FloatArray, float]:
+        """The RMSE of each group's sum, releases × groups: with those up to a release, and without it.
+
+        The last result bounds the relative error of them all.
+        """
         release_of, count = self.gram.design.release_of, self.gram.design.release_count
         recipes = ModularRecipes.of(self.gram.matrix, self.columns, self.sizes)
         noise = RecipeNoise.of(self.gram, recipes, self.columns * self.sizes)
         opened = release_of[recipes.last]
         in_order, without = np.full((2, count, self.sizes.size), np.inf)
+        worst = 0.0
         for release in range(count):
             seen = opened <= release
-            if noise is not None:
+            if noise is not None and self._enough(noise.errors[seen]):
                 in_order[release, seen] = noise.in_order[release, seen]
+                worst = max(worst, float(np.max(noise.errors[seen], initial=0.0)))
             else:
                 rank = int(np.count_nonzero(release_of[recipes.pivots] <= release))
-                in_order[release, seen] = self._from(np.flatnonzero(release_of <= release), rank, seen)
+                rows = np.flatnonzero(release_of <= release)
+                in_order[release, seen], error = self._from(rows, rank, seen)
+                worst = max(worst, error)
             own = np.flatnonzero(release_of == release)
             stays, lost = recipes.without(own)
             numbers = None if noise is None else noise.without(own, own.size - lost)
-            if numbers is not None:
-                without[release, stays] = numbers[stays]
+            if numbers is not None and self._enough(numbers[1][stays]):
+                without[release, stays] = numbers[0][stays]
+                worst = max(worst, float(np.max(numbers[1][stays], initial=0.0)))
             else:
                 rank = recipes.pivots.size - lost
-                without[release, stays] = self._from(np.flatnonzero(release_of != release), rank, stays)
+                rows = np.flatnonzero(release_of != release)
+                without[release, stays], error = self._from(rows, rank, stays)
+                worst = max(worst, error)
             progress("releases", (release + 1) / count)
-        return in_order, without
+        return in_order, without, worst
 
-    def _from(self, rows: IndexArray, rank: int, seen: BoolArray) -> FloatArray:
-        """The RMSE of the groups that some rows of a known rank identify, by factorising these rows."""
+    def _enough(self, errors: FloatArray) -> bool:
+        """Whether such errors are small, or too costly to improve."""
+        costly = not certified.affordable(self.gram.design.row_count, self.first.size)
+        worst = float(np.max(errors, initial=0.0))
+        return worst <= certified.ENOUGH or (costly and worst < _POOR)
+
+    def _from(self, rows: IndexArray, rank: int, seen: BoolArray) -> tuple[FloatArray, float]:
+        """The RMSE of the groups that some rows of a known rank identify, by factorising these rows.
+
+        With a bound on its relative error, infinite where it is only known to be at least this.
+        """
         if not seen.any():
-            return np.zeros(0)
+            return np.zeros(0), 0.0
         kept, sizes = self.columns[np.ix_(rows, np.flatnonzero(seen))], self.sizes[seen]
         chosen = np.append(seen, False)
         others = UnknownRecordsGram(
@@ -175,7 +200,7 @@ class ExposedGroups:
             everyone = self.gram.design.incidence.columns(self.first)[rows]
             attacks = certified.certified_attacks(others.design, everyone, self.exposed[seen])
             if attacks is not None:
-                return attacks[0]
+                return attacks[0], certified.RELATIVE_ERROR
         if not np.isfinite(error):  # at least the error of an attacker who knows all others
-            return np.asarray(1 / np.linalg.norm(whitened[:, : sizes.size], axis=0))
-        return np.asarray(np.sqrt(squares))
+            return np.asarray(1 / np.linalg.norm(whitened[:, : sizes.size], axis=0)), error
+        return np.sqrt(squares), error

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from sightline.labeled.bounds.domain import prior_on
-from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.combination import SmallestCombination, combination
 from sightline.labeled.contributions import Contributions, contributions
 from sightline.labeled.description import LinearReleases
@@ -40,17 +40,20 @@ class MembershipDesign(LinearReleases):
     def exposures(
         self,
         *,
-        domain: tuple[float, float] | RecordPrior,
+        domain: tuple[float, float] | None = None,
+        prior: str | TargetPrior = "uniform",
         known: Iterable[int] | Known = (),
         progress: Progress = silent,
     ) -> Exposures:
         """What the releases expose of every record that the attacker does not know.
 
-        ``domain`` is the smallest and the largest value that a record can have, or a prior. ``known`` are
+        ``domain`` is the smallest and the largest value that a record can have. ``prior`` says how the values
+        are spread over it, for the target and all other unknown records: "uniform", "cos2" or "two-point"; or
+        it is a prior with a domain of its own, such as ``CoinPrior`` for yes and no. ``known`` are
         records whose values the attacker has; ``Known.ALL_OTHERS`` gives for each record all the others.
         ``progress`` is called with a stage and the share of it that is done.
         """
-        return exposures(self, prior=prior_on(domain), known=known, progress=progress)
+        return exposures(self, prior=prior_on(domain, prior), known=known, progress=progress)
 
     def combination(self, record: int, *, known: Iterable[int] = ()) -> SmallestCombination:
         """A smallest identifiable combination of records that a record is part of.

@@ -7,7 +7,7 @@ r"""What a design exposes of every record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,18 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled import certified
-from sightline.labeled.bounds.protocol import RecordPrior
+from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.description import LinearReleases
+from sightline.labeled.hidden import (
+    HiddenInformation,
+    hidden_by_record,
+    hidden_by_share,
+    information_error,
+    precisions,
+)
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import Known, unknown_records
-from sightline.labeled.risk_forms import Quantity, entropic_factor, risks_over_v
+from sightline.labeled.risk_forms import Quantity, risks_over_v
 from sightline.labeled.routes.columns import by_columns
 from sightline.labeled.routes.exact import by_elimination
 from sightline.labeled.routes.gap import by_gap
@@ -27,11 +34,11 @@ from sightline.labeled.routes.independent import by_independent_rows
 from sightline.labeled.routes.partitions import by_partitions
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
 from sightline.labeled.sharp_records import GroupAttacks, group_attacks, refine_sharp
-from sightline.labeled.unknown_gram import UnknownRecordsGram, row_sums
+from sightline.labeled.unknown_gram import UnknownRecordsGram, row_counts
 from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
-_UNIT = float(np.finfo(np.float64).eps)
+_TINY = float(np.finfo(np.float64).tiny)
 # Signals beyond this would overflow a double when they are squared and summed.
 _MOST = 1e140
 
@@ -78,7 +85,9 @@ class Exposures:
     """Arrays over the records, all of length N. They depend on the design and the noise, not on any value.
 
     ``remaining_lower`` and ``remaining_upper`` bracket the risk of the best possible attack over the prior
-    variance: 1 means that nothing is learned. Entries of records that the attacker knows are NaN.
+    variance, averaged over ``prior``: 1 means that nothing is learned. No attack has less risk than the lower
+    end, which is rounded down by all that numerical errors can do. Entries of records that the attacker
+    knows are NaN.
     """
 
     identifiable: BoolArray
@@ -93,8 +102,8 @@ class Exposures:
     groups: Groups
     evidence: Evidence
     rank: int  # directions that the releases see
-    relative_error: float  # a bound for rmse, information and both ends; infinite where there is none
-    width: float  # of the domain
+    relative_error: float  # a bound for rmse, information and the upper end; infinite where there is none
+    prior: TargetPrior  # how the values are spread beforehand: what both ends are averages over
     recipes: FloatArray  # weights on the answers, one row for each identifiable group in order
     names: tuple[str, ...]  # of the rows
 
@@ -194,11 +203,15 @@ class Exposures:
 def exposures(
     design: LinearReleases,
     *,
-    prior: RecordPrior,
+    prior: TargetPrior,
     known: Iterable[int] | Known = (),
+    copies: FloatArray | None = None,
     progress: Progress = silent,
 ) -> Exposures:
-    """The exposures of all records of a design that the attacker does not know."""
+    """The exposures of all records of a design that the attacker does not know.
+
+    ``copies`` says how many independent answers each row is the mean of, which matters for Laplace noise.
+    """
     unknown = unknown_records(design.size, known)
     gram = UnknownRecordsGram.of(design, unknown, progress)
     require(
@@ -209,33 +222,47 @@ def exposures(
         error=InvalidNoise,
     )
     progress("factorising the products", 0.0)
-    factor = _entropic_factor(gram, prior)
-    risks = risks_over_v(prior, excess=design.law.excess, entropic_factor=factor)
+    told = isinstance(known, Known)
+    precision = None if told else precisions(gram, prior)
+    risks = risks_over_v(
+        prior.variance,
+        excess=design.law.excess,
+        precision=None if precision is None else float(np.max(precision)),
+    )
     problem = Problem(gram=gram, risks=risks, progress=progress)
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
     progress("the most exposed", 0.0)
-    if isinstance(known, Known):
-        return _with_others_known(problem, reading, prior)
-    return _with_others_unknown(problem, reading, prior, factor)
+    laplace_answers = _laplace_answers(gram, copies)
+    if told:
+        return _with_others_known(problem, reading, prior, laplace_answers)
+    by_record = None if precision is None else hidden_by_record(gram, precision, progress)
+    return _with_others_unknown(problem, reading, prior, laplace_answers, by_record)
 
 
-def _entropic_factor(gram: UnknownRecordsGram, prior: RecordPrior) -> float:
-    """The factor with no record known. With some known it could only rise, and the bound would not be
-    monotone.
+def _laplace_answers(gram: UnknownRecordsGram, copies: FloatArray | None) -> FloatArray | None:
+    """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
+    if gram.design.law.excess == 1:
+        return None
+    each = np.ones(gram.design.row_count) if copies is None else copies
+    return row_counts(gram.design, each)[gram.unknown]
 
-    Zero, which is no bound, unless the noise is Gaussian and the prior has a density.
-    """
-    if gram.design.law.excess > 1 or prior.entropy_power == 0:
-        return 0.0
-    if not gram.unknown.all():
-        known = gram.design.incidence.gram(~gram.unknown, silent)
-        gram = replace(gram, matrix=gram.matrix + known, unknown=np.ones_like(gram.unknown))
-    return entropic_factor(gram.eigenvalues, prior)
+
+def _alike(gram: UnknownRecordsGram, decisions: Decisions) -> FloatArray:
+    """For every unknown record how many have its signature, also where these are several groups."""
+    sizes = decisions.sizes[decisions.group].astype(np.float64)
+    if gram.design.incidence.counts is None or gram.design.incidence.distinct:
+        return sizes
+    signature = gram.design.incidence.signatures(gram.unknown)[gram.unknown]
+    return np.asarray(np.bincount(signature, sizes)[signature])
 
 
 def _with_others_unknown(
-    problem: Problem, reading: Reading, prior: RecordPrior, entropic: float
+    problem: Problem,
+    reading: Reading,
+    prior: TargetPrior,
+    laplace_answers: FloatArray | None,
+    by_record: HiddenInformation | None,
 ) -> Exposures:
     decisions, quantities = reading.decisions, reading.quantities
     attacks = group_attacks(problem, reading)
@@ -255,15 +282,27 @@ def _with_others_unknown(
             attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
             share_error = np.zeros(touched.size)
             relative_error = np.where(touched, error, 0.0)
-    sizes = decisions.sizes[decisions.group]
-    lower = _bound_within_group(problem.gram, prior, quantities[Quantity.INFORMATION], sizes)
-    for name, factor in ((Quantity.VAN_TREES, 1.0), (Quantity.ENTROPIC, entropic)):
-        if name in quantities:
-            lower = np.maximum(lower, factor * (quantities[name] * (1 - relative_error) - share_error))
-    upper = quantities[Quantity.LINEAR] * (1 + relative_error) + share_error
-    lower, upper = np.clip(lower, 0.0, 1.0), np.clip(upper, 0.0, 1.0)
+    sizes, alike = decisions.sizes[decisions.group], _alike(problem.gram, decisions)
+    hidden = None
+    if Quantity.HIDDEN in quantities:
+        share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
+        hidden = hidden_by_share(share, problem.risks[Quantity.HIDDEN].precision)
+        hidden = hidden if by_record is None else by_record.or_sharper(hidden, alike)
+    linear = np.clip(quantities[Quantity.LINEAR] * (1 + relative_error) + share_error, _TINY, 1.0)
+    information = quantities[Quantity.INFORMATION] * (1 + information_error(problem.gram))
+    seen = Seen(
+        information=information,
+        linear_information=(1 / linear - 1) / prior.variance,
+        hidden_information=None if hidden is None else hidden.information,
+        precision=None if hidden is None else hidden.precision,
+        alike=alike,
+        laplace_answers=laplace_answers,
+        laplace_information=None if laplace_answers is None else information,
+    )
+    upper = prior.upper(seen)
     with np.errstate(divide="ignore", invalid="ignore"):
-        share = np.where(share_error > 0, 2 * share_error / np.minimum(lower, upper), 0.0)
+        least = np.maximum(upper - 2 * share_error, 0.0)  # the upper end without what rounding added
+        share = np.where(share_error > 0, 2 * share_error / least, 0.0)
     error = max(float(np.max(share + 2 * relative_error)), attacks.relative_error)
     return _laid_out(
         problem,
@@ -272,23 +311,30 @@ def _with_others_unknown(
         _PerRecord(
             identifiable=decisions.identifiable[decisions.group] & (sizes == 1),
             rmse=np.where(sizes == 1, attacks.rmse[decisions.group], np.inf),
-            lower=lower,
+            lower=prior.lower(seen),
             upper=upper,
             information=quantities[Quantity.INFORMATION],
             relative_error=error,
-            width=prior.width,
+            prior=prior,
         ),
     )
 
 
-def _with_others_known(problem: Problem, reading: Reading, prior: RecordPrior) -> Exposures:
-    """The closed forms for one unknown record when all others are known."""
+def _with_others_known(
+    problem: Problem, reading: Reading, prior: TargetPrior, laplace_answers: FloatArray | None
+) -> Exposures:
+    """One unknown record when all others are known: both ends depend on its own information alone."""
     information, design = reading.quantities[Quantity.INFORMATION], problem.gram.design
-    touched, v = information > 0, prior.variance
+    touched = information > 0
     with np.errstate(divide="ignore"):
         rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
-    van_trees = 1 / (v * (information + prior.fisher_information))
-    alone = np.ones(information.size, dtype=np.intp)
+    error = information_error(problem.gram)
+    seen = Seen(
+        information=information * (1 + error),
+        linear_information=information * (1 - error) / design.law.excess,
+        laplace_answers=laplace_answers,
+        laplace_information=None if laplace_answers is None else information * (1 + error),
+    )
     nobody = GroupAttacks(
         rmse=np.full(reading.decisions.sizes.size, np.inf),
         recipes=np.zeros((0, design.row_count)),
@@ -301,24 +347,13 @@ def _with_others_known(problem: Problem, reading: Reading, prior: RecordPrior) -
         _PerRecord(
             identifiable=touched,
             rmse=rmse,
-            lower=np.maximum(van_trees, _bound_within_group(problem.gram, prior, information, alone)),
-            upper=1 / (1 + v * information / design.law.excess),
+            lower=prior.lower(seen),
+            upper=prior.upper(seen),
             information=information,
-            relative_error=4 * (design.row_count * _UNIT + problem.gram.whitening_error),
-            width=prior.width,
+            relative_error=error,
+            prior=prior,
         ),
     )
-
-
-def _bound_within_group(
-    gram: UnknownRecordsGram, prior: RecordPrior, information: FloatArray, sizes: IndexArray
-) -> FloatArray:
-    """What remains of a record even if all records with other signatures are known."""
-    design, group_size = gram.design, sizes.astype(np.float64)
-    if design.law.excess == 1:
-        return prior.group_bound(information, group_size)
-    losses = row_sums(design, np.abs(gram.whitening))[gram.unknown]
-    return prior.bound_by_loss(losses, group_size)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -331,7 +366,7 @@ class _PerRecord:
     upper: FloatArray
     information: FloatArray
     relative_error: float
-    width: float
+    prior: TargetPrior
 
 
 def _laid_out(problem: Problem, reading: Reading, attacks: GroupAttacks, own: _PerRecord) -> Exposures:
@@ -357,7 +392,7 @@ def _laid_out(problem: Problem, reading: Reading, attacks: GroupAttacks, own: _P
         evidence=reading.rank.evidence,
         rank=reading.rank.rank,
         relative_error=own.relative_error,
-        width=own.width,
+        prior=own.prior,
         recipes=attacks.recipes,
         names=problem.gram.design.names,
     )

@@ -8,13 +8,22 @@ With an orthonormal basis Q of the whole null space, the best recipe that does n
 shortest :math:`Qz` with :math:`(\tilde w + Qz)_R = 0`, and the square of its length is
 
 .. math:: \|\tilde w\|^2 + \tilde w_R^\top (Q_R Q_R^\top)^\dagger\, \tilde w_R .
+
+**Errors.** The recipes and the null vectors come from an approximate inverse X of the pivots' products
+:math:`M_P`. Rounding multiplies them by :math:`X M_P`, whose distance :math:`\rho` from one is computed. With
+the vectors scaled to unit length as the columns of J, no length :math:`|Jy|` is then off by more than
+:math:`\eta = \sqrt{n}\,\rho\,\|J^+\|` of it, and neither is the shortest recipe. Without the rows R it may
+also miss the condition :math:`(\tilde w + Qz)_R = 0` by :math:`\eta`, which costs :math:`\eta` over the least
+singular value of :math:`Q_R`.
 """
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.removal import ModularRecipes
@@ -26,6 +35,7 @@ from sightline.numerics.inverse import inverse_of_products
 _GOOD, _ALIKE = 1e-9, 1e3
 # Below this eigenvalue digits have cancelled: factorise again.
 _SHARE = 1e-6
+_UNIT = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -35,6 +45,7 @@ class RecipeNoise:
     recipes: FloatArray  # rows × groups, with all releases
     basis: FloatArray  # rows × dependent rows: Q
     in_order: FloatArray  # releases × groups: the length of the best recipe up to each release
+    errors: FloatArray  # over the groups: bounds on the relative errors of these lengths
 
     @classmethod
     def of(
@@ -66,19 +77,27 @@ class RecipeNoise:
         null[exact.null.T == 0] = 0.0
         recipes /= weights[:, None]
         null /= weights[:, None]
-        basis, _ = np.linalg.qr(null)
+        basis, triangle = np.linalg.qr(null)
+        start = np.linalg.norm(recipes, axis=0)
         in_order = np.zeros((design.release_count, sums.shape[1]))
         release_of_vector = design.release_of[free]
         for release in range(design.release_count):
             new = basis[:, release_of_vector == release]
             recipes -= new @ (new.T @ recipes)
             in_order[release] = np.linalg.norm(recipes, axis=0)
-        return cls(recipes=recipes, basis=basis, in_order=in_order)
+        rounded = _inverse_error(inverse, products[np.ix_(pivots, pivots)], weights[pivots])
+        each = rounded + 8 * len(weights) * _UNIT
+        with np.errstate(divide="ignore", invalid="ignore"):
+            shrink = np.where(start > 0, start / in_order[-1], 0.0)
+        eta = math.sqrt(free.size + 1) * each * (_spread(triangle) * (1 + shrink) + shrink)
+        errors = np.where(eta < 1 / 4, eta / np.maximum(1 - 2 * eta, 0.5), np.inf)
+        return cls(recipes=recipes, basis=basis, in_order=in_order, errors=errors)
 
-    def without(self, rows: IndexArray, rank: int) -> FloatArray | None:
+    def without(self, rows: IndexArray, rank: int) -> tuple[FloatArray, FloatArray] | None:
         """The lengths of the best recipes without some rows, whose part of the basis has that rank.
 
-        Only for groups that have such recipes; ``None`` where that would cost digits.
+        With bounds on their relative errors. Only for groups that have such recipes; ``None`` where that
+        would cost digits.
         """
         part = self.basis[rows]
         values, vectors = np.linalg.eigh(part @ part.T)
@@ -87,4 +106,24 @@ class RecipeNoise:
             return None
         undone = vectors.T @ self.recipes[rows]
         squares = np.sum(self.recipes**2, axis=0) + np.sum(undone**2 / values[:, None], axis=0)
-        return np.asarray(np.sqrt(squares))
+        least = float(values[0]) if rank else 1.0
+        errors = self.errors * (1 + 1 / math.sqrt(least)) + 16 * rows.size * _UNIT / least
+        return np.sqrt(squares), errors
+
+
+def _inverse_error(inverse: FloatArray, matrix: FloatArray, weights: FloatArray) -> float:
+    r"""A bound on the norm of :math:`W^{-1}(X M - I)W`, with the rounding of a product with X."""
+    ratios = weights / weights[:, None]
+    residual = inverse @ matrix
+    residual[np.diag_indices_from(residual)] -= 1.0
+    size = np.abs(inverse) @ np.abs(matrix)
+    rounding = 3 * len(matrix) * _UNIT * float(np.linalg.norm(size * ratios))
+    return float(np.linalg.norm(residual * ratios)) + rounding
+
+
+def _spread(triangle: FloatArray) -> float:
+    """The norm of the inverse of a triangle whose columns are scaled to unit length."""
+    if triangle.size == 0:
+        return 0.0
+    unit = triangle / np.linalg.norm(triangle, axis=0)
+    return float(np.linalg.norm(solve_triangular(unit, np.eye(len(unit)), check_finite=False)))

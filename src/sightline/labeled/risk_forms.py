@@ -26,7 +26,6 @@ import numpy as np
 from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray
-from sightline.labeled.bounds.protocol import RecordPrior
 from sightline.labeled.column_forms import ColumnForms, MatrixForms, ProjectedForms
 from sightline.labeled.gram_factor import GramFactor
 from sightline.labeled.least_squares import factorisation_error, factorise
@@ -42,12 +41,11 @@ PROOF = 1e-3
 
 
 class Quantity(Enum):
-    """What a quadratic form of a record's column says; risks are over the prior variance v."""
+    """What a quadratic form of a record's column says; risks are shares of those without releases."""
 
     INFORMATION = "G_jj"
-    VAN_TREES = "risk at precision J"
     LINEAR = "risk at precision 1/v, of the best linear attack"
-    ENTROPIC = "risk at precision 1/N"
+    HIDDEN = "risk at a precision that no record exceeds"
     LEVERAGE = "share of the record that the releases see"
 
 
@@ -139,14 +137,9 @@ def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArr
         weights=np.stack(weights),
         offsets=np.array(offsets),
         linear=linear,
-        diagonal=_diagonal(whitening),
+        whitening=whitening,
     )
     return RiskForms(names=tuple(names), forms=forms, share_error=_bound(error, len(values)))
-
-
-def _diagonal(whitening: FloatArray) -> FloatArray | None:
-    """The weights of the information on a record, which no factorisation needs to round."""
-    return np.square(whitening) if whitening.ndim == 1 else None
 
 
 def forms_from_factor(
@@ -190,37 +183,40 @@ def forms_from_factor(
         weights=weights,
         offsets=offsets,
         linear=linear,
-        diagonal=_diagonal(whitening),
+        whitening=whitening,
     )
-    return RiskForms(names=names, forms=forms, share_error=bound + 4 * factor.coordinate_error)
+    bound += 4 * factor.coordinate_error + 2 * _error_of_factor(factor, whitening, risks)
+    return RiskForms(names=names, forms=forms, share_error=bound)
 
 
-def risks_over_v(prior: RecordPrior, *, excess: float, entropic_factor: float) -> Risks:
-    """The risks that can be part of the answer, over the prior variance.
+def _error_of_factor(factor: GramFactor, whitening: FloatArray, risks: Risks) -> float:
+    r"""A bound on the relative error of :math:`|(B^\top B + cI)^{1/2} z|` for every z, from that of F.
 
-    ``excess`` is the noise's variance times its information: one for Gaussian noise. Where the entropic
-    factor is below :math:`1/(Jv)`, van Trees is the better bound for every record.
+    The factor is :math:`F + E`, which moves a length by at most :math:`\|\Sigma^{-1/2}E\|/\sqrt c` of it.
     """
-    v, J = prior.variance, prior.fisher_information
-    risks = {Quantity.LINEAR: Risk(precision=excess / v, unit=excess / v)}
-    if math.isfinite(J):
-        risks[Quantity.VAN_TREES] = Risk(precision=J, unit=1 / v)
-    if entropic_factor > 1 / (J * v):
-        risks[Quantity.ENTROPIC] = Risk(precision=1 / prior.entropy_power, unit=1 / v)
+    lengths = np.linalg.norm(factor.factor, axis=1)
+    reach = float(np.linalg.norm(whitening * lengths))
+    least = min(risk.precision for risk in risks.values())
+    eta = reach * float(np.linalg.norm(factor.column_errors)) / math.sqrt(least)
+    return eta / (1 - 2 * eta) if eta < 1 / 4 else math.inf
+
+
+def risks_over_v(variance: float, *, excess: float, precision: float | None) -> Risks:
+    """The risks that the bracket needs, each as a share of what it is without releases.
+
+    ``excess`` is the noise's variance times its information: one for Gaussian noise. ``precision`` is at
+    least that of every record's prior, or ``None`` if it has none.
+    """
+    risks = {Quantity.LINEAR: Risk(precision=excess / variance, unit=excess / variance)}
+    if precision is not None:
+        risks[Quantity.HIDDEN] = Risk(precision=precision, unit=precision)
     return risks
 
 
-def entropic_factor(eigenvalues: FloatArray, prior: RecordPrior) -> float:
-    r"""A lower bound on :math:`\det(I + N\tilde A\tilde A^\top)/\det(I + v\tilde A\tilde A^\top)`.
-
-    Times the risk at precision 1/N it bounds the risk of every attack from below. Eigenvalues are moved up
-    by their rounding. The diagonal may stand in for them: they majorise it, so that the sum of a convex
-    function errs on the safe side.
-    """
-    rounding = _ROUNDINGS * _UNIT * float(np.max(np.abs(eigenvalues)))
-    raised = np.maximum(eigenvalues, 0.0) + rounding
-    shrink = np.log1p(prior.entropy_power * raised) - np.log1p(prior.variance * raised)
-    return float(np.exp(np.sum(shrink)))
+def forms_error(information: FloatArray) -> float | None:
+    """A bound on the relative error of forms of :math:`(I + M)^{-1}`; ``None`` if it is not small."""
+    error = _gram_error(information, {Quantity.HIDDEN: Risk(precision=1.0, unit=1.0)})
+    return None if error > _MILD else _bound(error, len(information))
 
 
 def _bound(error: float, row_count: int) -> float:

@@ -33,8 +33,6 @@ from sightline.progress import Progress, silent
 # factorised, if that takes at most so many operations.
 _COARSE, _AFFORDABLE = 1e-10, 1e12
 _UNIT = float(np.finfo(np.float64).eps)
-# Up to this many rows, eigenvalues cost next to nothing.
-_FEW_ROWS = 1000
 BLOCK = 4096  # records whose columns are dense at a time
 
 
@@ -83,15 +81,6 @@ class UnknownRecordsGram:
     def signal(self) -> float:
         """The largest length of a row over its noise."""
         return float(np.max(np.abs(self.whitening * np.sqrt(np.diagonal(self.matrix)))))
-
-    @property
-    def eigenvalues(self) -> FloatArray:
-        """Of the whitened matrix; in large designs its diagonal, which the eigenvalues majorise."""
-        if self.design.row_count <= _FEW_ROWS:
-            return self.spectrum.values
-        if self.whitening.ndim == 1:
-            return np.asarray(np.square(self.whitening) * np.diagonal(self.matrix))
-        return np.asarray(np.einsum("ij,ij->i", self.whitening @ self.matrix, self.whitening))
 
     def forms(self, risks: Risks, rank: Rank, linear: FloatArray) -> RiskForms:
         """The forms of every record: from inverses where records are in few rows, else from eigenvalues.
@@ -168,6 +157,23 @@ def row_sums(design: LinearReleases, weights: FloatArray) -> FloatArray:
         return combined(design, weights)
     blocks = [np.arange(start, min(start + BLOCK, design.size)) for start in range(0, design.size, BLOCK)]
     return np.concatenate([weights @ np.abs(incidence.columns(block)) for block in blocks])
+
+
+def row_squares(design: LinearReleases, weights: FloatArray) -> FloatArray:
+    r"""For every record :math:`\sum_\ell c_\ell a_{\ell j}^2`, with the incidence's own weights."""
+    if design.incidence.binary:
+        return combined(design, weights)
+    blocks = [np.arange(start, min(start + BLOCK, design.size)) for start in range(0, design.size, BLOCK)]
+    return np.concatenate([weights @ np.square(design.incidence.columns(block)) for block in blocks])
+
+
+def row_counts(design: LinearReleases, weights: FloatArray) -> FloatArray:
+    r"""For every record the sum of the weights of the rows that it is in."""
+    incidence = design.incidence
+    if incidence.binary:
+        return combined(design, weights)
+    blocks = [np.arange(start, min(start + BLOCK, design.size)) for start in range(0, design.size, BLOCK)]
+    return np.concatenate([weights @ (incidence.columns(block) != 0) for block in blocks])
 
 
 def combined(design: LinearReleases, weights: FloatArray) -> FloatArray:

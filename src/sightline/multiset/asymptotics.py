@@ -1,8 +1,8 @@
 r"""What theory predicts for many releases: :math:`\mathrm{CRB}(L) \approx C\,\kappa_L L^p`.
 
-Moments: an interior value saturates (:math:`p = 0`), and one such value is enough; only groups that lie on
-the boundary altogether keep improving (:math:`p = -3`). Thresholds on a dense grid: :math:`p = -1`. Whether
-the curve then rises, stays or falls is up to how :math:`\kappa_L` grows.
+Moments: the information on an interior value converges, so :math:`p = 0` if there is one. Only if all values
+are on the boundary, :math:`p = -3`. Thresholds on a dense grid: :math:`p = -1`. The growth of
+:math:`\kappa_L` then decides whether the curve rises, stays or falls (``cor:lever2_spectral_consequences``).
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_limit_trace
 from sightline.multiset.threshold_family import Thresholds
 from sightline.multiset.thresholds import dense_grid_trace
+from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
 
-_FAR = 2**20  # the release count at which an accountant's growth is read off
-_FLAT = 0.01  # slopes of ln CRB over ln L there that count as none
-# A logistic step has lost all but 1/1000 of its squared slope this many bandwidths out.
+_FAR = 2**20  # the release count at which the growth of kappa is measured
+_FLAT = 0.01  # a smaller slope of ln CRB over ln L counts as zero
+# At this many bandwidths the squared slope of a logistic step has fallen to about 1/1000.
 _LOGISTIC_REACH = 4.0
 
 
@@ -36,7 +37,7 @@ class Regime(Enum):
 
 
 class Trend(Enum):
-    """What the curve does in the end."""
+    """What the curve does for large L."""
 
     RISES = "rises"
     FLAT = "stays"
@@ -50,11 +51,11 @@ class Asymptotics:
     regime: Regime
     constant: float
     power: int
-    noise_power: float  # d ln κ_L / d ln L far out
+    noise_power: float  # d ln κ_L / d ln L at a large L
 
     @property
     def trend(self) -> Trend:
-        """What the curve does in the end, under the accountant that was given."""
+        """What the curve does for large L under the given accountant."""
         slope = self.noise_power + self.power
         if abs(slope) <= _FLAT:
             return Trend.FLAT
@@ -66,7 +67,7 @@ class Asymptotics:
 
 
 def regime(values: FloatArray, *, family: Moments | Thresholds) -> Regime:
-    """A value is on the boundary at ±R for moments, and where an edge cuts its step off for thresholds."""
+    """Boundary values are ±R for moments; for thresholds, those whose step reaches beyond the domain."""
     if isinstance(family, Moments):
         edge = np.abs(values) >= family.bound
     else:
@@ -92,16 +93,16 @@ def asymptotics(values: FloatArray, *, family: Family, accountant: Accountant) -
         constant, power = 2 * family.bound * dense_grid_trace(values, family=family), -1
     else:
         return None
-    near, far = accountant.kappa(_FAR), accountant.kappa(2 * _FAR)
+    near, far = unit_noise(accountant, _FAR), unit_noise(accountant, 2 * _FAR)
     return Asymptotics(regime=where, constant=constant, power=power, noise_power=math.log2(far / near))
 
 
 def _boundary_constant(members: int, family: Moments) -> float:
     r"""lim L³ tr A_L⁻¹ for {R}, {-R} or {-R, R}, from Σ_{odd ℓ} ℓ² ≈ Σ_{even ℓ} ℓ² ≈ L³/6.
 
-    One value: 4R²/(Σ w_ℓ), with Σ w_ℓ ≈ L³/3 (uniform) or 5L³/6 (tight). A pair: odd orders see only the sum
-    of the values, even orders only their difference, so the two eigenvalues are Σ_{odd} w_ℓ/(2R²) and
-    Σ_{even} w_ℓ/(2R²).
+    One value: 4R²/(Σ w_ℓ), with Σ w_ℓ ≈ L³/3 (uniform) or 5L³/6 (tight). A pair: odd orders depend only on
+    the sum of the values, even orders only on their difference. So the two eigenvalues are
+    Σ_{odd} w_ℓ/(2R²) and Σ_{even} w_ℓ/(2R²).
     """
     even = 1.0 if family.convention == "uniform" else 4.0
     R2 = family.bound**2

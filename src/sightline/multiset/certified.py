@@ -1,7 +1,7 @@
-r"""Release curves with a proof: enclosures by ball arithmetic, for the bound and for which count is best.
+r"""Release curves with a proof: ball arithmetic encloses the bound at every count, and so the best count.
 
-The doubles that come in, values, bound, bandwidth and thresholds, are taken for the exact numbers that they
-are, and the precision is doubled until the enclosure of :math:`\operatorname{tr} A_L^{-1}` is sharp.
+The input doubles (values, bound, bandwidth and thresholds) are treated as exact numbers, and the precision is
+doubled until the enclosure of :math:`\operatorname{tr} A_L^{-1}` is sharp.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import require
 from sightline.multiset.counts import Counts, checked_counts
 from sightline.multiset.family import Balls, Family
+from sightline.noise.pricing import unit_noise
 from sightline.numerics.balls import (
     FIRST_BITS,
     LAST_BITS,
@@ -32,8 +33,8 @@ from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
 from sightline.releases.query import Convention
 
-# An accountant's kappa is a double, possibly rounded up a little: the enclosure holds for every kappa this
-# near.
+# An accountant's kappa is a double that may be rounded up: the enclosure covers every kappa within this
+# relative distance.
 KAPPA_ROOM = 2.0**-48
 
 
@@ -41,20 +42,20 @@ KAPPA_ROOM = 2.0**-48
 class CertifiedCurve:
     r"""The bound lies in :math:`[\text{lower}, \text{upper}]`, proven, at every count.
 
-    It covers every :math:`\kappa_L` within a factor :math:`1 \pm 2^{-48}` of the accountant's, hence both the
-    double that calibrates the noise and the formula behind it. Infinite on both sides is a proof that the
-    values are not identifiable; an infinite ``upper`` alone means that no precision tried was enough.
+    It covers every :math:`\kappa_L` within a factor :math:`1 \pm 2^{-48}` of the accountant's: the double
+    that calibrates the noise, and the exact formula. If both ends are infinite, the values are proven not
+    identifiable; if only ``upper`` is infinite, no precision tried was enough.
     """
 
     releases: IndexArray
     lower: FloatArray
     upper: FloatArray
-    bits: IndexArray = field(repr=False)  # working precision that was needed, 0 where none was
+    bits: IndexArray = field(repr=False)  # the working precision used; 0 if none was needed
     convention: Convention | None  # of the family's sensitivities; None if queries differ
 
     @property
     def crb(self) -> FloatArray:
-        """The middle of each enclosure; its upper end where that is infinite."""
+        """The middle of each enclosure, or its upper end if that is infinite."""
         with np.errstate(invalid="ignore"):
             middle = self.lower + (self.upper - self.lower) / 2
         return np.where(np.isfinite(self.upper), middle, self.upper)
@@ -69,7 +70,7 @@ class CertifiedCurve:
 
     @property
     def best(self) -> int | None:
-        """The count proven to have the smallest bound, or ``None`` where several candidates remain."""
+        """The count proven to have the smallest bound, or ``None`` if there are several candidates."""
         return self.candidates[0] if len(self.candidates) == 1 else None
 
     @property
@@ -103,7 +104,7 @@ def certified_curve(
     require(isinstance(accountant, Accountant), "an accountant", got=type(accountant).__name__)
     family.check(group[None, :])
     exact = [fmpq(*Fraction(z).as_integer_ratio()) for z in np.sort(group).tolist()]
-    kappa = np.asarray(accountant.kappa(counts))
+    kappa = unit_noise(accountant, counts)
     lower = np.full(len(counts), np.inf)
     upper = np.full(len(counts), np.inf)
     bits = np.zeros(len(counts), dtype=np.intp)
@@ -111,17 +112,17 @@ def certified_curve(
     precision = FIRST_BITS
     while pending:
         progress("certified curve", 1 - len(pending) / len(counts))
-        still = []
+        unresolved = []
         with ctx.workprec(precision):
             nested = family.balls(exact, int(counts[pending[-1]])) if family.nested else None
             for i in pending:
                 L = int(counts[i])
                 rows = family.balls(exact, L) if nested is None else nested[:L]
-                if precision == FIRST_BITS and _unseen(rows):
+                if precision == FIRST_BITS and _structurally_singular(rows):
                     continue
                 bits[i] = precision
                 G = arb_mat(rows)
-                # The Gram matrix takes twice the bits; the precision is doubled until there are enough.
+                # The Gram matrix needs twice the bits; doubling the precision provides them.
                 trace = trace_of_inverse(G.transpose() * G)
                 noise = arb(float(kappa[i]), float(kappa[i]) * KAPPA_ROOM)
                 if trace is not None and sharp(trace):
@@ -129,8 +130,8 @@ def certified_curve(
                 elif precision >= LAST_BITS:
                     lower[i] = _outward(noise * _trace_floor(rows))[0]
                 else:
-                    still.append(i)
-        pending = still
+                    unresolved.append(i)
+        pending = unresolved
         precision *= 2
     progress("certified curve", 1.0)
     for array in (lower, upper, bits):
@@ -139,13 +140,13 @@ def certified_curve(
 
 
 def _trace_floor(rows: Balls) -> arb:
-    """Σ 1/A_kk, never above the trace of the inverse."""
+    """Σ 1/A_kk, which is at most the trace of the inverse."""
     squares = [sum((row[k] ** 2 for row in rows), arb(0)) for k in range(len(rows[0]))]
     return sum((1 / square for square in squares), arb(0))
 
 
-def _unseen(rows: Balls) -> bool:
-    """Whether exact zeros keep the rows from full rank."""
+def _structurally_singular(rows: Balls) -> bool:
+    """Whether the pattern of exact zeros rules out full rank."""
     pattern = np.array([[not entry.is_zero() for entry in row] for row in rows])
     return not pattern.all() and structural_rank(csr_array(pattern)) < pattern.shape[1]
 

@@ -1,7 +1,7 @@
-r"""The sorted chart: the coordinates in which a group's values can be known, and where the chart ends.
+r"""The sorted chart: the coordinates in which a group's values are identifiable, and its limits.
 
-Answers that do not depend on the order of the values cannot show who has which value. Near a point without
-ties they determine the sorted vector :math:`z = x^\uparrow` (``prop:lever2_sorted_chart_main``).
+Answers that do not depend on the order of the values cannot show which record has which value. Near a point
+without ties they determine the sorted vector :math:`z = x^\uparrow` (``prop:lever2_sorted_chart_main``).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import require
 
-# Relative to the spread of the group: closer values have lost nine of the sixteen digits of their gap.
+# Relative to the largest value: the gap of closer values has at most nine correct digits.
 NEAR = 1e-7
 
 
@@ -34,7 +34,7 @@ def collisions(values: ArrayLike) -> tuple[Collision, ...]:
     r"""The runs of equal values, and the runs of nearly equal ones, of one group.
 
     *Nearly*: a gap of at most :math:`10^{-7}` of the group's largest absolute value. The bound grows as
-    :math:`\gamma^{-2}` there, and the gap itself has few digits left.
+    :math:`\gamma^{-2}` there, and the gap itself has few correct digits.
 
     >>> [str(collision) for collision in collisions([0.5, -0.2, 0.5])]
     ['values at positions 0, 2 are equal']
@@ -45,23 +45,23 @@ def collisions(values: ArrayLike) -> tuple[Collision, ...]:
     order = np.argsort(group, kind="stable")
     gaps = np.diff(group[order])
     limit = NEAR * float(np.max(np.abs(group), initial=0.0))
-    found = []
+    collided = []
     for exact, close in ((True, gaps == 0), (False, gaps <= limit)):
         if exact or not np.array_equal(close, gaps == 0):
             runs = np.split(order, np.flatnonzero(~close) + 1)
-            found += [
+            collided += [
                 Collision(positions=tuple(sorted(int(k) for k in run)), exact=exact)
                 for run in runs
                 if len(run) > 1 and (exact or np.ptp(group[run]) > 0)
             ]
-    return tuple(found)
+    return tuple(collided)
 
 
 def chart_radius(values: ArrayLike) -> float:
-    r"""Half the smallest gap: within it of each value the order cannot change, and the sorted chart holds.
+    r"""Half the smallest gap: if no value moves by more, the order cannot change and the chart is valid.
 
-    A bound of more than this on the error of a value says that noise reaches the next value: it is then a
-    statement about the geometry at the point, not about the error of an attack.
+    If the bound on the error of a value is larger, noise can exchange neighbouring values. The bound then
+    describes the geometry at the point, not the error of an attack.
 
     >>> chart_radius([0.5, -0.25, 0.75])
     0.125
@@ -73,8 +73,8 @@ def chart_radius(values: ArrayLike) -> float:
 def matching_loss(estimate: ArrayLike, values: ArrayLike) -> FloatArray:
     r"""The loss of an unlabelled attack, :math:`\min_\pi \|\hat x - \pi(x)\|^2`, over the last axis.
 
-    For scalar values the best permutation sorts both sides, everywhere and not only near the truth (the
-    rearrangement inequality), so this is :math:`\|\hat x^\uparrow - x^\uparrow\|^2`.
+    For scalar values the best permutation sorts both sides, for every estimate (the rearrangement
+    inequality), so this is :math:`\|\hat x^\uparrow - x^\uparrow\|^2`.
 
     >>> float(matching_loss([1.0, 0.0], [0.0, 2.0]))
     1.0

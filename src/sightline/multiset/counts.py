@@ -1,4 +1,4 @@
-"""Release counts: what callers may pass, and the checked array."""
+"""Release counts: the accepted types, and the checked array."""
 
 from __future__ import annotations
 

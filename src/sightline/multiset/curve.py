@@ -4,7 +4,7 @@ r"""The release curve of a fixed group: the bound on its sorted values for every
           \qquad A_L = \sum_{\ell \le L} g_\ell g_\ell^\top
 
 (``thm:lever2_design_law``). More releases add rows to :math:`A_L` and noise to every row, through
-:math:`\kappa_L`: the curve need not be monotone. Where it is lowest, an attacker knows most.
+:math:`\kappa_L`: the curve need not be monotone. An attacker learns most where it is lowest.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from sightline.multiset.moments import moment_limit_trace
 from sightline.multiset.signal import CurveStatus, Signal, signals
 from sightline.multiset.single import single_values
 from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
+from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
 from sightline.releases.query import Convention
@@ -37,7 +38,8 @@ class ReleaseCurve(Displayed):
     """The bound for one group over release counts. Owner-only: everything in it depends on the values.
 
     ``crb`` is infinite where the values are not identifiable, and NaN where the rows are so ill-conditioned
-    that no digit is left; ``status`` says which, and ``relative_error`` estimates the error of the rest.
+    that no digit is reliable. ``status`` says which, and ``relative_error`` estimates the error of a finite
+    bound.
     """
 
     releases: IndexArray
@@ -55,15 +57,15 @@ class ReleaseCurve(Displayed):
 
     @cached_property
     def crb(self) -> FloatArray:
-        """Total mean squared error, over all sorted values, that no locally unbiased attack beats."""
+        """The least total squared error of a locally unbiased attack (``eq:crb_unlab_def``)."""
         return _locked(self.kappa * self.signal.trace)
 
     @cached_property
     def value_crb(self) -> FloatArray:
-        """The bound of each sorted value by itself, a row for each count; finite rows sum to ``crb``.
+        """The bound of each single sorted value, a row for each count; finite rows sum to ``crb``.
 
         A value may be exposed where the group as a whole is not identifiable. NaN where values are equal or
-        the digits are gone.
+        no digit is reliable.
         """
         bounds = single_values(
             self.values[None], family=self.family, counts=self.releases, signal=self.signal.as_groups()
@@ -87,12 +89,12 @@ class ReleaseCurve(Displayed):
 
     @property
     def best(self) -> int | None:
-        """The count with the smallest bound, the best for an attacker; ``None`` if no bound is finite."""
+        """The count with the smallest bound, best for an attacker; ``None`` if no bound is finite."""
         return int(self.releases[np.nanargmin(self.crb)]) if np.isfinite(self.crb).any() else None
 
     @property
     def ties(self) -> tuple[int, ...]:
-        """``best``, and the counts whose bound cannot be told from it by these digits."""
+        """``best``, and the counts whose bound differs from its bound by less than the estimated error."""
         if self.best is None:
             return ()
         lowest = int(np.nanargmin(self.crb))
@@ -103,8 +105,8 @@ class ReleaseCurve(Displayed):
 
     @property
     def undecided(self) -> tuple[int, ...]:
-        """The counts whose digits are gone: the smallest bound may hide there (see ``certified_curve``)."""
-        return tuple(int(c) for c in self.releases[self.signal.status == CurveStatus.DIGITS_GONE])
+        """The counts where no digit is reliable. One may have the smallest bound: use ``certified_curve``."""
+        return tuple(int(c) for c in self.releases[self.signal.status == CurveStatus.UNRELIABLE])
 
     @property
     def still_falling(self) -> bool:
@@ -120,12 +122,12 @@ class ReleaseCurve(Displayed):
 
     @property
     def chart_radius(self) -> float:
-        """Half the smallest gap: errors beyond it leave the chart in which the bound is stated."""
+        """Half the smallest gap: larger errors leave the chart in which the bound is stated."""
         return chart_radius(self.values)
 
     @cached_property
     def eigenvalues(self) -> FloatArray:
-        r"""Eigenvalues of :math:`A_L`, descending, a row for each count; NaN where the digits are gone."""
+        r"""Eigenvalues of :math:`A_L`, descending, a row for each count; NaN where no digit is reliable."""
         return eigenvalues(self.values, family=self.family, counts=self.releases)
 
     @property
@@ -135,27 +137,27 @@ class ReleaseCurve(Displayed):
 
     @property
     def asymptotics(self) -> Asymptotics | None:
-        """What theory predicts for many releases, for families that it knows."""
+        """The prediction for many releases, for families that have a theorem."""
         return asymptotics(self.values, family=self.family, accountant=self.accountant)
 
     @property
     def best_is_global(self) -> bool:
         r"""Whether it is proven that no count beyond the range has a smaller bound.
 
-        For moments :math:`\mathrm{CRB}(L) \ge \kappa_L \operatorname{tr} A_\infty^{-1}`: once this floor,
-        which grows with L, is above the smallest bound seen, the search is over. Proven only for ranges
-        without gaps, from the first identifiable count on.
+        For moments :math:`\mathrm{CRB}(L) \ge \kappa_L \operatorname{tr} A_\infty^{-1}`, which grows with L.
+        Once this lower bound exceeds the smallest bound of the range, no larger count is better. Proven only
+        for ranges without gaps that start at the first identifiable count or before.
         """
         if self.best is None or self.undecided or not isinstance(self.family, Moments):
             return False
         first, last = int(self.releases[0]), int(self.releases[-1])
         whole = first <= len(self.values) and last - first + 1 == len(self.releases)
-        floor = self.accountant.kappa(last + 1) * moment_limit_trace(self.values, family=self.family)
+        floor = unit_noise(self.accountant, last + 1) * moment_limit_trace(self.values, family=self.family)
         lowest = int(np.nanargmin(self.crb))
         return bool(whole and floor > self.crb[lowest] * (1 + self.relative_error[lowest]))
 
     def bottleneck(self, releases: int | None = None) -> Bottleneck:
-        """The combination of sorted values that is hardest to see, at ``best`` or at another count."""
+        """The least determined combination of sorted values, at ``best`` or at another count."""
         count = self.best if releases is None else releases
         if count is None:
             raise InvalidInput("expected a count with a finite bound, got a curve without one")
@@ -163,7 +165,7 @@ class ReleaseCurve(Displayed):
 
     def under(self, accountant: Accountant) -> ReleaseCurve:
         """The same geometry under another accountant or budget."""
-        return replace(self, accountant=accountant, kappa=_locked(accountant.kappa(self.releases)))
+        return replace(self, accountant=accountant, kappa=_locked(unit_noise(accountant, self.releases)))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -194,7 +196,7 @@ class ReleaseCurves(Displayed):
 
     def under(self, accountant: Accountant) -> ReleaseCurves:
         """The same geometry under another accountant or budget."""
-        return replace(self, accountant=accountant, kappa=_locked(accountant.kappa(self.releases)))
+        return replace(self, accountant=accountant, kappa=_locked(unit_noise(accountant, self.releases)))
 
     @property
     def convention(self) -> Convention | None:
@@ -220,14 +222,15 @@ class ReleaseCurves(Displayed):
     def best(self) -> IndexArray:
         """For each group the count with the smallest bound, 0 where no bound is finite."""
         reachable = np.where(np.isfinite(self.crb), self.crb, np.inf)
-        found = self.releases[np.argmin(reachable, axis=1)]
-        return np.where(np.isfinite(reachable).any(axis=1), found, 0)
+        best = self.releases[np.argmin(reachable, axis=1)]
+        return np.where(np.isfinite(reachable).any(axis=1), best, 0)
 
     @property
     def first_identifiable(self) -> IndexArray:
         """For each group the first count at which it is identifiable, 0 where there is none."""
-        seen = self.signal.identifiable
-        return np.where(seen.any(axis=1), self.releases[np.argmax(seen, axis=1)], 0)
+        identifiable = self.signal.identifiable
+        first = self.releases[np.argmax(identifiable, axis=1)]
+        return np.where(identifiable.any(axis=1), first, 0)
 
 
 def release_curve(
@@ -240,8 +243,8 @@ def release_curve(
 ) -> ReleaseCurve:
     r"""The curve of one group of values, :math:`\mathrm{CRB}(L)` for every L in ``releases``.
 
-    Counts below the number of values have an infinite bound. ``progress(stage, share)`` is called along the
-    way.
+    Counts below the number of values have an infinite bound. ``progress(stage, share)`` is called during
+    the computation.
 
     >>> from sightline.multiset.moment_family import Moments
     >>> from sightline.privacy.basic import BasicComposition
@@ -291,7 +294,7 @@ def release_curves(
     positions.setflags(write=False)
     return ReleaseCurves(
         releases=counts,
-        kappa=_locked(accountant.kappa(counts)),
+        kappa=_locked(unit_noise(accountant, counts)),
         family=family,
         accountant=accountant,
         values=values,
@@ -300,8 +303,8 @@ def release_curves(
     )
 
 
-def _first(counts: IndexArray, seen: NDArray[np.bool_]) -> int | None:
-    return int(counts[np.argmax(seen)]) if seen.any() else None
+def _first(counts: IndexArray, holds: NDArray[np.bool_]) -> int | None:
+    return int(counts[np.argmax(holds)]) if holds.any() else None
 
 
 def _locked(array: FloatArray) -> FloatArray:

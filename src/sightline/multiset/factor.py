@@ -3,15 +3,15 @@ r"""The diagonal of :math:`A_L^{-1}` for every release count, from factorisation
 :math:`A_L = G_L^\top G_L` (``eq:lever2_A_def``) is never formed: :math:`G_L = Q R` gives
 :math:`A_L^{-1} = R^{-1} R^{-\top}`, whose diagonal is the squared lengths of the rows of :math:`R^{-1}`.
 
-Two ways through a nested family, where one release more is one row more:
+In a nested family each release adds one row. There are two algorithms:
 
-- many groups: the triangles of all groups take up the new row together, by plane rotations;
-- one group: rows join in blocks. With :math:`R` the triangle before the block and :math:`W = R^{-\top}
+- many groups: plane rotations add the new row to the triangles of all groups together;
+- one group: rows are added in blocks. With :math:`R` the triangle before the block and :math:`W = R^{-\top}
   B^\top` its new rows, whitened, the Cholesky factor :math:`C` of :math:`1 + W^\top W` is nested, and
 
   .. math:: A_j^{-1} = A_{\mathrm{end}}^{-1} + \sum_{i > j} y_i y_i^\top, \qquad Y = C^{-1} (R^{-1} W)^\top .
 
-  Counted back from the end of the block, every term is positive: nothing cancels. A block ends where
+  Counted back from the end of the block, every term is positive, so no digits cancel. A block ends where
   :math:`\|W\|` becomes large, so that the Cholesky factor is well conditioned too.
 """
 
@@ -22,8 +22,8 @@ from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
 
-_BLOCK = 48  # rows that join at once, at most
-_HEAVY = 16.0  # ‖W‖² at which a block ends: the digits lost are those of this factor
+_BLOCK = 48  # the most rows that are added at once
+_HEAVY = 16.0  # ‖W‖² at which a block ends: rounding errors grow at most by about this factor
 
 
 def triangles(rows: FloatArray) -> FloatArray:
@@ -35,12 +35,12 @@ def triangles(rows: FloatArray) -> FloatArray:
 
 
 def rotate_in(R: FloatArray, row: FloatArray) -> None:
-    """Add one row ``(m, B)`` to each of the triangles ``(m, m, B)`` in place; the row is used up."""
+    """Add one row ``(m, B)`` to each of the triangles ``(m, m, B)`` in place. Overwrites the row."""
     for j in range(R.shape[0]):
         length = np.sqrt(R[j, j] ** 2 + row[j] ** 2)
         if length.all():
             cosine, sine = R[j, j] / length, row[j] / length
-        else:  # nothing to rotate in some of the groups
+        else:  # in some groups there is nothing to rotate
             empty = length == 0
             length[empty] = 1.0
             cosine, sine = np.where(empty, 1.0, R[j, j] / length), np.where(empty, 0.0, row[j] / length)
@@ -90,14 +90,14 @@ def diagonal_of_one(rows: FloatArray) -> FloatArray:
 def nested_diagonals_of_one(rows: FloatArray, counts: IndexArray) -> FloatArray:
     """For rows ``(L, m)`` of a nested family: the diagonals at the counts, ``(len(counts), m)``."""
     L, m = rows.shape
-    everywhere = np.full((L + 1, m), np.inf)
+    diagonals = np.full((L + 1, m), np.inf)
     start = max(m, int(counts[0]))
     if start > L:
-        return everywhere[counts]
+        return diagonals[counts]
     lengths = _column_lengths(rows)
     scaled = np.asfortranarray(rows / lengths)
     triangle = _triangle(scaled[:start])
-    everywhere[start] = np.sum(_inverse(triangle) ** 2, axis=1)
+    diagonals[start] = np.sum(_inverse(triangle) ** 2, axis=1)
     (join,) = get_lapack_funcs(("tpqrt",), (triangle,))
     done = start
     while done < L:
@@ -109,21 +109,21 @@ def nested_diagonals_of_one(rows: FloatArray, counts: IndexArray) -> FloatArray:
             light = int(np.searchsorted(heavy, _HEAVY))
             block = block[: max(1, light)]
             if light > 1:
-                extra = _losses(triangle, W[:, :light])
+                extra = _decreases(triangle, W[:, :light])
         else:
             block = block[:1]
         triangle, _, _, _ = join(0, min(m, 32), triangle, np.asfortranarray(block))
         end = np.sum(_inverse(triangle) ** 2, axis=1)
-        # Row i of the losses is what release i of the block takes off, so earlier counts still include it.
+        # Row i is the decrease due to release i of the block: counts before it still include that amount.
         back = np.cumsum(extra[:0:-1], axis=0)[::-1] if len(block) > 1 else np.zeros((0, m))
-        everywhere[done + 1 : done + len(block)] = end + back
+        diagonals[done + 1 : done + len(block)] = end + back
         done += len(block)
-        everywhere[done] = end
-    return everywhere[counts] / lengths**2
+        diagonals[done] = end
+    return diagonals[counts] / lengths**2
 
 
-def _losses(triangle: FloatArray, W: FloatArray) -> FloatArray:
-    """Squared rows of Y: by how much each row of a block lowers the diagonal of the inverse."""
+def _decreases(triangle: FloatArray, W: FloatArray) -> FloatArray:
+    """Squared rows of Y: the decrease of the diagonal of the inverse by each row of a block."""
     C = np.linalg.cholesky(np.eye(W.shape[1]) + W.T @ W)
     U = solve_triangular(triangle, W, check_finite=False)
     Y: FloatArray = solve_triangular(C, U.T, lower=True, check_finite=False)

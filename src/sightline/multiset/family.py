@@ -1,4 +1,4 @@
-"""What every family of releases on one fixed group can be asked, and families of any queries."""
+"""The interface of a family of releases on one fixed group, and families of arbitrary queries."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Balls = list[list[arb]]
 class Family(Protocol):
     r"""A rule that says which L releases are made of a group, for every L.
 
-    What the geometry needs of it is the sensitivity-normalised gradients (``eq:lever2_g_def``)
+    The geometry needs only the sensitivity-normalised gradients (``eq:lever2_g_def``)
 
     .. math:: g_\ell(z) = \Delta_\ell^{-1} \nabla_z q_\ell(z), \qquad \ell = 1, \ldots, L .
     """
@@ -31,7 +31,7 @@ class Family(Protocol):
 
     @property
     def largest(self) -> int | None:
-        """The largest number of releases there is, if there is one."""
+        """The largest possible number of releases, or ``None`` if there is no limit."""
 
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """The gradients for groups ``(B, m)`` of checked, sorted values: ``(B, releases, m)``."""
@@ -40,26 +40,26 @@ class Family(Protocol):
         """Raise unless every value of the groups ``(B, m)`` is in the family's domain."""
 
     def row_error(self, releases: int) -> float:
-        """How many units of rounding (2⁻⁵³) an entry of the rows can be off by, relative to its column."""
+        """The error of an entry of the rows in units of 2⁻⁵³, relative to its column."""
 
     def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
-        """Further units of rounding in each column ``(B, m)`` where slopes fall to zero, or ``None``."""
+        """Additional error in the same units for each column ``(B, m)``, where slopes vanish, or ``None``."""
 
     @property
     def convention(self) -> Convention | None:
         """How sensitivities are stated; ``None`` where each query states its own or families differ."""
 
     def full_rank_from(self, members: int) -> int | None:
-        """The count from which on distinct values are identifiable by a theorem, if there is one."""
+        """The count from which a theorem makes distinct values identifiable, or ``None``."""
 
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
-        """The gradients at exact values as balls of the precision now in force, a list for each release."""
+        """The gradients at exact values as balls at the precision in force, a list for each release."""
 
 
 def rounding(family: Family, releases: int) -> float:
-    r"""The relative perturbation :math:`\gamma` of the rows' columns that stands for all rounding.
+    r"""The relative perturbation :math:`\gamma` of the columns that represents all rounding.
 
-    That of the entries, and up to one unit for every row that is rotated into a triangle.
+    It is the error of the entries plus one unit for every row that is rotated into a triangle.
     """
     return 2.0**-53 * (family.row_error(releases) + releases)
 
@@ -79,7 +79,7 @@ def in_domain(groups: FloatArray, bound: float) -> None:
 class QueryFamily:
     r"""Any queries on the group, added one by one: a list, or a rule that gives release 1, 2, …
 
-    Each query has one output, all m records of the group as its members, and does not care about their order.
+    Each query has one output, all m records of the group as its members, and does not depend on their order.
 
     >>> from sightline.releases.moment import Moment
     >>> family = QueryFamily(queries=lambda order: Moment(order=order, members=range(2), bound=1.0))
@@ -121,10 +121,10 @@ class QueryFamily:
         return rows
 
     def check(self, groups: FloatArray) -> None:
-        """Each query checks its own domain when it is asked."""
+        """Nothing: each query checks its own domain when it is evaluated."""
 
     def row_error(self, releases: int) -> float:
-        """Jacobians are taken to be right to a few units in the last place."""
+        """An assumption: Jacobians are correct to a few units in the last place."""
         return 8.0
 
     def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
@@ -137,11 +137,11 @@ class QueryFamily:
         return None
 
     def full_rank_from(self, members: int) -> int | None:
-        """Nothing is known in advance."""
+        """``None``: no theorem covers arbitrary queries."""
         return None
 
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
-        """Not available: a query is asked in double precision."""
+        """Not available: queries are evaluated in double precision."""
         raise InvalidInput(
             "expected a family of moments or thresholds for a certified curve, got queries, whose Jacobians "
             "are doubles; use release_curve"
@@ -166,14 +166,14 @@ class QueryFamily:
 
 
 def _require_order_free(query: Query, group: FloatArray, *, number: int) -> None:
-    """The sorted chart holds only for answers that do not depend on the order of the values."""
+    """Raise if the answer depends on the order of the values: the sorted chart would not apply."""
     shuffled = np.roll(group, 1)
-    forward, turned = query.value(group), query.value(shuffled)
-    swapped = query.value(group[::-1].copy())
+    forward, rotated = query.value(group), query.value(shuffled)
+    backward = query.value(group[::-1].copy())
     scale = np.abs(forward) + np.abs(query.sensitivity)
-    near = np.abs(turned - forward) <= 1e-9 * scale
+    near = np.abs(rotated - forward) <= 1e-9 * scale
     require(
-        bool(np.all(near & (np.abs(swapped - forward) <= 1e-9 * scale))),
+        bool(np.all(near & (np.abs(backward - forward) <= 1e-9 * scale))),
         "queries that do not depend on the order of the values",
         got=f"release {number}, whose answer changes when they are permuted",
         fix="for records that differ by name use a Transcript and its geometry",

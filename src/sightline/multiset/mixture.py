@@ -1,4 +1,4 @@
-"""Several families taking turns."""
+"""A family that takes its releases from several families in turn."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightline.releases.query import Convention
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Mixture:
-    """Releases from several families: first the ``lead``, then the ``turns`` over and over.
+    """Releases from several families: first those of ``lead``, then those of ``turns``, repeated.
 
     Both name families by position. By default the families alternate; ``lead=(0, 0, 0), turns=(1,)`` makes
     three releases of the first family and all others of the second.
@@ -53,7 +53,7 @@ class Mixture:
 
     @property
     def nested(self) -> bool:
-        """If all families are."""
+        """Whether all families are nested."""
         return all(family.nested for family in self.families)
 
     @property
@@ -87,42 +87,42 @@ class Mixture:
             family.check(groups)
 
     def row_error(self, releases: int) -> float:
-        """That of the worst family."""
+        """The largest error of the families."""
         return max(family.row_error(releases) for family in self.families)
 
     def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
-        """That of the worst family, value by value."""
+        """For each value, the largest error of the families."""
         counts = np.bincount(self.whose(releases), minlength=len(self.families))
-        found = [
+        errors = [
             error
             for family, own in zip(self.families, counts.tolist(), strict=True)
             if own and (error := family.edge_error(groups, own)) is not None
         ]
-        return np.max(found, axis=0) if found else None
+        return np.max(errors, axis=0) if errors else None
 
     @property
     def convention(self) -> Convention | None:
-        """That of all families, if they share one."""
+        """The convention that all families share, or ``None``."""
         conventions = {family.convention for family in self.families}
         return conventions.pop() if len(conventions) == 1 else None
 
     def full_rank_from(self, members: int) -> int | None:
-        """Where one of the nested families has had enough turns by itself."""
-        known = []
+        """The count at which one family alone has made enough releases."""
+        enough = []
         for turn, family in enumerate(self.families):
             needed = family.full_rank_from(members)
             if needed is not None and turn in (*self.lead, *self.turns):
                 whose = self.whose(len(self.lead) + len(self.turns) * needed)
                 own = np.flatnonzero(whose == turn)
                 if len(own) >= needed:
-                    known.append(int(own[needed - 1]) + 1)
-        return min(known, default=None)
+                    enough.append(int(own[needed - 1]) + 1)
+        return min(enough, default=None)
 
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
         """Each family's rows at the places of its turns."""
         whose = self.whose(releases)
-        supply = [
+        rows = [
             iter(family.balls(values, int(np.sum(whose == turn))))
             for turn, family in enumerate(self.families)
         ]
-        return [next(supply[turn]) for turn in whose]
+        return [next(rows[turn]) for turn in whose]

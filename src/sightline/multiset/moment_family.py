@@ -13,8 +13,8 @@ from flint import arb, fmpq
 from sightline.arrays import FloatArray
 from sightline.multiset.family import Balls, in_domain
 from sightline.numerics.balls import ball
-from sightline.numerics.doubled import two_product
 from sightline.releases.domain import one_of, positive_number
+from sightline.releases.features import ratio_powers
 from sightline.releases.moment import moment_sensitivity
 from sightline.releases.query import Convention
 
@@ -44,12 +44,12 @@ class Moments:
 
     @property
     def nested(self) -> bool:
-        """One release more is one order more."""
+        """True: each release adds one order."""
         return True
 
     @property
     def largest(self) -> int | None:
-        """There is no last order."""
+        """``None``: there is no last order."""
         return None
 
     def weights(self, releases: int) -> FloatArray:
@@ -61,7 +61,7 @@ class Moments:
         return (2.0 * np.arange(1, releases + 1) / self._widths(releases)) ** 2
 
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
-        """Powers of exact ratios times an exact-to-an-ulp factor."""
+        """Powers of z/R times a factor for each order (``eq:I_poly_rankone_new``)."""
         order = np.arange(1, releases + 1)
         powers = ratio_powers(groups.T, self.bound, releases)
         powers *= (order / self._widths(releases) / self.bound)[:, None, None]
@@ -72,11 +72,11 @@ class Moments:
         in_domain(groups, self.bound)
 
     def row_error(self, releases: int) -> float:
-        """A rounded power and four roundings of its factor."""
+        """A rounded power times a factor with four roundings."""
         return 6.0
 
     def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
-        """None: powers keep their relative accuracy everywhere."""
+        """``None``: powers have the same relative accuracy everywhere."""
         return None
 
     def full_rank_from(self, members: int) -> int | None:
@@ -84,7 +84,7 @@ class Moments:
         return members
 
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
-        """Exact ratios to the power, times an exact rational."""
+        """The same from exact ratios and exact factors."""
         bound = fmpq(*Fraction(self.bound).as_integer_ratio())
         ratios = [arb(value / bound) for value in values]
         widths = self._widths(releases)
@@ -97,28 +97,6 @@ class Moments:
         return rows
 
     def _widths(self, releases: int) -> FloatArray:
-        # The sensitivity of one value among one in [-1, 1]: c_ℓ.
+        # c_ℓ: the sensitivity for a single value in [-1, 1].
         orders = np.arange(1, releases + 1)
         return moment_sensitivity(orders, bound=1.0, count=1, convention=self.convention)
-
-
-def ratio_powers(values: FloatArray, bound: float, count: int) -> FloatArray:
-    r"""The powers :math:`(z/R)^0, \ldots, (z/R)^{n-1}`, stacked first, right to the last place or nearly.
-
-    Repeated products in twice the working precision: as right as the library's ``pow`` and ten times faster,
-    and the rounding of z/R, which the n-th power would multiply by n, is carried along. Ill-conditioned rows
-    turn every lost unit into lost digits.
-    """
-    ratio = values / bound
-    # z - R·ratio exactly, by Dekker's product, so that ratio + rest is z/R to twice the precision.
-    exact, missing = two_product(ratio, np.full_like(ratio, bound))
-    rest = ((values - exact) - missing) / bound
-    powers = np.empty((count, *values.shape))
-    powers[0] = 1.0
-    high, low = powers[0, ...], np.zeros_like(ratio)
-    for n in range(1, count):
-        product, error = two_product(high, ratio)
-        error += low * ratio + high * rest
-        high = np.add(product, error, out=powers[n, ...])
-        low = error - (high - product)
-    return powers

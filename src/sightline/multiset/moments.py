@@ -20,9 +20,11 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import require
-from sightline.multiset.moment_family import Moments, ratio_powers
+from sightline.multiset.moment_family import Moments
+from sightline.noise.pricing import unit_noise
 from sightline.numerics.balls import exact_trace_of_inverse
 from sightline.privacy.accountant import Accountant
+from sightline.releases.features import ratio_powers
 
 
 def moment_sums(s: ArrayLike, releases: int, *, family: Moments) -> FloatArray:
@@ -38,7 +40,7 @@ def moment_sums(s: ArrayLike, releases: int, *, family: Moments) -> FloatArray:
 
 
 def moment_sum_limit(s: Fraction | float, *, family: Moments) -> Fraction:
-    r"""The exact :math:`F(s, \infty)` for :math:`|s| < 1`.
+    r"""The exact :math:`F(s, \infty)` for :math:`|s| < 1` (``eq:T_limit``).
 
     In the uniform convention :math:`f(s) = (1+s)/(1-s)^3`; in the tight one the even orders count four
     times: :math:`\tfrac12(5 f(s) - 3 f(-s))`.
@@ -73,7 +75,7 @@ def scalar_crb(value: float, *, family: Moments, accountant: Accountant, release
     >>> scalar_crb(0.0, family=Moments(), accountant=laplace, releases=3).tolist()
     [4.0, 16.0, 36.0]
     """
-    kappa = np.asarray(accountant.kappa(range(1, releases + 1)))
+    kappa = unit_noise(accountant, range(1, releases + 1))
     curve: FloatArray = 4 * kappa * family.bound**2 / scalar_signal(value, releases, family=family)
     return curve
 
@@ -90,7 +92,7 @@ def scalar_floor(value: float, *, family: Moments, accountant: Accountant, relea
     r"""The floor :math:`4\kappa_L R^2/T(\infty)` under the curve of one interior value (``eq:m1_floor``)."""
     ratio = Fraction(value) / Fraction(family.bound)
     limit = float(moment_sum_limit(ratio**2, family=family))
-    kappa = np.asarray(accountant.kappa(range(1, releases + 1)))
+    kappa = unit_noise(accountant, range(1, releases + 1))
     floor: FloatArray = 4 * kappa * family.bound**2 / limit
     return floor
 
@@ -120,12 +122,12 @@ def scalar_tail(value: float, releases: ArrayLike, *, family: Moments) -> FloatA
 
 
 def scalar_step_ratio(value: float, *, family: Moments, accountant: Accountant, releases: int) -> FloatArray:
-    r"""CRB(L+1)/CRB(L) for :math:`L = 1, \ldots`: below 1 where one more pays (``eq:m1_stop_appendix``).
+    r"""CRB(L+1)/CRB(L) for :math:`L = 1, \ldots`; below 1, one more release helps (``eq:m1_stop_appendix``).
 
     .. math:: \frac{\kappa_{L+1}}{\kappa_L}\,\frac{T(L)}{T(L) + w_{L+1} r^{2L}}
     """
     T = scalar_signal(value, releases + 1, family=family)
-    kappa = np.asarray(accountant.kappa(range(1, releases + 2)))
+    kappa = unit_noise(accountant, range(1, releases + 2))
     increment = np.diff(T)
     ratio: FloatArray = kappa[1:] / kappa[:-1] * T[:-1] / (T[:-1] + increment)
     return ratio
@@ -134,7 +136,7 @@ def scalar_step_ratio(value: float, *, family: Moments, accountant: Accountant, 
 def scalar_stopping_scale(value: float, *, family: Moments) -> float:
     r"""The order of magnitude :math:`1/\ln(1/r^2)` of useful moment orders (``app:poly_general_m``).
 
-    Zero for the value 0, which the first moment says all about; infinite at the boundary.
+    Zero for the value 0, for which only the first moment is informative; infinite at the boundary.
     """
     family.check(np.array([[value]]))
     r = abs(value) / family.bound
@@ -153,7 +155,7 @@ def pair_information(
     r1, r2 = _pair(pair, family) / family.bound
     products = np.array([[r1 * r1, r1 * r2], [r1 * r2, r2 * r2]])
     F = moment_sums(products, releases, family=family)[..., -1]
-    information: FloatArray = F / (4 * accountant.kappa(releases) * family.bound**2)
+    information: FloatArray = F / (4 * unit_noise(accountant, releases) * family.bound**2)
     return information
 
 
@@ -165,7 +167,7 @@ def pair_signal(pair: ArrayLike, releases: int, *, family: Moments) -> FloatArra
     .. math:: D(L) = (r_2 - r_1)^2 \sum_{i < j \le L} w_i w_j \rho^{2(i-1)} h_{j-i}^2,
               \qquad h_n = \frac{r_2^n - r_1^n}{r_2 - r_1} = \sum_{a+b=n-1} r_1^a r_2^b,
 
-    a sum of squares with the :math:`\gamma^{-2}` law of the bound in front.
+    a sum of squares. The factor in front is the :math:`\gamma^{-2}` law of the bound.
     """
     z1, z2 = _pair(pair, family)
     r1, r2 = z1 / family.bound, z2 / family.bound
@@ -174,7 +176,7 @@ def pair_signal(pair: ArrayLike, releases: int, *, family: Moments) -> FloatArra
     for n in range(1, releases):
         h[n] = r2 * h[n - 1] + r1 ** (n - 1)
     rho = ratio_powers(np.array(r1 * r2), 1.0, releases) ** 2
-    # Column j holds what release j adds: w_j Σ_{i<j} w_i ρ^{2(i-1)} h_{j-i}².
+    # Column j holds the summands of release j: w_j Σ_{i<j} w_i ρ^{2(i-1)} h_{j-i}².
     gaps = np.arange(releases)[None, :] - np.arange(releases)[:, None]
     adds = np.where(gaps > 0, (w * rho)[:, None] * w[None, :] * h[np.maximum(gaps, 0)] ** 2, 0.0).sum(axis=0)
     D = ((z2 - z1) / family.bound) ** 2 * np.cumsum(adds)
@@ -193,19 +195,19 @@ def pair_crb(pair: ArrayLike, *, family: Moments, accountant: Accountant, releas
     >>> curve.round(6).tolist()
     [378.012526, 699.566543]
     """
-    kappa = np.asarray(accountant.kappa(range(2, releases + 1)))
+    kappa = unit_noise(accountant, range(2, releases + 1))
     curve: FloatArray = 4 * kappa * family.bound**2 * pair_signal(pair, releases, family=family)
     return curve
 
 
 def pair_step_ratio(pair: ArrayLike, *, family: Moments, accountant: Accountant, releases: int) -> FloatArray:
-    r"""CRB(L+1)/CRB(L) for :math:`L = 2, \ldots`: 1 or more where one more is no gain (``eq:m2_stop``)."""
+    r"""CRB(L+1)/CRB(L) for :math:`L = 2, \ldots`; from 1 on, one more does not help (``eq:m2_stop``)."""
     curve = pair_crb(pair, family=family, accountant=accountant, releases=releases + 1)
     return curve[1:] / curve[:-1]
 
 
 def pair_crb_at_two(pair: ArrayLike, *, family: Moments, accountant: Accountant) -> float:
-    r"""Two releases of a pair with mean μ and half-gap γ, the :math:`\gamma^{-2}` law (``eq:m2_L2``).
+    r"""The bound of a pair with mean μ and half-gap γ at two releases (``eq:m2_L2``).
 
     .. math:: \frac{\kappa_2 R^2 (R^2 + 4\mu^2 + 4\gamma^2)}{2\gamma^2} \text{ (uniform)}, \qquad
               \frac{\kappa_2 R^2 (R^2 + 16\mu^2 + 16\gamma^2)}{8\gamma^2} \text{ (tight)}
@@ -214,7 +216,7 @@ def pair_crb_at_two(pair: ArrayLike, *, family: Moments, accountant: Accountant)
     R, mu, gamma = family.bound, (z1 + z2) / 2, (z2 - z1) / 2
     weight = 4 if family.convention == "uniform" else 16
     quotient = R**2 * (R**2 + weight * (mu**2 + gamma**2)) / (weight // 2 * gamma**2)
-    return float(accountant.kappa(2) * quotient)
+    return float(unit_noise(accountant, 2) * quotient)
 
 
 # ------------------------------------------------------------------ any number of values
@@ -223,20 +225,20 @@ def pair_crb_at_two(pair: ArrayLike, *, family: Moments, accountant: Accountant)
 def moment_value_bounds(
     values: ArrayLike, *, family: Moments, accountant: Accountant, releases: int
 ) -> FloatArray:
-    r"""The bounds :math:`4\kappa_L R^2/T_j(L)` below those of single values (``eq:unlab_crlb_kappa_over_T``).
+    r"""Lower bounds :math:`4\kappa_L R^2/T_j(L)` for single values (``eq:unlab_crlb_kappa_over_T``).
 
-    It is the bound for an attacker who knows all other values.
+    They are the bounds for an attacker who knows all other values.
     """
     r = _group(values, family)
     T = moment_sums(r * r, releases, family=family)[..., -1]
-    bounds: FloatArray = 4 * accountant.kappa(releases) * family.bound**2 / T
+    bounds: FloatArray = 4 * unit_noise(accountant, releases) * family.bound**2 / T
     return bounds
 
 
 def moment_log_determinant_bound(
     values: ArrayLike, *, family: Moments, accountant: Accountant, releases: int
 ) -> float:
-    r"""Hadamard: the logarithm of what :math:`\det I_C(L)` is at most (``eq:det_bound_general_m``).
+    r"""Hadamard's upper bound on :math:`\ln\det I_C(L)` (``eq:det_bound_general_m``).
 
     .. math:: \ln\det I_C(L) \le \sum_k \ln\frac{F(r_k^2, L)}{4\kappa_L R^2}
     """
@@ -245,18 +247,18 @@ def moment_log_determinant_bound(
 
 
 def moment_crb_bound(values: ArrayLike, *, family: Moments, accountant: Accountant, releases: int) -> float:
-    r"""What the curve is at least, by determinant and AM–GM (``eq:crb_det_amgm_bound``).
+    r"""A lower bound on the curve, by determinant and AM–GM (``eq:crb_det_amgm_bound``).
 
     .. math:: \mathrm{CRB}(L) \ge \frac{4 m \kappa_L R^2}{\bigl(\prod_k F(r_k^2, L)\bigr)^{1/m}}
 
-    The sum of :func:`moment_value_bounds` is never smaller, by AM–GM once more.
+    The sum of :func:`moment_value_bounds` is never smaller, again by AM–GM.
     """
     bounds = moment_value_bounds(values, family=family, accountant=accountant, releases=releases)
     return float(len(bounds) * np.exp(np.mean(np.log(bounds))))
 
 
 def moment_limit(values: ArrayLike, *, family: Moments) -> FloatArray:
-    r"""The limit :math:`A_\infty = [F(r_i r_j, \infty)]/4R^2` inside (``prop:poly_interior_matrix``).
+    r"""The limit :math:`A_\infty = [F(r_i r_j, \infty)]/4R^2`, interior (``prop:poly_interior_matrix``).
 
     >>> moment_limit([0.0, 0.5], family=Moments(convention="uniform")).round(6).tolist()
     [[0.25, 0.25], [0.25, 0.740741]]
@@ -267,9 +269,9 @@ def moment_limit(values: ArrayLike, *, family: Moments) -> FloatArray:
 def moment_limit_trace(values: ArrayLike, *, family: Moments) -> float:
     r"""The limit of :math:`\mathrm{CRB}(L)/\kappa_L`, the trace of :math:`A_\infty^{-1}` of interior values.
 
-    A value at the boundary gains information without end and drops out: its column grows as :math:`L^3` while
-    its products with the interior columns converge. As :math:`A_L` increases with L, :math:`\kappa_L` times
-    this limit is below the curve everywhere. Entries are exact rationals, inverted in ball arithmetic.
+    The information on a value at the boundary grows as :math:`L^3` while its products with the interior
+    columns converge, so it does not enter. Since :math:`A_L` increases with L, :math:`\kappa_L` times this
+    limit is a lower bound on the curve. Entries are exact rationals, inverted in ball arithmetic.
     """
     inside = _interior(values, family)
     if not inside:

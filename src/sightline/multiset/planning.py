@@ -1,6 +1,6 @@
-r"""Planning for a publisher: which release counts an attacker prefers, and which keep a promise.
+r"""Planning for a publisher: which release counts suit an attacker, and which keep a promise.
 
-The publisher gives one group of values, or a sample of plausible groups. Every number is about the worst
+The publisher gives one group of values, or a sample of plausible groups. Every number is for the worst
 group of the sample.
 """
 
@@ -28,7 +28,7 @@ Knowledge = Literal["nothing", "the others"]
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ReleasePlan:
-    """What each release count gives an attacker, in the worst of the groups. Owner-only.
+    """The bounds on an attacker at each release count, for the worst group. Owner-only.
 
     ``crb`` is the smallest total bound over the groups, ``value_rmse`` the smallest bound on the error of any
     single value of any group (see :func:`plan_releases`). A ``tolerance`` t stands for the promise "no value
@@ -38,7 +38,7 @@ class ReleasePlan:
     releases: IndexArray
     crb: FloatArray
     value_rmse: FloatArray
-    undecided: NDArray[np.bool_]  # counts at which rounding leaves no digit of some group's bound
+    undecided: NDArray[np.bool_]  # counts at which the bound of some group has no reliable digit
 
     @property
     def attackers_choice(self) -> int | None:
@@ -54,7 +54,7 @@ class ReleasePlan:
 
     def safe(self, *, tolerance: float) -> tuple[int, ...]:
         """All counts that keep the promise."""
-        return tuple(int(count) for count in self.releases[self._kept(tolerance)])
+        return tuple(int(count) for count in self.releases[self._keeps(tolerance)])
 
     def largest_safe(self, *, tolerance: float) -> int | None:
         """The largest count that keeps the promise. Smaller counts may break it: the curve can fall."""
@@ -65,11 +65,11 @@ class ReleasePlan:
 
         Releases come one by one, so this is the count at which to stop.
         """
-        kept = self._kept(tolerance)
-        run = len(kept) if kept.all() else int(np.argmin(kept))
+        keeps = self._keeps(tolerance)
+        run = len(keeps) if keeps.all() else int(np.argmin(keeps))
         return int(self.releases[run - 1]) if run else None
 
-    def _kept(self, tolerance: float) -> NDArray[np.bool_]:
+    def _keeps(self, tolerance: float) -> NDArray[np.bool_]:
         _require_tolerance(tolerance)
         return self.value_rmse >= tolerance
 
@@ -85,11 +85,11 @@ def plan_releases(
 ) -> ReleasePlan:
     r"""The plan for one group of values ``(m,)`` or for a sample of plausible groups ``(B, m)``.
 
-    ``attacker_knows`` says which bound on the standard error of value k is taken:
+    ``attacker_knows`` selects the bound on the standard error of value k:
 
-    - ``"nothing"`` else: :math:`\sqrt{\kappa_L (A_L^{-1})_{kk}}`, the paper's, lowered by its estimated
-      rounding error. Close values hide each other under this bound, although an attacker may know well where
-      they are together. The other bound replaces it where values are equal or rounding leaves no digit;
+    - ``"nothing"``: :math:`\sqrt{\kappa_L (A_L^{-1})_{kk}}`, the paper's bound, lowered by its estimated
+      rounding error. It is large for close values, although an attacker may know well where they are
+      together. The other bound replaces it where values are equal or no digit is reliable;
     - ``"the others"``: :math:`\sqrt{\kappa_L/(A_L)_{kk}}`. The attacker knows all values but one. This bound
       is never larger.
 
@@ -120,11 +120,12 @@ def budget_sweep(
     releases: Counts = range(1, 41),
     attacker_knows: Knowledge = "nothing",
 ) -> tuple[ReleasePlan, ...]:
-    r"""The plan at several epsilons, the geometry computed once.
+    r"""The plan at several epsilons; the geometry is computed once.
 
-    The attacker's choice moves only if the *shape* of :math:`\kappa_L` over L does. Under classical basic
-    composition, zCDP, RDP, Gaussian DP and Laplace composition :math:`\kappa_L` is a function of L times one
-    of ε: it stays. Under the analytic calibration and advanced composition it can move.
+    The attacker's choice depends only on the *shape* of :math:`\kappa_L` over L. Under classical basic
+    composition, zCDP, RDP, Gaussian DP and Laplace composition :math:`\kappa_L` is a function of L times a
+    function of ε, so the choice is the same at every ε. Under the analytic calibration and advanced
+    composition it can change.
 
     >>> from sightline.multiset.moment_family import Moments
     >>> from sightline.privacy.basic import BasicComposition
@@ -167,23 +168,23 @@ def largest_epsilon(
     curves = release_curves(sample, family=family, accountant=accountant, releases=[releases])
     smallest = _smallest_value_bound(curves, attacker_knows)
 
-    def kept(epsilon: float) -> bool:
+    def keeps(epsilon: float) -> bool:
         plan = _plan(curves.under(at_epsilon(accountant, epsilon)), smallest)
         return plan.largest_safe(tolerance=tolerance) is not None
 
     low = 1.0
-    while not kept(low):
+    while not keeps(low):
         low /= 2
         require(
             low > 1e-12, "a promise that some epsilon above 1e-12 keeps", got=f"a tolerance of {tolerance}"
         )
     high = low
-    while kept(high):
+    while keeps(high):
         low, high = high, 2 * high
         require(high < 1e12, "a promise that some epsilon breaks", got=f"a tolerance of {tolerance}")
     while high - low > 1e-9 * low:
         middle = (low + high) / 2
-        low, high = (middle, high) if kept(middle) else (low, middle)
+        low, high = (middle, high) if keeps(middle) else (low, middle)
     return low
 
 
@@ -213,17 +214,17 @@ def _plan(curves: ReleaseCurves, smallest: FloatArray) -> ReleasePlan:
 
 
 def _smallest_value_bound(curves: ReleaseCurves, attacker_knows: Knowledge) -> FloatArray:
-    """Over all values of all groups, for each count, before noise."""
+    """The smallest bound over all values of all groups, for each count, at κ = 1."""
     signal = curves.signal
-    seen = signal.diagonal > 0
-    alone = np.divide(1.0, signal.diagonal, out=np.full(signal.diagonal.shape, np.inf), where=seen)
+    informative = signal.diagonal > 0
+    alone = np.divide(1.0, signal.diagonal, out=np.full(signal.diagonal.shape, np.inf), where=informative)
     match attacker_knows:
         case "the others":
             bounds = alone
         case "nothing":
             bounds = single_values(curves.values, family=curves.family, counts=curves.releases, signal=signal)
             # Lower each bound by its estimated rounding error, but not below 1/A_kk: (A⁻¹)_kk >= 1/A_kk.
-            # A bound without digits is NaN, and fmax then takes 1/A_kk.
+            # A bound without a reliable digit is NaN, and fmax then takes 1/A_kk.
             bounds *= (1 - np.where(np.isfinite(signal.trace), signal.relative_error, 0.0))[..., None]
             bounds = np.fmax(bounds, alone)
         case _:

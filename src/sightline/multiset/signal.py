@@ -1,4 +1,4 @@
-r"""The signal :math:`A_L` of a group at every release count: its inverse's diagonal, and how accurate it is.
+r"""The signal :math:`A_L` of a group at every release count: the diagonal of its inverse, and its accuracy.
 
 Rounding acts as a perturbation of the rows, of relative size :math:`\gamma` in every column. To first order
 
@@ -7,8 +7,8 @@ Rounding acts as a perturbation of the rows, of relative size :math:`\gamma` in 
 
 because :math:`\delta \operatorname{tr} A^{-1} = -2\langle G A^{-2}, \delta G\rangle` and
 :math:`\|G A^{-2} e_k\| \le \operatorname{tr}(A^{-1})\,(A^{-1})_{kk}^{1/2}`. The factor
-:math:`A_{kk}(A^{-1})_{kk}` says how much worse value k is known because the others are unknown too (a
-variance inflation factor).
+:math:`A_{kk}(A^{-1})_{kk}` is the variance inflation factor: how much larger the bound on value k is because
+the others are unknown too.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ from sightline.multiset.factor import (
 from sightline.multiset.family import Family, rounding
 from sightline.progress import Progress, silent
 
-_ACCURATE = 1e-8  # estimated relative errors below this need no remark
-_GONE = 1e-2  # beyond it the first-order estimate means nothing, and neither do the digits
-_CHUNK = 200_000  # row entries of groups that are worked on together
+_ACCURATE = 1e-8  # smaller estimated relative errors need no warning
+_UNRELIABLE = 1e-2  # above it neither the first-order estimate nor any digit is reliable
+_CHUNK = 200_000  # entries of the rows of groups that are processed together
 
 
 class CurveStatus(IntEnum):
@@ -43,7 +43,7 @@ class CurveStatus(IntEnum):
 
     ACCURATE = 0
     ILL_CONDITIONED = 1
-    DIGITS_GONE = 2
+    UNRELIABLE = 2
     TOO_FEW_RELEASES = 3
     UNSEEN = 4
     COLLISION = 5
@@ -55,23 +55,23 @@ class CurveStatus(IntEnum):
 _MEANING = {
     CurveStatus.ACCURATE: "accurate",
     CurveStatus.ILL_CONDITIONED: "ill-conditioned: see the estimated error",
-    CurveStatus.DIGITS_GONE: "so ill-conditioned that no digit is left: use certified_curve",
+    CurveStatus.UNRELIABLE: "so ill-conditioned that no digit is reliable: use certified_curve",
     CurveStatus.TOO_FEW_RELEASES: "not identifiable: fewer releases than values",
-    CurveStatus.UNSEEN: "not identifiable: the zeros of the rows leave a combination of values unseen",
+    CurveStatus.UNSEEN: "not identifiable: no release depends on some combination of the values",
     CurveStatus.COLLISION: "not identifiable: equal values",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Signal:
-    """The signal at each count, before any noise: arrays over (groups,) counts (and values)."""
+    """The signal at each count, at κ = 1: arrays over (groups,) counts (and values)."""
 
     diagonal: FloatArray  # A_kk
     inverse_diagonal: FloatArray  # (A⁻¹)_kk, NaN where the trace is not finite
     trace: FloatArray  # of the inverse
     relative_error: FloatArray
     status: NDArray[np.uint8]
-    proven: NDArray[np.bool_]  # identifiable by a theorem, whatever the digits
+    proven: NDArray[np.bool_]  # identifiable by a theorem, whatever the rounding
 
     def __post_init__(self) -> None:
         for name in self.__slots__:
@@ -79,7 +79,7 @@ class Signal:
 
     @property
     def identifiable(self) -> NDArray[np.bool_]:
-        """Where the values are identifiable, as far as the digits or a theorem tell."""
+        """Where the values are identifiable, by a reliable number or by a theorem."""
         return np.isfinite(self.trace) | self.proven
 
     def of_group(self, group: int) -> Signal:
@@ -101,7 +101,7 @@ def signals(
     """The signal of sorted groups ``(B, m)`` at increasing counts."""
     B, m = groups.shape
     size = max(1, _CHUNK // (int(counts[-1]) * m))
-    # Batch last throughout: a step of every group's factorisation is then one operation on adjacent numbers.
+    # The batch is the last axis: one step of all factorisations is then one operation on adjacent numbers.
     diagonal, inverse = np.empty((2, len(counts), m, B))
     inflation, trace = np.empty((2, len(counts), B))
     edge = np.zeros((len(counts), B))
@@ -123,10 +123,10 @@ def signals(
     error = 2 * (gamma[:, None] * inflation + 2.0**-53 * edge)
     status = _statuses(groups, error, family=family, counts=counts)
     bad = status > CurveStatus.ILL_CONDITIONED
-    gone = status == CurveStatus.DIGITS_GONE
+    unreliable = status == CurveStatus.UNRELIABLE
     inverse.swapaxes(0, 1)[:, bad] = np.nan
-    trace[bad] = np.where(gone, np.nan, np.inf)[bad]
-    error[bad] = np.where(gone, np.inf, 0.0)[bad]
+    trace[bad] = np.where(unreliable, np.nan, np.inf)[bad]
+    error[bad] = np.where(unreliable, np.inf, 0.0)[bad]
     theorem = family.full_rank_from(m)
     proven = (counts >= theorem if theorem is not None else np.zeros(len(counts), bool))[:, None]
     return Signal(
@@ -140,7 +140,7 @@ def signals(
 
 
 class _Steps:
-    """Counts finished steps for a callback, from none to all."""
+    """Reports the share of finished steps to a callback."""
 
     def __init__(self, progress: Progress, total: int) -> None:
         self._progress, self._total, self._done = progress, total, -1
@@ -154,7 +154,7 @@ class _Steps:
 def _chunk(
     groups: FloatArray, *, family: Family, counts: IndexArray, steps: _Steps
 ) -> tuple[FloatArray, FloatArray]:
-    """The diagonals of A and of its inverse, ``(counts, m, B)``, by the way that suits the sizes."""
+    """The diagonals of A and of its inverse, ``(counts, m, B)``, by the faster algorithm for their sizes."""
     B, m = groups.shape
     together = 2 * m < B
     diagonal = np.empty((len(counts), m, B))
@@ -162,7 +162,7 @@ def _chunk(
     if family.nested:
         rows = _batch_last(family.rows(groups, int(counts[-1])))
         squares = rows**2
-        for before, after in pairwise(squares):  # NumPy's own cumulative sum strides across the batch
+        for before, after in pairwise(squares):  # faster than np.cumsum, which strides across the batch
             after += before
         diagonal[:] = squares[counts - 1]
         if together:
@@ -194,26 +194,26 @@ def _statuses(
     """How accurate each number is, ``(counts, B)``."""
     status = np.full(error.shape, CurveStatus.ACCURATE, dtype=np.uint8)
     status[error > _ACCURATE] = CurveStatus.ILL_CONDITIONED
-    status[~(error <= _GONE)] = CurveStatus.DIGITS_GONE
+    status[~(error <= _UNRELIABLE)] = CurveStatus.UNRELIABLE
     status[counts < groups.shape[1]] = CurveStatus.TOO_FEW_RELEASES
     status[:, (np.diff(groups, axis=1) == 0).any(axis=1)] = CurveStatus.COLLISION
-    if np.any(status == CurveStatus.DIGITS_GONE):
-        _find_unseen(status, groups, family=family, counts=counts)
+    if np.any(status == CurveStatus.UNRELIABLE):
+        _mark_unseen(status, groups, family=family, counts=counts)
     return status
 
 
-def _find_unseen(
+def _mark_unseen(
     status: NDArray[np.uint8], groups: FloatArray, *, family: Family, counts: IndexArray
 ) -> None:
-    """Among numbers without digits, those whose rows cannot have full rank because of where they are zero.
+    """Mark the unreliable numbers whose rows cannot have full rank because of their zeros.
 
-    Slopes of a compact step vanish outside its support. A logistic slope that underflows is below 1e-308, and
-    a bound that hangs on it is beyond the largest double: infinite is right there too.
+    Slopes of a compact step are zero outside its support. A logistic slope that underflows is below 1e-308,
+    and a bound that depends on it exceeds the largest double: infinity is correct there too.
     """
     m = groups.shape[1]
-    gone = status == CurveStatus.DIGITS_GONE
-    for i in np.flatnonzero(gone.any(axis=1)):
-        some = np.flatnonzero(gone[i])
+    unreliable = status == CurveStatus.UNRELIABLE
+    for i in np.flatnonzero(unreliable.any(axis=1)):
+        some = np.flatnonzero(unreliable[i])
         present = family.rows(groups[some], int(counts[i])) != 0
         for b, pattern in zip(some, present, strict=True):
             if not pattern.all() and structural_rank(csr_array(pattern)) < m:

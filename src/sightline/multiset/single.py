@@ -1,7 +1,7 @@
 r"""Bounds of single values where the group as a whole is not identifiable.
 
-A value far from all others can be exposed by releases that leave some combination of the others open: rows
-determine value k when :math:`e_k` lies in their span, and the bound is then :math:`(A^+)_{kk}`.
+Releases can expose a value far from all others and still not determine the others: the rows determine value k
+if :math:`e_k` lies in their span, and the bound is then :math:`(A^+)_{kk}`.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.multiset.family import Family
 from sightline.multiset.signal import CurveStatus, Signal
 
-# A unit vector this near the span counts as inside, the cautious side: moving everything that is left open
-# across the whole domain then changes the value by a millionth of it.
+# A unit vector this close to the span counts as inside. This is the cautious side: if everything undetermined
+# moves across the whole domain, the value changes by a millionth of the domain.
 _INSIDE = 1e-6
 _NEGLIGIBLE = 1e-14  # singular values, relative to the largest, that are rounding
 
@@ -21,7 +21,7 @@ _NEGLIGIBLE = 1e-14  # singular values, relative to the largest, that are roundi
 def single_values(groups: FloatArray, *, family: Family, counts: IndexArray, signal: Signal) -> FloatArray:
     r"""The bound of each sorted value over :math:`\kappa_L`, ``(B, counts, m)``, for groups ``(B, m)``.
 
-    Infinite for values that the rows leave open; NaN where values are equal or the digits are gone.
+    Infinite for values that the rows do not determine; NaN where values are equal or no digit is reliable.
     """
     bounds = signal.inverse_diagonal.copy()
     open_ = (signal.status == CurveStatus.TOO_FEW_RELEASES) | (signal.status == CurveStatus.UNSEEN)
@@ -34,8 +34,8 @@ def single_values(groups: FloatArray, *, family: Family, counts: IndexArray, sig
 def _exposed(rows: FloatArray) -> FloatArray:
     """``(B, m)`` from rows ``(B, L, m)``."""
     _, singular, right = np.linalg.svd(rows, full_matrices=False)
-    kept = singular > _NEGLIGIBLE * singular[:, :1]
-    weights = np.divide(1.0, singular**2, out=np.zeros_like(singular), where=kept)
+    significant = singular > _NEGLIGIBLE * singular[:, :1]
+    weights = np.divide(1.0, singular**2, out=np.zeros_like(singular), where=significant)
     bounds = np.einsum("bik,bi->bk", right**2, weights)
-    outside = 1.0 - np.einsum("bik,bi->bk", right**2, kept.astype(np.float64))
+    outside = 1.0 - np.einsum("bik,bi->bk", right**2, significant.astype(np.float64))
     return np.where(outside <= _INSIDE**2 + 1e-15 * rows.shape[2], bounds, np.inf)

@@ -1,9 +1,9 @@
-r"""Eigenvalues of the signal :math:`A_L`: the combination of values that is hardest to see, and its growth.
+r"""Eigenvalues of the signal :math:`A_L`: the least determined combination of values, and its growth.
 
 .. math:: \mathrm{CRB}(L) = \kappa_L \sum_k \lambda_k(A_L)^{-1}
 
-(``rem:lever2_mixed_regime``). One direction whose eigenvalue does not outgrow :math:`\kappa_L` is enough to
-make the curve rise in the end. Eigenvalues are squared singular values of the rows.
+(``rem:lever2_mixed_regime``). One direction whose eigenvalue does not grow faster than :math:`\kappa_L` is
+enough to make the curve rise for large L. Eigenvalues are squared singular values of the rows.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sightline.multiset.family import Family, rounding
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Bottleneck:
-    """The unit combination of sorted values that is seen worst, and how badly; NaN if digits are gone."""
+    """The least determined unit combination of sorted values; NaN if no digit is reliable."""
 
     releases: int
     direction: FloatArray  # coefficients of the sorted values; the largest is positive
@@ -50,7 +50,7 @@ class Growth:
 
     @property
     def exponent(self) -> FloatArray:
-        """One fewer than there are counts; NaN where an eigenvalue is zero or has no digits."""
+        """The slopes between neighbouring counts; NaN where an eigenvalue is zero or unreliable."""
         with np.errstate(divide="ignore", invalid="ignore"):
             steps: FloatArray = np.diff(np.log(self.ratio)) / np.diff(np.log(self.releases))
         return steps
@@ -59,10 +59,10 @@ class Growth:
 def eigenvalues(values: FloatArray, *, family: Family, counts: IndexArray) -> FloatArray:
     """Eigenvalues of the signal of one sorted group, descending, ``(counts, m)``.
 
-    Exactly zero below as many as there are values; NaN where rounding is as large as the singular value.
+    Counts below m leave m - L eigenvalues exactly zero; NaN where rounding is as large as the singular value.
     """
     m = len(values)
-    found = np.zeros((len(counts), m))
+    table = np.zeros((len(counts), m))
     nested = family.rows(values[None], int(counts[-1]))[0] if family.nested else None
     triangle = np.zeros((0, m))
     before = 0
@@ -70,19 +70,19 @@ def eigenvalues(values: FloatArray, *, family: Family, counts: IndexArray) -> Fl
         if nested is None:
             rows = family.rows(values[None], int(count))[0]
         else:
-            # The triangle stands for all rows before: the same singular values, and never more than 2m rows.
+            # The triangle replaces all earlier rows: the singular values are the same, with at most 2m rows.
             rows = np.concatenate([triangle, nested[before:count]])
             triangle = np.asarray(np.linalg.qr(rows, mode="r"))
             before = int(count)
         singular = np.linalg.svd(rows, compute_uv=False)
         resolved = singular > _resolution(family, int(count)) * singular[0]
-        found[i, : len(singular)] = np.where(resolved, singular**2, np.nan)
-    found.setflags(write=False)
-    return found
+        table[i, : len(singular)] = np.where(resolved, singular**2, np.nan)
+    table.setflags(write=False)
+    return table
 
 
 def _resolution(family: Family, count: int) -> float:
-    """The relative singular value below which an eigenvalue is off by a hundredth and more."""
+    """The relative singular value below which the error of an eigenvalue may exceed one per cent."""
     return 200 * rounding(family, count)
 
 
@@ -92,7 +92,7 @@ def bottleneck(values: FloatArray, *, family: Family, count: int) -> Bottleneck:
         count >= len(values),
         f"at least as many releases as values ({len(values)})",
         got=count,
-        fix="below that many, some combination is not seen at all",
+        fix="with fewer, the releases do not determine some combination",
     )
     _, singular, right = np.linalg.svd(family.rows(values[None], count)[0], full_matrices=False)
     direction = right[-1] * np.sign(right[-1][np.argmax(np.abs(right[-1]))])

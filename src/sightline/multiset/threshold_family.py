@@ -1,4 +1,4 @@
-"""Smooth thresholds of a group: a grid that is laid anew for every count, or a list that is used up."""
+"""Smooth thresholds of a group: a new grid for every count, or a list that releases take in order."""
 
 from __future__ import annotations
 
@@ -14,9 +14,13 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Balls, in_domain
-from sightline.numerics.balls import ball
 from sightline.releases.domain import one_of, positive_number
-from sightline.releases.features import Kernel, smooth_step_slope
+from sightline.releases.features import (
+    Kernel,
+    smooth_step_rise_ball,
+    smooth_step_slope,
+    smooth_step_slope_ball,
+)
 from sightline.releases.query import Convention
 from sightline.releases.smooth_threshold import threshold_sensitivity
 
@@ -29,9 +33,9 @@ class Thresholds:
 
     ``grid`` says where they are:
 
-    - ``"midpoint"``: :math:`t_\ell = -R + (2\ell - 1)R/L`, laid anew for every L;
-    - a rule L ↦ thresholds, laid anew likewise;
-    - a list of thresholds that releases use up one by one, in the ``order`` given: ``"left to right"``, or
+    - ``"midpoint"``: :math:`t_\ell = -R + (2\ell - 1)R/L`, new for every L;
+    - a rule L ↦ thresholds, also new for every L;
+    - a list of thresholds that releases take one by one, in the ``order`` given: ``"left to right"``, or
       ``"bisecting"``, which spreads the first ones over the whole list.
 
     Thresholds increase strictly and lie within ``±bound``. The normalised gradients are
@@ -65,7 +69,7 @@ class Thresholds:
         require(
             self.nested or self.order == "left to right",
             "an order only with a list of thresholds",
-            got=f"order {self.order!r} with a grid that is laid anew for every count",
+            got=f"order {self.order!r} with a grid that is new for every count",
             error=InvalidRelease,
         )
         edge = self.widths(np.array([self.bound]))
@@ -73,12 +77,12 @@ class Thresholds:
 
     @property
     def nested(self) -> bool:
-        """Only a list of thresholds grows one by one; a grid moves."""
+        """True for a list of thresholds; a grid changes with the count."""
         return isinstance(self.grid, np.ndarray)
 
     @property
     def largest(self) -> int | None:
-        """The length of the list."""
+        """The length of the list, or ``None`` for a grid."""
         return len(self.grid) if isinstance(self.grid, np.ndarray) else None
 
     def thresholds(self, releases: int) -> FloatArray:
@@ -92,14 +96,14 @@ class Thresholds:
                 case _:
                     assert_never(self.order)
         if callable(self.grid):
-            laid = self._checked(self.grid(releases))
+            grid = self._checked(self.grid(releases))
             require(
-                len(laid) == releases,
+                len(grid) == releases,
                 f"{releases} thresholds from the grid rule",
-                got=len(laid),
+                got=len(grid),
                 error=InvalidRelease,
             )
-            return laid
+            return grid
         steps = np.arange(1 - releases, releases, 2)
         return self.bound * (steps / releases)
 
@@ -109,7 +113,10 @@ class Thresholds:
 
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """Slopes of the step at every offset, divided by the widths."""
-        t = self.thresholds(releases)
+        return self.rows_at(groups, self.thresholds(releases))
+
+    def rows_at(self, groups: FloatArray, t: FloatArray) -> FloatArray:
+        """The gradients ``(B, thresholds, m)`` of steps at any thresholds."""
         offsets = groups[:, None, :] - t[:, None]
         slopes = smooth_step_slope(offsets, bandwidth=self.bandwidth, kernel=self.kernel)
         return slopes / self.widths(t)[:, None]
@@ -119,15 +126,15 @@ class Thresholds:
         in_domain(groups, self.bound)
 
     def row_error(self, releases: int) -> float:
-        """An offset is off by a rounding of the bound, and the slope by that over the bandwidth."""
+        """The rounding error of an offset, relative to the bound, over the bandwidth, and the slope's own."""
         return 8.0 + 4.0 * self.bound / self.bandwidth
 
     def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
         r"""Near the end of a compact step's support the slope is small and its relative error large.
 
         With :math:`v = 1 - |z - t|/\tau` the slope is :math:`\sin^2(\pi v/2)/\tau`. An error of the offset
-        changes v by up to :math:`3 + 2R/\tau` units, and the slope by its derivative times that. A value that
-        only such small slopes see has an ill-conditioned column.
+        changes v by up to :math:`3 + 2R/\tau` units, and the slope by its derivative times that. A value with
+        only such small slopes has an ill-conditioned column.
         """
         if self.kernel != "compact":
             return None
@@ -142,7 +149,7 @@ class Thresholds:
         return units
 
     def full_rank_from(self, members: int) -> int | None:
-        """Depends on where the values fall between the thresholds."""
+        """``None``: it depends on where the values lie between the thresholds."""
         return None
 
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
@@ -157,9 +164,15 @@ class Thresholds:
         )
         rows: Balls = []
         for t in places:
-            width = arb(2) if self.convention == "uniform" else self._rise_ball(t, bound, tau)
-            offsets = [(Fraction(int(z.p), int(z.q)) - t) / tau for z in values]
-            rows.append([self._slope_ball(w) / (ball(tau) * width) for w in offsets])
+            width = (
+                arb(2)
+                if self.convention == "uniform"
+                else smooth_step_rise_ball(-bound - t, bound - t, bandwidth=tau, kernel=self.kernel)
+            )
+            offsets = [Fraction(int(z.p), int(z.q)) - t for z in values]
+            rows.append(
+                [smooth_step_slope_ball(u, bandwidth=tau, kernel=self.kernel) / width for u in offsets]
+            )
         return rows
 
     def widths(self, t: FloatArray) -> FloatArray:
@@ -172,28 +185,6 @@ class Thresholds:
             kernel=self.kernel,
             convention=self.convention,
         )
-
-    def _slope_ball(self, w: Fraction) -> arb:
-        """τ h'(τ w)."""
-        match self.kernel:
-            case "logistic":
-                return (ball(w) / 2).sech() ** 2 / 4
-            case "compact":
-                return arb(0) if abs(w) >= 1 else (1 + ball(w).cos_pi()) / 2
-            case _:
-                assert_never(self.kernel)
-
-    def _rise_ball(self, t: Fraction, bound: Fraction, tau: Fraction) -> arb:
-        """h(R - t) - h(-R - t)."""
-        start, stop = (-bound - t) / tau, (bound - t) / tau
-        match self.kernel:
-            case "logistic":
-                return ((ball(stop) / 2).tanh() - (ball(start) / 2).tanh()) / 2
-            case "compact":
-                a, b = max(start, Fraction(-1)), min(stop, Fraction(1))
-                return ball(b - a) / 2 + (ball(b).sin_pi() - ball(a).sin_pi()) / (2 * arb.pi())
-            case _:
-                assert_never(self.kernel)
 
     def _checked(self, grid: ArrayLike) -> FloatArray:
         t = frozen_floats(grid, name="thresholds", ndim=1, error=InvalidRelease)

@@ -7,7 +7,7 @@ On a midpoint grid of spacing :math:`\eta_L = 2R/L` the signal is a Riemann sum,
           \approx \frac{1}{c^2 \eta_L} K(z_i - z_j),
 
 with :math:`c = 2` (``uniform``) or the rise of the step over the domain, about 1 (``tight``). The first form
-counts what the edges of the domain cut off; the second, the paper's, is for values far from them.
+is exact near the edges of the domain too; the second, the paper's, is for values far from them.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.threshold_family import Thresholds
+from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
 from sightline.releases.features import Kernel, smooth_step_slope
 
@@ -47,7 +48,7 @@ def step_overlap(distance: ArrayLike, *, bandwidth: float, kernel: Kernel = "log
         case "compact":
             v = np.maximum(2.0 - x, 0.0)  # the width of the common support
             wide = v * (1 + np.cos(np.pi * v) / 2) - 1.5 * np.sin(np.pi * v) / np.pi
-            # The same by its series where the steps hardly touch and the formula cancels.
+            # The series of the same, for steps that hardly overlap, where the formula cancels.
             a = (np.pi * v) ** 2
             narrow = v * a**2 / 120 * (1 - a / 21 + a**2 / 1008 - a**3 / 83160 + a**4 / 10378368)
             return np.where(v < 0.15, narrow, wide) / (4 * bandwidth)
@@ -69,17 +70,15 @@ def _logistic_overlap(x: FloatArray) -> FloatArray:
 def dense_grid_matrix(values: ArrayLike, *, family: Thresholds, edges: bool = True) -> FloatArray:
     r"""The limit of :math:`\eta_L A_L` on a midpoint grid, for sorted values.
 
-    With ``edges`` the integral over the domain, by Gauss–Legendre quadrature on pieces; without, the paper's
-    :math:`\tfrac14 K(z_i - z_j)` (K itself in the tight convention), which ignores what the edges cut off.
+    With ``edges`` it is the integral over the domain, by Gauss–Legendre quadrature on pieces. Without, it is
+    the paper's :math:`\tfrac14 K(z_i - z_j)` (K itself in the tight convention), which ignores the edges.
     """
     z = _group(values, family)
     if not edges:
         weight = 0.25 if family.convention == "uniform" else 1.0
         gaps = z[:, None] - z[None, :]
         return weight * step_overlap(gaps, bandwidth=family.bandwidth, kernel=family.kernel)
-    t, mass = _quadrature(z, family)
-    slopes = smooth_step_slope(z[None, :] - t[:, None], bandwidth=family.bandwidth, kernel=family.kernel)
-    rows = slopes / family.widths(t)[:, None] * np.sqrt(mass)[:, None]
+    rows = _integrand_rows(z, family)
     matrix: FloatArray = rows.T @ rows
     return matrix
 
@@ -91,13 +90,10 @@ def dense_grid_trace(values: ArrayLike, *, family: Thresholds, edges: bool = Tru
     """
     z = _group(values, family)
     if edges:
-        t, mass = _quadrature(z, family)
-        slopes = smooth_step_slope(z[None, :] - t[:, None], bandwidth=family.bandwidth, kernel=family.kernel)
-        rows = slopes / family.widths(t)[:, None] * np.sqrt(mass)[:, None]
-        singular = np.linalg.svd(rows, compute_uv=False)
+        singular = np.linalg.svd(_integrand_rows(z, family), compute_uv=False)
         floor = 1e-13
     else:
-        # A matrix of inner products has half the digits, and is all that the closed form gives.
+        # The closed form gives only the matrix of inner products, which has half the digits.
         singular = np.sqrt(
             np.maximum(np.linalg.eigvalsh(dense_grid_matrix(z, family=family, edges=False)), 0)
         )
@@ -108,9 +104,9 @@ def dense_grid_trace(values: ArrayLike, *, family: Thresholds, edges: bool = Tru
 
 
 def threshold_trace_bound(releases: int, *, members: int, family: Thresholds) -> float:
-    r"""What :math:`\operatorname{tr} A_L` is at most on a midpoint grid (``prop:threshold_truncation`` (i)).
+    r"""An upper bound on :math:`\operatorname{tr} A_L`, midpoint grid (``prop:threshold_truncation`` (i)).
 
-    A unimodal function sums over a grid to at most its integral over the spacing plus its maximum, so
+    The sum of a unimodal function over a grid is at most its integral over the spacing plus its maximum, so
 
     .. math:: \operatorname{tr} A_L \le
               \frac{m}{c_{\min}^2}\Bigl(\frac{K(0)}{\eta_L} + h_\tau'(0)^2\Bigr) = O(L)
@@ -127,16 +123,20 @@ def threshold_trace_bound(releases: int, *, members: int, family: Thresholds) ->
 
 
 def threshold_crb_bound(releases: int, *, members: int, family: Thresholds, accountant: Accountant) -> float:
-    r"""The curve is at least :math:`\kappa_L m^2/\operatorname{tr} A_L`, hence :math:`\Omega(\kappa_L/L)`.
+    r"""A lower bound :math:`\kappa_L m^2/\operatorname{tr} A_L = \Omega(\kappa_L/L)` on the curve.
 
-    The paper bounds the trace of the inverse by one eigenvalue; all m of them, by the harmonic mean, give
-    :math:`m^2` times as much (``prop:threshold_truncation`` (ii)).
+    The paper bounds the trace of the inverse by one eigenvalue (``prop:threshold_truncation`` (ii)). The
+    harmonic mean of all m eigenvalues gives :math:`m^2` times as much.
     """
-    return float(
-        accountant.kappa(releases)
-        * members**2
-        / threshold_trace_bound(releases, members=members, family=family)
-    )
+    trace = threshold_trace_bound(releases, members=members, family=family)
+    return float(unit_noise(accountant, releases) * members**2 / trace)
+
+
+def _integrand_rows(z: FloatArray, family: Thresholds) -> FloatArray:
+    """Rows whose Gram matrix is the integral over the domain."""
+    t, mass = _quadrature(z, family)
+    rows: FloatArray = family.rows_at(z[None], t)[0] * np.sqrt(mass)[:, None]
+    return rows
 
 
 def _quadrature(z: FloatArray, family: Thresholds) -> tuple[FloatArray, FloatArray]:
@@ -161,7 +161,7 @@ def _require_midpoints(family: Thresholds) -> None:
     require(
         isinstance(family.grid, str),
         "a midpoint grid",
-        got="thresholds of the user's own",
-        fix="the dense-grid forms are about evenly spaced thresholds over the whole domain",
+        got="another grid",
+        fix="the dense-grid forms hold for evenly spaced thresholds over the whole domain",
         error=InvalidRelease,
     )

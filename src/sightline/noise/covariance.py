@@ -21,59 +21,64 @@ _UNIT = float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Factor:
-    """What whitens, colours and checks the noise of one covariance block."""
+    """The factors of one covariance block."""
 
-    kept: IndexArray  # P, in the order of the answers
+    independent: IndexArray  # P, in the order of the answers
     root: FloatArray  # C, lower triangular
     determined: IndexArray  # D
     dependence: FloatArray  # T
-    smallest: float  # the smallest pivot of the correlations: the share of an answer's noise that is its own
+    smallest: float  # smallest pivot of the correlations: the smallest share of noise that is an answer's own
 
     @property
     def outputs(self) -> int:
-        return self.kept.size + self.determined.size
+        return self.independent.size + self.determined.size
 
     @property
     def relative_error(self) -> float:
-        """Bound on what rounding did to the whitened rows, relative."""
+        """Bound on the relative error of the whitened rows from rounding."""
         return 4 * self.outputs**2 * _UNIT / self.smallest
 
     def whiten(self, rows: FloatArray) -> FloatArray:
         """``W @ rows``: zero rows for the answers that others determine."""
         whitened = np.zeros(rows.shape)
-        whitened[self.kept] = solve_triangular(self.root, rows[self.kept], lower=True)
+        whitened[self.independent] = solve_triangular(self.root, rows[self.independent], lower=True)
         return whitened
 
     def recipe(self, whitened: FloatArray) -> FloatArray:
         """``W.T @ whitened``."""
         weights = np.zeros(whitened.shape)
-        weights[self.kept] = solve_triangular(self.root, whitened[self.kept], lower=True, trans="T")
+        weights[self.independent] = solve_triangular(
+            self.root, whitened[self.independent], lower=True, trans="T"
+        )
         return weights
 
     def color(self, white: FloatArray) -> FloatArray:
         """Noise with this covariance from independent standard normal numbers."""
         noise = np.empty(white.shape)
-        noise[self.kept] = self.root @ white[self.kept]
-        noise[self.determined] = self.dependence @ noise[self.kept]
+        noise[self.independent] = self.root @ white[self.independent]
+        noise[self.determined] = self.dependence @ noise[self.independent]
         return noise
 
     def noise_free(self, rows: FloatArray) -> FloatArray | None:
-        """Weights of a combination without noise that depends on the rows, more than rounding explains."""
-        T, inside, outside = self.dependence, rows[self.kept], rows[self.determined]
-        size = np.abs(outside) + np.abs(T) @ np.abs(inside)
-        left = np.abs(outside - T @ inside) > missing(self.outputs) / self.smallest * size
-        found = np.flatnonzero(left.any(axis=1))
-        if found.size == 0:
+        """Weights of a combination without noise that depends on the rows by more than rounding."""
+        T, inside, outside = self.dependence, rows[self.independent], rows[self.determined]
+        # Coefficients have errors relative to the ratios of the noises: one that should be zero is not.
+        lengths = np.linalg.norm(self.root, axis=1)
+        ratios = np.linalg.norm(T @ self.root, axis=1)[:, None] / lengths
+        size = np.abs(outside) + (np.abs(T) + ratios) @ np.abs(inside)
+        depends = np.abs(outside - T @ inside) > missing(self.outputs) / self.smallest * size
+        exposed = np.flatnonzero(depends.any(axis=1))
+        if exposed.size == 0:
             return None
         weights = np.zeros(self.outputs)
-        weights[self.kept] = -T[found[0]]
-        weights[self.determined[found[0]]] = 1.0
+        weights[self.independent] = -T[exposed[0]]
+        weights[self.determined[exposed[0]]] = 1.0
         weights[np.abs(weights) < 1e-12] = 0.0
         return weights
 
 
 def factorise(block: FloatArray) -> Factor:
-    """Factorise a covariance, or refuse what is none."""
+    """Factorise a covariance matrix, or raise if the block is not one."""
     require(
         block.shape[0] == block.shape[1] > 0,
         "a square covariance",
@@ -101,17 +106,21 @@ def factorise(block: FloatArray) -> Factor:
     pstrf = get_lapack_funcs("pstrf", (correlations,))
     factored, order, rank, _ = pstrf(correlations, tol=missing(size), lower=1)
     order = order.astype(np.intp) - 1
-    kept, determined = np.sort(order[:rank]), np.sort(order[rank:])
+    independent, determined = np.sort(order[:rank]), np.sort(order[rank:])
     smallest = float(np.diagonal(factored)[rank - 1]) ** 2
     try:
-        root = cholesky(block[np.ix_(kept, kept)], lower=True)
+        root = cholesky(block[np.ix_(independent, independent)], lower=True)
     except LinAlgError:
         raise _refused("it is not, to rounding") from None
     if determined.size == 0:
         return Factor(
-            kept=kept, root=root, determined=determined, dependence=np.zeros((0, rank)), smallest=smallest
+            independent=independent,
+            root=root,
+            determined=determined,
+            dependence=np.zeros((0, rank)),
+            smallest=smallest,
         )
-    half = solve_triangular(root, block[np.ix_(kept, determined)], lower=True)
+    half = solve_triangular(root, block[np.ix_(independent, determined)], lower=True)
     T = solve_triangular(root, half, lower=True, trans="T").T
     own = (block[np.ix_(determined, determined)] - half.T @ half) * np.outer(
         scale[determined], scale[determined]
@@ -125,7 +134,7 @@ def factorise(block: FloatArray) -> Factor:
         fix="remove answers that are nearly combinations of others",
         error=InvalidNoise,
     )
-    return Factor(kept=kept, root=root, determined=determined, dependence=T, smallest=smallest)
+    return Factor(independent=independent, root=root, determined=determined, dependence=T, smallest=smallest)
 
 
 def _refused(why: str) -> InvalidNoise:

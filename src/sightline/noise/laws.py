@@ -1,11 +1,11 @@
 r"""The noise on a transcript's answers: independent Gaussian, independent Laplace, correlated Gaussian.
 
 Every law has a square root :math:`W` of its Fisher information about the exact answers, and the whitened
-rows are :math:`W J` (``eq:whitened_J``). This is all that the geometry needs to know of the noise.
+rows are :math:`W J` (``eq:whitened_J``). The geometry needs nothing else from the noise.
 
-Correlated noise may have a singular covariance, as every consistent publication has: a total beside the
-cells that add up to it, or prefix sums beside their nodes. Then the noise on some answers is an exact
-combination of the noise on others, :math:`w_D = T w_P`, and :math:`y_D - T y_P` has no noise at all. If that
+Correlated noise may have a singular covariance. Every consistent publication has one: a total together with
+the cells that add up to it, or prefix sums together with their nodes. Then the noise on some answers is an
+exact combination of the noise on others, :math:`w_D = T w_P`, and :math:`y_D - T y_P` has no noise. If that
 difference does not depend on the records, the answers :math:`D` add nothing and :math:`W` is zero on them. If
 it does, it is a noise-free answer: :func:`require_noise` refuses it.
 """
@@ -53,6 +53,10 @@ class Noise(Protocol):
         """The noise's variance times its Fisher information: 1 for Gaussian noise, 2 for Laplace noise."""
 
     @property
+    def gaussian(self) -> Noise:
+        """Gaussian noise with the same covariance."""
+
+    @property
     def law(self) -> NoiseLaw:
         """The distribution: what an accountant prescribes."""
 
@@ -78,13 +82,13 @@ class Noise(Protocol):
 
     @property
     def relative_error(self) -> float:
-        """Bound on what rounding did to the whitened rows, relative."""
+        """Bound on the relative error of the whitened rows from rounding."""
 
     def append(self, stddevs: FloatArray) -> Noise:
-        """The noise with that of further answers, which is Gaussian and independent of it."""
+        """The noise extended by independent Gaussian noise on further answers."""
 
     def noise_free(self, rows: Rows) -> FloatArray | None:
-        """Weights of a combination of the answers without noise that still depends on the rows, if any."""
+        """Weights of a combination of the answers that has no noise but depends on the records, if any."""
 
     def take(self, answers: IndexArray) -> Noise:
         """The noise on some of the answers."""
@@ -93,10 +97,10 @@ class Noise(Protocol):
         """The noise times a positive factor: one for all answers, or one for each."""
 
     def recipe(self, whitened: FloatArray) -> FloatArray:
-        """Weights on the raw answers that amount to ``whitened`` weights on the whitened ones."""
+        """Weights on the answers that are equivalent to ``whitened`` weights on the whitened answers."""
 
     def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
-        """``trials`` independent draws, one a row."""
+        """``trials`` independent draws, one per row."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,7 +112,7 @@ class GaussianNoise:
     correlated: ClassVar[bool] = False
     singular: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(self, *, stddevs: ArrayLike) -> None: ...
 
@@ -153,6 +157,10 @@ class GaussianNoise:
     def excess(self) -> float:
         return 1.0
 
+    @property
+    def gaussian(self) -> GaussianNoise:
+        return self
+
     def take(self, answers: IndexArray) -> GaussianNoise:
         return GaussianNoise(stddevs=self.stddevs[answers])
 
@@ -173,8 +181,8 @@ class GaussianNoise:
 class LaplaceNoise:
     r"""Independent Laplace noise with scale :math:`b_\ell`: information :math:`b_\ell^{-2}`.
 
-    See ``app:laplace_noise``. The variance is :math:`2b_\ell^2`: a linear attack on Laplace answers is
-    noisier than the bound by that factor, which only likelihood-based attacks recover.
+    See ``app:laplace_noise``. The variance is :math:`2b_\ell^2`: the variance of a linear attack is twice the
+    bound. Only attacks that use the likelihood come closer.
     """
 
     scales: FloatArray
@@ -182,7 +190,7 @@ class LaplaceNoise:
     correlated: ClassVar[bool] = False
     singular: ClassVar[bool] = False
 
-    if TYPE_CHECKING:  # wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(self, *, scales: ArrayLike) -> None: ...
 
@@ -223,6 +231,10 @@ class LaplaceNoise:
     def excess(self) -> float:
         return 2.0
 
+    @property
+    def gaussian(self) -> GaussianNoise:
+        return GaussianNoise(stddevs=np.sqrt(2) * self.scales)
+
     def take(self, answers: IndexArray) -> LaplaceNoise:
         return LaplaceNoise(scales=self.scales[answers])
 
@@ -244,8 +256,7 @@ class CorrelatedNoise:
     r"""Gaussian noise with covariance blocks along the diagonal; one block is full correlation.
 
     Tree aggregation and matrix mechanisms are the practical cases. A block may be singular: see the top of
-    this file. Keep an answer that depends on no record: an attacker subtracts its noise from the noise on
-    the others.
+    this file. Keep answers that depend on no record: they tell an attacker the noise on the others.
 
     >>> cells_and_total = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
     >>> noise = CorrelatedNoise(blocks=[cells_and_total @ cells_and_total.T])
@@ -260,7 +271,7 @@ class CorrelatedNoise:
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
     correlated: ClassVar[bool] = True
 
-    if TYPE_CHECKING:  # wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(self, *, blocks: Iterable[ArrayLike]) -> None: ...
 
@@ -311,7 +322,9 @@ class CorrelatedNoise:
     def independent(self) -> IndexArray:
         """Answers with independent noise; the noise on all others is a combination of theirs."""
         starts = np.cumsum([0, *(len(block) for block in self.blocks)])
-        return np.concatenate([start + f.kept for start, f in zip(starts, self._factors, strict=False)])
+        return np.concatenate(
+            [start + f.independent for start, f in zip(starts, self._factors, strict=False)]
+        )
 
     def append(self, stddevs: FloatArray) -> CorrelatedNoise:
         return CorrelatedNoise(blocks=(*self.blocks, np.diag(_positive(stddevs, "noise stddevs") ** 2)))
@@ -325,6 +338,10 @@ class CorrelatedNoise:
                 return full
             start += len(part)
         return None
+
+    @property
+    def gaussian(self) -> CorrelatedNoise:
+        return self
 
     def take(self, answers: IndexArray) -> CorrelatedNoise:
         return CorrelatedNoise(blocks=(self.covariance[np.ix_(answers, answers)],))
@@ -366,7 +383,7 @@ def as_noise(noise: Noise | ArrayLike) -> Noise:
 
 
 def require_noise(noise: Noise, rows: Rows) -> None:
-    """Refuse answers that can be combined so that all noise cancels and the records do not."""
+    """Refuse answers with a combination that has no noise and depends on the records."""
     weights = noise.noise_free(rows)
     if weights is not None:
         shown = " ".join(f"{weights[i]:+.4g}·answer {i}" for i in np.flatnonzero(weights)[:6])
@@ -378,7 +395,7 @@ def require_noise(noise: Noise, rows: Rows) -> None:
 
 def _divide(rows: Rows, scales: FloatArray) -> Rows:
     if isinstance(rows, np.ndarray):
-        # Column by column in memory, as factorisations want it.
+        # In column order, which factorisations read fastest.
         return np.divide(rows, scales[:, None], out=np.empty(rows.shape, order="F"))
     return sparse.csr_array(sparse.diags_array(1 / scales) @ rows)
 

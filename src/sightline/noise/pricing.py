@@ -1,17 +1,20 @@
-r"""Pricing: what a budget buys. Sensitivity times the accountant's :math:`\sqrt{\kappa_L}` is the noise.
+r"""Pricing: the noise that a budget prescribes, :math:`\sqrt{\kappa_L}` times the sensitivity.
 
 .. math:: \sigma_\ell = \sqrt{\kappa_L}\,\Delta_\ell
 
 (``eq:kappaL_sigma_def``). Every room that turns a budget into noise calls :func:`price`, which rounds up: the
-noise is never below its level.
+noise is never below its level. A bound that was computed for noise :math:`\sigma_\ell = \Delta_\ell` is
+multiplied by :func:`unit_noise`.
 """
 
 from __future__ import annotations
 
+from typing import overload
+
 from sightline.arrays import FloatArray
 from sightline.noise.laws import GaussianNoise, LaplaceNoise, Noise
 from sightline.numerics.doubled import root_times
-from sightline.privacy.accountant import Accountant, NoiseLaw
+from sightline.privacy.accountant import Accountant, Counts, NoiseLaw
 
 
 def price(accountant: Accountant, sensitivities: FloatArray, *, releases: int) -> Noise:
@@ -27,7 +30,26 @@ def price(accountant: Accountant, sensitivities: FloatArray, *, releases: int) -
     >>> bool(np.allclose(noise.variances, accountant.kappa(4) * np.array([0.25, 4.0])))
     True
     """
-    return noise_of_law(accountant.law, root_times(accountant.kappa(releases), sensitivities))
+    return noise_of_law(accountant.law, root_times(unit_noise(accountant, releases), sensitivities))
+
+
+@overload
+def unit_noise(accountant: Accountant, releases: int) -> float: ...
+@overload
+def unit_noise(accountant: Accountant, releases: Counts) -> FloatArray: ...
+
+
+def unit_noise(accountant: Accountant, releases: int | Counts) -> float | FloatArray:
+    r"""The squared noise scale :math:`\kappa_L` of an answer with sensitivity 1, for each release count.
+
+    The scale is a standard deviation for Gaussian noise and a Laplace scale for Laplace noise.
+
+    >>> from sightline.privacy.budget import Budget
+    >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
+    >>> round(unit_noise(ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5)), 20), 6)
+    480.308819
+    """
+    return accountant.kappa(releases)
 
 
 def noise_of_law(law: NoiseLaw, scales: FloatArray) -> Noise:

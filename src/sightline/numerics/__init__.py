@@ -1,1 +1,1 @@
-"""Exact and certified arithmetic, rank and factorisations: used by every room, each written once."""
+"""Exact and certified arithmetic, rank decisions and factorisations, for every other room."""

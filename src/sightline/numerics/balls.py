@@ -1,8 +1,8 @@
 """Ball arithmetic: real numbers and matrices as balls that provably contain them (FLINT's ``arb``).
 
 A formula that could lose digits is evaluated on balls, from the exact rational values of its inputs, with as
-much working precision as it needs. Only its result becomes a double: rounded up where more is safer, down
-where less is.
+much working precision as it needs. Only the result becomes a double: rounded up where a larger number is
+safer, and down where a smaller one is.
 """
 
 from __future__ import annotations
@@ -17,20 +17,20 @@ from flint import arb, arb_mat, ctx, fmpq
 from sightline.arrays import FloatArray
 from sightline.errors import require
 
-# A double has 53 bits: a ball this sharp decides nearly every rounding to a double.
+# In bits. A double has 53, so a ball this sharp decides nearly every rounding to a double.
 _ACCURACY = 96
 
 FIRST_BITS, LAST_BITS = 128, 16384  # the working precision of matrices: first try, last try
 
 
 def ball(value: Fraction | float | int) -> arb:
-    """The exact rational ``value`` at the precision now in force."""
+    """The exact rational ``value`` as a ball, at the working precision in force."""
     exact = Fraction(value)
     return arb(fmpq(exact.numerator, exact.denominator))
 
 
 def evaluate(formula: Callable[[], arb]) -> arb:
-    """``formula()`` with the working precision doubled until its ball is sharp."""
+    """``formula()``, with the working precision doubled until the ball is sharp."""
     for doubling in range(1, 12):
         with ctx.workprec(_ACCURACY << doubling):
             value = formula()
@@ -40,7 +40,7 @@ def evaluate(formula: Callable[[], arb]) -> arb:
 
 
 def rounded_up(value: arb) -> float:
-    """The smallest double that is certainly not below ``value`` (infinity beyond the largest).
+    """The smallest double that is certainly not below ``value`` (infinity above the largest double).
 
     >>> rounded_up(ball(0.5)), rounded_up(ball(Fraction(1, 3))) > Fraction(1, 3)
     (0.5, True)
@@ -64,10 +64,11 @@ def rounded_down(value: arb) -> float:
 
 
 def evaluate_matrix(formula: Callable[[], arb_mat]) -> FloatArray:
-    """A matrix of balls as doubles, with the precision doubled until 53 bits of every entry are right.
+    """A matrix of balls as doubles, with the precision doubled until 53 bits of every entry are correct.
 
-    ``formula`` raises ``ZeroDivisionError`` where a precision cannot rule out a singular matrix. An entry
-    that is exactly zero has no relative precision: at the last precision entries are taken as they are.
+    ``formula`` raises ``ZeroDivisionError`` if the precision cannot rule out that a matrix is singular. An
+    entry that is exactly zero never gets 53 correct bits: at the last precision entries are returned as they
+    are.
     """
     bits = FIRST_BITS
     while True:
@@ -85,12 +86,12 @@ def evaluate_matrix(formula: Callable[[], arb_mat]) -> FloatArray:
 
 
 def sharp(value: arb) -> bool:
-    """Whether a ball pins down more than a double holds."""
+    """Whether a ball has more correct bits than a double holds."""
     return bool(value.rel_accuracy_bits() >= 60)
 
 
 def trace_of_inverse(matrix: arb_mat) -> arb | None:
-    """The trace of the inverse, or ``None`` where this precision cannot rule out a singular matrix."""
+    """The trace of the inverse, or ``None`` if the precision cannot rule out that the matrix is singular."""
     try:
         return matrix.inv().trace()
     except ZeroDivisionError:
@@ -98,7 +99,7 @@ def trace_of_inverse(matrix: arb_mat) -> arb | None:
 
 
 def exact_trace_of_inverse(entries: list[list[fmpq]]) -> float:
-    """The trace of the inverse of an exact matrix, to the last digit of a double.
+    """The trace of the inverse of an exact matrix, correct to the last digit of a double.
 
     >>> exact_trace_of_inverse([[fmpq(2), fmpq(1)], [fmpq(1), fmpq(2)]])
     1.3333333333333333

@@ -23,7 +23,7 @@ class ExactRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnseenDirection:
-    """Proof that it is not: moving the records along ``direction`` changes the functional and no answer."""
+    """Proof that a functional is hidden: moving the records along ``direction`` changes it and no answer."""
 
     direction: tuple[Fraction, ...]
 
@@ -32,7 +32,7 @@ class UnseenDirection:
 class ReducedRow:
     """A row of the reduced row echelon form: ``weights`` @ rows equals ``coefficients``, exactly.
 
-    Its coefficient is one at its own pivot and zero at every other pivot and before its own.
+    The coefficient is one at the row's own pivot, and zero before it and at every other pivot.
     """
 
     weights: tuple[Fraction, ...]
@@ -42,8 +42,8 @@ class ReducedRow:
 def certificate(rows: IntegerRows, functional: Sequence[int] | IntegerRows) -> ExactRecipe | UnseenDirection:
     """Prove, in exact rational arithmetic, that a functional of the records is or is not exposed.
 
-    Either the recipe over releases that computes it, or a change of the records that alters it and
-    leaves every answer as it was. Both are checked before they are returned.
+    The proof is either the recipe over releases that computes it, or a change of the records that changes it
+    and no answer. Both are checked before they are returned.
 
     >>> rows = np.array([[1, 1, 1], [0, 1, 1]])
     >>> certificate(rows, [1, 0, 0])
@@ -59,62 +59,62 @@ def certificate(rows: IntegerRows, functional: Sequence[int] | IntegerRows) -> E
     )
     draw = 0
     while (proof := _attempt(rows, wanted, draw)) is None:
-        draw += 1  # the prime divided a minor: draw another
+        draw += 1  # the prime divides a minor: draw another
     return proof
 
 
 def reduced_rows(rows: IntegerRows, lines: Sequence[int]) -> list[ReducedRow]:
     """Some rows of the reduced row echelon form of integer rows, over the rationals.
 
-    The pivots come from elimination modulo a prime. The weights then solve a square system over the integers,
-    and a row is returned only if it is zero where it must be: a wrong prime is found out and drawn again.
+    The pivots come from elimination modulo a prime. The weights then solve a square system over the integers.
+    A row that is not zero where it must be shows that the prime divides a minor: another prime is drawn.
 
     >>> rows = np.array([[2, 3, 1], [0, 3, 1], [2, 6, 2]])
     >>> reduced_rows(rows, [1])[0].coefficients
     (Fraction(0, 1), Fraction(1, 1), Fraction(1, 3))
     """
     draw = 0
-    while (found := _reduced(rows, lines, draw)) is None:
+    while (reduced := _reduced(rows, lines, draw)) is None:
         draw += 1
-    return found
+    return reduced
 
 
 def _reduced(rows: IntegerRows, lines: Sequence[int], draw: int) -> list[ReducedRow] | None:
-    core = _core(rows, echelon(rows, draw=draw), draw)
-    if core is None:
+    block = _square_block(rows, echelon(rows, draw=draw), draw)
+    if block is None:
         return None
-    kept, columns, square = core
+    independent, columns, square = block
     if not lines:
         return []
     wanted = [[int(column == columns[line]) for line in lines] for column in columns]
     solved: Any = square.transpose().solve(flint.fmpz_mat(wanted))
     weights = solved.transpose()
-    coefficients = _table(weights * _whole_matrix(rows[kept]))
+    coefficients = _table(weights * _whole_matrix(rows[independent]))
     if any(any(row[: columns[line]]) for row, line in zip(coefficients, lines, strict=True)):
         return None
     return [
-        ReducedRow(weights=_placed(weight, kept, len(rows)), coefficients=tuple(row))
+        ReducedRow(weights=_placed(weight, independent, len(rows)), coefficients=tuple(row))
         for weight, row in zip(_table(weights), coefficients, strict=True)
     ]
 
 
 def _attempt(rows: IntegerRows, wanted: list[int], draw: int) -> ExactRecipe | UnseenDirection | None:
-    core = _core(rows, echelon(rows, draw=draw), draw)
-    if core is None:
+    block = _square_block(rows, echelon(rows, draw=draw), draw)
+    if block is None:
         return None
-    lines, columns, square = core
+    lines, columns, square = block
     weights = _solve(square.transpose(), [wanted[k] for k in columns])
-    reached = _combine(weights, rows[lines])
-    escapes = next((k for k, entry in enumerate(reached) if entry != wanted[k]), None)
-    if escapes is None:
+    combination = _combine(weights, rows[lines])
+    differs = next((k for k, entry in enumerate(combination) if entry != wanted[k]), None)
+    if differs is None:
         return ExactRecipe(weights=_placed(weights, lines, len(rows)))
-    moves = [*_solve(square, [-int(rows[i, escapes]) for i in lines]), Fraction(1)]
-    direction = _placed(moves, [*columns, escapes], rows.shape[1])
+    moves = [*_solve(square, [-int(rows[i, differs]) for i in lines]), Fraction(1)]
+    direction = _placed(moves, [*columns, differs], rows.shape[1])
     unmoved = not any(_combine(direction, np.ascontiguousarray(rows.T)))
     return UnseenDirection(direction=direction) if unmoved else None
 
 
-def _core(
+def _square_block(
     rows: IntegerRows, form: RowEchelon, draw: int
 ) -> tuple[list[int], list[int], flint.fmpz_mat] | None:
     """Independent rows, the pivot columns, and the square matrix where they meet; ``None`` if singular."""

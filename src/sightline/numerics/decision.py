@@ -1,4 +1,4 @@
-"""A decision with its evidence: yes, no, or an explicit *undecided* that cannot pass for either."""
+"""A decision with its evidence: yes, no, or an explicit *undecided* that counts as neither."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sightline.errors import Undecided
 
 
 class Decision(Enum):
-    """Is it identifiable? Truth-testing works for yes and no and refuses to guess otherwise.
+    """Is it identifiable? ``bool`` works for yes and no, and raises for undecided.
 
     >>> bool(Decision.YES), bool(Decision.NO)
     (True, False)
@@ -30,7 +30,7 @@ class Decision(Enum):
 
 
 class Evidence(Enum):
-    """What a decision rests on."""
+    """The evidence for a decision."""
 
     FULL_RANK = "full rank, proved from a factorisation and its rounding bound"
     MODULAR = "integer elimination modulo a large prime drawn from the rows themselves"
@@ -40,10 +40,10 @@ class Evidence(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rank:
-    """The rank of a set of rows: what it is, and how that is known.
+    """The rank of a set of rows, and the evidence for it.
 
-    For real-valued rows ``smallest_kept`` bounds the last singular value that counts from below and
-    ``largest_dropped`` the first that does not from above, both relative to the largest.
+    For real-valued rows ``smallest_kept`` is a lower bound on the smallest singular value that counts, and
+    ``largest_dropped`` an upper bound on the largest that does not. Both are relative to the largest.
     """
 
     rank: int

@@ -11,8 +11,8 @@ from sightline.arrays import FloatArray
 def two_sum(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The rounded sum and its rounding error (Knuth): together they are a + b exactly."""
     total = a + b
-    shadow = total - a
-    return total, (a - (total - shadow)) + (b - shadow)
+    b_rounded = total - a
+    return total, (a - (total - b_rounded)) + (b - b_rounded)
 
 
 def two_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -30,7 +30,7 @@ def two_product(a: FloatArray, b: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def root_times(square: ArrayLike, factors: ArrayLike) -> FloatArray:
-    r""":math:`\sqrt{s}\,f` for non-negative numbers, rounded up: never below, and exact where a double is.
+    r""":math:`\sqrt{s}\,f` for non-negative numbers, rounded up: never too small, exact if possible.
 
     >>> from fractions import Fraction
     >>> root_times(16.0, [1.0, 0.5]).tolist()
@@ -42,26 +42,26 @@ def root_times(square: ArrayLike, factors: ArrayLike) -> FloatArray:
     root = np.sqrt(s)
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         product, error = two_product(root, root)
-        root = np.where(_reaches(product - s + error, product), root, np.nextafter(root, np.inf))
+        root = np.where(_not_too_small(product - s + error, product), root, np.nextafter(root, np.inf))
         scaled, error = two_product(root, f)
-        return np.where(_reaches(-error, scaled), scaled, np.nextafter(scaled, np.inf))
+        return np.where(_not_too_small(-error, scaled), scaled, np.nextafter(scaled, np.inf))
 
 
-def _reaches(surplus: FloatArray, size: FloatArray) -> NDArray[np.bool_]:
-    """Whether a rounded value is certainly not too small; the error terms of extreme sizes are not exact."""
+def _not_too_small(surplus: FloatArray, size: FloatArray) -> NDArray[np.bool_]:
+    """Whether a rounded value is certainly not too small; at extreme sizes the error terms are not exact."""
     exact = (size == 0) | ((size > 1e-280) & (size < 1e290))
     reached: NDArray[np.bool_] = exact & (surplus >= 0)
     return reached
 
 
 def misfit(target: FloatArray, matrix: FloatArray, coefficients: FloatArray) -> FloatArray:
-    """``target - matrix @ coefficients`` as if in doubled precision (Ogita, Rump & Oishi 2005)."""
-    total, lost = target.copy(), 0.0 * target
+    """``target - matrix @ coefficients`` in about twice the precision (Ogita, Rump & Oishi 2005)."""
+    total, errors = target.copy(), 0.0 * target
     for column, weights in zip(matrix.T, coefficients, strict=True):
-        product, below = two_product(-column[:, None], weights[None, :])
-        total, missed = two_sum(total, product)
-        lost += missed + below
-    return total + lost
+        product, product_error = two_product(-column[:, None], weights[None, :])
+        total, sum_error = two_sum(total, product)
+        errors += sum_error + product_error
+    return total + errors
 
 
 def _upper_half(a: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-"""Householder QR as LAPACK keeps it: reflectors below the diagonal, and their scales."""
+"""Householder QR in LAPACK's form: reflectors below the diagonal, and their scales."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from sightline.arrays import FloatArray
 
 
 def factorise(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Reflectors below the diagonal with R above it, and the reflectors' scales. Overwrites the matrix."""
+    """Reflectors below the diagonal, R on and above it, and the scales. Overwrites the matrix."""
     geqrf = get_lapack_funcs("geqrf", (matrix,))
     *_, work, _ = geqrf(matrix, lwork=-1)
     reflectors, scales, _, _ = geqrf(matrix, lwork=int(work[0]), overwrite_a=True)

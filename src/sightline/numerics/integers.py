@@ -1,13 +1,12 @@
 r"""Rank and row echelon form of integer rows, by elimination modulo a 62-bit prime.
 
-Membership rows are integers up to a scale per row, and neither that scale nor the noise changes a row
-space. So which records are exposed is a question about integers, and it is answered over the integers.
+Membership rows are integers times one factor per row, and neither that factor nor the noise changes the row
+space. So the integers alone decide which records are exposed.
 
 A rank modulo :math:`p` is wrong only if :math:`p` divides a particular non-zero minor. Hadamard's
-inequality bounds how many 62-bit primes can, and the prime is drawn by hashing the rows, so that no
-input can be built against it: :func:`failure_probability` is below :math:`10^{-13}` for every
-matrix of 0s and 1s with up to 10,000 rows. :mod:`sightline.numerics.certificate` has proofs without a
-probability.
+inequality bounds the number of 62-bit primes that do. The prime is drawn by hashing the rows, so nobody can
+choose rows on which it fails: :func:`failure_probability` is below :math:`10^{-13}` for every matrix of 0s
+and 1s with up to 10,000 rows. The proofs of :mod:`sightline.numerics.certificate` involve no probability.
 """
 
 from __future__ import annotations
@@ -36,7 +35,7 @@ class RowEchelon:
     _reduced: flint.nmod_mat
 
     def beyond(self, rows: IntegerRows, *, alongside: IntegerRows) -> int:
-        """The rank of further rows beyond this row space, with the columns ``alongside`` joined to them."""
+        """How much further rows, with the columns ``alongside`` joined to them, add to the rank."""
         inside = _modular(rows[:, list(self.pivots)], self.prime) * self._reduced
         outside = (_modular(rows, self.prime) - inside).entries()
         others = alongside[:, distinct_columns(alongside)] % self.prime
@@ -66,9 +65,9 @@ def failure_probability(rows: IntegerRows) -> float:
 
 
 def distinct_columns(rows: IntegerRows) -> IndexArray:
-    """Positions of one column of each kind, zero columns left out: they span all that the columns do."""
-    kept, _ = column_kinds(rows)
-    return kept
+    """Positions of one column of each kind, without zero columns: they span the same space."""
+    first, _ = column_kinds(rows)
+    return first
 
 
 def column_kinds(rows: IntegerRows) -> tuple[IndexArray, IndexArray]:
@@ -76,7 +75,7 @@ def column_kinds(rows: IntegerRows) -> tuple[IndexArray, IndexArray]:
 
     The place of a zero column is -1.
 
-    >>> [found.tolist() for found in column_kinds(np.array([[1, 0, 1, 0], [1, 0, 1, 1]]))]
+    >>> [positions.tolist() for positions in column_kinds(np.array([[1, 0, 1, 0], [1, 0, 1, 1]]))]
     [[0, 3], [0, -1, 0, 1]]
     """
     columns = np.ascontiguousarray(rows.T)
@@ -85,9 +84,9 @@ def column_kinds(rows: IntegerRows) -> tuple[IndexArray, IndexArray]:
     keys = columns.view(np.dtype((np.void, columns.dtype.itemsize * columns.shape[1]))).ravel()
     _, first, kind = np.unique(keys, return_index=True, return_inverse=True)
     nonzero = np.any(columns[first] != 0, axis=1)
-    kept = np.sort(first[nonzero])
-    place = np.where(nonzero, np.searchsorted(kept, first), -1)
-    return kept, place[kind]
+    representatives = np.sort(first[nonzero])
+    place = np.where(nonzero, np.searchsorted(representatives, first), -1)
+    return representatives, place[kind]
 
 
 def rank(rows: IntegerRows) -> int:
@@ -113,8 +112,8 @@ def echelon(rows: IntegerRows, *, draw: int = 0) -> RowEchelon:
     if rows.size == 0:
         return RowEchelon(prime=prime, pivots=(), _reduced=flint.nmod_mat(0, rows.shape[1], prime))
     reduced, pivots = reduce_rows(_modular(rows, prime))
-    kept = reduced if len(pivots) == len(rows) else _first_lines(reduced, len(pivots))
-    return RowEchelon(prime=prime, pivots=tuple(pivots), _reduced=kept)
+    nonzero = reduced if len(pivots) == len(rows) else _first_lines(reduced, len(pivots))
+    return RowEchelon(prime=prime, pivots=tuple(pivots), _reduced=nonzero)
 
 
 def reduce_rows(matrix: flint.nmod_mat) -> tuple[flint.nmod_mat, list[int]]:

@@ -1,8 +1,8 @@
 r"""The inverse of a positive definite matrix, by matrix products.
 
-A Cholesky factorisation that shares its work among threads waits for the slowest of them at every step: with
-a core busy elsewhere OpenBLAS takes many times as long for it, and for a product hardly longer than on the
-cores that are left. So the factorisation is written as products, with
+A Cholesky factorisation with several threads waits for the slowest thread at every step: while another
+program uses a core, OpenBLAS takes many times as long for it, but hardly longer for a product. So the
+factorisation is written as products, with
 
 .. math:: M = \begin{pmatrix} A & C^\top \\ C & D \end{pmatrix}, \quad
     W = \begin{pmatrix} W_A & 0 \\ -W_S X W_A & W_S \end{pmatrix}, \quad
@@ -18,7 +18,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 
 _UNIT = float(np.finfo(np.float64).eps)
-_LEAF = 128  # rows that one thread factorises at once
+_LEAF = 128  # blocks up to this size are factorised directly
 
 
 def positive_inverse(matrix: FloatArray) -> FloatArray | None:
@@ -36,7 +36,7 @@ def positive_inverse(matrix: FloatArray) -> FloatArray | None:
 
 
 def inverse_of_products(products: FloatArray) -> tuple[FloatArray, float] | None:
-    """The inverse of products of rows, none of them empty, and its relative error; ``None`` if singular."""
+    """The inverse of a Gram matrix of non-zero rows, and its relative error; ``None`` if singular."""
     scale = 1 / np.sqrt(np.diagonal(products))
     scaled = products * np.outer(scale, scale)
     size = float(np.max(np.sum(np.abs(scaled), axis=1), initial=0.0))

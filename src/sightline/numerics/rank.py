@@ -1,12 +1,12 @@
 r"""How many directions real-valued rows span, by a gap in their singular values.
 
-Rank does not change when rows or columns are rescaled, so it is decided on balanced rows (:func:`balance`):
-noise over twelve orders of magnitude, or records in other units, cannot pass for a missing direction. A
-pivoted QR brackets the gap from both sides,
+Rescaling rows or columns does not change the rank, so it is decided on balanced rows (:func:`balance`): noise
+over twelve orders of magnitude, or records in other units, do not look like a missing direction. A pivoted QR
+bounds the gap from both sides,
 
 .. math:: \sigma_r \ge \sigma_{\min}(R_{11}), \qquad \sigma_{r+1} \le \|R_{22}\|_F,
 
-and where the bracket does not clear the rounding error, the rank is *undecided*.
+and if the gap is not clearly larger than the rounding error, the rank is *undecided*.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MISSING, _PRESENT = 8.0, 1e4
 
 
 def balance(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Rows and columns rescaled to about unit length (zero ones left alone), and the columns' factors."""
+    """Rows and columns rescaled to about unit length, except zero ones, and the columns' factors."""
     scaled = matrix / _lengths(matrix, axis=1)[:, None]
     factors = np.ones(matrix.shape[1])
     for last in (False, False, True):
@@ -38,17 +38,17 @@ def balance(matrix: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def present(size: int) -> float:
-    """The relative singular value above which a direction of a matrix this large is there."""
+    """The relative singular value above which a direction of a matrix of this size is present."""
     return _PRESENT * size * _UNIT
 
 
 def missing(size: int) -> float:
-    """The relative singular value below which a direction of a matrix this large is missing."""
+    """The relative singular value below which a direction of a matrix of this size is missing."""
     return _MISSING * size * _UNIT
 
 
 def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
-    """The rank of balanced columns by gap, and that many independent columns, well conditioned.
+    """The rank of balanced columns by the gap, and that many well-conditioned independent columns.
 
     >>> decision, columns = numerical_rank(np.array([[1.0, 2.0, 0.5], [3.0, 6.0, 0.5]]))
     >>> decision.rank, decision.evidence.name, len(columns)
@@ -58,14 +58,14 @@ def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
     size = max(lines, columns)
     if min(lines, columns) == 0 or not np.any(matrix):
         return Rank(rank=0, evidence=Evidence.FULL_RANK), np.zeros(0, dtype=np.intp)
-    # Columns come with unit length, unless digits cancelled in them: then what is left counts as it is.
+    # Columns have unit length, unless digits cancelled in them: a short column stays short.
     largest = max(1.0, float(np.linalg.norm(matrix)))
     if columns <= lines:
         # The common, well-posed case costs one unpivoted factorisation.
         (triangle,) = qr(matrix, mode="r", check_finite=False)
-        kept = smallest_singular(triangle[:columns]) / largest
-        if kept > present(size):
-            full = Rank(rank=columns, evidence=Evidence.FULL_RANK, smallest_kept=kept)
+        smallest = smallest_singular(triangle[:columns]) / largest
+        if smallest > present(size):
+            full = Rank(rank=columns, evidence=Evidence.FULL_RANK, smallest_kept=smallest)
             return full, np.arange(columns, dtype=np.intp)
     triangle, order = qr(matrix, mode="r", pivoting=True, check_finite=False)
     decision = gap_rank(triangle[: min(lines, columns)], size=size, largest=largest)
@@ -73,7 +73,7 @@ def numerical_rank(matrix: FloatArray) -> tuple[Rank, IndexArray]:
 
 
 def gap_rank(triangle: FloatArray, *, size: int, largest: float, rank: int | None = None) -> Rank:
-    """The rank by the gap in R of a pivoted QR; a ``rank`` that is known already is only given its evidence.
+    """The rank by the gap in R of a pivoted QR; for a known ``rank``, only the evidence.
 
     ``size`` is the larger side of the matrix that was factorised and ``largest`` bounds its largest singular
     value.
@@ -81,9 +81,9 @@ def gap_rank(triangle: FloatArray, *, size: int, largest: float, rank: int | Non
     squares = np.sum(triangle**2, axis=1)
     tails = np.sqrt(np.append(np.cumsum(squares[::-1])[::-1], 0.0)) / largest  # ‖R22‖_F at each r
     count = int(np.argmax(tails <= missing(size))) if rank is None else rank
-    kept = smallest_singular(triangle[:count, :count]) / largest
-    evidence = Evidence.GAP if kept > present(size) else Evidence.NONE
-    return Rank(rank=count, evidence=evidence, smallest_kept=kept, largest_dropped=float(tails[count]))
+    smallest = smallest_singular(triangle[:count, :count]) / largest
+    evidence = Evidence.GAP if smallest > present(size) else Evidence.NONE
+    return Rank(rank=count, evidence=evidence, smallest_kept=smallest, largest_dropped=float(tails[count]))
 
 
 def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray | None = None) -> bool:
@@ -91,9 +91,9 @@ def proves_independent(triangle: FloatArray, *, lines: int, lengths: FloatArray 
 
     Householder QR of ``lines`` rows factorises some :math:`A + E` exactly, with
     :math:`\|E\|_F \le c\,L n^{3/2} u\|A\|_F` (Higham, *Accuracy and Stability*, Theorem 19.4). If
-    :math:`\sigma_{\min}(R)` exceeds that, no such :math:`E` makes :math:`A` singular. Columns are divided by
-    their ``lengths`` first: of the columns, or of what they were computed from if digits cancelled there.
-    ``False`` means not proved, never singular.
+    :math:`\sigma_{\min}(R)` exceeds that, :math:`A` cannot be singular. The columns are first divided by
+    ``lengths``: their own, or those of the numbers that they were computed from if digits cancelled.
+    ``False`` means not proved; it does not mean singular.
     """
     columns = triangle.shape[0]
     rounding = 10 * lines * columns**1.5 * _UNIT * math.sqrt(columns)
@@ -136,7 +136,7 @@ def smallest_singular(triangle: FloatArray) -> float:
         return 0.0
     trcon = get_lapack_funcs("trcon", (triangle,))
     reciprocal, _ = trcon(triangle, norm="1", uplo="U")
-    # 1/‖R⁻¹‖₁, turned into the 2-norm on the cautious side.
+    # 1/‖R⁻¹‖₁ over √n: at most the smallest singular value.
     return float(reciprocal * np.linalg.norm(triangle, 1) / np.sqrt(triangle.shape[0]))
 
 

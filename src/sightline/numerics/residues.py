@@ -1,7 +1,7 @@
 r"""Exact arithmetic modulo a 62-bit prime, carried out by floating-point matrix products.
 
-A product of integers whose sums stay below :math:`2^{53}` (:math:`2^{24}` in single precision) is exact in
-BLAS. So residues are cut into limbs, multiplied limb by limb at full speed, and put together again.
+BLAS multiplies integer matrices exactly while the sums stay below :math:`2^{53}` (:math:`2^{24}` in single
+precision). So residues are split into limbs, multiplied limb by limb at full speed, and joined again.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def join(sums: FloatArray, *, bits: int, prime: int) -> Residues:
 def shift_add(residue: Residues, add: Residues, *, bits: int, prime: int) -> Residues:
     r""":math:`2^{bits}\,residue + add` modulo ``prime``, for at most 40 bits and :math:`|add| < 2^{53}`.
 
-    The quotient comes from floating point, off by one at most; the remainder from 64-bit arithmetic that
-    wraps, which is right because it fits.
+    The quotient comes from floating point and is off by at most one. The remainder comes from 64-bit
+    arithmetic that wraps around, and is correct because it fits into 64 bits.
     """
     quotient = np.floor((residue * 2.0**bits + add) / prime).astype(np.int64)
     wide = (residue.astype(np.uint64) << np.uint64(bits)) + add.astype(np.uint64)
@@ -83,7 +83,7 @@ def times(residue: Residues, factor: Residues, *, prime: int) -> Residues:
 
 
 class BadPrime(SightlineError, ArithmeticError):
-    """The prime divides a minor that decides a rank: less likely than a fault of the machine."""
+    """The prime divides a minor that decides a rank. A hardware fault is more likely."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -93,7 +93,7 @@ class SolvedSystem:
     reduced: Any  # flint.nmod_mat
     prime: int
     pivots: IndexArray
-    solved: Residues  # a solution for each right side (one a row), supported on the pivots
+    solved: Residues  # a solution for each right side, one per row, supported on the pivots
 
     @property
     def free(self) -> IndexArray:
@@ -101,7 +101,7 @@ class SolvedSystem:
         return np.setdiff1d(np.arange(self.solved.shape[1]), self.pivots)
 
     def null_space(self) -> Residues:
-        """A basis, one vector a row: for every free column, supported on it and on the pivots before it."""
+        """A basis: one row for every free column, supported on that column and on the pivots before it."""
         free = self.free
         basis = np.zeros((free.size, self.solved.shape[1]), dtype=np.int64)
         for vector, column in zip(basis, free.tolist(), strict=True):
@@ -114,9 +114,9 @@ class SolvedSystem:
 
 
 def echelon(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> SolvedSystem:
-    """Reduce a square integer matrix, with right sides (one a row) that are in its range over the rationals.
+    """Reduce a square integer matrix with right sides, one per row, that lie in its range.
 
-    :class:`BadPrime` if they are not modulo the prime.
+    Raises :class:`BadPrime` if they do not lie in its range modulo the prime.
     """
     size, sides = matrix.shape[0], right.shape[0]
     table = np.hstack([np.mod(matrix, np.int64(prime)), right.T])
@@ -130,9 +130,9 @@ def echelon(matrix: NDArray[np.int64], right: Residues, *, prime: int) -> Solved
 
 
 def reduced(matrix: NDArray[np.int64], right: Callable[[int], Residues]) -> SolvedSystem:
-    """The echelon form modulo a prime that keeps the rank, with right sides that are a function of it."""
+    """The echelon form modulo a prime that keeps the rank; the right sides are a function of the prime."""
     draw = 0
-    while True:  # a prime that divides a minor is drawn again
+    while True:  # until the prime divides no minor that matters
         prime = exact.prime_of(matrix, draw=draw)
         try:
             return echelon(matrix, right(prime), prime=prime)

@@ -1,4 +1,4 @@
-r"""``tab:accountant_scaling_main``: how :math:`\kappa_L` and the risk :math:`\kappa_L/L` grow, fitted."""
+r"""``tab:accountant_scaling_main``: fit the growth of :math:`\kappa_L` and of the risk :math:`\kappa_L/L`."""
 
 from __future__ import annotations
 
@@ -33,8 +33,8 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Growth:
-    r"""Least squares of :math:`\ln\kappa_L = c + p \ln L + q \ln\ln(1.25 L/\delta)`."""
+class GrowthFit:
+    r"""The least-squares fit of :math:`\ln\kappa_L = c + p \ln L + q \ln\ln(1.25 L/\delta)`."""
 
     accountant: str
     kappa: Line
@@ -47,7 +47,7 @@ class Growth:
 class Result:
     """One fit for each accountant; the last is not in the paper's table."""
 
-    growths: tuple[Growth, ...]
+    growths: tuple[GrowthFit, ...]
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
@@ -67,13 +67,13 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     return Result(growths=tuple(growths))
 
 
-def _fit(name: str, accountant: Accountant, parameters: Parameters) -> Growth:
+def _fit(name: str, accountant: Accountant, parameters: Parameters) -> GrowthFit:
     L = np.array(parameters.releases, dtype=np.float64)
     kappa = np.array(accountant.kappa(parameters.releases))
     design = np.stack([np.ones_like(L), np.log(L), np.log(np.log(1.25 * L / parameters.delta))], axis=1)
     fitted, *_ = np.linalg.lstsq(design, np.log(kappa), rcond=None)
     residual = np.log(kappa) - design @ fitted
-    return Growth(
+    return GrowthFit(
         accountant=name,
         kappa=Line.of(name, x=L, y=kappa),
         power=float(fitted[1]),
@@ -127,7 +127,7 @@ def tables(result: Result) -> tuple[Table, ...]:
 
 
 def _powers(power: float, log_power: float) -> str:
-    """Rounded so that a zero has no sign."""
+    """Write the two factors; adding 0.0 removes the sign of a zero."""
     return f"L^{round(power, 4) + 0.0:.4f} · ln(1.25L/δ)^{round(log_power, 4) + 0.0:.4f}"
 
 

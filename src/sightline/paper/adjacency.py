@@ -1,8 +1,8 @@
-r"""``tab:adjacency``: the sensitivity of every family, against the largest change that brute force finds.
+r"""``tab:adjacency``: the sensitivity of every family, against the largest change found by brute force.
 
-Neighbours differ in one record's value. Each query is a mean of :math:`f(z_k)` over :math:`m` records, so the
-largest change over all pairs of neighbours is found by trying every pair of values on a grid that holds the
-extremes.
+Neighbours differ in one record's value. Each query is a mean of :math:`f(z_k)` over :math:`m` records. We try
+every pair of values on a grid that contains the extremes, and so find the largest change over all pairs of
+neighbours.
 """
 
 from __future__ import annotations
@@ -40,28 +40,28 @@ class Parameters:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Family:
-    """One row of the table: the sensitivity it states and the largest change found, query by query."""
+class SensitivityRow:
+    """One row of the table: the sensitivity that it states and the largest change found, for each query."""
 
     name: str
     domain: str
     adjacency: str
     stated: str
     table: Line
-    tight: Line  # what Sightline uses unless told otherwise
-    found: Line
-    found_removing: Line  # when one record is removed instead of changed
+    tight: Line  # the sensitivity that Sightline uses by default
+    largest_change: Line
+    largest_change_removing: Line  # if one record is removed instead of changed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """All three rows."""
+    """The three rows of the table."""
 
-    families: tuple[Family, ...]
+    families: tuple[SensitivityRow, ...]
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """Try all neighbours of a few backgrounds; a mean changes by the same whatever the others are."""
+    """Try all neighbours at one background: the change of a mean does not depend on the other records."""
     m, R = parameters.members, parameters.bound
     grid = np.linspace(-R, R, parameters.grid)
     half = np.linspace(-parameters.radius / 2, parameters.radius / 2, parameters.grid)
@@ -104,16 +104,20 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     for done, (name, domain, adjacency, stated, places, table, tight, values) in enumerate(rows):
         progress("computing", done / len(rows))
         families.append(
-            Family(
+            SensitivityRow(
                 name=name,
                 domain=domain,
                 adjacency=adjacency,
                 stated=stated,
                 table=Line.of("table", x=places, y=[query.sensitivity.item() for query in table]),
                 tight=Line.of("tight", x=places, y=[query.sensitivity.item() for query in tight]),
-                found=Line.of("largest change", x=places, y=[_changing(query, values, m) for query in tight]),
-                found_removing=Line.of(
-                    "removing a record", x=places, y=[_removing(query, values, m) for query in tight]
+                largest_change=Line.of(
+                    "largest change", x=places, y=[_largest_change(query, values, m) for query in tight]
+                ),
+                largest_change_removing=Line.of(
+                    "removing a record",
+                    x=places,
+                    y=[_largest_change_removing(query, values, m) for query in tight],
                 ),
             )
         )
@@ -122,30 +126,30 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
 
 
 def _features(query: Query, values: FloatArray, members: int) -> FloatArray:
-    """f(v) of each value: the answer at m equal records."""
+    """f(v) for each value v: the answer at m records that all equal v."""
     return np.array([query.value(np.full(members, value)).item() for value in values])
 
 
-def _changing(query: Query, values: FloatArray, members: int) -> float:
+def _largest_change(query: Query, values: FloatArray, members: int) -> float:
     """The largest change of the answer when one of the records moves between two values of the grid."""
     background = values[:: len(values) // (members - 1)][: members - 1]
     answers = [query.value(np.array([value, *background])).item() for value in values]
     return float(np.max(answers) - np.min(answers))
 
 
-def _removing(query: Query, values: FloatArray, members: int) -> float:
+def _largest_change_removing(query: Query, values: FloatArray, members: int) -> float:
     """The largest change when one of m records is removed and the mean is over the others."""
     f = _features(query, values, members)
     return float(np.max(np.abs(f[:, None] - f[None, :]))) / members
 
 
 def draw(result: Result) -> dict[str, Any]:
-    """Sensitivity by moment order: the table's, the tight one, and what brute force finds."""
+    """Sensitivity by moment order: the table's, the tight one, and the largest change found."""
     moments = result.families[1]
     return {
         "moments": panel(
             (moments.table, moments.tight),
-            scatter=(moments.found,),
+            scatter=(moments.largest_change,),
             title="Moments of 5 values in [−1, 1]",
             x_title="order ℓ",
             y_title="sensitivity",
@@ -155,11 +159,15 @@ def draw(result: Result) -> dict[str, Any]:
 
 
 def tables(result: Result) -> tuple[Table, ...]:
-    """The paper's table with a column for what was found."""
+    """The paper's table, with columns for the largest change found."""
     rows = []
     for family in result.families:
-        ratios = [found / stated for found, stated in zip(family.found.y, family.table.y, strict=True)]
-        tight = [found / stated for found, stated in zip(family.found.y, family.tight.y, strict=True)]
+        ratios = [
+            change / stated for change, stated in zip(family.largest_change.y, family.table.y, strict=True)
+        ]
+        tight = [
+            change / stated for change, stated in zip(family.largest_change.y, family.tight.y, strict=True)
+        ]
         rows.append(
             (
                 *(family.name, family.domain, family.adjacency, family.stated),
@@ -174,22 +182,24 @@ def tables(result: Result) -> tuple[Table, ...]:
 def claims(result: Result) -> tuple[Claim, ...]:
     """What the table and its caption say."""
     excess = max(
-        found / stated
+        change / stated
         for family in result.families
-        for found, stated in zip(family.found.y, family.table.y, strict=True)
+        for change, stated in zip(family.largest_change.y, family.table.y, strict=True)
     )
     missed = max(
-        abs(found / tight - 1)
+        abs(change / tight - 1)
         for family in result.families
-        for found, tight in zip(family.found.y, family.tight.y, strict=True)
+        for change, tight in zip(family.largest_change.y, family.tight.y, strict=True)
     )
     even = [
-        y for x, y in zip(result.families[1].found.x, result.families[1].found.y, strict=True) if x % 2 == 0
+        y
+        for x, y in zip(result.families[1].largest_change.x, result.families[1].largest_change.y, strict=True)
+        if x % 2 == 0
     ]
     removing = [
-        found / changed
+        removed / changed
         for family in result.families
-        for found, changed in zip(family.found_removing.y, family.found.y, strict=True)
+        for removed, changed in zip(family.largest_change_removing.y, family.largest_change.y, strict=True)
     ]
     return (
         claim(
@@ -197,11 +207,11 @@ def claims(result: Result) -> tuple[Claim, ...]:
             "Sensitivities Δ/|C|, 2R^ℓ/m and 2/m.",
             checked="largest change over all pairs of neighbours on a grid, by brute force",
             value=excess,
-            quantity="largest ratio of what was found to what is stated",
+            quantity="largest ratio of the change found to the stated sensitivity",
             holds=excess <= 1 + 1e-12,
-            remark="upper bounds, as the table says; not attained by even moments "
-            f"(R^ℓ/m, here {max(even):.2f} and not 0.40) nor by thresholds (at most 1/m when a value is "
-            "replaced; two summands never change). Sightline's tight sensitivities are attained to "
+            remark="they are upper bounds, as the table says. Even moments do not attain them (their "
+            f"sensitivity is R^ℓ/m, here {max(even):.2f} and not 0.40), nor do thresholds (at most 1/m: "
+            "a replaced value changes one summand). Sightline's tight sensitivities are attained to "
             f"{missed:.0e}",
         ),
         claim(

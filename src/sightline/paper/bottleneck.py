@@ -42,7 +42,7 @@ class Result:
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """Squared singular values of the whitened rows."""
+    """Compute the squared singular values of the whitened rows."""
     budget = Budget(epsilon=parameters.epsilon, delta=parameters.delta)
     uniform = Moments(convention="uniform")
     groups: tuple[tuple[str, tuple[float, ...], Family], ...] = (
@@ -58,13 +58,17 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         progress("computing", done / len(groups))
         counts = [L for L in parameters.releases if len(values) <= L]
         curve = release_curve(values, family=family, accountant=accountants[0], releases=counts)
-        # The first counts of a coarse grid may leave a direction unseen to all digits.
-        seen = np.isfinite(curve.eigenvalues[:, -1]) & (curve.eigenvalues[:, -1] > 0)
+        # On a coarse grid, the smallest eigenvalue of the first counts may be zero to rounding.
+        positive = np.isfinite(curve.eigenvalues[:, -1]) & (curve.eigenvalues[:, -1] > 0)
         for lines, accountant in zip(smallest, accountants, strict=True):
-            kappa = curve.under(accountant).kappa[seen]
-            lines.append(Line.of(name, x=np.array(counts)[seen], y=curve.eigenvalues[seen, -1] / kappa))
+            kappa = curve.under(accountant).kappa[positive]
+            lines.append(
+                Line.of(name, x=np.array(counts)[positive], y=curve.eigenvalues[positive, -1] / kappa)
+            )
         largest.append(
-            Line.of(name, x=np.array(counts)[seen], y=curve.eigenvalues[seen, 0] / curve.kappa[seen])
+            Line.of(
+                name, x=np.array(counts)[positive], y=curve.eigenvalues[positive, 0] / curve.kappa[positive]
+            )
         )
     progress("computing", 1.0)
     return Result(basic=tuple(smallest[0]), zcdp=tuple(smallest[1]), largest_basic=tuple(largest))

@@ -1,8 +1,8 @@
 r"""``diag:boundary``: the constrained attack as one value of a pair approaches the boundary.
 
 The paper mentions boundary finite-noise sweeps and does not show them. Inside, the attack reaches the local
-bound once the noise is small. At the boundary the box then cuts off half of the errors of the lower value and
-what they do to the upper one, and the risk is
+bound when the noise is small. At the boundary the box removes the half of the lower value's errors that would
+leave it, and their effect on the upper value. The risk is then
 
 .. math:: \tfrac12 C_{11} + \bigl(1 - \tfrac12\rho^2\bigr) C_{22}
 
@@ -23,7 +23,7 @@ from sightline.multiset.moments import pair_information
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.figure_type import Figure
-from sightline.paper.line import Line
+from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair, transcript
 from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
@@ -34,7 +34,7 @@ LABEL = "diag:boundary"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Pairs (−1 + t, 0.5) at two releases, exact calibration: these budgets are beyond the classical one."""
+    """Pairs (−1 + t, 0.5) at two releases; exact calibration, since the budgets are large."""
 
     upper: float = 0.5
     distances: tuple[float, ...] = (0.0, 0.02, 0.05, 0.1, 0.2, 0.35, 0.5)
@@ -46,7 +46,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Risk over bound, and the bias of the lower value over its standard deviation, by distance."""
+    """The risk over the bound, and the bias of the lower value, by distance."""
 
     ratio: tuple[Line, ...]
     bias: tuple[Line, ...]
@@ -75,7 +75,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
                 name,
                 x=parameters.distances,
                 y=[risk.ratio_to_crb for risk in risks],
-                half_widths=[1.959964 * risk.standard_error / risk.crb for risk in risks],
+                half_widths=[INTERVAL_95 * risk.standard_error / risk.crb for risk in risks],
             )
         )
         biases.append(Line.of(name, x=parameters.distances, y=[float(risk.bias[0]) for risk in risks]))
@@ -86,7 +86,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
 
 
 def _half_space(pair: Pair) -> float:
-    """Risk over bound when the first value is on the boundary and the noise vanishes; any budget will do."""
+    """The risk over the bound as the noise vanishes, if the first value is on the boundary; at any budget."""
     basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     C = np.linalg.inv(
         pair_information(pair, family=Moments(convention="uniform"), accountant=basic, releases=2)
@@ -111,7 +111,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
     sharp = result.ratio[-1]
     at_edge, inside = sharp.y[0], sharp.y[-1]
     worst = max(result.ratio, key=lambda line: line.y[0])
-    off = abs(at_edge - result.predicted_at_boundary) / (sharp.half_widths[0] / 1.959964)
+    off = abs(at_edge - result.predicted_at_boundary) / (sharp.half_widths[0] / INTERVAL_95)
     return (
         claim(
             LABEL,

@@ -1,6 +1,6 @@
-r"""``diag:calibration``: what noise the accountants prescribe, and the delta that it really delivers.
+r"""``diag:calibration``: the noise that the accountants prescribe, and the delta that it delivers.
 
-The delta is exact: Gaussian releases together are one Gaussian vector, whose privacy is known in closed form.
+The delta is exact: several Gaussian releases are one Gaussian vector, whose delta has a closed form.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Deltas as multiples of the promised one, and noise variances relative to the exact calibration."""
+    """Delivered deltas over the promised one, and noise variances over those of the exact calibration."""
 
     classical_delta: tuple[Line, ...]  # one release, by its epsilon
     classical_excess: tuple[Line, ...]  # κ classical over κ analytic
-    breaks_at: tuple[float, ...]  # for each delta, the epsilon from which the classical noise is too little
+    breaks_at: tuple[float, ...]  # for each delta, the epsilon above which the classical noise is too small
     transcript_delta: tuple[Line, ...]  # whole transcripts, by accountant
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """Exact deltas in ball arithmetic."""
+    """Compute the deltas in ball arithmetic."""
     progress("computing", 0.0)
     deltas, excesses, breaks = [], [], []
     for delta in parameters.deltas:
@@ -116,17 +116,17 @@ def _first_break(delta: float) -> float:
 
 def draw(result: Result) -> dict[str, Any]:
     """Delivered deltas, excess noise, whole transcripts."""
-    one: dict[str, Any] = {"x_title": "ε of one release", "x_log": True}
+    axes: dict[str, Any] = {"x_title": "ε of one release", "x_log": True}
     return {
         "delta": panel(
-            result.classical_delta, title="Classical calibration", y_title="δ delivered / δ promised", **one
+            result.classical_delta, title="Classical calibration", y_title="δ delivered / δ promised", **axes
         ),
         "noise": panel(
             result.classical_excess,
             title="Classical over exact noise variance",
             y_title="κ classical / κ analytic",
             y_log=False,
-            **one,
+            **axes,
         ),
         "transcripts": panel(
             result.transcript_delta,
@@ -140,7 +140,7 @@ def draw(result: Result) -> dict[str, Any]:
 
 
 def claims(result: Result) -> tuple[Claim, ...]:
-    """What ``eq:gaussian_calibration`` and ``app:zcdp_rdp_calibration`` need to be true."""
+    """Check ``eq:gaussian_calibration`` and ``app:zcdp_rdp_calibration``."""
     inside = max(y for line in result.classical_delta for x, y in zip(line.x, line.y, strict=True) if x <= 1)
     worst = max(max(line.y) for line in result.transcript_delta)
     waste = next(line for line in result.transcript_delta if line.name == "basic, classical")
@@ -164,8 +164,8 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=worst,
             quantity="largest δ delivered over δ promised",
             holds=worst <= 1 + 1e-12,
-            remark=f"none is broken, and only the exact one is tight: basic composition of {waste.x[-1]:g} "
-            f"releases delivers {waste.y[-1]:.0e} of its δ",
+            remark="all keep it, and only the exact accountant is tight: basic composition of "
+            f"{waste.x[-1]:g} releases delivers {waste.y[-1]:.0e} of its δ",
         ),
     )
 

@@ -1,13 +1,14 @@
-"""A statement of the paper, and what became of it when it was computed."""
+"""A statement of the paper, and the result of checking it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
 
 class ClaimVerdict(Enum):
-    """What a check found."""
+    """The result of a check."""
 
     HOLDS = "holds"
     REMARK = "holds with a remark"
@@ -16,21 +17,24 @@ class ClaimVerdict(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Claim:
-    """One statement: its label in the paper, what it says, how it was checked, the number, the verdict."""
+    """One statement: its label in the paper, its text, how it was checked, the number and the verdict."""
 
     label: str
     says: str
     checked: str
     value: float
-    quantity: str  # what the value is
+    quantity: str  # the meaning of the value
     verdict: ClaimVerdict
     remark: str = ""
+
+
+Check = Callable[[int, int], Claim]  # from a number of random cases and a seed
 
 
 def claim(  # many parameters: they are the columns of the table of claims
     label: str, says: str, *, checked: str, value: float, quantity: str, holds: bool, remark: str = ""
 ) -> Claim:
-    """A claim with the verdict that its check and its remark amount to."""
+    """Make a claim; its verdict follows from ``holds`` and from whether there is a remark."""
     verdict = ClaimVerdict.FAILS if not holds else ClaimVerdict.REMARK if remark else ClaimVerdict.HOLDS
     return Claim(
         label=label,

@@ -1,7 +1,7 @@
-r"""``diag:compact``: ``fig:threshold`` with steps of compact support, for which the proposition is proven.
+r"""``diag:compact``: ``fig:threshold`` with steps of compact support, for which the proposition is stated.
 
-The support is chosen so that the step is as steep at its threshold as the logistic one: :math:`1/\tau_c =
-1/4\tau`.
+The support is chosen so that both kinds of steps have the same slope at the threshold:
+:math:`1/\tau_c = 1/4\tau`.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LABEL = "diag:compact"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """The logistic bandwidth to match, and the counts at which the rates are read off."""
+    """The logistic bandwidth to match, and the counts at which the rates are compared."""
 
     bandwidth: float = 0.12
     dense: tuple[int, ...] = (8, 16, 32, 64, 128, 256, 512, 1024)
@@ -41,16 +41,16 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The panels of ``fig:threshold`` once more, and ratios that must stay on their side of 1."""
+    """The panels of ``fig:threshold``, and ratios with a known side of 1."""
 
     control: threshold.Result
     trace_over_bound: Line  # tr A_L over its O(L) bound: at most 1
     crb_over_bound: Line  # CRB(L) over its Ω(κ_L/L) bound: at least 1
-    crb_over_dense: Line  # CRB(L) over the dense-grid prediction κ_L η_L tr(limit⁻¹): to 1
+    crb_over_dense: Line  # CRB(L) over the dense-grid prediction κ_L η_L tr(limit⁻¹): tends to 1
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """The curves of the control, and the rates of the proposition."""
+    """Compute the curves of the control and the rates of the proposition."""
     width = 4 * parameters.bandwidth
     control = threshold.compute(
         threshold.Parameters(

@@ -1,4 +1,4 @@
-r"""Our numbers beside the published ones, and a joint test for those that come with intervals.
+r"""Compare our numbers with the published ones; test those that have intervals jointly.
 
 A Monte-Carlo point of ours with standard error :math:`s` and a printed one with half-width :math:`w` differ
 by :math:`z = (a - b)/\sqrt{s^2 + (w/1.96)^2}` standard deviations. All n points agree if the largest
@@ -22,7 +22,7 @@ _TWO_SIDED_95 = NormalDist().inv_cdf(0.975)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Comparison:
-    """One curve of ours and the printed one, at the printed places."""
+    """One of our curves and the printed one, at the printed x."""
 
     panel: str
     ours: Line
@@ -31,13 +31,13 @@ class Comparison:
     def __post_init__(self) -> None:
         require(
             self.ours.x == self.published.x,
-            "both curves at the printed places",
+            "both curves at the same x",
             got=f"{len(self.ours.x)} and {len(self.published.x)} points",
         )
 
     @property
     def largest_relative_difference(self) -> float:
-        """Over all points."""
+        """The largest relative difference over all points."""
         pairs = zip(self.ours.y, self.published.y, strict=True)
         return max(abs(a - b) / abs(b) for a, b in pairs)
 
@@ -48,20 +48,20 @@ class Comparison:
 
     @property
     def deviations(self) -> tuple[float, ...]:
-        """The z of each point."""
+        """The standardised difference z of each point."""
         ours = self.ours.half_widths or (0.0,) * len(self.ours.y)
-        found = zip(self.ours.y, ours, self.published.y, self.published.half_widths, strict=True)
-        return tuple(_TWO_SIDED_95 * (a - b) / math.hypot(s, w) for a, s, b, w in found)
+        points = zip(self.ours.y, ours, self.published.y, self.published.half_widths, strict=True)
+        return tuple(_TWO_SIDED_95 * (a - b) / math.hypot(s, w) for a, s, b, w in points)
 
     @property
     def inside(self) -> int:
-        """How many of our points are inside the printed intervals."""
-        found = zip(self.ours.y, self.published.y, self.published.half_widths, strict=True)
-        return sum(abs(a - b) <= w for a, b, w in found)
+        """The number of our points inside the printed intervals."""
+        points = zip(self.ours.y, self.published.y, self.published.half_widths, strict=True)
+        return sum(abs(a - b) <= w for a, b, w in points)
 
     @property
     def expected_inside(self) -> float:
-        """How many would be if both were right: our own error pushes some out."""
+        """The expected number inside if both are right; our own error moves some points out."""
         ours = self.ours.half_widths or (0.0,) * len(self.ours.y)
         ratios = (w / math.hypot(s, w) for s, w in zip(ours, self.published.half_widths, strict=True))
         return sum(2 * NormalDist().cdf(_TWO_SIDED_95 * ratio) - 1 for ratio in ratios)
@@ -69,7 +69,7 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JointTest:
-    """Whether all printed random points agree with ours."""
+    """The joint test of all printed points that have intervals."""
 
     points: int
     largest_deviation: float
@@ -80,7 +80,7 @@ class JointTest:
 
     @property
     def passes(self) -> bool:
-        """Whether no point is off by more than the limit."""
+        """Whether no point differs by more than the limit."""
         return self.largest_deviation <= self.limit
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Panels of the paper: lines over a count or a budget, the printed points on top, stars at the minima."""
+"""Draw the panels of the paper: lines over a count or a budget, printed points, and stars at minima."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def panel(  # many parameters: the options of one chart, all but the lines optio
     width: int = 285,
     height: int = 205,
 ) -> Any:
-    """Lines in colours and dashes of their own.
+    """Draw lines, each in its own colour and dashes.
 
     ``scatter`` is drawn as dots with their intervals, ``published`` as circles in the colour of the line of
     the same name, and ``stars`` are (name, x, y).
@@ -40,7 +40,7 @@ def panel(  # many parameters: the options of one chart, all but the lines optio
     alt = altair()
     drawn = [*lines, *scatter, *published]
     names = list(dict.fromkeys(line.name for line in drawn))
-    # Room for a line of text: about 40 characters fit under a panel.
+    # About 40 characters of a legend fit under a panel.
     columns = max(1, min(len(names), 44 // (max(map(len, names)) + 7)))
     colour = alt.Color(
         "series:N",
@@ -71,7 +71,7 @@ def panel(  # many parameters: the options of one chart, all but the lines optio
     if lines:
         layers += [
             alt.Chart(_data(lines)).mark_line(clip=True).encode(x=x, y=y, color=colour, strokeDash=dash),
-            # Unseen, but a pointer finds them.
+            # Invisible points that carry the tooltips.
             alt.Chart(_data(lines)).mark_point(opacity=0, size=60).encode(x=x, y=y, tooltip=tips),
         ]
     uncertain = [line for line in [*lines, *scatter] if line.half_widths]
@@ -104,18 +104,18 @@ def panel(  # many parameters: the options of one chart, all but the lines optio
 
 
 def stars_of(lines: Sequence[Line]) -> list[tuple[str, float, float]]:
-    """The lowest point of each line, unless it is at the end, where the minimum may lie beyond."""
+    """The lowest point of each line, unless it is the last: the minimum may then lie beyond it."""
     return [(line.name, *line.lowest) for line in lines if line.lowest[0] != line.x[-1]]
 
 
 def axis(field: str, values: Sequence[float], *, title: str, log: bool, ticks: Sequence[float] = ()) -> Any:
-    """The x or y channel of ``field``, with a scale that ends a little beyond the values and sparse ticks."""
+    """The x or y channel of ``field``, with few ticks and a scale a little wider than the values."""
     alt = altair()
     low, high = min(values), max(values)
     if not log:
         distinct = sorted(set(values))
         if not ticks and len(distinct) <= 8 and all(float(value).is_integer() for value in distinct):
-            ticks = distinct  # counts, and nothing between them
+            ticks = distinct  # whole numbers: no ticks between them
         scale = alt.Scale(zero=False, nice=not ticks, padding=6 if ticks or field == "y" else 0)
         marks = alt.Axis(format="~g", **({"values": list(ticks)} if ticks else {"tickCount": 6}))
     else:
@@ -149,7 +149,7 @@ def _data(lines: Sequence[Line]) -> Any:
     for line in lines:
         widths = line.half_widths or (0.0,) * len(line.x)
         for x, y, width in zip(line.x, line.y, widths, strict=True):
-            # A logarithmic axis has no place for an end at or below zero.
+            # A logarithmic axis cannot show an end at or below zero.
             rows.append(
                 {"series": line.name, "x": x, "y": y, "low": max(y - width, y / 1000), "high": y + width}
             )

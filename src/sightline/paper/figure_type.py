@@ -1,4 +1,4 @@
-"""What a figure is: parameters, a computation, a drawing, a comparison and the claims of its caption."""
+"""The type of a figure: its parameters, computation, drawing, comparison and claims."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Table:
-    """Cells of text under a heading."""
+    """A table of text with a heading."""
 
     heading: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -32,11 +32,11 @@ def _nothing(_result: Any) -> tuple[Any, ...]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Figure(Generic[Parameters, Result]):
-    """A figure or table: the same functions for every one, so that one loop makes them all.
+    """A figure or table of the paper. All have the same functions, so that one loop makes them all.
 
-    ``compute`` gives a frozen dataclass of plain numbers, which a JSON file can hold; ``draw`` gives an
-    Altair chart for each panel; ``compare`` pairs our curves with the printed ones; ``claims`` are what the
-    caption and the text say about it.
+    ``compute`` returns a frozen dataclass of plain numbers, which can be written as JSON. ``draw`` returns an
+    Altair chart for each panel, ``compare`` pairs our curves with the printed ones, and ``claims`` checks
+    what the caption and the text say.
     """
 
     title: str
@@ -51,8 +51,8 @@ class Figure(Generic[Parameters, Result]):
     tables: Callable[[Result], tuple[Table, ...]] = _nothing
 
     def parameters(self, *, fast: bool, seed: int) -> Parameters:
-        """The parameters of a run; a figure without chance has no seed."""
+        """Return the parameters of a run, with the seed if the figure uses random numbers."""
         chosen: Any = self.fast if fast else self.full
         random = any(field.name == "seed" for field in fields(chosen))
-        found: Parameters = replace(chosen, seed=seed) if random else chosen
-        return found
+        parameters: Parameters = replace(chosen, seed=seed) if random else chosen
+        return parameters

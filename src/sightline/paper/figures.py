@@ -8,7 +8,7 @@ from typing import Any
 from sightline.errors import InvalidInput
 from sightline.paper.figure_type import Figure
 
-# Label -> the module that holds it, in the order of the paper; what it mentions and does not show comes last.
+# Label -> its module, in the order of the paper; figures that it mentions and does not show come last.
 _MODULES = {
     "tab:adjacency": "adjacency",
     "tab:accountant_scaling_main": "accountant_scaling",
@@ -30,7 +30,7 @@ LABELS = tuple(_MODULES)
 
 
 def figure(label: str) -> Figure[Any, Any]:
-    """The figure with a label of the paper.
+    """Return the figure with a label of the paper.
 
     >>> figure("fig:poly_synth").title
     'Polynomial-moment bound under basic composition'
@@ -42,10 +42,10 @@ tab:adjacency, tab:accountant_scaling_main, fig:inout, fig:poly_synth, fig:reald
 fig:app_mle_vs_L, diag:boundary, diag:releases, diag:bottleneck, diag:compact, diag:calibration, \
 diag:bounds, claims
     """
-    home = _MODULES.get(label)
-    if home is None:
+    module = _MODULES.get(label)
+    if module is None:
         raise InvalidInput(
             f"expected a figure or table of the paper, got {label!r}; known: {', '.join(LABELS)}"
         )
-    found: Figure[Any, Any] = import_module(f"sightline.paper.{home}").FIGURE
-    return found
+    labelled: Figure[Any, Any] = import_module(f"sightline.paper.{module}").FIGURE
+    return labelled

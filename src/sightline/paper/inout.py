@@ -47,11 +47,11 @@ class Result:
     accountants: tuple[Line, ...]
     variance: Line
     simulated: Line
-    engine: Line  # the variance once more, by the general engine and not by the closed form
+    engine: Line  # the same variance by the general engine
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """Closed forms for the first two panels; the third runs the attack on simulated answers."""
+    """Compute the first two panels in closed form, and run the attack on simulated answers for the third."""
     design = InOut(background=parameters.background, radius=parameters.radius)
     counts = parameters.releases
 
@@ -149,7 +149,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
 FIGURE = Figure(
     title="Labeled IN/OUT reconstruction under a fixed one-contrast geometry",
     about="A mean with the target and a mean without it, repeated. The plotted numbers are not in the "
-    "paper's source; the text determines them.",
+    "paper's source, but its text determines them.",
     full=Parameters(),
     fast=Parameters(trials=2_000),
     result=Result,

@@ -1,4 +1,4 @@
-"""A named curve of numbers: what every panel computes, draws and compares."""
+"""A named curve of numbers, which panels compute, draw and compare."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from dataclasses import dataclass
 
 from sightline.errors import require
 
+INTERVAL_95 = 1.959964  # half the width of a 95 % interval, in standard errors
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Line:
-    """Points of one curve; ``half_widths`` are those of 95 % intervals.
+    """The points of one curve; ``half_widths`` are those of 95 % intervals, if it has any.
 
     >>> Line.of("bound", x=[1, 2], y=[3.0, 4.0]).y
     (3.0, 4.0)
@@ -33,7 +35,7 @@ class Line:
     def of(
         cls, name: str, *, x: Iterable[float], y: Iterable[float], half_widths: Iterable[float] = ()
     ) -> Line:
-        """A line from any numbers, NumPy's included."""
+        """Make a line from numbers of any type, also NumPy's."""
         return cls(
             name=name,
             x=tuple(float(value) for value in x),

@@ -1,4 +1,4 @@
-"""Real loads under the paper's protocol: other loads than the paper's, whose corpus is not public."""
+"""Real loads for the paper's protocol. They are not the paper's own loads, which are not public."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from sightline.errors import require
 
 @cache
 def shipped_loads() -> FloatArray:
-    """Mean power in watts at each hour of the mean day of every month of 2016, of 18 Belgian buildings.
+    """Read the mean power, in watts, of 18 Belgian buildings at each hour of each month's mean day in 2016.
 
     >>> shipped_loads().shape
     (5184,)
@@ -26,7 +26,7 @@ def shipped_loads() -> FloatArray:
 
 
 def normalise(loads: FloatArray, *, clip_at: float = 0.99) -> FloatArray:
-    """Clip at the empirical quantile and map what is left linearly onto [−1, 1].
+    """Clip at the empirical quantile, then map linearly onto [−1, 1].
 
     >>> normalise(np.array([0.0, 5.0, 10.0, 1000.0]), clip_at=2 / 3).tolist()
     [-1.0, 0.0, 1.0, 1.0]

@@ -36,7 +36,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Median of bound over lower bound by size, and the smallest ratio of all, which must not be below 1."""
+    """Medians of CRB over lower bound by size, and the smallest ratios, which must not be below 1."""
 
     determinant: tuple[Line, ...]
     coordinates: tuple[Line, ...]
@@ -49,7 +49,7 @@ class Result:
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """Compare the curve with both bounds wherever the curve has digits."""
+    """Compare the curve with both bounds wherever the curve is finite."""
     family = Moments(convention="uniform")
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
     generator = np.random.default_rng(parameters.seed)
@@ -72,12 +72,12 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
                 for g in groups
             ]
         )
-        known = np.isfinite(curves.crb)
-        ratios = np.where(known, curves.crb / by_determinant, np.nan)
-        sums = np.where(known, curves.crb / by_coordinates, np.nan)
+        finite = np.isfinite(curves.crb)
+        ratios = np.where(finite, curves.crb / by_determinant, np.nan)
+        sums = np.where(finite, curves.crb / by_coordinates, np.nan)
         determinant.append(Line.of(f"m = {m}", x=counts, y=np.nanmedian(ratios, axis=0)))
         coordinates.append(Line.of(f"m = {m}", x=counts, y=np.nanmedian(sums, axis=0)))
-        smallest.append((float(np.nanmin(ratios)), float(np.nanmin(sums)), int(known.sum())))
+        smallest.append((float(np.nanmin(ratios)), float(np.nanmin(sums)), int(finite.sum())))
         inside.append(float(np.mean(curves.best < parameters.largest)))
         diverging &= bool(np.all(by_determinant[:, -1] > by_determinant[:, -2]))
         log_gaps.append(_hadamard_gap(groups, m, family, basic))
@@ -119,7 +119,7 @@ def draw(result: Result) -> dict[str, Any]:
 
 
 def claims(result: Result) -> tuple[Claim, ...]:
-    """``app:m1_additional`` and ``app:poly_general_m``."""
+    """Check the bounds of ``app:m1_additional`` and ``app:poly_general_m``."""
     loosest = max(max(line.y) for line in result.determinant)
     return (
         claim(
@@ -146,7 +146,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=result.smallest_determinant,
             quantity="smallest ratio of CRB to bound (must be ≥ 1)",
             holds=result.smallest_determinant >= 1 - 1e-9 and result.diverging,
-            remark="a valid bound and a loose one: the median ratio reaches "
+            remark="the bound is valid but loose: the median ratio reaches "
             f"{loosest:.1e}; the sum of the coordinate-wise bounds is never smaller",
         ),
     )

@@ -1,4 +1,4 @@
-"""A finished figure: its numbers, its panels and how they compare with the paper."""
+"""A finished figure: its numbers, its panels and their comparison with the paper."""
 
 from __future__ import annotations
 
@@ -22,20 +22,20 @@ class Panel:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class MadeFigure:
-    """A finished figure with its panels, its comparisons with the printed curves and its claims."""
+    """A finished figure: its result, panels, comparisons with the printed curves, and claims."""
 
     label: str
     figure: Figure[Any, Any]
-    document: dict[str, Any]  # what the JSON file holds
+    document: dict[str, Any]  # the content of its JSON file
     result: Any
     panels: tuple[Panel, ...]
     comparisons: tuple[Comparison, ...]
     agreement: JointTest | None
     claims: tuple[Claim, ...]
-    computed: bool  # in this run; False if an earlier run left it in the folder
+    computed: bool  # True if this run computed it, False if an earlier run did
 
     @property
     def largest_relative_difference(self) -> float | None:
-        """Over all printed curves without intervals; ``None`` if there are none."""
+        """The largest over all printed curves without intervals; ``None`` if there are none."""
         exact = [c.largest_relative_difference for c in self.comparisons if not c.random]
         return max(exact) if exact else None

@@ -1,8 +1,8 @@
 r"""``fig:mle``: two attacks on two moments of a pair, as the budget grows.
 
 The paper's noise is the classical calibration with :math:`\epsilon_{\rm tot}/2` for each of the two releases.
-From :math:`\epsilon_{\rm tot} > 2` on that is outside the range in which it is proven to be private, so the
-same points are computed once more with the exact (analytic) calibration.
+It is proven private only for :math:`\epsilon_{\rm tot} \le 2`, so we compute the same points with the exact
+(analytic) calibration too.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.drawing import panel
 from sightline.paper.figure_type import Figure, Table
-from sightline.paper.line import Line
+from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
@@ -36,7 +36,7 @@ _BOUND, _INVERSION, _MLE = "local CRB", "algebraic inversion", "constrained MLE"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """The paper's setting, with more trials than its 5,000, so that its intervals are what limits."""
+    """The paper's setting, with more trials than its 5,000, so that our error is smaller than its."""
 
     pairs: tuple[tuple[str, Pair], ...] = (("interior", (-0.4, 0.7)), ("boundary", (-1.0, 0.5)))
     epsilons: tuple[float, ...] = (0.5, 1.0, 2.0, 5.0, 10.0, 20.0)
@@ -59,12 +59,12 @@ class Risks:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Risks over the total budget, and the delta that the classical noise really delivers."""
+    """Risks by total budget, and the delta that the classical noise delivers."""
 
     classical: dict[str, Risks]
     analytic: dict[str, Risks]
     promised_delta: float
-    delivered_delta: Line  # twice that of one release at half the budget, as basic composition adds them up
+    delivered_delta: Line  # by basic composition: twice that of one release at half the budget
     transcript_delta: Line  # of the two releases together, exactly
 
 
@@ -81,10 +81,10 @@ def transcript(releases: int, *, epsilon: float, delta: float, calibration: Cali
 def compute(parameters: Parameters, progress: Progress) -> Result:
     """Simulate both attacks on the same noise, pair by pair and calibration by calibration."""
     jobs = [(calibration, name, pair) for calibration in Calibration for name, pair in parameters.pairs]
-    found: dict[Calibration, dict[str, Risks]] = {calibration: {} for calibration in Calibration}
+    risks: dict[Calibration, dict[str, Risks]] = {calibration: {} for calibration in Calibration}
     for done, (calibration, name, pair) in enumerate(jobs):
         progress("computing", done / len(jobs))
-        found[calibration][name] = _risks(parameters, pair, calibration)
+        risks[calibration][name] = _risks(parameters, pair, calibration)
     progress("computing", 1.0)
     share = parameters.releases
     delivered, together = [], []
@@ -93,8 +93,8 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         delivered.append(share * float(gaussian_delta(1 / kappa, Fraction(epsilon) / share)))
         together.append(float(gaussian_delta(share / kappa, epsilon)))
     return Result(
-        classical=found[Calibration.CLASSICAL],
-        analytic=found[Calibration.ANALYTIC],
+        classical=risks[Calibration.CLASSICAL],
+        analytic=risks[Calibration.ANALYTIC],
         promised_delta=parameters.delta,
         delivered_delta=Line.of("releases added up", x=parameters.epsilons, y=delivered),
         transcript_delta=Line.of("whole transcript", x=parameters.epsilons, y=together),
@@ -109,14 +109,14 @@ def _risks(parameters: Parameters, pair: Pair, calibration: Calibration) -> Risk
         for epsilon in parameters.epsilons
     }
 
-    def attacked(attack: Attack) -> list[Simulation]:
+    def simulated(attack: Attack) -> list[Simulation]:
         risks = sweep(strata, attack=attack, at=pair, trials=parameters.trials, seed=parameters.seed)
         return list(risks.values())
 
-    mle = attacked(ConstrainedMLE())
+    mle = simulated(ConstrainedMLE())
     return Risks(
         crb=Line.of(_BOUND, x=parameters.epsilons, y=[risk.crb for risk in mle]),
-        inversion=simulated_line(_INVERSION, parameters.epsilons, attacked(MomentInversion())),
+        inversion=simulated_line(_INVERSION, parameters.epsilons, simulated(MomentInversion())),
         mle=simulated_line(_MLE, parameters.epsilons, mle),
         certified=sum(risk.certified or 0 for risk in mle),
         trials=sum(risk.trials for risk in mle),
@@ -129,7 +129,7 @@ def simulated_line(name: str, x: tuple[float, ...], risks: list[Simulation]) -> 
         name,
         x=x,
         y=[risk.mse for risk in risks],
-        half_widths=[1.959964 * risk.standard_error for risk in risks],
+        half_widths=[INTERVAL_95 * risk.standard_error for risk in risks],
     )
 
 
@@ -185,7 +185,7 @@ def compare(result: Result) -> tuple[Comparison, ...]:
 
 
 def tables(result: Result) -> tuple[Table, ...]:
-    """What the noise delivers, and what the figure becomes under the exact calibration."""
+    """The delta that the noise delivers, and the numbers of the figure under the exact calibration."""
     rows = []
     for i, epsilon in enumerate(result.delivered_delta.x):
         delivered = result.delivered_delta.y[i]
@@ -236,7 +236,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             f"10 and 20 have 2.5, 5 and 10. At ε = {', '.join(broken) or 'none'} the noise of a release "
             f"breaks its promise: it delivers {worst:.1f} times its δ, and basic composition proves nothing. "
             f"(Composed exactly, the two releases keep the total all the same: δ ≤ {whole:.0e}.) The "
-            "analytic panels show what the figure becomes",
+            "analytic panels show the figure under the exact calibration",
         ),
         claim(
             LABEL,

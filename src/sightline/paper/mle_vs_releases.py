@@ -1,4 +1,4 @@
-r"""``fig:app_mle_vs_L``: the constrained attack on a pair as the number of moments grows, budget fixed."""
+r"""``fig:app_mle_vs_L``: the constrained attack on a pair, by the number of moments, at a fixed budget."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from sightline.attacks.monte_carlo import sweep
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.figure_type import Figure
-from sightline.paper.line import Line
+from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair, simulated_line, transcript
 from sightline.privacy.basic import Calibration
 from sightline.progress import Progress
@@ -88,7 +88,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
     """What the caption and ``app:finite_noise_l_sweep`` say."""
     (crb_high, crb_low), (mle_high, mle_low) = result.crb, result.mle
     gap = mle_high.y[1] - mle_high.y[0]
-    error = (mle_high.half_widths[0] ** 2 + mle_high.half_widths[1] ** 2) ** 0.5 / 1.959964
+    error = (mle_high.half_widths[0] ** 2 + mle_high.half_widths[1] ** 2) ** 0.5 / INTERVAL_95
     ratio = min(c / m for c, m in zip(crb_low.y, mle_low.y, strict=True))
     variation = max(mle_low.y) / min(mle_low.y) - 1
     return (

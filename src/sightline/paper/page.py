@@ -1,4 +1,4 @@
-"""The index page: every figure beside the printed numbers, and the table of claims, in one file."""
+"""Write the index page: every figure with the printed numbers, and the table of claims, in one file."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from sightline.paper.claim import ClaimVerdict
 from sightline.paper.comparison import Comparison
 from sightline.paper.made import MadeFigure
 from sightline.paper.store import file_stem
-from sightline.report.style import embedded, still
+from sightline.report.style import live_charts, static_chart
 
 
 def page_of(figures: Sequence[MadeFigure], *, fast: bool, seed: int) -> str:
-    """The page as HTML that needs nothing but itself."""
+    """Return the page as one HTML file that loads nothing else."""
     try:
         from jinja2 import Environment
     except ImportError:
@@ -27,34 +27,25 @@ def page_of(figures: Sequence[MadeFigure], *, fast: bool, seed: int) -> str:
         ) from None
     template = files("sightline.paper").joinpath("page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["number"] = number
+    environment.filters["number"] = power_of_ten
     claims = [claim for made in figures for claim in made.claims]
     charts = {
         _identifier(made.label, panel.name): panel.specification for made in figures for panel in made.panels
     }
     counts = Counter(claim.verdict for claim in claims)
     text: str = environment.from_string(template).render(
-        figures=[_shown(made) for made in figures if made.label != "claims"],
+        figures=[_figure_fields(made) for made in figures if made.label != "claims"],
         claims=claims,
         counts=[(verdict.value, counts[verdict]) for verdict in ClaimVerdict],
         fast=fast,
         seed=seed,
         version=version("sightline"),
-        scripts=embedded(charts),
+        scripts=live_charts(charts),
     )
     return text
 
 
-def number(value: float) -> str:
-    """Few digits, and powers of ten as such.
-
-    >>> number(2.0), number(0.12345), number(3.9e-12)
-    ('2', '0.123', '3.9·10⁻¹²')
-    """
-    return power_of_ten(value)
-
-
-def _shown(made: MadeFigure) -> dict[str, Any]:
+def _figure_fields(made: MadeFigure) -> dict[str, Any]:
     return {
         "label": made.label,
         "anchor": file_stem(made.label),
@@ -63,7 +54,7 @@ def _shown(made: MadeFigure) -> dict[str, Any]:
         "panels": [
             {
                 "file": panel.file.name,
-                "element": still(
+                "element": static_chart(
                     panel.file.read_text(encoding="utf-8"),
                     identifier=_identifier(made.label, panel.name),
                     description=f"{made.label}, {panel.name}",
@@ -74,13 +65,13 @@ def _shown(made: MadeFigure) -> dict[str, Any]:
         "tables": made.figure.tables(made.result),
         "difference": made.largest_relative_difference,
         "agreement": made.agreement,
-        "comparisons": [_compared(comparison) for comparison in made.comparisons],
+        "comparisons": [_comparison_fields(comparison) for comparison in made.comparisons],
         "json": f"{file_stem(made.label)}.json",
         "claims": made.claims,
     }
 
 
-def _compared(comparison: Comparison) -> dict[str, Any]:
+def _comparison_fields(comparison: Comparison) -> dict[str, Any]:
     ours, printed = comparison.ours, comparison.published
     spread = printed.half_widths or (None,) * len(printed.y)
     return {

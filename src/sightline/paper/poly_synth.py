@@ -26,7 +26,7 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """Pairs in [−1, 1]; those of the cohorts are not printed and were solved from the printed curves."""
+    """Pairs in [−1, 1]. The paper does not print the cohorts' pairs; we solved its curves for them."""
 
     synthetic: tuple[tuple[str, Pair], ...] = (
         ("interior", (-0.4, 0.7)),
@@ -40,32 +40,35 @@ class Parameters:
     epsilon: float = 1.0
     delta: float = 1e-5
     releases: tuple[int, ...] = tuple(range(2, 41))
-    grid: int = 201  # values in [−1, 1] whose pairs are tried under the table's sensitivities
+    grid: int = 201  # values in [−1, 1]; all their pairs are tried with the table's sensitivities
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Bound over L, and what does not fit."""
+    """The bounds by L, and how far the table's sensitivities are from the printed curves."""
 
     synthetic: tuple[Line, ...]
     cohorts: tuple[Line, ...]
-    # For each printed cohort: the largest relative difference at the pair that fits it best, of all pairs of
-    # a grid, when the sensitivities are those of the paper's table.
+    # For each printed cohort, with the sensitivities of the paper's table: the largest relative difference
+    # from its curve at the pair of the grid that fits it best.
     table_misfit: tuple[float, ...]
     proven: tuple[bool, ...]  # for each synthetic pair: no count beyond the range has a smaller bound
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """Release curves under both sensitivity conventions."""
+    """Compute the release curves under both sensitivity conventions."""
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
 
     def curves(pairs: tuple[tuple[str, Pair], ...], convention: Convention) -> tuple[Line, ...]:
         family = Moments(bound=1.0, convention=convention)
-        found = []
-        for name, pair in pairs:
-            curve = release_curve(pair, family=family, accountant=basic, releases=parameters.releases)
-            found.append(Line.of(name, x=parameters.releases, y=curve.crb))
-        return tuple(found)
+        return tuple(
+            Line.of(
+                name,
+                x=parameters.releases,
+                y=release_curve(pair, family=family, accountant=basic, releases=parameters.releases).crb,
+            )
+            for name, pair in pairs
+        )
 
     progress("computing", 0.0)
     uniform = Moments(bound=1.0, convention="uniform")

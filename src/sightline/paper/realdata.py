@@ -5,8 +5,8 @@ sensitivities
 
 .. math:: \mathrm{CRB}(2) = \frac{\kappa_2}{4\gamma^2}\Bigl(\tfrac12 + 8(\mu^2 + \gamma^2)\Bigr),
 
-so every point must give a :math:`\mu^2 \ge 0` with :math:`|\mu| + \gamma \le 1`, and loads that occur in
-several pairs must come out equal.
+so every point must give a :math:`\mu^2 \ge 0` with :math:`|\mu| + \gamma \le 1`, and a load that occurs in
+several pairs must have the same value in all of them.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HALF_DIGIT = 5e-6  # relative: the points are printed with six digits
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """The paper does not give the limits of its bins; these are ours, for our loads."""
+    """Our settings. The paper does not give the limits of its bins; these are ours, for our loads."""
 
     limits: tuple[float, float, float] = (0.6, 0.85, 0.99)
     pairs_per_bin: int = 24
@@ -60,14 +60,14 @@ class Point:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """Printed points with what they say about their pairs, and our loads under the same protocol."""
+    """The printed points, solved for their pairs, and our loads under the same protocol."""
 
     published: dict[str, tuple[Point, ...]]  # magnitudes solved under the tight convention
     other_value: dict[str, tuple[float, ...]]  # of each printed pair, up to a common sign with the first
     consistent_tight: int
     consistent_uniform: int
     recurring: int  # solved values that occur in more than one printed pair
-    recurring_by_chance: float  # how many would, were the values spread evenly where they lie
+    recurring_by_chance: float  # the number expected if no two pairs shared a load
     loads: dict[str, tuple[Point, ...]]
     load_shares: dict[str, float]
     loads_formula_error: float  # of eq:m2_L2 in its tight form against the engine, relative
@@ -119,23 +119,22 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
 def _mu(
     points: FloatArray, kappa: float, convention: Convention
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """|μ| of each printed point with the ends that rounding to six digits leaves open; NaN if μ² < 0."""
-    found = []
-    for gamma_turn, crb_turn in ((-1, -1), (0, 0), (1, 1)):
-        gamma = points[:, 0] * (1 + gamma_turn * _HALF_DIGIT)
-        crb = points[:, 1] * (1 + crb_turn * _HALF_DIGIT)
+    """|μ| of each printed point: lower end, value and upper end under its rounding; NaN if μ² < 0."""
+    ends = []
+    for sign in (-1, 0, 1):
+        gamma, crb = (points * (1 + sign * _HALF_DIGIT)).T
         match convention:
             case "tight":
                 square = (4 * gamma**2 * crb / kappa - 0.5) / 8 - gamma**2
             case "uniform":
                 square = (2 * gamma**2 * crb / kappa - 1) / 4 - gamma**2
         with np.errstate(invalid="ignore"):
-            found.append(np.sqrt(square))
-    return found[0], found[1], found[2]
+            ends.append(np.sqrt(square))
+    return ends[0], ends[1], ends[2]
 
 
 def _consistent(points: FloatArray, kappa: float, convention: Convention) -> int:
-    """How many printed points a pair in [−1, 1] can have."""
+    """The number of printed points that some pair in [−1, 1] can produce."""
     low, _, high = _mu(points, kappa, convention)
     real = ~np.isnan(high)
     least = np.where(np.isnan(low), 0.0, low) + points[:, 0] * (1 - _HALF_DIGIT)
@@ -143,10 +142,10 @@ def _consistent(points: FloatArray, kappa: float, convention: Convention) -> int
 
 
 def _recurring(points: FloatArray, mu: FloatArray) -> tuple[int, float]:
-    """Values |z| of different pairs that agree to 2·10⁻⁵, and how many would by chance.
+    """The number of values |z| that agree with one of another pair to 2·10⁻⁵, and the number by chance.
 
-    Chance: each pair's values moved by a random amount of up to 0.01, which keeps where they lie and breaks
-    what they share; the mean of 200 draws with a fixed seed.
+    By chance: each value is moved by a random amount of up to 0.01, which keeps their distribution and breaks
+    shared values; the mean of 200 draws with a fixed seed.
     """
 
     def shared(values: FloatArray) -> int:
@@ -163,7 +162,7 @@ def _recurring(points: FloatArray, mu: FloatArray) -> tuple[int, float]:
 
 
 def _sample(z: FloatArray, parameters: Parameters) -> tuple[FloatArray, FloatArray]:
-    """As many pairs of different loads in every bin of the larger magnitude."""
+    """Draw equally many pairs of different loads for every bin of the larger magnitude."""
     generator = np.random.default_rng(parameters.seed)
     drawn = np.sort(generator.choice(z, size=(200_000, 2)), axis=1)
     drawn = drawn[drawn[:, 0] < drawn[:, 1]]
@@ -175,7 +174,7 @@ def _sample(z: FloatArray, parameters: Parameters) -> tuple[FloatArray, FloatArr
 
 
 def draw(result: Result) -> dict[str, Any]:
-    """The paper's two panels, and beside each the same for our loads."""
+    """The paper's two panels, each followed by the same for our loads."""
     alt = altair()
     note = "other real loads than the paper's: 18 Belgian buildings, 2016"
     shares = {name: float(reference()[LABEL]["right"][name]) for name in BINS}
@@ -239,7 +238,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
     """What the caption and ``subsec:experiments_static`` say."""
     total = sum(len(points) for points in result.published.values())
     spans = {name: _span(points) for name, points in result.published.items()}
-    told = "; ".join(f"{name} {low:.3f} to {high:.3f}" for name, (low, high) in spans.items())
+    ranges = "; ".join(f"{name} {low:.3f} to {high:.3f}" for name, (low, high) in spans.items())
     line = np.log(np.array(reference()[LABEL]["reference"]))
     slope = float(np.polyfit(line[:, 0], line[:, 1], 1)[0])
     shares = reference()[LABEL]["right"]
@@ -257,7 +256,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             remark="under the parity-tight sensitivities; under those of tab:adjacency (eq:m2_L2 as "
             f"printed) only {result.consistent_uniform} are possible. Solved so, {result.recurring} of "
             f"{2 * total} values recur in another pair ({result.recurring_by_chance:.0f} by chance), as "
-            "draws from one small pool do",
+            "in draws from one small pool",
         ),
         claim(
             LABEL,
@@ -266,7 +265,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=spans["boundary"][1],
             quantity="largest magnitude among the points called boundary",
             holds=disjoint,
-            remark=f"the ranges overlap: {told}; no point called boundary reaches the boundary, so the "
+            remark=f"the ranges overlap: {ranges}; no point called boundary reaches the boundary, so the "
             "printed colours are bins of something else. Their limits are not printed",
         ),
         claim(
@@ -284,7 +283,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             value=whole,
             quantity="largest distance from a whole number of records",
             holds=whole < 0.005,
-            remark="on the shipped loads, which are others, with limits of our own: "
+            remark="on the shipped loads, which are not the paper's, with our own limits: "
             + ", ".join(f"{name} {share:.1f} %" for name, share in result.load_shares.items()),
         ),
         claim(

@@ -1,7 +1,7 @@
 r"""``diag:releases``: finite-noise sweeps over the number of releases, for three pairs and large budgets.
 
-The paper mentions them and shows one pair. Here the calibration is the exact one, since budgets at which the
-local bound means anything are far outside the classical range.
+The paper mentions them and shows one pair. We use the exact calibration, since the local bound is informative
+only at budgets far outside the range of the classical one.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from sightline.paper import mle_vs_releases
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.figure_type import Figure
-from sightline.paper.line import Line
+from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair
 from sightline.privacy.basic import Calibration
-from sightline.progress import Progress
+from sightline.progress import Progress, silent
 
 LABEL = "diag:releases"
 
@@ -46,11 +46,11 @@ class Result:
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """The computation of ``fig:app_mle_vs_L`` for other pairs and budgets."""
+    """Compute ``fig:app_mle_vs_L`` for other pairs and budgets."""
     lines: dict[str, tuple[Line, ...]] = {}
     for done, (name, pair) in enumerate(parameters.pairs):
         progress("computing", done / len(parameters.pairs))
-        found = mle_vs_releases.compute(
+        pair_result = mle_vs_releases.compute(
             mle_vs_releases.Parameters(
                 pair=pair,
                 epsilons=parameters.epsilons,
@@ -60,11 +60,11 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
                 trials=parameters.trials,
                 seed=parameters.seed,
             ),
-            lambda _done, _total: None,
+            silent,
         )
         lines[name] = tuple(
             replace(line, name=f"{line.name}, ε = {epsilon:g}")
-            for epsilon, crb, mle in zip(found.epsilons, found.crb, found.mle, strict=True)
+            for epsilon, crb, mle in zip(pair_result.epsilons, pair_result.crb, pair_result.mle, strict=True)
             for line in (crb, mle)
         )
     progress("computing", 1.0)
@@ -87,18 +87,18 @@ def draw(result: Result) -> dict[str, Any]:
 
 
 def claims(result: Result) -> tuple[Claim, ...]:
-    """When the local bound predicts the best number of releases."""
+    """Check that the local bound predicts the best number of releases at large budgets."""
     low, high = (_best(result, budget) for budget in (0, 1))
     crb, mle = result.lines["interior"][-2:]
     return (
         claim(
             LABEL,
             "Where the local approximation is informative, the CRB predicts the constrained attack's best L.",
-            checked=f"best L of bound and attack, {_budget(crb)}: {_told(high)}",
+            checked=f"best L of bound and attack, {_budget(crb)}: {_described(high)}",
             value=mle.y[0] / crb.y[0],
             quantity="MLE over CRB, interior pair at L = 2",
             holds=all(_no_worse(*lines[-2:]) for lines in result.lines.values()),
-            remark=f"at {_budget(result.lines['interior'][0])} it need not: {_told(low)}",
+            remark=f"at {_budget(result.lines['interior'][0])} it does not always: {_described(low)}",
         ),
     )
 
@@ -114,11 +114,11 @@ def _best(result: Result, budget: int) -> dict[str, tuple[float, float]]:
 def _no_worse(bound: Line, attack: Line) -> bool:
     """Whether the attack at the bound's best L is as good as at its own, up to three standard errors."""
     at, own = (attack.x.index(line.lowest[0]) for line in (bound, attack))
-    error = math.hypot(attack.half_widths[at], attack.half_widths[own]) / 1.959964
+    error = math.hypot(attack.half_widths[at], attack.half_widths[own]) / INTERVAL_95
     return attack.y[at] - attack.y[own] <= 3 * error
 
 
-def _told(best: dict[str, tuple[float, float]]) -> str:
+def _described(best: dict[str, tuple[float, float]]) -> str:
     return "; ".join(f"{name}: {bound:g} and {attack:g}" for name, (bound, attack) in best.items())
 
 

@@ -1,4 +1,4 @@
-"""Compute the figures that the folder lacks, draw them, compare them, and write the index page."""
+"""Compute the figures that the folder lacks, draw and compare them, and write the index page."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ from sightline.report.style import altair, specification, svg
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Regenerated:
-    """The figures of a run, and the page that shows them with those of earlier runs."""
+    """The figures of a run, and the page that shows them and those of earlier runs."""
 
     made: tuple[MadeFigure, ...]
     page: Path
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Order:
+class _Task:
     """A figure to make in a folder, with its parameters."""
 
     label: str
@@ -52,7 +52,7 @@ class _Order:
         return self.folder / f"{file_stem(self.label)}.json"
 
     def stored(self) -> Any | None:
-        """The result of an earlier run with the same code and parameters, if its file is there."""
+        """Read the result of an earlier run with the same code and parameters; ``None`` if there is none."""
         return read_result(self.file, key=self.key, result=self.figure.result)
 
 
@@ -66,9 +66,9 @@ def regenerate(
 ) -> Regenerated:
     """Make the named figures, or all of them, in the folder ``out``.
 
-    A figure whose file is there with the same parameters is not computed again. Each file is written whole
-    and a figure's JSON comes last, so an interrupted run continues where it stopped. ``progress`` is called
-    with a figure's label and the share of it that is done.
+    A figure that the folder has with the same code and parameters is not computed again. Each file is
+    written whole, and a figure's JSON last, so a second run continues an interrupted one. ``progress`` is
+    called with a figure's label and the share of it that is done.
     """
     chosen = tuple(dict.fromkeys(labels)) or LABELS
     for label in chosen:
@@ -77,54 +77,55 @@ def regenerate(
     altair()  # refuse a missing extra before any work
     folder = writable_folder(out)
 
-    def order(label: str) -> _Order:
-        one = figure(label)
-        return _Order(label=label, figure=one, folder=folder, parameters=one.parameters(fast=fast, seed=seed))
+    def task(label: str) -> _Task:
+        labelled = figure(label)
+        parameters = labelled.parameters(fast=fast, seed=seed)
+        return _Task(label=label, figure=labelled, folder=folder, parameters=parameters)
 
-    made = tuple(_make(order(label), progress) for label in chosen)
-    others = [_stored(order(label)) for label in LABELS if label not in chosen]
-    shown = {one.label: one for one in (*made, *others) if one is not None}
+    made = tuple(_make(task(label), progress) for label in chosen)
+    others = [_stored(task(label)) for label in LABELS if label not in chosen]
+    shown = {finished.label: finished for finished in (*made, *others) if finished is not None}
     page = folder / "paper.html"
     write_whole(page, page_of([shown[label] for label in LABELS if label in shown], fast=fast, seed=seed))
     return Regenerated(made=made, page=page)
 
 
-def _make(order: _Order, progress: Progress) -> MadeFigure:
-    result = order.stored()
+def _make(task: _Task, progress: Progress) -> MadeFigure:
+    result = task.stored()
     computed = result is None
     if result is None:
-        result = order.figure.compute(order.parameters, lambda _, share: progress(order.label, share))
-    made = _described(order, result, computed=computed)
+        result = task.figure.compute(task.parameters, lambda _, share: progress(task.label, share))
+    made = _made_figure(task, result, computed=computed)
     for panel in made.panels:
         if computed or not panel.file.exists():
             write_whole(panel.file, svg(panel.specification))
     if computed:
-        write_whole(order.file, as_json(made.document))
-    progress(order.label, 1.0)
+        write_whole(task.file, as_json(made.document))
+    progress(task.label, 1.0)
     return made
 
 
-def _stored(order: _Order) -> MadeFigure | None:
-    """A figure that an earlier run finished, if its files are all there."""
-    if not order.file.exists():
+def _stored(task: _Task) -> MadeFigure | None:
+    """Read a figure that an earlier run finished; ``None`` unless all its files exist."""
+    if not task.file.exists():
         return None
-    result = order.stored()
+    result = task.stored()
     if result is None:
         return None
-    made = _described(order, result, computed=False)
+    made = _made_figure(task, result, computed=False)
     return made if all(panel.file.exists() for panel in made.panels) else None
 
 
-def _described(order: _Order, result: Any, *, computed: bool) -> MadeFigure:
-    label, one = order.label, order.figure
-    comparisons = one.compare(result)
-    claims = one.claims(result)
+def _made_figure(task: _Task, result: Any, *, computed: bool) -> MadeFigure:
+    label, labelled = task.label, task.figure
+    comparisons = labelled.compare(result)
+    claims = labelled.claims(result)
     agreement = joint_test(comparisons)
     document = {
         "label": label,
-        "title": one.title,
-        "key": order.key,
-        "parameters": plain(order.parameters),
+        "title": labelled.title,
+        "key": task.key,
+        "parameters": plain(task.parameters),
         "comparison": [
             {
                 "panel": comparison.panel,
@@ -141,14 +142,14 @@ def _described(order: _Order, result: Any, *, computed: bool) -> MadeFigure:
     panels = tuple(
         Panel(
             name=name,
-            file=order.folder / f"{file_stem(f'{label} {name}')}.svg",
+            file=task.folder / f"{file_stem(f'{label} {name}')}.svg",
             specification=specification(chart),
         )
-        for name, chart in one.draw(result).items()
+        for name, chart in labelled.draw(result).items()
     )
     return MadeFigure(
         label=label,
-        figure=one,
+        figure=labelled,
         document=document,
         result=result,
         panels=panels,

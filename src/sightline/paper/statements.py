@@ -1,6 +1,6 @@
 """``claims``: one row for every theorem, lemma, proposition, corollary and remark that can be checked.
 
-What the captions say is checked with the figures; the table on the page has both.
+The captions are checked with their figures. The table on the page lists both kinds of claims.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sightline.progress import Progress
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """How many random cases a check draws."""
+    """The number of random cases that a check draws, and the seed."""
 
     cases: int = 200
     seed: int = 0
@@ -26,7 +26,7 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """The rows."""
+    """The rows of the table of claims."""
 
     claims: tuple[Claim, ...]
 
@@ -34,16 +34,16 @@ class Result:
 def compute(parameters: Parameters, progress: Progress) -> Result:
     """Run every check."""
     checks = (*FRAMEWORK, *LABELED, *MULTISET, *REGIMES)
-    found = []
+    checked = []
     for done, check in enumerate(checks):
         progress("computing", done / len(checks))
-        found.append(check(parameters.cases, parameters.seed))
+        checked.append(check(parameters.cases, parameters.seed))
     progress("computing", 1.0)
-    return Result(claims=tuple(found))
+    return Result(claims=tuple(checked))
 
 
 def claims(result: Result) -> tuple[Claim, ...]:
-    """The rows themselves."""
+    """Return the rows."""
     return result.claims
 
 

@@ -1,4 +1,4 @@
-"""Finished figures on disk: found again by their key, and written whole or not at all."""
+"""Store finished figures on disk, under a key of their inputs; each file is written whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sightline.report.files import write_new
 
 
 def file_stem(label: str) -> str:
-    """The name of a figure's files.
+    """Return the name of a figure's files, without the ending.
 
     >>> file_stem("fig:app_mle_vs_L"), file_stem("fig:mle: top, analytic")
     ('fig-app_mle_vs_L', 'fig-mle-top-analytic')
@@ -30,13 +30,13 @@ def file_stem(label: str) -> str:
 
 
 def key(label: str, parameters: object) -> str:
-    """What a result depends on: its label, its parameters and the code that computes it."""
+    """Hash the inputs of a result: its label, its parameters and the code of the package."""
     text = as_json({"label": label, "parameters": plain(parameters), "code": _code()})
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def plain(value: Any) -> Any:
-    """A result as dictionaries, lists, text and numbers."""
+    """Return a result as dictionaries, lists, text and numbers."""
     if is_dataclass(value) and not isinstance(value, type):
         return plain(asdict(value))
     if isinstance(value, Enum):
@@ -49,12 +49,12 @@ def plain(value: Any) -> Any:
 
 
 def as_json(value: Any) -> str:
-    """JSON that any reader accepts, the same bytes for the same value."""
+    """Write JSON: equal bytes for equal values, and no NaN or infinity."""
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_result(path: Path, *, key: str, result: type[Any]) -> Any | None:
-    """The result in a figure's file, or ``None`` if there is none that was computed from the same inputs."""
+    """Read the result in a figure's file; ``None`` if it was not computed from the inputs of ``key``."""
     try:
         document = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError):
@@ -67,7 +67,7 @@ def read_result(path: Path, *, key: str, result: type[Any]) -> Any | None:
 
 
 def writable_folder(path: Path) -> Path:
-    """Make the folder; an error in one line if nothing can be written there."""
+    """Make the folder and return it; ``InvalidInput`` if it cannot be written."""
     try:
         path.mkdir(parents=True, exist_ok=True)
         with NamedTemporaryFile(dir=path, prefix=".sightline-"):
@@ -81,13 +81,13 @@ def writable_folder(path: Path) -> Path:
 
 
 def write_whole(path: Path, text: str) -> None:
-    """Write a file that appears whole or not at all."""
+    """Write a file whole or not at all."""
     write_new(path, text.encode("utf-8"), force=True)
 
 
 @cache
 def _code() -> str:
-    """A digest of every module and data file of the package."""
+    """Hash every module and data file of the package."""
     digest = hashlib.sha256()
     for name, content in sorted(_contents(files("sightline"), "")):
         digest.update(name.encode() + b"\0" + content + b"\0")
@@ -95,11 +95,11 @@ def _code() -> str:
 
 
 def _contents(folder: Traversable, prefix: str) -> list[tuple[str, bytes]]:
-    found = []
+    contents = []
     for entry in folder.iterdir():
         if entry.is_dir():
             if entry.name != "__pycache__":
-                found += _contents(entry, f"{prefix}{entry.name}/")
+                contents += _contents(entry, f"{prefix}{entry.name}/")
         elif entry.name.endswith((".py", ".json", ".csv")):
-            found.append((prefix + entry.name, entry.read_bytes()))
-    return found
+            contents.append((prefix + entry.name, entry.read_bytes()))
+    return contents

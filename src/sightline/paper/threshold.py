@@ -24,7 +24,7 @@ Triple = tuple[float, float, float]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Parameters:
-    """The paper's setting; its triples are not printed, and these are ours."""
+    """The paper's setting. The paper does not print its triples; these are ours."""
 
     interior: tuple[Triple, ...] = ((-0.5, 0.0, 0.5), (-0.3, 0.1, 0.4), (-0.55, -0.1, 0.6))
     near_boundary: tuple[Triple, ...] = ((-0.95, -0.6, 0.9), (-0.97, 0.75, 0.95), (0.55, 0.8, 0.97))
@@ -48,17 +48,17 @@ class Result:
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """Exact bounds on the midpoint grid; counts without a finite bound are left out."""
+    """Compute the bounds on the midpoint grid; leave out counts without a finite bound."""
     family = Thresholds(
         bound=1.0, bandwidth=parameters.bandwidth, kernel=parameters.kernel, convention="uniform"
     )
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
 
     def curve(triple: Triple) -> Line:
-        found = release_curve(triple, family=family, accountant=basic, releases=parameters.releases)
-        seen = np.isfinite(found.crb)
+        bound = release_curve(triple, family=family, accountant=basic, releases=parameters.releases)
+        finite = np.isfinite(bound.crb)
         name = "(" + ", ".join(f"{value:g}".replace("-", "−") for value in triple) + ")"
-        return Line.of(name, x=np.array(parameters.releases)[seen], y=found.crb[seen])
+        return Line.of(name, x=np.array(parameters.releases)[finite], y=bound.crb[finite])
 
     generator = np.random.default_rng(parameters.seed)
     size = (parameters.random_triples, 3)
@@ -118,7 +118,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
             checked=f"displayed: {_counts(inside)} inside, {_counts(edges)} near the boundary; and "
             f"{len(result.random_best_interior)} random triples of each kind",
             value=order,
-            quantity="share of random (near-boundary, interior) pairs of triples with the larger L near it",
+            quantity="share of random (near-boundary, interior) pairs in which the first has the larger L",
             holds=min(edges) > max(inside),
             remark="a tendency, not a law: among random triples, values in ±0.6 against magnitudes in 0.6 … "
             f"1, the median best L is {middle_inside:g} against {middle_edges:g}",
@@ -131,7 +131,7 @@ def _counts(counts: list[float]) -> str:
 
 
 def _probability_larger(first: tuple[int, ...], second: tuple[int, ...]) -> float:
-    """Over all pairs, how often the first is larger; ties count half."""
+    """The share of pairs in which the first is larger; a tie counts half."""
     a, b = np.array(first)[:, None], np.array(second)[None, :]
     return float(np.mean((a > b) + 0.5 * (a == b)))
 

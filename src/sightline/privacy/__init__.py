@@ -1,4 +1,4 @@
-"""Budgets and accountants: how sharply a budget lets anything be seen. No records in this room."""
+"""Budgets and accountants: how much noise a budget requires. This package knows no records."""
 
 from sightline._names import lazy
 

@@ -1,8 +1,8 @@
-r"""The contract of every accountant: a budget and a number of releases in, the noise out.
+r"""The interface of every accountant: it turns a budget and a number of releases into noise.
 
 The paper's interface between privacy and geometry is one scalar, :math:`\kappa_L` (``eq:kappaL_sigma_def``):
 release :math:`\ell` of :math:`L` gets noise of variance :math:`\kappa_L \Delta_\ell^2`. An accountant is a
-rule for that scalar. It knows no records and no queries.
+rule that computes that scalar. It uses neither records nor queries.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from sightline.privacy.budget import Budget
 
 Counts = Sequence[int] | range | NDArray[np.integer] | FloatArray
 
-# Room for the roundings (2^-53 each) on the way from one release's kappa to a noise standard deviation.
+# Covers the roundings (2^-53 each) between one release's kappa and a noise standard deviation.
 OUTWARD = 1 + 2**-50
 
 
@@ -37,7 +37,7 @@ class NoiseLaw(Enum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Validity:
-    """Whether the noise comes with a proof of the budget, and by which theorem or why not."""
+    """Whether the noise is proven to meet the budget, and by which theorem, or why not."""
 
     ok: bool
     note: str
@@ -46,8 +46,8 @@ class Validity:
 class Accountant(ABC):
     r"""A rule that turns a budget and a number of releases into noise.
 
-    A member of the family is a frozen dataclass with a ``budget``. It gives three formulas; their inputs
-    arrive here, are checked here, and go to the formulas as exact whole counts and normalised shares.
+    A subclass is a frozen dataclass with a ``budget`` and gives the formulas. This class checks their inputs
+    and passes them on as whole counts and normalised shares.
     """
 
     budget: Budget
@@ -115,8 +115,7 @@ class Accountant(ABC):
         return float(stddev) if stddev.ndim == 0 else stddev
 
     def epsilon(self, releases: int, *, noise_multiplier: float) -> float:
-        r"""Upper bound on the total :math:`\epsilon` at the budget's :math:`\delta` that noise already chosen
-        costs.
+        r"""Upper bound on the total :math:`\epsilon`, at the budget's :math:`\delta`, of noise that is given.
 
         ``noise_multiplier`` is scale over sensitivity, the same for each of ``releases`` releases:
         :math:`\sigma/\Delta_2` for Gaussian and :math:`b/\Delta_1` for Laplace noise. The budget's own
@@ -128,11 +127,11 @@ class Accountant(ABC):
             return self._epsilon(int(counts), checked_multiplier(noise_multiplier))
 
     def validity(self, releases: int | Counts) -> Validity:
-        """Whether ``kappa(releases)`` is proven to keep to the budget (for all counts, if several)."""
+        """Whether ``kappa(releases)`` is proven to meet the budget, for all counts if several."""
         return self._validity(1 / float(_whole_counts(releases).min()))
 
     def validity_of_shares(self, shares: ArrayLike) -> Validity:
-        """Whether ``kappa_of_shares(shares)`` is proven to keep to the budget."""
+        """Whether ``kappa_of_shares(shares)`` is proven to meet the budget."""
         return self._validity(float(_checked_shares(shares).max()))
 
     @abstractmethod
@@ -186,7 +185,7 @@ def _checked_shares(shares: ArrayLike) -> FloatArray:
 def _finite(kappa: FloatArray) -> FloatArray:
     require(
         bool(np.all(np.isfinite(kappa))),
-        "a budget that buys finite noise",
+        "a budget with finite noise",
         got="a noise variance beyond the largest double",
         fix="raise epsilon or publish fewer releases",
         error=InvalidBudget,

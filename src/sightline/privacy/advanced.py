@@ -1,4 +1,4 @@
-r"""Advanced composition of Gaussian releases: for mechanisms known only by their epsilon and delta."""
+r"""Advanced composition of Gaussian releases: it uses only the epsilon and delta of each release."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from sightline.privacy.basic import Calibration, kappa_of_one
 from sightline.privacy.budget import Budget
 from sightline.privacy.gaussian_curve import smallest_epsilon
 
-# The composed epsilon below is a few hundred roundings from exact; this much more is above it for certain.
+# The composed epsilon has a few hundred roundings; times this factor it is certainly not too small.
 _SAFE = 1 + 2**-44
 
 
@@ -36,7 +36,7 @@ def composed_epsilon(epsilons: FloatArray, *, times: FloatArray, log_inverse_sla
 
 @dataclass(frozen=True)
 class AdvancedComposition(Accountant):
-    r"""Gaussian releases, each private on its own, under the strong composition theorem.
+    r"""Gaussian releases, each private by itself, under the strong composition theorem.
 
     The theorem (Kairouz, Oh & Viswanath 2017): mechanisms that are
     :math:`(\epsilon_\ell, \delta_\ell)`-DP are together
@@ -47,8 +47,8 @@ class AdvancedComposition(Accountant):
     :math:`\tilde\epsilon \le \epsilon_{\rm tot}`, and each release gets the analytic Gaussian noise for its
     own budget. A share is a share of the epsilons and of that half of :math:`\delta_{\rm tot}`.
 
-    It beats basic composition for many releases; it does not know that the noise is Gaussian, so it never
-    beats ``GaussianDP``.
+    For many releases it needs less noise than basic composition. It does not use that the noise is Gaussian,
+    so it never needs less than ``GaussianDP``.
 
     >>> from sightline import BasicComposition, GaussianDP
     >>> budget = Budget(epsilon=1.0, delta=1e-5)
@@ -95,7 +95,7 @@ class AdvancedComposition(Accountant):
         def composed(epsilon: float) -> float:
             return composed_epsilon(epsilon * shares, times=times, log_inverse_slack=self._log_inverse_slack)
 
-        # Basic composition is one of the theorem's bounds: its sum is private, up to the safe rounding.
+        # Basic composition is one of the theorem's bounds, so its sum of epsilons is private.
         private = self.budget.epsilon / _SAFE**2
         beyond = 2 * private
         while composed(beyond) <= self.budget.epsilon:

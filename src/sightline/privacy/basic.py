@@ -36,7 +36,7 @@ def calibration_named(name: Calibration | str) -> Calibration:
 
 
 def kappa_of_one(epsilon: Fraction, delta: Fraction, calibration: Calibration) -> float:
-    r""":math:`\kappa` of a single release with a budget of its own (``eq:gaussian_calibration``)."""
+    r""":math:`\kappa` of a single release with its own budget (``eq:gaussian_calibration``)."""
     match calibration:
         case Calibration.CLASSICAL:
             return rounded_up(evaluate(lambda: 2 * (ball(Fraction(5, 4) / delta)).log() / ball(epsilon) ** 2))
@@ -53,10 +53,10 @@ class BasicComposition(Accountant):
     Each of :math:`L` releases gets :math:`\epsilon_{\rm tot}/L` and :math:`\delta_{\rm tot}/L`. With the
     classical calibration
 
-    .. math:: \kappa_L = 2L^2\ln(1.25L/\delta_{\rm tot})/\epsilon_{\rm tot}^2,
+    .. math:: \kappa_L = 2L^2\ln(1.25L/\delta_{\rm tot})/\epsilon_{\rm tot}^2.
 
-    which is the paper's and is proven to be private only while :math:`\epsilon_{\rm tot}/L \le 1`:
-    ``validity`` says so. The analytic calibration is the exact noise of one release, private at every
+    This is the paper's formula, proven private only for :math:`\epsilon_{\rm tot}/L \le 1`: ``validity``
+    says so. The analytic calibration is the exact noise of one release, private at every
     epsilon. A share is a share of both :math:`\epsilon_{\rm tot}` and :math:`\delta_{\rm tot}`.
 
     >>> budget = Budget(epsilon=1.0, delta=1e-5)
@@ -77,7 +77,7 @@ class BasicComposition(Accountant):
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
         epsilon, delta = self.budget.epsilon, self.budget.delta
         if self.calibration is Calibration.CLASSICAL:
-            # ln(1.25 L/delta) in two parts: the quotient overflows for the smallest deltas.
+            # ln(1.25 L/delta) as a difference: the quotient overflows for the smallest deltas.
             logarithm = np.log(1.25 * counts) - math.log(delta)
             return 2 * (counts / epsilon) ** 2 * logarithm * OUTWARD**2
         distinct, where = np.unique(counts, return_inverse=True)

@@ -1,4 +1,4 @@
-"""A privacy budget: what the whole sequence of releases may cost, once and for all."""
+"""A privacy budget: the total cost that all releases together may have."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from sightline.errors import InvalidBudget, require
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Budget:
-    r"""The total :math:`(\epsilon_{\rm tot}, \delta_{\rm tot})` that every release together may spend.
+    r"""The total :math:`(\epsilon_{\rm tot}, \delta_{\rm tot})` that all releases together may spend.
 
-    A transcript :math:`M` keeps to the budget when
+    A transcript :math:`M` meets the budget if
     :math:`\Pr[M(x) \in S] \le e^{\epsilon}\Pr[M(x') \in S] + \delta` for every event :math:`S` and every two
     neighbouring datasets :math:`x, x'`.
 

@@ -10,12 +10,12 @@ exactly when
 :math:`\mu = \Delta_2/\sigma` (the *analytic Gaussian mechanism*), and several have
 :math:`\mu^2 = \sum_\ell \Delta_{2,\ell}^2/\sigma_\ell^2`, exactly: the transcript is one Gaussian vector.
 
-Both inverses are Newton's method from the zCDP answer, which is on the private side. :math:`\ln\delta` is
+Both inverses use Newton's method, from the zCDP answer, which is private. :math:`\ln\delta` is
 concave in :math:`\ln\mu` (its slope there is one over the mean of the convex, decreasing :math:`-R'` over a
 window that widens and moves left as :math:`\mu` grows, with :math:`R` the Mills ratio) and concave in
 :math:`\epsilon` (a convolution of log-concave functions). From the private side Newton's method on a concave
-function never leaves it, so both searches climb to the root without a bracket. The double they end on is then
-certified in ball arithmetic.
+function stays there, so both searches approach the root without a bracket. Ball arithmetic then certifies the
+double that they return.
 """
 
 from __future__ import annotations
@@ -30,14 +30,13 @@ from sightline.errors import InvalidBudget, require
 from sightline.numerics.balls import ball, evaluate
 from sightline.privacy.zero_concentrated import epsilon_of_rho, rho_of_budget
 
-_PRECISION = 256  # bits: for the steps; the curve takes what it needs
-_LARGEST = 1e9  # epsilon, and so about mu^2/2: far beyond it the error function has no sharp ball
+_PRECISION = 256  # bits for Newton's steps; the curve itself uses as many as it needs
+_LARGEST = 1e9  # of epsilon, so about of mu^2/2: far above it the error function has no sharp ball
 _STEPS = 500  # the slowest known search (delta = 1 - 1e-16) takes about 40
 
 
 def gaussian_delta(mu_squared: Fraction | float, epsilon: Fraction | float) -> arb:
-    r""":math:`\delta(\mu, \epsilon)` as a ball, from :math:`\mu^2`, which is rational where :math:`\mu` is
-    not."""
+    r""":math:`\delta(\mu, \epsilon)` as a ball; :math:`\mu^2` is rational where :math:`\mu` is not."""
 
     def curve() -> arb:
         mu, eps = ball(mu_squared).sqrt(), ball(epsilon)
@@ -47,19 +46,19 @@ def gaussian_delta(mu_squared: Fraction | float, epsilon: Fraction | float) -> a
 
 
 def largest_mu_squared(epsilon: Fraction | float, delta: Fraction | float) -> float:
-    r"""The largest :math:`\mu^2` that is :math:`(\epsilon, \delta)`-DP, as a double that certainly is.
+    r"""The largest :math:`\mu^2` that is :math:`(\epsilon, \delta)`-DP, rounded down.
 
-    One over it is the exact :math:`\kappa` of a single Gaussian release.
+    Its reciprocal is the exact :math:`\kappa` of a single Gaussian release.
 
     >>> round(1 / largest_mu_squared(1.0, 1e-5), 6)
     13.917612
     """
     require(epsilon <= _LARGEST, f"epsilon <= {_LARGEST:g}", got=float(epsilon), error=InvalidBudget)
-    # Two private starts: the zCDP answer, and a total variation below delta, which is private at any epsilon.
+    # Start at the larger of two private answers: zCDP's, and total variation below delta.
     mu_squared = max(2 * rho_of_budget(epsilon, delta), 6.28 * float(delta) ** 2)
     require(
         mu_squared >= sys.float_info.min,
-        "a budget that buys finite noise",
+        "a budget with finite noise",
         got="a noise variance beyond the largest double",
         fix="raise epsilon or publish fewer releases",
         error=InvalidBudget,
@@ -81,8 +80,7 @@ def largest_mu_squared(epsilon: Fraction | float, delta: Fraction | float) -> fl
 
 
 def smallest_epsilon(mu_squared: Fraction | float, delta: Fraction | float) -> float:
-    r"""The smallest :math:`\epsilon` at which :math:`\mu^2` is :math:`(\epsilon, \delta)`-DP, as a double
-    that certainly is.
+    r"""The smallest :math:`\epsilon` at which :math:`\mu^2` is :math:`(\epsilon, \delta)`-DP, rounded up.
 
     >>> round(smallest_epsilon(20 / 10**2, 1e-6), 10)
     1.9945269007
@@ -93,7 +91,7 @@ def smallest_epsilon(mu_squared: Fraction | float, delta: Fraction | float) -> f
             return 0.0  # the two neighbours' transcripts differ by less than delta in total variation
         epsilon = epsilon_of_rho(Fraction(mu_squared) / 2, delta)
         if mu_squared > 4 * _LARGEST:
-            return epsilon  # next to no noise: the zCDP bound, above the exact value by less than 1e-3 of it
+            return epsilon  # almost no noise: the zCDP bound is above the exact value by less than 0.1 %
         mu = ball(mu_squared).sqrt()
         for _ in range(_STEPS):
             value, eps = gaussian_delta(mu_squared, epsilon), ball(epsilon)

@@ -13,7 +13,7 @@ from sightline.privacy.gaussian_curve import largest_mu_squared, smallest_epsilo
 
 @dataclass(frozen=True)
 class GaussianDP(Accountant):
-    r"""Gaussian releases, composed exactly: the least noise that keeps to the budget.
+    r"""Gaussian releases, composed exactly: the least noise that meets the budget.
 
     :math:`L` releases of signal-to-noise ratio :math:`\Delta_2/\sigma` are together as distinguishable as one
     Gaussian pair at distance :math:`\mu = \sqrt{L}\,\Delta_2/\sigma` (Dong, Roth & Su 2022).

@@ -1,7 +1,7 @@
 """The one list of accountants: the name that a plan uses, and how to build the accountant from a budget.
 
 The plan's schema, pricing, `sightline init` and the reports read this list. To add an accountant, write its
-class in a file of its own and add a line here.
+class in a separate file and add a line here.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def accountants(budget: Budget) -> dict[str, Accountant]:
 
 
 def accountant_of_cost(cost: str) -> str:
-    """The name of the accountant that computes a cost: ``"exact"`` is ``"gaussian-dp"``, others are alike.
+    """The accountant that computes a cost: ``"gaussian-dp"`` for ``"exact"``, else that of the same name.
 
     >>> accountant_of_cost("exact"), accountant_of_cost("zcdp")
     ('gaussian-dp', 'zcdp')

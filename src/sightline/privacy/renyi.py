@@ -34,13 +34,12 @@ class Renyi(Accountant):
     r"""Gaussian releases under RDP at one order :math:`\alpha > 1`, or at the best order if none is given.
 
     A Gaussian release is :math:`(\alpha, \alpha\Delta_2^2/(2\sigma^2))`-RDP, the releases add up at each
-    order, and the total is converted by :math:`\epsilon = \epsilon_\alpha + \ln(1/\delta)/(\alpha - 1)`. What
-    the conversion leaves, :math:`\epsilon_\alpha`, buys :math:`\kappa_L = \alpha L/(2\epsilon_\alpha)`. A
-    share is a share of :math:`\epsilon_\alpha`.
+    order, and the total is converted by :math:`\epsilon = \epsilon_\alpha + \ln(1/\delta)/(\alpha - 1)`. So
+    :math:`\kappa_L = \alpha L/(2\epsilon_\alpha)`. A share is a share of :math:`\epsilon_\alpha`.
 
     For Gaussian noise the best order is
     :math:`\alpha^* = 1 + (\ln(1/\delta) + \sqrt{\ln^2(1/\delta) + \epsilon\ln(1/\delta)})/\epsilon`, and
-    there RDP *is* zCDP: minimising :math:`\alpha\rho + \ln(1/\delta)/(\alpha - 1)` over :math:`\alpha` gives
+    there RDP equals zCDP: the least :math:`\alpha\rho + \ln(1/\delta)/(\alpha - 1)` over :math:`\alpha` is
     :math:`\rho + 2\sqrt{\rho\ln(1/\delta)}`.
 
     >>> budget = Budget(epsilon=1.0, delta=1e-5)
@@ -65,17 +64,19 @@ class Renyi(Accountant):
             require(
                 math.isfinite(order) and order > 1, "a finite order > 1", got=self.order, error=InvalidBudget
             )
-        left = evaluate(lambda: ball(epsilon) + ball(delta).log() / (ball(order) - 1))
+        epsilon_alpha = evaluate(lambda: ball(epsilon) + ball(delta).log() / (ball(order) - 1))
         smallest = math.floor(Fraction(log_inverse_delta) / Fraction(epsilon)) + 2
         require(
-            bool(left > 0),
+            bool(epsilon_alpha > 0),
             f"an order whose conversion ln(1/delta)/(order - 1) leaves some of epsilon = {epsilon!r}",
             got=f"order {order!r}, whose conversion takes {log_inverse_delta / (order - 1):.4g}",
             fix=f"the smallest whole order that works is {smallest}",
             error=InvalidBudget,
         )
         object.__setattr__(self, "order_used", order)
-        object.__setattr__(self, "_kappa_of_one", rounded_up(evaluate(lambda: ball(order) / (2 * left))))
+        object.__setattr__(
+            self, "_kappa_of_one", rounded_up(evaluate(lambda: ball(order) / (2 * epsilon_alpha)))
+        )
 
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
         return counts * self._kappa_of_one * OUTWARD
@@ -101,5 +102,5 @@ def _best_order_of_budget(epsilon: arb, log_inverse_delta: arb) -> arb:
 
 
 def _as_order(order: arb) -> float:
-    # Any order is private; one that a double cannot hold gives way to the nearest that it can.
+    # Every order gives a valid bound, so an order that no double can hold is replaced by the nearest double.
     return min(max(float(order), math.nextafter(1.0, 2.0)), sys.float_info.max)

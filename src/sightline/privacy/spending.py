@@ -1,4 +1,4 @@
-r"""What noise that somebody else chose has cost: the accountants, read backwards, for unequal releases."""
+r"""The privacy cost of given noise: the inverse of the accountants, for unequal releases."""
 
 from __future__ import annotations
 
@@ -59,7 +59,8 @@ def account(noise_multipliers: ArrayLike, *, delta: float) -> Spending:
     distinct, times = np.unique(multipliers, return_counts=True)
     delta_each = Fraction(delta) / multipliers.size
     basic = sum(
-        (int(n) * _delivered(float(m), delta_each) for m, n in zip(distinct, times, strict=True)), Fraction(0)
+        (int(n) * _guaranteed_epsilon(float(m), delta_each) for m, n in zip(distinct, times, strict=True)),
+        Fraction(0),
     )
     return _spending(multipliers.size, mu_squared, delta=delta, epsilon_basic=basic)
 
@@ -67,12 +68,12 @@ def account(noise_multipliers: ArrayLike, *, delta: float) -> Spending:
 def account_budgets(
     epsilons: ArrayLike, deltas: ArrayLike, *, calibration: Calibration | str = Calibration.CLASSICAL
 ) -> Spending:
-    r"""The total cost of Gaussian releases that were each given a budget of their own.
+    r"""The total cost of Gaussian releases that each have their own budget.
 
     Release :math:`\ell` got the Gaussian noise that ``calibration`` prescribes for
     :math:`(\epsilon_\ell, \delta_\ell)`. The result is at :math:`\delta = \sum\delta_\ell`. Its
-    ``epsilon_basic`` is :math:`\sum\epsilon_\ell`, except that a release whose noise does not deliver the
-    epsilon it was given (the classical calibration can fail above 1) counts with the epsilon it does deliver.
+    ``epsilon_basic`` is :math:`\sum\epsilon_\ell`, with one exception: where the noise does not guarantee
+    :math:`\epsilon_\ell` (the classical calibration can fail above 1), what it does guarantee counts.
 
     >>> spent = account_budgets([0.5, 0.25, 0.25], [5e-6, 2.5e-6, 2.5e-6])
     >>> spent.epsilon_basic, round(spent.epsilon_exact, 4)
@@ -92,23 +93,25 @@ def account_budgets(
     rule = calibration_named(calibration)
     noise = {pair: math.sqrt(kappa_of_one(*pair, rule)) for pair in set(budgets)}
     mu_squared = _total_mu_squared(np.array([noise[pair] for pair in budgets]))
-    delivered = {pair: max(pair[0], _delivered(noise[pair], pair[1])) for pair in noise}
-    basic = sum((delivered[pair] for pair in budgets), Fraction(0))
+    guaranteed = {pair: max(pair[0], _guaranteed_epsilon(noise[pair], pair[1])) for pair in noise}
+    basic = sum((guaranteed[pair] for pair in budgets), Fraction(0))
     return _spending(len(budgets), mu_squared, delta=delta, epsilon_basic=basic)
 
 
-def _delivered(noise_multiplier: float, delta: Fraction) -> Fraction:
+def _guaranteed_epsilon(noise_multiplier: float, delta: Fraction) -> Fraction:
     """The exact epsilon at ``delta`` of one release."""
     return Fraction(smallest_epsilon(1 / Fraction(noise_multiplier) ** 2, delta))
 
 
 def _total_mu_squared(multipliers: FloatArray) -> arb:
-    total = evaluate(lambda: sum((1 / ball(m) ** 2 for m in multipliers.tolist()), arb(0)))
+    distinct, times = np.unique(multipliers, return_counts=True)  # copies of a release cost no time
+    counted = list(zip(distinct.tolist(), times.tolist(), strict=True))
+    total = evaluate(lambda: sum((n / ball(m) ** 2 for m, n in counted), arb(0)))
     require(
         math.isfinite(rounded_up(total)),
         "noise multipliers with a finite cost",
         got=f"a smallest one of {float(multipliers.min())!r}",
-        fix="so little noise is no privacy at all",
+        fix="so little noise gives no privacy",
         error=InvalidNoise,
     )
     return total

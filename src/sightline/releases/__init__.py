@@ -1,4 +1,4 @@
-"""What is published: members × feature × readout, with values, Jacobians and sensitivities."""
+"""Releases: members × feature × readout, with their values, Jacobians and sensitivities."""
 
 from sightline._names import lazy
 

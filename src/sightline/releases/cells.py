@@ -1,4 +1,4 @@
-"""One release with many cells: a GROUP BY, where every record is in at most one cell."""
+"""One release with many cells: a GROUP BY in which every record is in at most one cell."""
 
 from __future__ import annotations
 
@@ -18,16 +18,15 @@ from sightline.releases.query import Adjacency, Query
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Cells:
-    r"""Queries with disjoint members, published together and paid for once.
+    r"""Queries with disjoint members, published together at the price of one release.
 
     .. math:: q(x) = \bigl(q_1(x_{C_1}), \ldots, q_G(x_{C_G})\bigr), \qquad C_g \cap C_h = \emptyset
 
-    One record's value moves the answers of its own cell alone, so each cell keeps its own sensitivity and
-    the whole release costs one release (parallel composition). That holds while memberships stay fixed: if
-    the grouping column itself must be protected, a record can leave a cell for another, and this price is
-    too low.
+    One record's value changes the answers of its own cell only, so each cell has its own sensitivity and the
+    whole release costs as much as one (parallel composition). This holds while memberships are fixed. If the
+    grouping column itself must be protected, a record can move to another cell, and this price is too low.
 
-    :meth:`jacobian` is block diagonal and dense; with many cells read the blocks from :attr:`cells`.
+    :meth:`jacobian` is block diagonal and dense; if there are many cells, read the blocks from :attr:`cells`.
 
     >>> from sightline.releases.subset_mean import SubsetMean
     >>> streets = Cells(cells=[SubsetMean(members=[0, 2], radius=1.0), SubsetMean(members=[1], radius=1.0)])
@@ -40,7 +39,7 @@ class Cells:
     cells: tuple[Query, ...]
     members: IndexArray = field(init=False)
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(self, *, cells: Iterable[Query]) -> None: ...
 
@@ -62,7 +61,7 @@ class Cells:
             twice.size == 0,
             "every record in at most one cell",
             got=f"record {members[twice].tolist()} in cells {both.tolist()}",
-            fix="publish overlapping queries as releases of their own",
+            fix="publish overlapping queries as separate releases",
             error=InvalidRelease,
         )
         members.setflags(write=False)
@@ -76,7 +75,7 @@ class Cells:
 
     @property
     def outputs(self) -> int:
-        """All cells' outputs together."""
+        """The number of outputs of all cells together."""
         return sum(cell.outputs for cell in self.cells)
 
     @property
@@ -86,19 +85,19 @@ class Cells:
 
     @property
     def sensitivity(self) -> FloatArray:
-        """Each cell's own, one after the other."""
+        """The sensitivities of the cells, one after the other."""
         return frozen_floats(np.concatenate([cell.sensitivity for cell in self.cells]), name="sensitivity")
 
     @property
     def sensitivity_l1(self) -> FloatArray:
-        """Each cell's own, one after the other."""
+        """The sensitivities of the cells, one after the other."""
         return frozen_floats(
             np.concatenate([cell.sensitivity_l1 for cell in self.cells]), name="sensitivity_l1"
         )
 
     @property
     def linear(self) -> bool:
-        """Whether every cell is."""
+        """Whether every cell is linear."""
         return all(cell.linear for cell in self.cells)
 
     def value(self, records: FloatArray) -> FloatArray:
@@ -113,7 +112,7 @@ class Cells:
         return self._fill(rows, [cell.jacobian(array) for cell in self.cells])
 
     def integer_rows(self) -> NDArray[np.int64] | None:
-        """The cells' integer rows as diagonal blocks; none if some cell has none."""
+        """The cells' integer rows as diagonal blocks; ``None`` if some cell has none."""
         blocks = [block for block in (cell.integer_rows() for cell in self.cells) if block is not None]
         if len(blocks) < len(self.cells):
             return None

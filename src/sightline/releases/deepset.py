@@ -25,12 +25,12 @@ class DeepSet:
 
     ``feature`` is :math:`\phi` of one record, a scalar if ``dimension`` is 1, else a vector of that length;
     ``readout`` is :math:`\rho` of the summed feature. Both are written with ``jax.numpy`` and run in double
-    precision here whatever JAX's own setting (constants inside them: Python or NumPy numbers, since an array
-    made by ``jax.numpy`` outside is single).
+    precision, whatever JAX's own setting. Constants inside them must be Python or NumPy numbers: an array
+    that ``jax.numpy`` made outside has single precision.
 
-    No program can read a sensitivity off a function, so it is stated: ``sensitivity`` in the L2 sense, one
-    number or one for each output. ``sensitivity_l1`` is by default :math:`\sqrt{\text{outputs}}` times it,
-    which is always enough (Cauchy–Schwarz).
+    A program cannot derive the sensitivity of a function, so you must state it: ``sensitivity`` in the L2
+    norm, one number or one for each output. By default ``sensitivity_l1`` is :math:`\sqrt{\text{outputs}}`
+    times it, which is always enough (Cauchy–Schwarz).
 
     >>> import jax.numpy as jnp
     >>> spread = DeepSet(          # variance of three values in [-1, 1]
@@ -49,11 +49,11 @@ class DeepSet:
     readout: Callable[[Any], Any]
     members: IndexArray
     sensitivity: FloatArray
-    sensitivity_l1: FloatArray = None  # type: ignore[assignment]  # filled in below where it is not stated
+    sensitivity_l1: FloatArray = None  # type: ignore[assignment]  # __post_init__ fills it in
     dimension: int = 1
     outputs: int = 1
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(  # many parameters: the fields of the dataclass
             self,
@@ -88,7 +88,7 @@ class DeepSet:
 
     @property
     def adjacency(self) -> Adjacency:
-        """One record's value changes, anywhere in the domain that the stated sensitivity is for."""
+        """One record's value changes within the domain that the stated sensitivity is for."""
         return Adjacency.VALUE
 
     @property
@@ -98,7 +98,7 @@ class DeepSet:
 
     @property
     def linear(self) -> bool:
-        """Never taken to be: a function does not say so."""
+        """False: a program cannot tell whether a function is linear."""
         return False
 
     def value(self, records: FloatArray) -> FloatArray:
@@ -136,7 +136,7 @@ class DeepSet:
         return rows
 
     def integer_rows(self) -> None:
-        """None: nothing says that the rows are whole numbers."""
+        """``None``: the rows of a function are not known to be whole numbers."""
 
     def _values(self, records: FloatArray | None) -> FloatArray:
         values = member_values(records, members=self.members, dimension=self.dimension)
@@ -146,7 +146,7 @@ class DeepSet:
 def _jax() -> Any:
     try:
         import jax
-        from jax import enable_x64  # noqa: F401  # the first release to have it is the oldest that will do
+        from jax import enable_x64  # noqa: F401  # JAX has it from 0.8 on
     except ImportError as error:
         raise MissingExtra(
             'expected JAX 0.8 or newer, which differentiates a DeepSet; pip install "sightline[autodiff]"'
@@ -169,19 +169,19 @@ def _per_output(stated: ArrayLike, outputs: int, *, name: str) -> FloatArray:
 
 
 def _output_shape(function: Callable[[Any], Any], shape: tuple[int, ...], *, name: str) -> tuple[int, ...]:
-    """The shape that ``function`` makes of one double array of ``shape``, found without running it."""
+    """The output shape of ``function`` for a double array of ``shape``, without running it."""
     jax = _jax()
     with jax.enable_x64(True):
         try:
-            made = jax.eval_shape(function, jax.ShapeDtypeStruct(shape, np.float64))
-        except Exception as error:  # whatever the user's function raises is its own message
+            output = jax.eval_shape(function, jax.ShapeDtypeStruct(shape, np.float64))
+        except Exception as error:  # the user's function may raise anything
             raise InvalidRelease(
                 f"expected {name} to accept an array of shape {shape}, got {type(error).__name__}: {error}"
             ) from error
     require(
-        getattr(made, "dtype", None) == np.float64,
+        getattr(output, "dtype", None) == np.float64,
         f"{name} to return one array in double precision",
-        got=getattr(made, "dtype", type(made).__name__),
+        got=getattr(output, "dtype", type(output).__name__),
         error=InvalidRelease,
     )
-    return tuple(made.shape)
+    return tuple(output.shape)

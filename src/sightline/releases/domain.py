@@ -1,4 +1,4 @@
-"""The stated domain of one record's value, and the checks that it and the records must pass.
+"""Checks of the stated domain of one record's value, and of the records.
 
 Messages name a record by its position, never by its value.
 """
@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidRelease, require
 
-# The square of a sensitivity is a noise variance: both must stay normal doubles, times any κ.
+# The square of a sensitivity times κ is a noise variance: it must be a normal double for every κ.
 _SMALLEST, _LARGEST = 1e-130, 1e130
 
 
@@ -71,10 +71,10 @@ def one_of(value: object, choices: tuple[str, ...], *, name: str) -> None:
 
 
 def record_array(records: ArrayLike | None, *, dimension: int) -> FloatArray:
-    """``records`` as a float array of shape ``(N, dimension)``, without a copy where that is possible."""
+    """``records`` as a float array of shape ``(N, dimension)``, without a copy if possible."""
     if records is None:
         raise InvalidInput(
-            "expected records, got None; the Jacobian of a nonlinear query depends on where it is taken"
+            "expected records, got None; the Jacobian of a nonlinear query depends on the records"
         )
     try:
         raw = np.asarray(records)
@@ -97,7 +97,7 @@ def member_values(
 ) -> FloatArray:
     """The members' values, shape ``(len(members), dimension)``, each finite and within ``±bound``.
 
-    Only members are looked at: the answer depends on no other record.
+    Only members are checked: the answer depends on no other record.
 
     >>> member_values([0.5, 3.0, -0.5], members=np.array([0, 2]), dimension=1, bound=1.0).tolist()
     [[0.5], [-0.5]]

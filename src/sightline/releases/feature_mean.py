@@ -1,4 +1,4 @@
-"""What moments and thresholds have in common: the mean of a feature of the members' values."""
+"""The base class of moments and thresholds: the mean of a feature of the members' values."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightline.releases.query import Adjacency
 class FeatureMean(ABC):
     r"""A release :math:`q(z) = \frac{1}{m} \sum_{k \in C} \phi(z_k)` of scalar records within ``bound``.
 
-    A member of the family is a frozen dataclass with these fields, and gives its feature.
+    A subclass is a frozen dataclass with these fields, and gives its feature.
     """
 
     __slots__ = ()
@@ -64,7 +64,7 @@ class FeatureMean(ABC):
 
     @property
     def linear(self) -> bool:
-        """Not in general: a feature bends."""
+        """False, unless a subclass says otherwise."""
         return False
 
     def value(self, records: FloatArray) -> FloatArray:
@@ -77,7 +77,7 @@ class FeatureMean(ABC):
         return self.slope(self._values(records))[np.newaxis] / len(self.members)
 
     def integer_rows(self) -> NDArray[np.int64] | None:
-        """None: the rows depend on the records."""
+        """``None``: the rows depend on the records."""
         return None
 
     def _values(self, records: FloatArray | None) -> FloatArray:

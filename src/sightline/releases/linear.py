@@ -1,4 +1,4 @@
-"""What every linear release has in common: it is its members' weights, read coordinate by coordinate."""
+"""The base class of linear releases: a weighted sum of the members' values in each coordinate."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class LinearQuery(ABC):
     r"""A release :math:`q(x) = \sum_{k \in C} a_k x_k` of records that change by at most ``radius``.
 
     For vector records the sum is taken coordinate by coordinate, and ``radius`` bounds the L2 norm of a
-    change. A member of the family is a frozen dataclass with these fields, and gives its coefficients.
+    change. A subclass is a frozen dataclass with these fields, and gives its coefficients.
     """
 
     __slots__ = ()
@@ -34,7 +34,7 @@ class LinearQuery(ABC):
 
     @abstractmethod
     def integer_rows(self) -> NDArray[np.int64] | None:
-        """Whole numbers proportional to the coefficients, where there are any."""
+        """Whole numbers proportional to the coefficients, or ``None``."""
 
     @property
     def outputs(self) -> int:
@@ -54,7 +54,7 @@ class LinearQuery(ABC):
 
     @property
     def sensitivity_l1(self) -> FloatArray:
-        r""":math:`\sqrt p` times the L2 one: the largest L1 norm of a change of L2 norm ``radius``."""
+        r""":math:`\sqrt p` times the L2 one: the largest L1 norm of a change with L2 norm ``radius``."""
         return frozen_floats(np.sqrt(self.dimension) * self.sensitivity, name="sensitivity_l1")
 
     @property
@@ -77,7 +77,7 @@ class LinearQuery(ABC):
             self._values(records)
         return coordinate_rows(self.coefficients(), dimension=self.dimension)
 
-    def _own(self) -> None:
+    def _check_fields(self) -> None:
         """Check the common fields and lock them."""
         object.__setattr__(self, "members", frozen_index(self.members, error=InvalidRelease))
         object.__setattr__(self, "radius", positive_number(self.radius, name="radius"))

@@ -20,12 +20,13 @@ from sightline.releases.query import Convention
 def moment_sensitivity(
     order: ArrayLike, *, bound: float, count: int, convention: Convention = "tight"
 ) -> FloatArray:
-    r"""How far one value in :math:`[-R, R]` can move the mean of ``count`` powers; vectorised over ``order``.
+    r"""The largest change of a mean of ``count`` powers when one value in :math:`[-R, R]` changes.
 
     .. math:: \Delta_\ell = 2R^\ell/m \text{ (uniform)}, \qquad
               \Delta_\ell = 2R^\ell/m \text{ for odd } \ell,\ R^\ell/m \text{ for even } \ell \text{ (tight)}
 
-    An even power lies in :math:`[0, R^\ell]`, so half of the paper's bound (``tab:adjacency``) is enough.
+    An even power lies in :math:`[0, R^\ell]`, so half of the paper's bound (``eq:app_poly_sensitivity``) is
+    enough. Vectorised over ``order``.
 
     >>> moment_sensitivity([1, 2, 3], bound=1.0, count=2).tolist()
     [1.0, 0.5, 1.0]
@@ -63,7 +64,7 @@ class Moment(FeatureMean):
     bound: float
     convention: Convention = "tight"
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(
             self, *, order: int, members: Members, bound: float, convention: Convention = "tight"
@@ -74,7 +75,7 @@ class Moment(FeatureMean):
         object.__setattr__(self, "members", frozen_index(self.members, error=InvalidRelease))
         object.__setattr__(self, "bound", positive_number(self.bound, name="bound"))
         one_of(self.convention, get_args(Convention), name="convention")
-        # Beyond it a double cannot hold the order, whose parity decides the sensitivity.
+        # A double cannot hold larger orders exactly, and the parity decides the sensitivity.
         require(self.order < 2**53, "order below 2**53", got=self.order, error=InvalidRelease)
         require(
             abs(self.order * math.log10(self.bound)) <= 130,
@@ -94,7 +95,7 @@ class Moment(FeatureMean):
 
     @property
     def linear(self) -> bool:
-        """Only the first moment is."""
+        """Only the first moment is linear."""
         return self.order == 1
 
     def feature(self, values: FloatArray) -> FloatArray:
@@ -106,11 +107,11 @@ class Moment(FeatureMean):
         return power_slope(values, self.order)
 
     def jacobian(self, records: FloatArray | None) -> FloatArray:
-        r""":math:`\ell z_k^{\ell-1} / m` for member k; that of the first moment needs no records."""
+        r""":math:`\ell z_k^{\ell-1} / m` for member k (``eq:app_poly_jacobian``)."""
         if self.linear and records is None:
             return np.full((1, len(self.members), 1), 1.0 / len(self.members))
-        return FeatureMean.jacobian(self, records)  # a class with slots is made twice: super() has the first
+        return FeatureMean.jacobian(self, records)  # super() fails: a dataclass with slots is created twice
 
     def integer_rows(self) -> NDArray[np.int64] | None:
-        """Ones for the first moment; none for the others, whose rows depend on the records."""
+        """Ones for the first moment; ``None`` for the others, whose rows depend on the records."""
         return np.ones((1, len(self.members), 1), dtype=np.int64) if self.linear else None

@@ -1,6 +1,6 @@
-"""What every release can be asked: its answer, its Jacobian and its sensitivity.
+"""The interface of every release: its answer, its Jacobian and its sensitivity.
 
-A query describes what is published and holds no algorithm; geometry, bounds and attacks read it.
+A query describes what is published and contains no algorithm; geometry, bounds and attacks read it.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ class Adjacency(Enum):
     """Which pairs of data sets count as neighbours when a sensitivity is taken."""
 
     VALUE = "value"
-    """One record's value changes anywhere in its domain; who is a member of what stays fixed.
+    """One record's value changes anywhere in its domain; memberships are fixed.
 
     The paper's record-level radius, and its swap at fixed cardinality (``tab:adjacency``).
     """
@@ -36,8 +36,8 @@ less noise.
 class Query(Protocol):
     r"""One release :math:`q(x) = \rho\bigl(\sum_{k \in C} \phi(x_k)\bigr)`, eq. ``deepsets_general``.
 
-    The attributes and the Jacobian's zero pattern are public: they depend on the query alone. What
-    :meth:`value` and (unless the query is linear) :meth:`jacobian` return depends on the records.
+    The attributes and the zero pattern of the Jacobian are public: they depend on the query only. The
+    results of :meth:`value` and, unless the query is linear, of :meth:`jacobian` depend on the records.
     """
 
     @property
@@ -84,7 +84,7 @@ class Query(Protocol):
         """
 
     def integer_rows(self) -> NDArray[np.int64] | None:
-        """Integers proportional, row by row, to a linear query's Jacobian, or ``None`` where there are none.
+        """Integers proportional, row by row, to the Jacobian of a linear query, or ``None``.
 
         Same shape as the Jacobian. Rank decisions over these rows are exact.
         """

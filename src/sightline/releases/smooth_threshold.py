@@ -25,13 +25,13 @@ def threshold_sensitivity(
     kernel: Kernel = "logistic",
     convention: Convention = "tight",
 ) -> FloatArray:
-    r"""How far one value in :math:`[-R, R]` can move the mean of ``count`` steps; vectorised over ``at``.
+    r"""The largest change of a mean of ``count`` steps when one value in :math:`[-R, R]` changes.
 
     .. math:: \Delta = \bigl(h_\tau(R-t) - h_\tau(-R-t)\bigr)/m \text{ (tight)}, \qquad
               \Delta = 2/m \text{ (uniform)}
 
-    The paper's :math:`2/m` (``tab:adjacency``) allows for two changed summands; one record's value changes
-    one alone, by at most the rise of the step over the domain, which is at most 1.
+    The paper's :math:`2/m` (``tab:adjacency``) allows for two changed summands. One record's value changes
+    only one, by at most the rise of the step over the domain, which is at most 1. Vectorised over ``at``.
 
     >>> threshold_sensitivity([0.0, 1.0], bound=1.0, bandwidth=0.1, count=5, kernel="compact").tolist()
     [0.2, 0.1]
@@ -72,7 +72,7 @@ class SmoothThreshold(FeatureMean):
     kernel: Kernel = "logistic"
     convention: Convention = "tight"
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(
             self,
@@ -96,7 +96,7 @@ class SmoothThreshold(FeatureMean):
             abs(self.at) <= self.bound,
             f"the threshold within ±{self.bound}",
             got=self.at,
-            fix="beyond the domain it tells the records apart by the step's tail alone",
+            fix="outside the domain only the tail of the step depends on the records",
             error=InvalidRelease,
         )
         positive_number(self.sensitivity.item(), name="sensitivity", fix="use a smaller bandwidth")

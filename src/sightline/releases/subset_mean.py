@@ -19,8 +19,8 @@ class SubsetMean(LinearQuery):
 
     .. math:: q(x) = \frac{1}{|C|} \sum_{k \in C} x_k
 
-    ``radius`` is the largest change of one record's value (for vectors: its L2 norm), so the answer moves by
-    at most ``radius / len(members)``: the first row of ``tab:adjacency``. Its row of the design is eq.
+    ``radius`` is the largest change of one record's value (for vectors: its L2 norm), so the answer changes
+    by at most ``radius / len(members)``: the first row of ``tab:adjacency``. Its row of the design is eq.
     ``lever1_subavg_H``.
 
     >>> mean = SubsetMean(members=[3, 0, 7, 1], radius=2.0)
@@ -34,12 +34,12 @@ class SubsetMean(LinearQuery):
     radius: float
     dimension: int = 1
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(self, *, members: Members, radius: float, dimension: int = 1) -> None: ...
 
     def __post_init__(self) -> None:
-        self._own()
+        self._check_fields()
 
     def coefficients(self) -> FloatArray:
         r""":math:`1 / |C|` for each member."""

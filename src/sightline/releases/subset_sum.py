@@ -19,7 +19,7 @@ class SubsetSum(LinearQuery):
 
     .. math:: q(x) = \sum_{k \in C} x_k
 
-    ``radius`` is the largest change of one record's value (for vectors: its L2 norm), and so of the answer.
+    ``radius`` is the largest change of one record's value (for vectors: its L2 norm) and of the answer.
 
     >>> total = SubsetSum(members=[0, 2], radius=1.0, dimension=2)
     >>> total.value([[1.0, 10.0], [5.0, 5.0], [2.0, 20.0]]).tolist()
@@ -32,12 +32,12 @@ class SubsetSum(LinearQuery):
     radius: float
     dimension: int = 1
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(self, *, members: Members, radius: float, dimension: int = 1) -> None: ...
 
     def __post_init__(self) -> None:
-        self._own()
+        self._check_fields()
 
     def coefficients(self) -> FloatArray:
         """One for each member."""

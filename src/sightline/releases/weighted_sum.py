@@ -14,7 +14,7 @@ from sightline.releases.domain import positive_number
 from sightline.releases.lift import coordinate_rows
 from sightline.releases.linear import LinearQuery
 
-# Up to here a double holds every whole number, so a weight that looks whole is the one that was meant.
+# Up to this a double holds every whole number, so a weight that is whole was not rounded to it.
 _LARGEST_WHOLE = 2.0**53
 
 
@@ -40,7 +40,7 @@ class WeightedSum(LinearQuery):
     radius: float
     dimension: int = 1
 
-    if TYPE_CHECKING:  # what goes in is wider than what is kept
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
         def __init__(
             self, *, members: Members, weights: ArrayLike, radius: float, dimension: int = 1
@@ -66,7 +66,7 @@ class WeightedSum(LinearQuery):
         sorted_weights = frozen_floats(weights[np.argsort(given)], name="weights")
         object.__setattr__(self, "members", members)
         object.__setattr__(self, "weights", sorted_weights)
-        self._own()
+        self._check_fields()
         positive_number(self.sensitivity[0].item(), name="largest weight times radius")
 
     def coefficients(self) -> FloatArray:
@@ -74,7 +74,7 @@ class WeightedSum(LinearQuery):
         return self.weights
 
     def integer_rows(self) -> NDArray[np.int64] | None:
-        """The weights where all of them are whole numbers; else none."""
+        """The weights if all of them are whole numbers, else ``None``."""
         whole = (self.weights == np.rint(self.weights)) & (np.abs(self.weights) <= _LARGEST_WHOLE)
         if not whole.all():
             return None

@@ -1,4 +1,4 @@
-"""Every figure of an audit as files for print: SVG and PDF."""
+"""Write the figures of an audit as files for print: SVG and PDF."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from sightline.report.files import check_new, make_folder, write_new
 def export_figures(result: AuditResult, folder: str | Path, *, force: bool = False) -> tuple[Path, ...]:
     """Write every figure that the result has data for, as SVG and as PDF; return their paths in order.
 
-    The folder is made if it is missing. An existing file is only replaced if forced. Figures of a result that
-    holds something for the table's owner only can be read by the owner of the files only.
+    The folder is made if it is missing. An existing file is replaced only if forced. If the result contains
+    something for the table's owner only, only the owner of the files can read them.
     """
     place = Path(folder)
     make_folder(place)

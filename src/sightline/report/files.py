@@ -1,4 +1,4 @@
-"""Writing files: each appears whole or not at all, and none is replaced unless that was asked for."""
+"""Write files: each whole or not at all, and over an existing file only if asked to."""
 
 from __future__ import annotations
 
@@ -10,13 +10,17 @@ from pathlib import Path
 
 from sightline.errors import InvalidInput
 
-_NO_HARD_LINKS = (errno.EPERM, errno.ENOSYS, errno.ENOTSUP, errno.EOPNOTSUPP)  # as on a memory stick
-# Who may read a new file: its owner only, or whoever the umask lets.
-_OWNER_ONLY, _AS_UMASK_SAYS = 0o600, 0o666
+_NO_HARD_LINKS = (
+    errno.EPERM,
+    errno.ENOSYS,
+    errno.ENOTSUP,
+    errno.EOPNOTSUPP,
+)  # as some file systems of memory sticks report
+_OWNER_ONLY, _BY_UMASK = 0o600, 0o666  # who may read a new file
 
 
 def check_new(path: Path, *, force: bool) -> None:
-    """Refuse a file that exists, or whose folder does not, before anything is computed for it."""
+    """Refuse a file that exists or whose folder does not; call it before computing the content."""
     try:
         if path.is_dir():
             raise InvalidInput(f"expected the name of a file, got the directory {str(path)!r}")
@@ -33,7 +37,7 @@ def check_new(path: Path, *, force: bool) -> None:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder, and those above it, unless it exists."""
+    """Make a folder and those above it, unless they exist."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -41,10 +45,10 @@ def make_folder(path: Path) -> None:
 
 
 def write_new(path: Path, content: bytes, *, force: bool, owner_only: bool = False) -> None:
-    """Write a file; an existing one is only replaced if forced.
+    """Write a file; replace an existing one only if forced.
 
-    What is for the table's owner only is written for the owner only (mode 0600); everything else follows
-    the umask. A device or a pipe is written to as it is.
+    With ``owner_only`` only the owner of the file can read it (mode 0600); otherwise the umask decides. A
+    device or a pipe is written directly.
     """
     check_new(path, force=force)
     try:
@@ -58,13 +62,13 @@ def write_new(path: Path, content: bytes, *, force: bool, owner_only: bool = Fal
 
 def _write_directly(path: Path, content: bytes) -> None:
     with path.open("wb", buffering=0) as file:
-        left = memoryview(content)
-        while left:
-            left = left[file.write(left) or 0 :]
+        remaining = memoryview(content)
+        while remaining:
+            remaining = remaining[file.write(remaining) or 0 :]
 
 
 def _write_whole(path: Path, content: bytes, *, replace: bool, mode: int) -> None:
-    """Write under another name in the same folder first; the name is given once all bytes are on disk."""
+    """Write under another name in the same folder, and rename when all bytes are on disk."""
     draft = path.parent / f".sightline-{secrets.token_hex(8)}"
     handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), mode)
     try:
@@ -75,14 +79,14 @@ def _write_whole(path: Path, content: bytes, *, replace: bool, mode: int) -> Non
         if replace:
             draft.replace(path)
         else:
-            _give_name(draft, path)
+            _rename_new(draft, path)
     finally:
         with suppress(OSError):
             draft.unlink(missing_ok=True)
 
 
-def _give_name(draft: Path, path: Path) -> None:
-    """Rename the draft; fails if the path exists by now, whoever made it."""
+def _rename_new(draft: Path, path: Path) -> None:
+    """Rename the draft; fail if the path exists by now."""
     try:
         path.hardlink_to(draft)
     except OSError as error:
@@ -92,7 +96,7 @@ def _give_name(draft: Path, path: Path) -> None:
 
 
 def _mode(owner_only: bool) -> int:
-    return _OWNER_ONLY if owner_only else _AS_UMASK_SAYS
+    return _OWNER_ONLY if owner_only else _BY_UMASK
 
 
 def _unwritable(path: Path, error: OSError) -> InvalidInput:

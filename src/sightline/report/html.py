@@ -1,7 +1,7 @@
 """The report of an audit: one HTML file that needs no network, for people who decide about a publication.
 
 A policy in the page forbids every request, and every script except its own, which it lists by their hashes.
-For that, Vega interprets its expressions and does not evaluate code.
+The policy forbids evaluated code too, so Vega interprets its expressions.
 """
 
 from __future__ import annotations
@@ -11,17 +11,16 @@ import hashlib
 import json
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult
 from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent, percent_at_least
 from sightline.report import style
-from sightline.report.figures.catalogue import FIGURES, Figure
+from sightline.report.figures.catalogue import FIGURES, ReportFigure
 from sightline.report.files import write_new
 from sightline.report.names import one_line, short
-from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, who
+from sightline.report.wording import MOST_ALIKE, NO_RECIPE, noise_range, shown_recipe, unverified_line, who
 
 _ASSETS = Path(__file__).parent / "assets"
 # A drawing with more data than this is smaller as a bitmap and faster on a canvas.
@@ -29,7 +28,7 @@ _MOST_CHARACTERS = 150_000
 
 
 def report_html(result: AuditResult, *, publishable: bool = False, date: str | None = None) -> str:
-    """The report as the text of one HTML file; the same result gives the same text.
+    """Return the report as the text of one HTML file; equal results give equal texts.
 
     ``publishable`` leaves out what is for the table's owner only. ``date`` is printed as it is given.
     """
@@ -52,7 +51,7 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
             headline=headline(shown),
         )
     )
-    return text.encode("utf-8", errors="replace").decode("utf-8")  # a name may hold half a surrogate pair
+    return text.encode("utf-8", errors="replace").decode("utf-8")  # a name may contain a lone surrogate
 
 
 def write_report(
@@ -63,7 +62,7 @@ def write_report(
     publishable: bool = False,
     date: str | None = None,
 ) -> None:
-    """Write the report; an existing file is only replaced if forced.
+    """Write the report; replace an existing file only if forced.
 
     Unless it is publishable, only the owner of the file can read it.
     """
@@ -77,8 +76,7 @@ def headline(result: AuditResult) -> tuple[str, str]:
     least, limit = result.least_remaining_uncertainty, result.verdict.limit
     of = f"of {count(result.records, 'record')}"
     if limit is not None and result.verdict.below_limit:
-        rows = f"of {count(result.rows if result.unit == 'row' else result.records, result.unit)}"
-        return f"{result.verdict.below_limit:,}", f"{rows} may keep less than the limit of {percent(limit)}"
+        return f"{result.verdict.below_limit:,}", f"{of} may keep less than the limit of {percent(limit)}"
     if least is None:
         return "0", f"{of} are exposed by a sum or a mean: none that is published depends on the secret"
     if limit is None and result.identifiable_records:
@@ -87,15 +85,15 @@ def headline(result: AuditResult) -> tuple[str, str]:
     return percent_at_least(least.lower), words
 
 
-def _figure(figure: Figure, result: AuditResult) -> dict[str, Any]:
+def _figure(figure: ReportFigure, result: AuditResult) -> dict[str, Any]:
     chart = style.specification(figure.draw(result))
-    many = len(json.dumps(chart)) > _MOST_CHARACTERS
-    if many:
+    large = len(json.dumps(chart)) > _MOST_CHARACTERS
+    if large:
         still = "data:image/png;base64," + base64.b64encode(style.png(chart, scale=1.0)).decode()
     else:
-        still = "data:image/svg+xml," + quote(style.svg(chart).strip(), safe=" =:/,;()'")
+        still = style.svg_source(style.svg(chart))
     page = {**chart, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
-    page["usermeta"] = {"renderer": "canvas" if many else "svg"}
+    page["usermeta"] = {"renderer": "canvas" if large else "svg"}
     return {
         "title": figure.title,
         "description": figure.describe(result),
@@ -105,7 +103,7 @@ def _figure(figure: Figure, result: AuditResult) -> dict[str, Any]:
 
 
 def _data(charts: dict[str, Any]) -> str:
-    """JSON that can neither close the element around it nor open another."""
+    """Write JSON that can neither close the HTML element around it nor open another."""
     text = json.dumps(charts, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
     return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
 
@@ -143,7 +141,13 @@ def _environment() -> Any:
     environment.filters.update(
         short=short, one_line=one_line, number=number, parameter=parameter, noise_range=noise_range
     )
+    environment.filters["unverified_line"] = unverified_line
     environment.globals.update(
-        who=who, shown_recipe=shown_recipe, no_recipe=NO_RECIPE, count=count, domain=domain
+        who=who,
+        shown_recipe=shown_recipe,
+        no_recipe=NO_RECIPE,
+        count=count,
+        domain=domain,
+        most_alike=MOST_ALIKE,
     )
     return environment

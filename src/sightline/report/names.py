@@ -1,27 +1,28 @@
-"""Names that others chose, made safe to show: on one line, without control characters, not too long."""
+"""Make names from data safe to show: on one line, without control characters, not too long."""
 
 from __future__ import annotations
 
 import unicodedata
 
+_DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
 _FIRST_STRONG_ISOLATE, _POP_ISOLATE = "\u2068", "\u2069"
 
 
 def one_line(text: str) -> str:
-    r"""A text without line breaks, control characters and direction overrides.
+    r"""Return a text without line breaks, control characters and direction overrides.
 
     >>> one_line("a\tb\n\u202ec")
     'a b c'
     """
     spaced = " ".join(text.split())
-    kept = (
+    visible = (
         " " if unicodedata.category(c) in {"Cc", "Cs"} else c for c in spaced if not _changes_direction(c)
     )
-    return "".join(kept)
+    return "".join(visible)
 
 
 def short(text: str, limit: int = 60) -> str:
-    """A text on one line, cut if it is longer than the limit.
+    """Return a text on one line, cut if it is longer than the limit.
 
     >>> short("abcdef", 4)
     'abc…'
@@ -31,20 +32,10 @@ def short(text: str, limit: int = 60) -> str:
 
 
 def isolated(text: str, limit: int = 40) -> str:
-    """A short name for a figure, which keeps its writing direction to itself."""
+    """Return a short name for a figure; its writing direction does not affect the text around it."""
     name = short(text, limit)
     return name if name.isascii() else f"{_FIRST_STRONG_ISOLATE}{name}{_POP_ISOLATE}"
 
 
 def _changes_direction(character: str) -> bool:
-    return unicodedata.bidirectional(character) in {
-        "LRE",
-        "RLE",
-        "LRO",
-        "RLO",
-        "PDF",
-        "LRI",
-        "RLI",
-        "FSI",
-        "PDI",
-    }
+    return unicodedata.bidirectional(character) in _DIRECTIONS

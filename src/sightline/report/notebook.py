@@ -1,11 +1,9 @@
-"""Results in a notebook: a chart, and a piece of HTML that needs no script."""
+"""Show results in a notebook: as a chart, and as a piece of HTML without scripts."""
 
 from __future__ import annotations
 
-from functools import singledispatch
 from html import escape
 from typing import Any
-from urllib.parse import quote
 
 from sightline.attacks.simulation import Simulation
 from sightline.auditing.result import AuditResult, Exposed
@@ -18,74 +16,57 @@ from sightline.report.names import short
 from sightline.report.wording import who
 
 
-@singledispatch
 def plot(result: object) -> Any:
-    """A result as an Altair chart."""
-    raise InvalidInput(f"expected a result that can be drawn, got {type(result).__name__}")
+    """Draw a result as an Altair chart."""
+    match result:
+        case AuditResult():
+            return distribution.draw(result)
+        case ReleaseCurve():
+            return release_curve.draw(result)
+        case ReleaseCurves():
+            return release_curve.draw_many(result)
+        case Simulation():
+            return simulation.draw(result)
+        case _:
+            raise InvalidInput(f"expected a result that can be drawn, got {type(result).__name__}")
 
 
-@singledispatch
 def html(result: object) -> str:
-    """A result as a piece of HTML: a drawing and what it says."""
-    raise InvalidInput(f"expected a result that can be shown, got {type(result).__name__}")
+    """Write a result as a piece of HTML: a drawing and a text."""
+    match result:
+        case AuditResult():
+            return _audit(result)
+        case ReleaseCurve():
+            text = f"<p>{escape(release_curve.describe(result))}</p>"
+        case ReleaseCurves():
+            text = f"<p>The bounds of {len(result):,} groups.</p>"
+        case Simulation():
+            text = f"<pre>{escape(str(result))}</pre>"
+        case _:
+            raise InvalidInput(f"expected a result that can be shown, got {type(result).__name__}")
+    return f"<div>{_picture(plot(result))}{text}</div>"
 
 
-@plot.register
-def _(result: AuditResult) -> Any:
-    return distribution.draw(result)
-
-
-@html.register
-def _(result: AuditResult) -> str:
-    rows = "".join(
-        f"<tr><th scope='row'><bdi>{escape(short(who(place, one)))}</bdi></th>"
-        f"<td>{'none' if one.rmse is None else number(one.rmse)}</td>"
-        f"<td>{_keeps(one)}</td>"
-        f"<td><bdi>{escape(short(one.recipe.text, 120)) if one.recipe is not None else ''}</bdi></td></tr>"
-        for place, one in enumerate(result.exposed[:10], start=1)
-    )
+def _audit(result: AuditResult) -> str:
+    rows = "".join(_row(place, exposed) for place, exposed in enumerate(result.exposed[:10], start=1))
     head = "".join(f"<th scope='col'>{title}</th>" for title in ("who", "error", "keeps at least", "recipe"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
     picture = _picture(plot(result)) if distribution.drawable(result) else ""
     return f"<div><p><strong>{escape(short(result.verdict.text, 900))}</strong></p>{picture}{table}</div>"
 
 
-@plot.register
-def _(result: ReleaseCurve) -> Any:
-    return release_curve.draw(result)
-
-
-@html.register
-def _(result: ReleaseCurve) -> str:
-    return f"<div>{_picture(plot(result))}<p>{escape(release_curve.describe(result))}</p></div>"
-
-
-@plot.register
-def _(result: ReleaseCurves) -> Any:
-    return release_curve.draw_many(result)
-
-
-@html.register
-def _(result: ReleaseCurves) -> str:
-    return f"<div>{_picture(plot(result))}<p>The bounds of {len(result):,} groups.</p></div>"
-
-
-@plot.register
-def _(result: Simulation) -> Any:
-    return simulation.draw(result)
-
-
-@html.register
-def _(result: Simulation) -> str:
-    return f"<div>{_picture(plot(result))}<pre>{escape(str(result))}</pre></div>"
-
-
-def _keeps(one: Exposed) -> str:
-    left = one.remaining_uncertainty
-    return "" if left is None else percent_at_least(left.lower)
+def _row(place: int, exposed: Exposed) -> str:
+    error = "none" if exposed.rmse is None else number(exposed.rmse)
+    remaining = exposed.remaining_uncertainty
+    keeps = "" if remaining is None else percent_at_least(remaining.lower)
+    recipe = "" if exposed.recipe is None else escape(short(exposed.recipe.text, 120))
+    return (
+        f"<tr><th scope='row'><bdi>{escape(short(who(place, exposed)))}</bdi></th>"
+        f"<td>{error}</td><td>{keeps}</td><td><bdi>{recipe}</bdi></td></tr>"
+    )
 
 
 def _picture(chart: Any) -> str:
     drawn = style.specification(chart)
-    source = "data:image/svg+xml," + quote(style.svg(drawn).strip(), safe=" =:/,;()'")
+    source = style.svg_source(style.svg(drawn))
     return f'<img alt="{escape(drawn.get("description", ""))}" src="{escape(source)}">'

@@ -1,4 +1,4 @@
-"""Progress on standard error, for whatever takes more than two seconds."""
+"""Show progress on standard error for work that takes more than two seconds."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ import time
 from types import TracebackType
 from typing import Self
 
-_PATIENCE = 2.0  # seconds before the first line
-_REFRESH = 0.2  # seconds between looks at the progress
-_AGAIN = 10.0  # seconds after which a line is printed again with the share that is done by then
+PATIENCE = 2.0  # seconds before the first line
+_REFRESH = 0.2  # seconds between updates
+_REPEAT = 10.0  # seconds after which the line is printed again
 
 
 class Ticker:
-    """Shows on standard error what is under way, inside a ``with`` block, and only if it takes long.
+    """Shows the current stage on standard error, inside a ``with`` block, if the work takes long.
 
-    It is called with a stage and the share of it that is done. A thread shows the latest stage, so that one
-    that reports nothing is shown too: as a spinner in a terminal, as one line for each stage elsewhere.
+    It is called with a stage and the share of it that is done. A thread shows the latest stage, so that a
+    stage that reports nothing is shown too: as a spinner in a terminal, elsewhere as one line for each stage.
 
     >>> with Ticker() as progress:
     ...     progress("records", 0.5)
@@ -25,8 +25,8 @@ class Ticker:
     'records 50 %'
     """
 
-    def __init__(self, *, patience: float = _PATIENCE) -> None:
-        self._patience = patience
+    def __init__(self, *, patience: float | None = None) -> None:
+        self._patience = PATIENCE if patience is None else patience
         self._began, self._latest = "working", ("working", 0.0)
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
@@ -48,19 +48,19 @@ class Ticker:
 
     @property
     def stage(self) -> str:
-        """The latest stage; when that is done, the last one that began."""
+        """The latest stage; if it is finished, the last stage that began."""
         stage, share = self._latest
         return stage if share < 1 else self._began
 
     @property
     def under_way(self) -> str:
-        """The stage, and the share of it that is done, if that is known."""
+        """The stage, and the share of it that is done if that is known."""
         stage, share = self._latest
         return f"{stage} {100 * share:.0f} %" if 0 < share < 1 else self.stage
 
     def _watch(self) -> None:
         start = time.monotonic()
-        if self._ended.wait(self._patience):
+        if self._ended.wait(min(self._patience, threading.TIMEOUT_MAX)):
             return
         if sys.stderr.isatty():
             self._spin(start)
@@ -76,12 +76,12 @@ class Ticker:
                 status.update(Text(self._line(start)))
 
     def _write_lines(self, start: float) -> None:
-        said, when = "", 0.0
+        printed, when = "", 0.0
         while True:
             stage, now = self.stage, time.monotonic()
-            if stage != said or now - when >= _AGAIN:
+            if stage != printed or now - when >= _REPEAT:
                 print(self._line(start), file=sys.stderr, flush=True)
-                said, when = stage, now
+                printed, when = stage, now
             if self._ended.wait(_REFRESH):
                 return
 

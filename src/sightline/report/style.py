@@ -1,7 +1,7 @@
-"""The style of every figure, a chart as a file, and charts in pages that need no network.
+"""The style of the figures; charts as files, and inside pages that need no network.
 
-A chart is drawn with Altair, and :func:`specification` adds the style to it: nothing is registered globally.
-vl-convert turns the specification into SVG, PDF or PNG without a browser.
+Altair makes a chart, and :func:`specification` adds the style; nothing is registered globally. vl-convert
+turns the specification into SVG, PDF or PNG without a browser.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from functools import cache
 from html import escape
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.report.files import write_new
@@ -20,14 +21,14 @@ from sightline.report.files import write_new
 Specification = dict[str, Any]
 
 INK, FAINT, GRID = "#1b2733", "#6b7885", "#e5e9ee"
-# Okabe and Ito's colours, which any colour vision tells apart; without yellow, which is faint on paper.
+# Okabe and Ito's colours, which people with any colour vision can distinguish; yellow is too faint on paper.
 PALETTE = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#56b4e9", "#e69f00", "#1b2733")
 DASHES = ((1, 0), (6, 3), (2, 2), (8, 2, 2, 2), (1, 0), (6, 3), (2, 2))
 FONT = "Helvetica Neue, Arial, Liberation Sans, DejaVu Sans, sans-serif"
 
 
 def altair() -> Any:
-    """Altair, or an error that says how to install it."""
+    """Import Altair, or raise an error that says how to install it."""
     try:
         import altair as module
     except ImportError:
@@ -48,7 +49,7 @@ def _converter() -> Any:
 
 
 def configuration() -> Specification:
-    """The style as a Vega-Lite configuration."""
+    """Return the style as a Vega-Lite configuration."""
     text = {"font": FONT, "color": INK}
     labels = {"labelFont": FONT, "labelFontSize": 11, "labelColor": INK}
     titles = {"titleFont": FONT, "titleFontSize": 12, "titleFontWeight": "normal", "titleColor": INK}
@@ -97,38 +98,43 @@ def configuration() -> Specification:
 
 
 def specification(chart: Any) -> Specification:
-    """A chart as a Vega-Lite specification with the style and the data in it.
+    """Return a chart as a Vega-Lite specification, with the style and the data in it.
 
     >>> chart = altair().Chart(altair().Data(values=[{"x": 1, "y": 2}])).mark_point().encode(x="x:Q")
     >>> specification(chart)["config"]["axis"]["gridColor"]
     '#e5e9ee'
     """
-    found: Specification = chart.to_dict()
-    return {**found, "config": configuration()}
+    without_style: Specification = chart.to_dict()
+    return {**without_style, "config": configuration()}
 
 
 def svg(chart: Specification) -> str:
-    """The chart as SVG; the same bytes for the same specification."""
+    """Draw the chart as SVG; equal specifications give equal bytes."""
     text: str = _converter().vegalite_to_svg(chart)
-    # Vega numbers its clip paths through the life of the process; number them from 0 in each drawing.
-    found = list(dict.fromkeys(re.findall(r"\bid=\"(clip\d+)\"", text)))
-    places = {name: f"clip{place}" for place, name in enumerate(found)}
-    text = re.sub(r"(\bid=\"|url\(#)(clip\d+)\b", lambda match: match[1] + places[match[2]], text)
+    # Vega numbers the clip paths of all drawings of the process; number them from 0 in each drawing.
+    clips = list(dict.fromkeys(re.findall(r"\bid=\"(clip\d+)\"", text)))
+    numbered = {name: f"clip{place}" for place, name in enumerate(clips)}
+    text = re.sub(r"(\bid=\"|url\(#)(clip\d+)\b", lambda match: match[1] + numbered[match[2]], text)
     return text.rstrip("\n") + "\n"
 
 
+def svg_source(chart_svg: str) -> str:
+    """Return a drawing as the source of an image in HTML."""
+    return "data:image/svg+xml," + quote(chart_svg.strip(), safe=" =:/,;()'")
+
+
 def png(chart: Specification, *, scale: float = 2.0) -> bytes:
-    """The chart as PNG."""
+    """Draw the chart as PNG."""
     return bytes(_converter().vegalite_to_png(chart, scale=scale))
 
 
 def pdf(chart: Specification) -> bytes:
-    """The chart as PDF."""
+    """Draw the chart as PDF."""
     return bytes(_converter().vegalite_to_pdf(chart))
 
 
 def save(chart: Specification, path: Path) -> None:
-    """Write the chart in the format that the name of the file ends with: ``.svg``, ``.pdf`` or ``.png``."""
+    """Write the chart as ``.svg``, ``.pdf`` or ``.png``, by the ending of the file's name."""
     match path.suffix.lower():
         case ".svg":
             content = svg(chart).encode()
@@ -143,13 +149,13 @@ def save(chart: Specification, path: Path) -> None:
 
 @cache
 def bundle() -> str:
-    """Vega, Vega-Lite and Vega-Embed as one script that needs no network."""
+    """Return Vega, Vega-Lite and Vega-Embed as one script, which needs no network."""
     script: str = _converter().javascript_bundle()
     return script
 
 
-def embedded(charts: Mapping[str, Specification]) -> str:
-    """Scripts that make every element with one of these ids a live chart, with Vega inside the page."""
+def live_charts(charts: Mapping[str, Specification]) -> str:
+    """Write scripts, Vega included, that turn each element with one of these ids into a live chart."""
     # A script element ends at the first "</", even inside a string.
     specifications = json.dumps(dict(charts), separators=(",", ":"), ensure_ascii=False).replace("</", "<\\/")
     return (
@@ -160,9 +166,7 @@ def embedded(charts: Mapping[str, Specification]) -> str:
     )
 
 
-def still(chart_svg: str, *, identifier: str, description: str) -> str:
-    """An element that shows the drawing without scripts; :func:`embedded` makes it interactive."""
-    from urllib.parse import quote
-
-    source = "data:image/svg+xml," + quote(chart_svg.strip(), safe=" =:/,;()'")
+def static_chart(chart_svg: str, *, identifier: str, description: str) -> str:
+    """Write an element that shows the drawing without scripts; :func:`live_charts` makes it interactive."""
+    source = svg_source(chart_svg)
     return f'<div id="{escape(identifier)}"><img alt="{escape(description)}" src="{source}"></div>'

@@ -1,4 +1,4 @@
-"""An audit's result in a terminal: the verdict, who is exposed, the releases, the budget, what to change."""
+"""Print an audit's result: the verdict, who is exposed, the releases, the budget, and what to change."""
 
 from __future__ import annotations
 
@@ -10,7 +10,15 @@ from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
 from sightline.auditing.run import Explanation
 from sightline.format import count, number, parameter
-from sightline.report.wording import NO_RECIPE, noise_range, shown_recipe, spent_by_accountant, who
+from sightline.report.wording import (
+    MOST_ALIKE,
+    NO_RECIPE,
+    noise_range,
+    shown_recipe,
+    spent_by_accountant,
+    unverified_line,
+    who,
+)
 
 
 def print_result(result: AuditResult, screen: Console) -> None:
@@ -35,6 +43,7 @@ def print_result(result: AuditResult, screen: Console) -> None:
     print_releases(result.releases, screen)
     screen.print()
     print_budget(result.budget, screen)
+    print_unverified(result, screen)
     if result.what_to_change:
         screen.print("\n[bold]What to change[/]")
         for place, change in enumerate(result.what_to_change, start=1):
@@ -71,33 +80,33 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
     for name in ("who", "error", *ranged, "remains"):
         table.add_column(name, justify="left" if name == "who" else "right", no_wrap=True)
     table.add_column("how", overflow="fold")
-    for place, one in enumerate(result.exposed, start=1):
+    for place, exposed in enumerate(result.exposed, start=1):
         table.add_row(
-            Text(_who(place, one)),
-            "none" if one.rmse is None else number(one.rmse),
-            *(_of_range(one) for _ in ranged),
-            "" if one.remaining_uncertainty is None else str(one.remaining_uncertainty),
-            Text(_how(one)),
+            Text(_who(place, exposed)),
+            "none" if exposed.rmse is None else number(exposed.rmse),
+            *(_of_range(exposed) for _ in ranged),
+            "" if exposed.remaining_uncertainty is None else str(exposed.remaining_uncertainty),
+            Text(_how(exposed)),
         )
     screen.print(table)
 
 
 def print_releases(releases: tuple[ReleaseReport, ...], screen: Console) -> None:
-    """Print what each release does."""
+    """Print the noise of each release and whom it exposes."""
     screen.print("[bold]Releases, in order of publication[/]")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column("name", overflow="fold")
     for name in ("times", "numbers", "noise", "newly exposes", "needed for", "sharpens"):
         table.add_column(name, justify="right")
     table.add_column("", overflow="fold")
-    for one in releases:
-        note = f'copy of "{one.copy_of}"' if one.copy_of is not None else one.note
-        counts = (one.newly_exposes, one.exposes_alone, one.sharpens)
+    for release in releases:
+        note = f'copy of "{release.copy_of}"' if release.copy_of is not None else release.note
+        counts = (release.newly_exposes, release.exposes_alone, release.sharpens)
         table.add_row(
-            Text(one.name),
-            str(one.times),
-            str(one.outputs),
-            noise_range(one),
+            Text(release.name),
+            str(release.times),
+            str(release.outputs),
+            noise_range(release),
             *("" if count is None else f"{count:,}" for count in counts),
             Text(note),
         )
@@ -127,33 +136,53 @@ def print_budget(budget: BudgetReport, screen: Console) -> None:
         screen.print("  ", budget.note, sep="", markup=False, soft_wrap=True)
 
 
-def print_explanation(found: Explanation, screen: Console) -> None:
+def print_unverified(result: AuditResult, screen: Console) -> None:
+    """Print what a pass needs and was not verified, and the groups whose rows are nearly all alike."""
+    if result.unverified:
+        screen.print("\n[bold]Not verified, and needed for a pass[/]")
+    for one in result.unverified:
+        screen.print("  ", unverified_line(one), sep="", markup=False, soft_wrap=True)
+    if result.homogeneous:
+        screen.print("\n[bold]Groups that are nearly all alike[/] (for the owner only)")
+    for cell in (result.homogeneous or ())[:MOST_ALIKE]:
+        screen.print("  ", cell.text, sep="", markup=False, soft_wrap=True)
+    more = len(result.homogeneous or ()) - MOST_ALIKE
+    if more > 0:
+        screen.print(f"  and {more:,} more")
+
+
+def print_explanation(explanation: Explanation, screen: Console) -> None:
     """Print why one record is exposed, step by step."""
-    secret = found.result.secret
+    secret, record = explanation.result.secret, explanation.result.record
     screen.print(
-        f"What can be seen of {secret} for {found.result.record} {found.record} (for the owner only)",
+        f"What can be seen of {secret} for {record} {explanation.record} (for the owner only)",
         markup=False,
     )
-    if not found.exposed and found.result.local is not None:
+    if not explanation.exposed and explanation.result.local is not None:
         screen.print("Sums and means show nothing. Moments and thresholds have no recipe: see the audit.")
-    elif not found.exposed:
+    elif not explanation.exposed:
         screen.print("Nothing: either the attacker knows it already, or nothing published depends on it.")
-    for one in found.exposed:
-        group = "of this record alone" if one.size == 1 else f"shared by {one.size} {found.result.unit}s"
-        about = f" ({secret} = {one.category})" if one.category is not None else ""
-        left = one.remaining_uncertainty
-        kept = "" if left is None else f": {left} of the uncertainty remains"
-        screen.print(f"[bold]Signature {one.signature}[/]{about}, {group}{kept}")
-        if one.recipe is None:
+    for exposed in explanation.exposed:
+        unit = "record" if exposed.rows > 1 else explanation.result.unit
+        group = "of this record alone" if exposed.size == 1 else f"shared by {exposed.size} {unit}s"
+        about = f" ({secret} = {exposed.category})" if exposed.category is not None else ""
+        left = exposed.remaining_uncertainty
+        remains = "" if left is None else f": {left} of the uncertainty remains"
+        what = f"Signature {exposed.signature}"
+        if exposed.rows > 1:
+            feature = "" if exposed.feature is None else f", their {exposed.feature}"
+            what = f"All {exposed.rows} rows together{feature}"
+        screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
+        if exposed.recipe is None:
             screen.print("  No combination of the published numbers gives its value: it is not identifiable.")
             continue
-        if one.shortest is not None and len(one.shortest.steps) < len(one.recipe.steps):
-            _print_steps("The shortest recipe", one.shortest, one, screen)
-        _print_steps("The best unbiased attack", one.recipe, one, screen)
+        if exposed.shortest is not None and len(exposed.shortest.steps) < len(exposed.recipe.steps):
+            _print_steps("The shortest recipe", exposed.shortest, exposed, screen)
+        _print_steps("The best unbiased attack", exposed.recipe, exposed, screen)
 
 
-def _print_steps(title: str, recipe: Recipe, one: Exposed, screen: Console) -> None:
-    what = "the value" if one.size == 1 else f"the sum of the {one.size} values"
+def _print_steps(title: str, recipe: Recipe, exposed: Exposed, screen: Console) -> None:
+    what = "the value" if exposed.size == 1 else f"the sum of the {exposed.size} values"
     screen.print(f"  {title}:")
     for place, step in enumerate(recipe.steps, start=1):
         verb = "add" if step.weight > 0 else "subtract"
@@ -185,20 +214,20 @@ def _remarks(result: AuditResult) -> list[str]:
     return remarks
 
 
-def _who(place: int, one: Exposed) -> str:
-    return who(place, one) + ("" if one.size == 1 else f" (sum of {one.size:,})")
+def _who(place: int, exposed: Exposed) -> str:
+    return who(place, exposed) + ("" if exposed.size == 1 else f" (sum of {exposed.size:,})")
 
 
-def _of_range(one: Exposed) -> str:
-    return "" if one.rmse_percent_of_range is None else f"{number(one.rmse_percent_of_range, 3)} %"
+def _of_range(exposed: Exposed) -> str:
+    return "" if exposed.rmse_percent_of_range is None else f"{number(exposed.rmse_percent_of_range, 3)} %"
 
 
-def _how(one: Exposed) -> str:
-    if one.local:
+def _how(exposed: Exposed) -> str:
+    if exposed.local:
         return "seen near its true value (for the owner only)"
-    recipe = shown_recipe(one)
+    recipe = shown_recipe(exposed)
     if recipe is None:
         return NO_RECIPE
-    # The error in the table is that of the best attack; a shorter recipe may have a larger one.
-    worse = one.rmse is not None and recipe.rmse > 1.005 * one.rmse
+    # The table has the error of the best attack; a shorter recipe may have a larger error.
+    worse = exposed.rmse is not None and recipe.rmse > 1.005 * exposed.rmse
     return f"{recipe.text} (error {number(recipe.rmse)})" if worse else recipe.text

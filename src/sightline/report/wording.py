@@ -1,29 +1,33 @@
-"""What every form of the report says in the same words: who is exposed, how, and with how much noise."""
+"""Words that every form of the report shares: who is exposed, by which recipe, with how much noise."""
 
 from __future__ import annotations
 
-from sightline.auditing.result import BudgetReport, Exposed, Recipe, ReleaseReport
+from sightline.auditing.result import BudgetReport, Exposed, Recipe, ReleaseReport, Unverified
 from sightline.format import number
 from sightline.privacy.registry import accountant_of_cost
 
 NO_RECIPE = "cannot be singled out; may be below the limit"
+MOST_ALIKE = 10  # groups of rows that are nearly all alike, to list
 
 
-def who(place: int, one: Exposed) -> str:
-    """What to call an exposed record or group: its key if that is given, else its place in the list."""
-    name = one.record if one.record is not None else f"no. {place}"
-    return name if one.category is None else f"{name}, {one.category}"
+def who(place: int, exposed: Exposed) -> str:
+    """Name an exposed record or group: by its key if that is given, else by its place in the list."""
+    name = exposed.record if exposed.record is not None else f"no. {place}"
+    if exposed.feature is not None:
+        feature = "one" if exposed.feature == "row" else exposed.feature
+        return f"{name}, {feature} of {exposed.rows} rows"
+    return name if exposed.category is None else f"{name}, {exposed.category}"
 
 
-def shown_recipe(one: Exposed) -> Recipe | None:
-    """The recipe to show: the shortest, if that has fewer steps than the best unbiased attack."""
-    if one.recipe is None or one.shortest is None:
-        return one.recipe
-    return one.shortest if len(one.shortest.steps) < len(one.recipe.steps) else one.recipe
+def shown_recipe(exposed: Exposed) -> Recipe | None:
+    """Choose the recipe to show: the shortest, if it has fewer steps than the best unbiased attack."""
+    if exposed.recipe is None or exposed.shortest is None:
+        return exposed.recipe
+    return exposed.shortest if len(exposed.shortest.steps) < len(exposed.recipe.steps) else exposed.recipe
 
 
 def noise_range(release: ReleaseReport) -> str:
-    """The standard deviation of a release's noise; a range if its numbers differ in it."""
+    """Write the standard deviation of a release's noise, or a range if its numbers have different noise."""
     if release.smallest_noise_stddev is None or release.largest_noise_stddev is None:
         return "none"
     low, high = number(release.smallest_noise_stddev, 3), number(release.largest_noise_stddev, 3)
@@ -31,5 +35,14 @@ def noise_range(release: ReleaseReport) -> str:
 
 
 def spent_by_accountant(budget: BudgetReport) -> dict[str, float]:
-    """The epsilon that the noise amounts to, under the accountants' names in a plan."""
+    """The epsilon of the noise by accountant, with the names that a plan uses."""
     return {accountant_of_cost(name): value for name, value in budget.spent.items()}
+
+
+def unverified_line(one: Unverified) -> str:
+    """An assumption that was not verified, whether the plan accepts it, and who may read that."""
+    notes = [
+        *(["accepted by the plan"] if one.accepted else []),
+        *(["for the owner only"] if one.owner_only else []),
+    ]
+    return f"{one.name.value}: {one.reason}" + (f" ({'; '.join(notes)})" if notes else "")

@@ -1,1 +1,1 @@
-"""SQL and data engines: aggregates over a table as releases over its rows. The only room with an engine."""
+"""SQL and data engines: read aggregates over a table as releases over its rows."""

@@ -1,4 +1,4 @@
-"""From packed signatures to cells: which exist, how many rows each has, which one a signature is in."""
+"""Find the cells in packed signatures, the rows of each cell, and the cell of each signature."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from sightline.tables.encoding import CodedKey, PackedCodes
 from sightline.tables.membership import CellTable
 
-_BLOCK = 1 << 16  # signatures at a time, so that what is computed of them stays in a cache
-_WIDEST = 1 << 62  # numbers that fit an integer of 64 bits
+_BLOCK = 1 << 16  # signatures per step, so that the arrays of a step fit the cache
+_WIDEST = 1 << 62  # the product of code counts that still fits an integer of 64 bits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -23,13 +23,13 @@ class RowGrouping:
     codes: NDArray[np.int64]  # (cells, coded keys)
     keys: tuple[tuple[str, ...], ...]
     rows: NDArray[np.int64]
-    cell_of: CellTable  # per signature, -1 for rows that are in no cell
+    cell_of: CellTable  # for each signature; -1 for none
 
 
 def group_rows(
     coded_keys: Sequence[CodedKey], parts: tuple[int, ...], words: PackedCodes, counts: NDArray[np.int64]
 ) -> RowGrouping:
-    """The cells that the coded keys ``parts`` make together; a row that misses their condition has code 0."""
+    """Group the rows by the coded keys ``parts``. Code 0 means that a row does not meet their condition."""
     chosen = [coded_keys[part] for part in parts]
     combined, size = _combined(chosen, words, len(counts))
     blocks = [slice(start, start + max(_BLOCK, size)) for start in range(0, len(counts), max(_BLOCK, size))]
@@ -37,14 +37,14 @@ def group_rows(
     for block in blocks:
         totals += np.bincount(combined[block], counts[block], size)  # exact below 2^53 rows
     rows = totals.astype(np.int64)
-    found = np.flatnonzero(rows)
-    codes = _codes(chosen, words, combined, found, size)
+    occurring = np.flatnonzero(rows)
+    codes = _codes(chosen, words, combined, occurring, size)
     if chosen and chosen[0].condition is not None:
         met = codes[:, 0] > 0
-        found, codes = found[met], codes[met]
-    kind = np.int16 if found.size < np.iinfo(np.int16).max else np.int32
+        occurring, codes = occurring[met], codes[met]
+    kind = np.int16 if occurring.size < np.iinfo(np.int16).max else np.int32
     numbered = np.full(size, -1, dtype=kind)
-    numbered[found] = np.arange(found.size, dtype=kind)
+    numbered[occurring] = np.arange(occurring.size, dtype=kind)
     cell_of: CellTable = np.empty(len(counts), dtype=kind)
     for block in blocks:
         cell_of[block] = numbered[combined[block]]
@@ -59,18 +59,18 @@ def group_rows(
             )
             for row in codes.tolist()
         ),
-        rows=rows[found],
+        rows=rows[occurring],
         cell_of=cell_of,
     )
 
 
 def signature_table(groupings: Sequence[RowGrouping], grouping_of: Sequence[int]) -> CellTable:
-    """One column per partition, its numbers together in memory: the cell's number within the partition."""
+    """The cell's number within the partition, for every signature (rows) and partition (columns)."""
     signatures = len(groupings[0].cell_of) if groupings else 1
-    kind = np.result_type(np.int16, *(one.cell_of.dtype for one in groupings))
+    kind = np.result_type(np.int16, *(grouping.cell_of.dtype for grouping in groupings))
     table = np.empty((len(grouping_of), signatures), dtype=kind)
-    for line, index in zip(table, grouping_of, strict=True):
-        line[:] = groupings[index].cell_of
+    for column, index in zip(table, grouping_of, strict=True):  # contiguous in memory
+        column[:] = groupings[index].cell_of
     table.setflags(write=False)
     return table.T
 
@@ -78,7 +78,7 @@ def signature_table(groupings: Sequence[RowGrouping], grouping_of: Sequence[int]
 def _combined(
     chosen: list[CodedKey], words: PackedCodes, signatures: int
 ) -> tuple[NDArray[np.int64] | NDArray[np.int32], int]:
-    """The codes as one number in the order of the keys, small enough to index an array."""
+    """Combine the codes into one number per signature, in key order and small enough to index an array."""
     if not chosen:
         return np.zeros(signatures, dtype=np.int32), 1
     if len(chosen) == 1:
@@ -98,16 +98,16 @@ def _codes(
     chosen: list[CodedKey],
     words: PackedCodes,
     combined: NDArray[np.int64] | NDArray[np.int32],
-    found: NDArray[np.intp],
+    occurring: NDArray[np.intp],
     size: int,
 ) -> NDArray[np.int64]:
-    """The codes of the cells that were found, one coded key a column, read from any signature in the cell."""
+    """The codes of each cell (rows) and coded key (columns), read from one signature in the cell."""
     if len(chosen) == 1:
-        return found.astype(np.int64)[:, None]
+        return occurring.astype(np.int64)[:, None]
     example = np.empty(size, dtype=np.intp)
     example[combined] = np.arange(len(combined))
-    each = [coded.codes(words[:, example[found]]) for coded in chosen]
-    return np.stack(each or [np.zeros(found.size, dtype=np.int64)], axis=1)
+    each = [coded.codes(words[:, example[occurring]]) for coded in chosen]
+    return np.stack(each or [np.zeros(occurring.size, dtype=np.int64)], axis=1)
 
 
 def _ranked(values: NDArray[np.int64]) -> tuple[NDArray[np.int64], int]:

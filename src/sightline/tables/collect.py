@@ -1,11 +1,11 @@
-"""Ask an engine who falls into which published cell, in a handful of queries; only counts leave it.
+"""Ask an engine which rows are in which published cell, in a few queries that return only counts.
 
-Every release is read as computed on the rows that have a secret and a record key.
+Every release is read as if it were computed on the rows that have a secret and a record key.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -24,16 +24,23 @@ from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condi
 from sightline.tables.subject import Schema, Subject
 
 MOST_CATEGORIES = 1_000
-_TOGETHER = 200  # conditions answered by one query
+_FEW_VALUES = 20  # distinct values of a number that an attacker can round to
+_CONDITIONS_PER_QUERY = 200
 
 
 def collect(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, progress: Progress = silent
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    subject: Subject,
+    *,
+    progress: Progress = silent,
+    check_size: Callable[[int, int], None] | None = None,
 ) -> Membership:
-    """The signatures of all rows with a secret, their numbers, and the cells that the queries publish.
+    """Collect the signatures of all rows with a secret, their counts, and the cells of the queries.
 
     Rows that meet any of the subject's ``known`` conditions are counted as known to the attacker. A record
-    with more rows than ``most_rows`` is refused.
+    with more rows than ``most_rows`` is refused. ``check_size`` is called with the numbers of signatures and
+    of partitions before their table is made.
     """
     rows = audited_rows(queries, subject, engine.columns())
     known = known_condition(engine, subject)
@@ -51,14 +58,16 @@ def collect(
     _check_lookups(engine, rows, present)
 
     progress("numbering the published cells", 0.0)
-    partitions, asked = expand(engine, rows, queries, subject.categories)
+    partitions, partition_queries = expand(engine, rows, queries, subject.categories)
     try:
-        encoding = encode(engine, asked, rows=rows)
+        encoding = encode(engine, partition_queries, rows=rows)
         progress("listing signatures", 0.0)
         words, counts, known_counts = _signatures(engine, encoding, known)
     except InvalidPlan as error:
-        raise _blamed(engine, rows, queries, error) from None
+        raise _with_release_name(engine, rows, queries, error) from None
 
+    if check_size is not None:
+        check_size(len(counts), len(partitions))
     progress("naming the cells", 0.0)
     groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
     shares = _shares(engine, encoding, groupings, contributions)
@@ -82,11 +91,12 @@ def collect(
         contributions=contributions,
         dropped=total - present,
         clipped=clipped,
+        few_values=_few_values(engine, rows, subject, present=present),
     )
 
 
 def known_condition(engine: Engine, subject: Subject) -> str:
-    """The condition that a row is known to the attacker, as SQL; empty if none is."""
+    """The condition that the attacker knows a row, as SQL; empty if they know none."""
     schema = Schema.of(engine)
     return " OR ".join(
         f"({read_condition(text, secret=subject.secret, schema=schema)})" for text in subject.known
@@ -96,19 +106,19 @@ def known_condition(engine: Engine, subject: Subject) -> str:
 def expand(
     engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], categories: Sequence[str] | None
 ) -> tuple[tuple[Partition, ...], tuple[PartitionQuery, ...]]:
-    """Partitions and their queries, in step; a histogram of a category becomes one of each per value."""
+    """List the partitions and their queries in the same order, a histogram as one of each per category."""
     if categories is None and any(
         _is_histogram(partition) for query in queries for partition in query.partitions
     ):
         categories = _categories(engine, rows)
     partitions: list[Partition] = []
-    asked: list[PartitionQuery] = []
+    partition_queries: list[PartitionQuery] = []
     for position, query in enumerate(queries):
         expanded = [
             (partition, name, parameter)
             for partition in query.partitions
             for name, parameter in (
-                [(f"{partition.label} = {one}", one) for one in categories or ()]
+                [(f"{partition.label} = {category}", category) for category in categories or ()]
                 if _is_histogram(partition)
                 else [
                     (
@@ -119,7 +129,7 @@ def expand(
             )
         ]
         for partition, name, parameter in expanded:
-            asked.append(replace(partition, parameter=parameter))
+            partition_queries.append(replace(partition, parameter=parameter))
             partitions.append(
                 Partition(
                     query=position,
@@ -131,7 +141,7 @@ def expand(
                     label="" if len(expanded) == 1 else name,
                 )
             )
-    return tuple(partitions), tuple(asked)
+    return tuple(partitions), tuple(partition_queries)
 
 
 def _is_histogram(partition: PartitionQuery) -> bool:
@@ -139,20 +149,20 @@ def _is_histogram(partition: PartitionQuery) -> bool:
 
 
 def _categories(engine: Engine, rows: Rows) -> list[str]:
-    found = engine.fetch(
+    categories = engine.fetch(
         f"SELECT DISTINCT {rows.secret} AS k FROM {rows.source()} LIMIT {MOST_CATEGORIES + 1}"
     )["k"]
-    if len(found) > MOST_CATEGORIES:
+    if len(categories) > MOST_CATEGORIES:
         refuse(
             f"at most {MOST_CATEGORIES:,} categories of the secret",
             got="more",
             fix="group the categories in the table, or declare the list",
         )
-    return sorted(map(str, found))
+    return sorted(map(str, categories))
 
 
 def outside(rows: Rows, subject: Subject) -> str:
-    """The condition that a row's secret is not one of the values that the plan declares."""
+    """The condition that a row's secret is outside the declared bounds or categories, as SQL."""
     if subject.bounds is not None:
         low, high = subject.bounds
         return f"{rows.secret} < {low!r} OR {rows.secret} > {high!r}"
@@ -163,10 +173,10 @@ def outside(rows: Rows, subject: Subject) -> str:
 
 
 def _totals(engine: Engine, rows: Rows, *, outside: str) -> tuple[int, int, int]:
-    inside = "CAST(COALESCE(SUM(CASE WHEN {} THEN 1 ELSE 0 END), 0) AS BIGINT)"
+    count_if = "CAST(COALESCE(SUM(CASE WHEN {} THEN 1 ELSE 0 END), 0) AS BIGINT)"
     answer = engine.fetch(
-        f"SELECT COUNT(*) AS total, {inside.format(rows.present)} AS present, "
-        f"{inside.format(f'({rows.present}) AND ({outside})')} AS clipped FROM {quoted(DATA)}"
+        f"SELECT COUNT(*) AS total, {count_if.format(rows.present)} AS present, "
+        f"{count_if.format(f'({rows.present}) AND ({outside})')} AS clipped FROM {quoted(DATA)}"
     )
     total, present, clipped = (int(answer[name][0]) for name in ("total", "present", "clipped"))
     if total == 0:
@@ -180,6 +190,22 @@ def _totals(engine: Engine, rows: Rows, *, outside: str) -> tuple[int, int, int]
     return total, present, clipped
 
 
+def _few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int | None:
+    """How many values a number takes, if they are few: whole numbers on a short range, or often repeated."""
+    if subject.bounds is None:
+        return None
+    distinct = f"SELECT DISTINCT {rows.secret} AS v FROM {rows.source()} LIMIT {_FEW_VALUES + 1}"
+    answer = engine.fetch(
+        "SELECT COUNT(*) AS number, CAST(COALESCE(SUM(CASE WHEN v <> ROUND(v) THEN 1 ELSE 0 END), 0) "
+        f"AS BIGINT) AS broken FROM ({distinct}) AS listed"
+    )
+    number, broken = int(answer["number"][0]), int(answer["broken"][0])
+    low, high = subject.bounds
+    on_a_lattice = broken == 0 and high - low < _FEW_VALUES
+    few = number <= _FEW_VALUES and (on_a_lattice or present >= 2 * number)
+    return number if few else None
+
+
 def _contributions(engine: Engine, rows: Rows) -> tuple[int, int]:
     per_record = f"SELECT {rows.record} AS r, COUNT(*) AS n FROM {rows.source()} GROUP BY {rows.record}"
     answer = engine.fetch(f"SELECT COUNT(*) AS records, MAX(n) AS most FROM ({per_record}) AS counted")
@@ -187,7 +213,7 @@ def _contributions(engine: Engine, rows: Rows) -> tuple[int, int]:
 
 
 def _check_lookups(engine: Engine, rows: Rows, present: int) -> None:
-    """A lookup keeps every row once; if a row finds two matches, its record would be published twice."""
+    """Refuse a lookup that finds two matches for a row: its record would be published twice."""
     for join in rows.joins:
         joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {rows.source(join.alias)}")["n"][0])
         if joined != present:
@@ -224,59 +250,66 @@ def _signatures(
 def _shares(
     engine: Engine, encoding: Encoding, groupings: Sequence[RowGrouping], contributions: int
 ) -> list[list[int]]:
-    """For each cell of each cut the most rows that a single record has in it."""
-    shares = [[contributions] * len(one.rows) for one in groupings]
+    """For each cell of each grouping, the most rows that one record has in it."""
+    shares = [[contributions] * len(grouping.rows) for grouping in groupings]
     if contributions == 1:
         return shares
-    single = [position for position, one in enumerate(groupings) if _is_single(encoding, one)]
-    for start in range(0, len(single), _TOGETHER):
-        together = single[start : start + _TOGETHER]
+    single = [position for position, grouping in enumerate(groupings) if _is_single(encoding, grouping)]
+    for start in range(0, len(single), _CONDITIONS_PER_QUERY):
+        batch = single[start : start + _CONDITIONS_PER_QUERY]
         answer = engine.fetch(
-            _single_shares(encoding, [groupings[position].coded_keys[0] for position in together])
+            _single_shares(encoding, [groupings[position].coded_keys[0] for position in batch])
         )
-        for position in together:
+        for position in batch:
             most = int(answer[f"a{groupings[position].coded_keys[0]}"][0])
             shares[position] = [most] * len(groupings[position].rows)
-    for position, one in enumerate(groupings):
-        if one.coded_keys and position not in single:
-            shares[position] = _keyed_shares(engine, encoding, one)
+    for position, grouping in enumerate(groupings):
+        if grouping.coded_keys and position not in single:
+            shares[position] = _keyed_shares(engine, encoding, grouping)
     return shares
 
 
-def _is_single(encoding: Encoding, one: RowGrouping) -> bool:
-    return len(one.coded_keys) == 1 and encoding.coded_keys[one.coded_keys[0]].key is None
+def _is_single(encoding: Encoding, grouping: RowGrouping) -> bool:
+    """Whether it is one cell: a condition without GROUP BY."""
+    return len(grouping.coded_keys) == 1 and encoding.coded_keys[grouping.coded_keys[0]].key is None
 
 
 def _single_shares(encoding: Encoding, parts: Sequence[int]) -> str:
-    """The largest shares of many conditions without GROUP BY, in one pass over the records."""
+    """A query for the largest shares of many conditions without GROUP BY, in one pass over the records."""
     sums = ", ".join(f"SUM({encoding.coded_keys[part].code('')}) AS a{part}" for part in parts)
     record = encoding.rows.record
     counted = f"SELECT {sums} FROM {encoding.coded_source(record, only=parts)} GROUP BY {record}"
     return f"SELECT {', '.join(f'MAX(a{part}) AS a{part}' for part in parts)} FROM ({counted}) AS counted"
 
 
-def _keyed_shares(engine: Engine, encoding: Encoding, one: RowGrouping) -> list[int]:
-    names = [f"a{part}" for part in one.coded_keys]
-    codes = ", ".join(f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}" for part in one.coded_keys)
+def _keyed_shares(engine: Engine, encoding: Encoding, grouping: RowGrouping) -> list[int]:
+    names = [f"a{part}" for part in grouping.coded_keys]
+    codes = ", ".join(
+        f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}" for part in grouping.coded_keys
+    )
     by = ", ".join(names)
-    coded = f"SELECT {codes}, {encoding.rows.record} AS r FROM {encoding.coded_source(only=one.coded_keys)}"
+    coded = (
+        f"SELECT {codes}, {encoding.rows.record} AS r FROM {encoding.coded_source(only=grouping.coded_keys)}"
+    )
     counted = f"SELECT {by}, r, COUNT(*) AS n FROM ({coded}) AS coded GROUP BY {by}, r"
     answer = engine.fetch(f"SELECT {by}, MAX(n) AS most FROM ({counted}) AS counted GROUP BY {by}")
     listed = zip(*(answer[name].tolist() for name in names), strict=True)
-    found = dict(zip(listed, answer["most"].tolist(), strict=True))
-    return [int(found[tuple(row)]) for row in one.codes.tolist()]
+    largest = dict(zip(listed, answer["most"].tolist(), strict=True))
+    return [int(largest[tuple(row)]) for row in grouping.codes.tolist()]
 
 
-def _blamed(engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], error: InvalidPlan) -> InvalidPlan:
-    """The same refusal, with the name of the first release that the engine cannot run by itself."""
+def _with_release_name(
+    engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], error: InvalidPlan
+) -> InvalidPlan:
+    """The error of the first release that the engine cannot run alone, with its name; else ``error``."""
     for query in queries:
         for partition in query.partitions:
             guard = partition.condition or "TRUE"
             texts = [f"COUNT(CASE WHEN {guard} THEN {key} END)" for key in ("1", *partition.keys)]
             try:
                 engine.fetch(f"SELECT {', '.join(texts)} FROM {rows.source(guard, *partition.keys)}")
-            except InvalidPlan as own:
-                return InvalidPlan(f'release "{query.name}": {own}')
+            except InvalidPlan as release_error:
+                return InvalidPlan(f'release "{query.name}": {release_error}')
     return error
 
 

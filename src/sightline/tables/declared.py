@@ -1,4 +1,4 @@
-"""The columns that a plan declares: they are there, and they hold what the plan says."""
+"""Check the columns and tables that a plan declares against the data."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from sightline.tables.subject import Schema, SecretKind, Subject
 
 
 def check_declared(engine: Engine, subject: Subject) -> None:
-    """Refuse a plan whose record or secret is no such column; the message names the field of ``[data]``."""
+    """Refuse a record or secret that is not a suitable column; the message names the field of ``[data]``."""
     columns = engine.columns()
     known = {column.name.casefold() for column in columns}
     if not known & {subject.record.casefold(), subject.secret.casefold()}:
-        # A file without a header line has its first row as names: they must not be quoted.
+        # Without a header line the first row would be read as names: the message must not quote them.
         raise InvalidPlan(
-            f'[data] record: expected a column of the table, got neither "{subject.record}" nor '
-            f'"{subject.secret}" among its {len(columns)}; check the names, and that a CSV has a header line'
+            f'[data] record: expected a column of the table, got neither "{subject.record[:60]}" nor '
+            f'"{subject.secret[:60]}" among its {len(columns)}; check the names, and that a CSV has a header '
+            "line"
         )
     try:
         key = find_column(columns, subject.record)
@@ -33,13 +34,17 @@ def check_declared(engine: Engine, subject: Subject) -> None:
                 fix="name two columns",
             )
         if subject.kind is SecretKind.NUMBER and column.kind is ColumnKind.TEXT:
-            refuse("a column of numbers", got=_text(engine, column), fix="repair them, or declare categories")
+            refuse(
+                "a column of numbers",
+                got=_text_column(engine, column),
+                fix="repair them, or declare categories",
+            )
     except InvalidPlan as error:
         raise InvalidPlan(f"[data] secret: {error}") from None
 
 
 def check_public(schema: Schema, subject: Subject) -> None:
-    """Refuse a declared public table that has the secret as a column: queries could join it as public."""
+    """Refuse a declared public table with a column of the secret's name: a join could publish the secret."""
     for name, columns in schema.tables.items():
         if any(column.name.casefold() == subject.secret.casefold() for column in columns):
             raise InvalidPlan(
@@ -48,8 +53,8 @@ def check_public(schema: Schema, subject: Subject) -> None:
             )
 
 
-def _text(engine: Engine, column: Column) -> str:
-    """What is known of a column of text; how many of its values are not numbers, where a cast may fail."""
+def _text_column(engine: Engine, column: Column) -> str:
+    """Describe a column of text; on DuckDB, with the number of its values that are not numbers."""
     if engine.dialect != "duckdb":
         return f'"{column.name}", a text column'
     name = quoted(column.name)

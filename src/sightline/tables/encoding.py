@@ -1,9 +1,9 @@
-"""Signatures as a few integers that the engine computes: which cell of every partition a row falls into.
+"""Encode a row's cells, one of every partition, as a few integers that the engine computes.
 
-Every grouping key is numbered in the engine (a dictionary of its distinct values, in their order; whole
-numbers in a narrow range number themselves), every condition is one bit, and the numbers are packed side by
-side into words of 62 bits. The engine then groups by the words; what leaves it is one row per signature. Text
-is ordered by code point, so all engines number alike.
+The engine numbers the values of every grouping key: by a dictionary of the distinct values in their order, or
+by the value itself if the key is a whole number in a narrow range. A condition is one bit. The numbers are
+packed side by side into words of 62 bits. The engine then groups by the words and returns one row per
+signature. Text is ordered by code point, so that all engines number alike.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.rows import Rows
-from sightline.tables.sql.fragments import quoted
+from sightline.tables.sql.fragments import quoted, readable
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import PartitionQuery
 
-WORD_BITS = 62  # signed 64-bit integers on every engine, with room to spare
-MOST_KEYS = 1 << 20  # distinct values of one grouping key: every one becomes a published cell
-NARROW = 1 << 12  # whole numbers in a range of this many need no dictionary
+WORD_BITS = 62  # of the signed 64-bit integers that every engine has
+MOST_KEYS = 1 << 20  # distinct values of one grouping key; each is a published cell
+NARROW = 1 << 12  # whole numbers in a range of this length need no dictionary
 PackedCodes = NDArray[np.int64]
 Codes = NDArray[np.int64]
 
@@ -33,14 +33,14 @@ Codes = NDArray[np.int64]
 class CodedKey:
     """One grouping key under one condition, or a condition by itself, as a small number per row.
 
-    Code 0 says that the row does not meet the condition, where there is one. Then come the key NULL and the
-    distinct values in their order, or all whole numbers from the least.
+    If there is a condition, code 0 means that the row does not meet it. The next codes are the key NULL and
+    the distinct values in their order, or all whole numbers from ``least``.
     """
 
     condition: str | None
     key: str | None
     texts: tuple[str, ...]  # the cells' names, from the first code that is a cell
-    least: int | None = None  # of keys that number themselves
+    least: int | None = None  # of whole numbers in a narrow range
     word: int = 0
     shift: int = 0
 
@@ -64,34 +64,34 @@ class CodedKey:
 
     @property
     def guarded(self) -> str:
-        """The key where the condition holds: an expression is never evaluated where the query would not."""
+        """The key where the condition holds, so that it is evaluated only where the query evaluates it."""
         assert self.key is not None
         return self.key if self.condition is None else f"CASE WHEN {self.condition} THEN {self.key} END"
 
     def dictionary(self, rows: Rows) -> str:
-        """The distinct values of the key, numbered from 1."""
+        """A query for the distinct values ``k`` of the key, with numbers ``c`` from 1."""
         distinct = f"SELECT DISTINCT {self.guarded} AS k FROM {rows.source(self.condition, self.key)}"
         numbered = "SELECT k, ROW_NUMBER() OVER (ORDER BY k) AS c"
         return f"{numbered} FROM ({distinct}) AS listed WHERE k IS NOT NULL"
 
     @property
     def looked_up(self) -> bool:
-        """Whether the engine needs a dictionary for it."""
+        """Whether the engine looks the key up in a dictionary."""
         return self.key is not None and self.least is None
 
     def code(self, alias: str) -> str:
-        """The number as SQL, where ``alias`` is the dictionary."""
+        """The code as SQL; ``alias`` is the dictionary's name in the query."""
         if self.key is None:
             number = "1"
         else:
-            found = f"{alias}.c" if self.least is None else f"CAST({self.key} AS BIGINT) - ({self.least - 1})"
-            number = f"COALESCE({found}, 0)" + (" + 1" if self.condition is not None else "")
+            value = f"{alias}.c" if self.least is None else f"CAST({self.key} AS BIGINT) - ({self.least - 1})"
+            number = f"COALESCE({value}, 0)" + (" + 1" if self.condition is not None else "")
         return number if self.condition is None else f"CASE WHEN {self.condition} THEN {number} ELSE 0 END"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Encoding:
-    """How a row's cells become words: ``layouts`` lists the coded keys that make up a cell."""
+    """How a row's cells become words. ``layouts`` lists the coded keys that make up a cell."""
 
     rows: Rows
     coded_keys: tuple[CodedKey, ...]
@@ -108,7 +108,7 @@ class Encoding:
         return tuple(" + ".join(terms[word]) for word in sorted(terms))
 
     def coded_source(self, *texts: str | None, only: Iterable[int] | None = None) -> str:
-        """The audited rows with the dictionaries of the coded keys (all, or ``only`` some) looked up."""
+        """A FROM clause: the audited rows and the dictionaries of the coded keys (all, or ``only`` some)."""
         chosen = [
             (position, self.coded_keys[position])
             for position in (range(len(self.coded_keys)) if only is None else only)
@@ -123,7 +123,7 @@ class Encoding:
 
 
 def encode(engine: Engine, partitions: Sequence[PartitionQuery], *, rows: Rows) -> Encoding:
-    """Number the cells of every partition; partitions that group the rows alike share their numbers."""
+    """Number the cells of every partition. Partitions that group the rows alike share their numbers."""
     coded_keys: dict[tuple[str | None, str | None], int] = {}
     layouts: dict[tuple[int, ...], int] = {}
     layout_of: list[int] = []
@@ -131,11 +131,11 @@ def encode(engine: Engine, partitions: Sequence[PartitionQuery], *, rows: Rows) 
         keys: tuple[str | None, ...] = partition.keys or ((None,) if partition.condition is not None else ())
         parts = tuple(coded_keys.setdefault((partition.condition, key), len(coded_keys)) for key in keys)
         layout_of.append(layouts.setdefault(parts, len(layouts)))
-    named = [CodedKey(condition=condition, key=key, texts=("",)) for condition, key in coded_keys]
-    ranges = _ranges(engine, named, rows)
+    unplaced = [CodedKey(condition=condition, key=key, texts=("",)) for condition, key in coded_keys]
+    ranges = _ranges(engine, unplaced, rows)
     placed: list[CodedKey] = []
     word, shift = 0, 0
-    for position, coded in enumerate(named):
+    for position, coded in enumerate(unplaced):
         if position in ranges:
             span = ranges[position]
             coded = replace(coded, texts=("NULL", *map(str, span)), least=span.start)
@@ -149,29 +149,29 @@ def encode(engine: Engine, partitions: Sequence[PartitionQuery], *, rows: Rows) 
 
 
 def _ranges(engine: Engine, coded_keys: Sequence[CodedKey], rows: Rows) -> dict[int, range]:
-    """By position, the range of keys that are columns of whole numbers, if it is narrow."""
+    """The ranges of the keys that are columns of whole numbers in a narrow range, by position."""
     numbers = {
         f"{quoted(DATA)}.{quoted(column.name)}"
         for column in engine.columns()
         if column.kind is ColumnKind.NUMBER
     }
-    asked = {position: coded for position, coded in enumerate(coded_keys) if coded.key in numbers}
-    if not asked:
+    numeric = {position: coded for position, coded in enumerate(coded_keys) if coded.key in numbers}
+    if not numeric:
         return {}
     ends = ", ".join(
         f"MIN({coded.guarded}) AS l{position}, MAX({coded.guarded}) AS m{position}"
-        for position, coded in asked.items()
+        for position, coded in numeric.items()
     )
-    source = rows.source(*(coded.condition for coded in asked.values()))
+    source = rows.source(*(coded.condition for coded in numeric.values()))
     answer = {
         name: values.tolist()[0] for name, values in engine.fetch(f"SELECT {ends} FROM {source}").items()
     }
-    found = {}
-    for position in asked:
+    ranges = {}
+    for position in numeric:
         least, most = answer[f"l{position}"], answer[f"m{position}"]
         if isinstance(least, int) and most - least < NARROW and least >= -(2**63) and most < 2**63:
-            found[position] = range(least, most + 1)
-    return found
+            ranges[position] = range(least, most + 1)
+    return ranges
 
 
 def _names(engine: Engine, coded: CodedKey, rows: Rows) -> list[str]:
@@ -180,14 +180,14 @@ def _names(engine: Engine, coded: CodedKey, rows: Rows) -> list[str]:
     if len(values) > MOST_KEYS:
         refuse(
             f"at most {MOST_KEYS:,} groups of one key",
-            got=f"more distinct values of {coded.key}",
-            fix="a cell for every record publishes the table: group more coarsely",
+            got=f"more distinct values of {readable(coded.key or '')}",
+            fix="group more coarsely: with one cell per record the release is the table",
         )
     return [key_text(value) for value in values.tolist()]
 
 
 def key_text(value: object) -> str:
-    """A group's key for people, written alike whichever engine it comes from.
+    """Write a group's key for people, the same for every engine.
 
     >>> key_text("north"), key_text(2.0), key_text(True), key_text(datetime.datetime(2016, 1, 1))
     ('north', '2', 'true', '2016-01-01')

@@ -1,7 +1,6 @@
-"""From signatures back to rows, on demand: what only the owner of the table may see.
+"""Find the rows and records behind signatures, for the owner of the table only.
 
-A signature's position in a ``Membership`` is its rank among all signatures, so the engine can find its rows
-again.
+A signature's position in a ``Membership`` is its rank among all signatures, so the engine can find its rows.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from sightline.tables.subject import SecretKind, Subject
 
 
 def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> RowValues:
-    """Every row's signature and its secret, clipped to the bounds, for releases that are not linear in it.
+    """Fetch every row's signature and its secret, clipped to the bounds, for releases that are not linear.
 
-    Rows come sorted by signature, then by value, so that nothing tells whose they are.
+    Rows are sorted by signature, then by value, so their order does not identify records.
     """
     if subject.kind is SecretKind.CATEGORY:
         refuse(
@@ -38,7 +37,7 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
     value = (
         rows.secret if subject.kind is SecretKind.NUMBER else f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
     )
-    ranked = _ranked(engine, queries, subject, f"CAST({value} AS DOUBLE)")
+    ranked = ranked_rows(engine, queries, subject, f"CAST({value} AS DOUBLE)")
     answer = engine.fetch(f"SELECT s, v FROM ({ranked}) AS ranked ORDER BY s, v")
     values = answer["v"].astype(np.float64)
     if subject.bounds is not None:
@@ -47,7 +46,7 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
 
 
 def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> FloatArray:
-    """The sum of the secret over the rows with each signature; one column, or one per declared category.
+    """Sum the secret over the rows with each signature: one column, or one per declared category.
 
     Values are clipped to the bounds. Rows that the attacker knows are left out.
     """
@@ -59,7 +58,7 @@ def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: S
     elif subject.bounds is not None:
         low, high = subject.bounds
         value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
-    ranked = _ranked(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    ranked = ranked_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     if subject.kind is not SecretKind.CATEGORY:
         summed = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"
         answer = engine.fetch(f"SELECT s, {summed} FROM ({ranked}) AS ranked GROUP BY s ORDER BY s")
@@ -76,21 +75,21 @@ def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: S
 def members_of(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, signature_ids: Sequence[int]
 ) -> dict[int, tuple[str, ...]]:
-    """The keys of the records that have a row with each of the given signatures, sorted.
+    """List the keys of the records that have a row with each of the given signatures, sorted.
 
     Rows that the attacker knows are left out.
     """
     if not signature_ids:
         return {}
     rows = audited_rows(queries, subject, engine.columns())
-    wanted = ", ".join(str(int(one)) for one in signature_ids)
+    wanted = ", ".join(str(int(signature)) for signature in signature_ids)
     known = known_condition(engine, subject)
     value = f"CASE WHEN {known} THEN NULL ELSE {rows.record} END" if known else rows.record
-    ranked = _ranked(engine, queries, subject, value)
+    ranked = ranked_rows(engine, queries, subject, value)
     answer = engine.fetch(
         f"SELECT DISTINCT s, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL"
     )
-    members: dict[int, list[str]] = {int(one): [] for one in signature_ids}
+    members: dict[int, list[str]] = {int(signature): [] for signature in signature_ids}
     for signature, key in zip(answer["s"].tolist(), answer["v"].tolist(), strict=True):
         members[int(signature)].append(key_text(key))
     return {signature: tuple(sorted(keys)) for signature, keys in members.items()}
@@ -99,30 +98,30 @@ def members_of(
 def signature_of(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, record_key: str
 ) -> tuple[int, ...]:
-    """The signatures of one record's rows, in order; empty if it has no row with a secret.
+    """List the signatures of one record's rows, in order; empty if it has no row with a secret.
 
     Rows that the attacker knows are left out.
     """
-    asked = _asked(engine, subject, record_key)
+    is_record = is_record_condition(engine, subject, record_key)
     known = known_condition(engine, subject) or "FALSE"
-    value = f"CASE WHEN {known} THEN 0 WHEN {asked} THEN 1 ELSE 0 END"
-    ranked = _ranked(engine, queries, subject, value)
+    value = f"CASE WHEN {known} THEN 0 WHEN {is_record} THEN 1 ELSE 0 END"
+    ranked = ranked_rows(engine, queries, subject, value)
     answer = engine.fetch(f"SELECT DISTINCT s FROM ({ranked}) AS ranked WHERE v = 1 ORDER BY s")
-    return tuple(int(one) for one in answer["s"])
+    return tuple(int(signature) for signature in answer["s"])
 
 
 def has_rows(engine: Engine, subject: Subject, *, record_key: str) -> bool:
-    """Whether a record has a row at all, with or without a secret."""
-    asked = _asked(engine, subject, record_key)
-    answer = engine.fetch(f"SELECT COUNT(*) AS n FROM {quoted(DATA)} WHERE {asked}")
+    """Whether a record has a row, with or without a secret."""
+    is_record = is_record_condition(engine, subject, record_key)
+    answer = engine.fetch(f"SELECT COUNT(*) AS n FROM {quoted(DATA)} WHERE {is_record}")
     return bool(answer["n"][0])
 
 
-def _asked(engine: Engine, subject: Subject, record_key: str) -> str:
-    """The condition that a row is the record's."""
-    found = find_column(engine.columns(), subject.record)
-    column = f"{quoted(DATA)}.{quoted(found.name)}"
-    if found.kind is ColumnKind.NUMBER:
+def is_record_condition(engine: Engine, subject: Subject, record_key: str) -> str:
+    """The condition that a row belongs to the record, as SQL."""
+    column = find_column(engine.columns(), subject.record)
+    key = f"{quoted(DATA)}.{quoted(column.name)}"
+    if column.kind is ColumnKind.NUMBER:
         try:
             number = float(record_key)
         except ValueError:
@@ -133,20 +132,20 @@ def _asked(engine: Engine, subject: Subject, record_key: str) -> str:
                 got="something else",
                 fix=f'"{subject.record}" is a column of numbers',
             )
-        return f"{column} = {record_key.strip() if record_key.strip().isdigit() else repr(number)}"
-    if found.kind is ColumnKind.TEXT:
-        return f"{column} = {literal(record_key)}"
-    return f"CAST({column} AS VARCHAR) = {literal(record_key)}"
+        return f"{key} = {record_key.strip() if record_key.strip().isdigit() else repr(number)}"
+    if column.kind is ColumnKind.TEXT:
+        return f"{key} = {literal(record_key)}"
+    return f"CAST({key} AS VARCHAR) = {literal(record_key)}"
 
 
-def _ranked(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str) -> str:
-    """A query for (signature, value) of every row."""
+def ranked_rows(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str) -> str:
+    """A query for the signature ``s`` and the value ``v`` of every row."""
     rows = audited_rows(queries, subject, engine.columns())
-    _, asked = expand(engine, rows, queries, subject.categories)
-    encoding = encode(engine, asked, rows=rows)
+    _, partition_queries = expand(engine, rows, queries, subject.categories)
+    encoding = encode(engine, partition_queries, rows=rows)
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = "".join(f"{text} AS {name}, " for text, name in zip(encoding.words, names, strict=True))
-    coded = f"SELECT {listed}{value} AS v FROM {encoding.coded_source()}"
+    coded = f"SELECT {listed}{rows.record} AS r, {value} AS v FROM {encoding.coded_source()}"
     order = ", ".join(names)
     rank = f"DENSE_RANK() OVER (ORDER BY {order}) - 1" if names else "0"
-    return f"SELECT {rank} AS s, v FROM ({coded}) AS coded"
+    return f"SELECT r, {rank} AS s, v FROM ({coded}) AS coded"

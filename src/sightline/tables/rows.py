@@ -1,4 +1,4 @@
-"""The rows that an audit is about, as SQL: those with a secret and a record key, with their lookups."""
+"""The audited rows as SQL: those with a secret and a record key, with their lookups."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ class Rows:
         return f"{self.record} IS NOT NULL AND {self.secret} IS NOT NULL"
 
     def source(self, *texts: str | None) -> str:
-        """What to select from so that the columns in ``texts`` exist; never more rows than the table has."""
+        """The audited rows as a FROM clause, with the lookups that the SQL in ``texts`` uses."""
         wanted = " ".join(text for text in texts if text is not None)
         chosen: list[Join] = []
-        for join in reversed(self.joins):  # a lookup may use an earlier one, never a later one
+        for join in reversed(self.joins):  # a lookup may use an earlier one
             if join.alias in wanted:
                 chosen.append(join)
                 wanted += join.condition
@@ -39,18 +39,18 @@ class Rows:
             f" LEFT JOIN {quoted(join.table)} AS {quoted(join.alias)} ON {join.condition}"
             for join in reversed(chosen)
         ]
-        # The subquery keeps the name, so that conditions read the same with and without lookups.
+        # The subquery is called data too, so that conditions are the same with and without lookups.
         return f"(SELECT * FROM {quoted(DATA)} WHERE {self.present}) AS {quoted(DATA)}" + "".join(looked_up)
 
 
 def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Sequence[Column]) -> Rows:
-    """The rows that ``queries`` are audited on, with each distinct lookup once."""
+    """Describe the rows on which ``queries`` are audited, with each distinct lookup once."""
     key, column = find_column(columns, subject.record), find_column(columns, subject.secret)
     lookups: dict[str, Join] = {}
     for join in (join for query in queries for join in query.joins):
-        same = lookups.setdefault(join.alias, join)
-        if (same.table, same.condition) != (join.table, join.condition):
-            refuse("an alias of its own for each lookup", got=f'"{join.alias}" for two')
+        first = lookups.setdefault(join.alias, join)
+        if (first.table, first.condition) != (join.table, join.condition):
+            refuse("a different alias for each lookup", got=f'"{join.alias}" twice')
     return Rows(
         record=f"{quoted(DATA)}.{quoted(key.name)}",
         secret=_secret(f"{quoted(DATA)}.{quoted(column.name)}", column=column, kind=subject.kind),
@@ -60,7 +60,7 @@ def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Seq
 
 def _secret(name: str, *, column: Column, kind: SecretKind) -> str:
     if kind is SecretKind.NUMBER:
-        # NaN sorts above every number on all three engines, so this leaves finite numbers only.
+        # NaN is larger than every number on all three engines, so only finite numbers remain.
         return f"CASE WHEN ABS(CAST({name} AS DOUBLE)) <= {_LARGEST} THEN CAST({name} AS DOUBLE) END"
     if kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
         return f"CASE WHEN {name} = 1 THEN TRUE WHEN {name} = 0 THEN FALSE END"

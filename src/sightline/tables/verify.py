@@ -1,8 +1,8 @@
-"""What is published is what is audited: each release's own SQL, run by the engine, and the audited cells.
+"""Verify that the audited cells are the published groups: run each release's own SQL on the engine.
 
-A group of the engine lies inside one audited cell if the audit's keys have one value in it. If moreover there
-are as many groups as cells and their sizes agree, groups and cells are the same sets of rows. Row by row,
-what the SQL adds up must be the feature of the secret that the audit says it is.
+A group of the engine lies inside one audited cell if the audit's keys have one value in it. If the numbers of
+groups and cells agree too, and so do their sizes, then groups and cells are the same sets of rows. In every
+row, the number that the SQL adds up must equal the feature of the secret that the audit adds up.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ Answer = Mapping[str, NDArray[np.int64]]
 def verify(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, membership: Membership
 ) -> tuple[UnauditedRows, ...]:
-    """Compare each release with the engine's own answer; the rows that its SQL takes in beyond the audit.
+    """Compare each release with the engine's own answer; return the rows that only its SQL aggregates.
 
-    It costs one scan per release. A difference is an error that names the release.
+    It costs one scan per release. A difference raises ``InvalidPlan`` with the release's name.
     """
     rows = audited_rows(queries, subject, engine.columns())
-    _, asked = expand(engine, rows, queries, subject.categories)
+    _, partition_queries = expand(engine, rows, queries, subject.categories)
     sizes: dict[tuple[int, int, int], Counter[int]] = {}
     by_partition: dict[int, list[int]] = {}
     for cell in membership.cells:
         by_partition.setdefault(cell.partition, []).append(cell.rows)
-    for place, (partition, part) in enumerate(zip(membership.partitions, asked, strict=True)):
-        found = Counter(by_partition.get(place, ()))
-        known = sizes.setdefault((partition.query, part.grouping_set, part.aggregate), found)
-        assert known == found  # the categories of a histogram share their cells
+    for place, (partition, part) in enumerate(zip(membership.partitions, partition_queries, strict=True)):
+        cell_sizes = Counter(by_partition.get(place, ()))
+        first = sizes.setdefault((partition.query, part.grouping_set, part.aggregate), cell_sizes)
+        assert first == cell_sizes  # the categories of a histogram share their cells
     unaudited = []
     for number, query in enumerate(queries):
         if query.check is None:
@@ -54,7 +54,7 @@ def verify(
                 for name, values in engine.fetch_own(query.check.sql).items()
             }
             _compare(
-                query.check, answer, {key[1:]: found for key, found in sizes.items() if key[0] == number}
+                query.check, answer, {key[1:]: counted for key, counted in sizes.items() if key[0] == number}
             )
         except InvalidPlan as error:
             raise InvalidPlan(f'release "{query.name}": {error}') from None
@@ -72,37 +72,37 @@ def _compare(check: CheckQuery, answer: Answer, sizes: Mapping[tuple[int, int], 
         groups = Counter(numbers[numbers > 0].tolist())
         if groups != expected:
             refuse(
-                "the groups that the engine itself makes of this SQL",
-                got=f"{_told(cells)} where the engine has {_told(groups)}",
-                fix="it reads a key or a condition differently: write them more plainly",
+                "the groups that the engine makes of this SQL",
+                got=f"{_described(cells)} where the engine has {_described(groups)}",
+                fix="the engine reads a key or a condition differently: write it in a simpler way",
             )
         grouped = [key for key, used in enumerate(check.sets[place]) if used]
         if any((answer[f"k{key}"][chosen][numbers > 0] == 0).any() for key in grouped):
             refuse(
-                "the groups that the engine itself makes of this SQL",
+                "the groups that the engine makes of this SQL",
                 got="groups of other rows",
-                fix="it reads a key differently: write it more plainly",
+                fix="the engine reads a key differently: write it in a simpler way",
             )
         if answer[f"d{aggregate}"][chosen].any():
             refuse(
-                "the numbers that the engine itself adds up",
+                "the numbers that the engine adds up",
                 got=f"another number for {int(answer[f'd{aggregate}'][chosen].sum()):,} rows",
-                fix="it reads an aggregate or its condition differently: write it more plainly",
+                fix="the engine reads an aggregate or its condition differently: write it in a simpler way",
             )
 
 
 def _rows_of(check: CheckQuery, answer: Answer, used: tuple[bool, ...]) -> NDArray[np.bool_]:
-    """Which rows of the answer belong to one grouping set."""
+    """The rows of the answer that belong to one grouping set, as a mask."""
     rows = len(next(iter(answer.values())))
     chosen = np.ones(rows, dtype=np.bool_)
-    for key, one in enumerate(used):
+    for key, grouped in enumerate(used):
         if f"g{key}" in answer:
-            chosen &= (answer[f"g{key}"] == 0) == one
+            chosen &= (answer[f"g{key}"] == 0) == grouped
     return chosen
 
 
 def _unaudited(check: CheckQuery, answer: Answer) -> UnauditedRows:
-    """The largest number over the release's grouping sets and aggregates."""
+    """The largest numbers of unaudited rows over the release's grouping sets and aggregates."""
 
     def most(name: str) -> int:
         return max(
@@ -114,6 +114,6 @@ def _unaudited(check: CheckQuery, answer: Answer) -> UnauditedRows:
     return UnauditedRows(**{name: most(name) for name in ("unkeyed", "invalid", "missing", "clipped")})
 
 
-def _told(sizes: Counter[int]) -> str:
+def _described(sizes: Counter[int]) -> str:
     rows = sum(size * number for size, number in sizes.items())
     return f"{sizes.total():,} groups of {rows:,} rows"

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.labeled.bounds.smooth import CosineTarget, UniformTarget
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
-from sightline.labeled.bounds.two_point import TwoPointTarget
+from sightline.labeled.bounds.two_point import TwoPointPrior
+from sightline.labeled.bounds.uniform import UniformPrior
 
 PRIORS: tuple[TargetPrior, ...] = (
-    UniformTarget(width=1.0),
-    CosineTarget(width=1.0),
-    TwoPointTarget(width=1.0),
+    UniformPrior(0.0, 1.0),
+    CosineSquaredPrior(0.0, 1.0),
+    TwoPointPrior(0.0, 1.0),
 )
 
 

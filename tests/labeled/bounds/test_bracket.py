@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 
 from sightline.errors import InvalidInput
-from sightline.labeled.bounds.smooth import CosineTarget, UniformTarget
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.labeled.bounds.target import Seen, information_behind
-from sightline.labeled.bounds.two_point import TwoPointTarget
+from sightline.labeled.bounds.two_point import TwoPointPrior
+from sightline.labeled.bounds.uniform import UniformPrior
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law, seen_of
 
 COSINE = PRIORS[1]
@@ -98,7 +99,7 @@ class TestEveryPrior:
             assert np.all(np.diff(prior.upper(seen)) <= 0)
 
     def test_units_cancel(self, prior) -> None:
-        wide = type(prior)(width=1000.0)
+        wide = type(prior)(0.0, 1000.0)
         small = Small(
             rows=np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0]]),
             scales=np.array([0.1, 0.2]),
@@ -112,7 +113,7 @@ class TestEveryPrior:
     def test_a_domain_has_a_width(self, prior) -> None:
         for width in (0.0, -1.0, float("nan"), float("inf")):
             with pytest.raises(InvalidInput, match="finite width > 0"):
-                type(prior)(width=width)
+                type(prior)(0.0, width)
 
 
 def one_value(noise: float) -> Seen:
@@ -141,7 +142,7 @@ def test_the_same_information_leaves_a_coin_least_and_cos2_most() -> None:
     information = np.geomspace(1e-3, 2e3, 500)
     seen = Seen(information=information, linear_information=information)
     coin, uniform, cosine = (
-        p.lower(seen) for p in (TwoPointTarget(width=1), UniformTarget(width=1), CosineTarget(width=1))
+        p.lower(seen) for p in (TwoPointPrior(0, 1), UniformPrior(0, 1), CosineSquaredPrior(0, 1))
     )
     assert np.all(coin <= uniform)
     assert np.all(uniform <= cosine)

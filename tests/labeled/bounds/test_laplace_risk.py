@@ -8,14 +8,13 @@ import pytest
 
 from sightline.labeled.bounds.laplace import (
     cosine_laplace_risk,
-    cosine_laplace_table,
     two_point_laplace_risk,
     uniform_laplace_risk,
-    uniform_laplace_table,
 )
 from sightline.labeled.bounds.scalar_risk import two_point_risk
+from sightline.labeled.bounds.tables import cosine_laplace_table, uniform_laplace_table
 from sightline.labeled.bounds.target import Seen
-from sightline.labeled.bounds.two_point import TwoPointTarget
+from sightline.labeled.bounds.two_point import TwoPointPrior
 from sightline.labeled.bounds.van_trees import cosine_bound, uniform_bound
 
 OMEGA = np.arange(-10, 10.01, 0.04)
@@ -77,7 +76,7 @@ def test_forty_answers_that_used_to_leave_next_to_nothing() -> None:
         laplace_answers=np.array([40.0]),
         laplace_information=information,
     )
-    prior = TwoPointTarget(width=1.0)
+    prior = TwoPointPrior(0.0, 1.0)
     exact = many_answers(offsets)
     by_loss = 1 / np.cosh(offsets.sum() / 2) ** 2  # from the privacy loss alone
     assert by_loss < 1e-7

@@ -8,8 +8,10 @@ posterior probability, and its risk is
     = p\,\mathbb E\,\sigma\bigl(-\lambda - \sqrt G\,t - \tfrac{G}{2}\bigr), \qquad
     \lambda = \ln\tfrac{p}{1-p},\ t \sim N(0, 1)
 
-with the logistic function :math:`\sigma`. An attacker who knows less does no better. No sharper bound holds
-without more assumptions: far fewer releases than records can determine sums of zeros and ones.
+with the logistic function :math:`\sigma`. An attacker who knows less does no better. Laplace answers never
+tell more of a coin than Gaussian ones with their information, so the bound holds for them, too: see the
+theory page on priors. No sharper bound holds without more assumptions: far fewer releases than records can
+determine sums of zeros and ones.
 """
 
 from __future__ import annotations
@@ -22,6 +24,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.errors import require
+from sightline.labeled.bounds.target import BoolArray, Seen, linear_upper
 
 # The logarithm of the risk is concave in the logarithm of the information, so interpolation between nodes is
 # a lower bound. Below the first node a chord from zero information is used, beyond the last one zero.
@@ -33,8 +36,8 @@ _REACH, _FINEST = 40.0, 0.25  # of the integral in standard deviations, and step
 class CoinPrior:
     """A value that is one with probability ``share``, else zero.
 
-    >>> prior = CoinPrior()
-    >>> prior.variance, prior.group_bound(np.array([0.0, 4.0, 100.0])).round(4).tolist()
+    >>> seen = Seen(information=np.array([0.0, 4.0, 100.0]), linear_information=np.zeros(3))
+    >>> CoinPrior().variance, CoinPrior().lower(seen).round(4).tolist()
     (0.25, [1.0, 0.4496, 0.0])
     """
 
@@ -54,49 +57,33 @@ class CoinPrior:
         return self.share * (1 - self.share)
 
     @property
-    def fisher_information(self) -> float:
-        """J: a coin has no density, and van Trees' bound says nothing about it."""
-        return math.inf
+    def name(self) -> str:
+        return "coin"
 
-    @property
-    def entropy_power(self) -> float:
-        """N: nor has it an entropy power."""
-        return 0.0
+    def precision(self, information: FloatArray) -> FloatArray:
+        return np.full_like(information, math.inf)
 
-    def group_bound(self, information: FloatArray, group_size: FloatArray | float = 1.0) -> FloatArray:
-        r"""Lower bound on the risk over v of a record in a group of ``group_size`` with one signature.
+    def lower(self, seen: Seen) -> FloatArray:
+        r"""The better of two bounds, for n records with the target's signature.
 
-        .. math:: 1 - \frac1n + \frac{1}{n v} f(n G_{jj}),
+        .. math:: \frac{f(G_{jj})}{v}, \qquad 1 - \frac1n + \frac{f(n G_{jj})}{n v} .
 
-        because the best guess is the same for the whole group, and splitting the noise of their sum among
-        them only helps the attacker. They may also know the others of the group, so the bound is never below
-        its value at :math:`n = 1`, which is exactly the risk if all other records are known.
+        The first is exactly the risk if all other records are known. The second holds because the best guess
+        is the same for the whole group, and splitting the noise of their sum among them only helps the
+        attacker; under Laplace noise its last term is left out.
         """
-        return np.maximum(*self.group_bounds(information, group_size))
+        alone, together = self.lower_bounds(seen.information, np.asarray(seen.alike), seen.gaussian)
+        return np.minimum(np.maximum(alone, together), self.upper(seen))
 
-    def group_bounds(
-        self, information: FloatArray, group_size: FloatArray | float
+    def upper(self, seen: Seen) -> FloatArray:
+        return linear_upper(seen, self.variance)
+
+    def lower_bounds(
+        self, information: FloatArray, alike: FloatArray, gaussian: BoolArray | bool
     ) -> tuple[FloatArray, FloatArray]:
         """The bound if the others of the group are known, and the bound if they are not."""
-        together = 1 - 1 / group_size + self._risk(group_size * information) / group_size
-        return self._risk(information), np.asarray(together)
-
-    def bound_by_loss(self, loss: FloatArray, group_size: FloatArray | float = 1.0) -> FloatArray:
-        r"""Lower bound on the risk over v after a privacy loss of ``loss`` (pure :math:`\epsilon`).
-
-        The odds stay within :math:`e^{\pm\epsilon}` of what they were. Of all posteriors with that range and
-        the right mean, the one at its ends has the least risk.
-        """
-        return np.maximum(*self.loss_bounds(loss, group_size))
-
-    def loss_bounds(self, loss: FloatArray, group_size: FloatArray | float) -> tuple[FloatArray, FloatArray]:
-        """The bound if the others of the group are known, and the bound if they are not."""
-        p = self.share
-        shrink = np.exp(-np.asarray(loss, dtype=np.float64))
-        low, high = p * shrink / (p * shrink + 1 - p), p / (p + (1 - p) * shrink)
-        # For two ends l < p < h: E π(1−π) = p(1 − l − h) + l h.
-        alone = (p * (1 - low - high) + low * high) / self.variance
-        return alone, np.broadcast_to(1 - 1 / np.asarray(group_size, dtype=np.float64), alone.shape)
+        split = np.where(gaussian, self._risk(alike * information), 0.0)
+        return self._risk(information), np.asarray(1 - 1 / alike + split / alike)
 
     def _risk(self, information: FloatArray) -> FloatArray:
         """f over v."""

@@ -20,14 +20,13 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.labeled.bounds.scalar_risk import MARGIN
+from sightline.labeled.bounds.scalar_risk import MARGIN, Grid
 
-_LEAST, _MOST, _RATIO = 1e-2, 1e6, 1.006  # of the information, in the tables
+LAPLACE_GRID = Grid(least=1e-2, ratio=1.006, count=3_081)  # up to 1e6
 _DEEP = 40.0  # exp(−_DEEP) is nothing
 _POINTS, _MASSES = np.polynomial.legendre.leggauss(48)
 
@@ -59,18 +58,6 @@ def two_point_laplace_risk(information: FloatArray) -> FloatArray:
     return np.asarray((first + 2 * np.exp(-d / 2) * np.arctan(np.tanh(d / 4))) / 4)
 
 
-@lru_cache(maxsize=1)
-def uniform_laplace_table() -> FallingTable:
-    """For a uniform number that is seen in one Laplace answer."""
-    return _tabulate(uniform_laplace_risk)
-
-
-@lru_cache(maxsize=1)
-def cosine_laplace_table() -> FallingTable:
-    """For a number with the cos² density that is seen in one Laplace answer."""
-    return _tabulate(cosine_laplace_risk)
-
-
 def uniform_laplace_risk(information: FloatArray) -> FloatArray:
     """The Bayes risk of a uniform number that is seen in one Laplace answer.
 
@@ -85,14 +72,10 @@ def cosine_laplace_risk(information: FloatArray) -> FloatArray:
     return _density_risk(lambda x: 2 * np.square(np.cos(np.pi * x)), information)
 
 
-def _tabulate(risk: Callable[[FloatArray], FloatArray]) -> FallingTable:
-    count = math.ceil(math.log(_MOST / _LEAST) / math.log(_RATIO)) + 1
-    nodes = np.geomspace(_LEAST, _MOST, count)
+def falling_values(risk: Callable[[FloatArray], FloatArray]) -> FloatArray:
+    """A risk at the nodes of the grid, lowered by the margin."""
     # The running minimum changes nothing but rounding.
-    values = np.minimum.accumulate(risk(nodes) * (1 - MARGIN))
-    for array in (nodes, values):
-        array.setflags(write=False)
-    return FallingTable(nodes=nodes, values=values)
+    return np.minimum.accumulate(risk(LAPLACE_GRID.nodes()) * (1 - MARGIN))
 
 
 def _density_risk(density: Callable[[FloatArray], FloatArray], information: FloatArray) -> FloatArray:

@@ -1,4 +1,4 @@
-r"""Targets that are spread over their domain with a density: uniform, or as cos².
+r"""The bounds of a target that is spread over its domain with a density.
 
 The lower end is the best of three bounds, each over :math:`v`. With :math:`n` records alike, the scalar risk
 :math:`f`, the van Trees bound :math:`w`, and :math:`D(Q) = 1/w(Q) - Q`:
@@ -22,83 +22,9 @@ from typing import Protocol
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.errors import require
-from sightline.labeled.bounds.laplace import FallingTable, cosine_laplace_table, uniform_laplace_table
-from sightline.labeled.bounds.scalar_risk import RiskTable, cosine_table, uniform_table
+from sightline.labeled.bounds.laplace import FallingTable
+from sightline.labeled.bounds.scalar_risk import RiskTable
 from sightline.labeled.bounds.target import Seen, linear_upper
-from sightline.labeled.bounds.van_trees import (
-    COSINE_VARIANCE,
-    UNIFORM_VARIANCE,
-    cosine_bound,
-    uniform_bound,
-)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class UniformTarget:
-    """Every value of the domain is as likely: what "knows only the bounds" means.
-
-    >>> noise = 0.35
-    >>> seen = Seen(information=np.array([noise**-2]), linear_information=np.array([noise**-2]))
-    >>> prior = UniformTarget(width=1.0)
-    >>> prior.lower(seen).round(3).tolist(), prior.upper(seen).round(3).tolist()
-    ([0.587], [0.595])
-    """
-
-    width: float
-
-    def __post_init__(self) -> None:
-        require_width(self.width)
-
-    @property
-    def name(self) -> str:
-        return "uniform"
-
-    @property
-    def variance(self) -> float:
-        return UNIFORM_VARIANCE * self.width**2
-
-    def precision(self, information: FloatArray) -> FloatArray:
-        return _precision(uniform_bound, information * self.width**2) / self.width**2
-
-    def lower(self, seen: Seen) -> FloatArray:
-        bounds = _Bounds(
-            scalar=uniform_table, laplace=uniform_laplace_table, van_trees=uniform_bound, v=UNIFORM_VARIANCE
-        )
-        return np.minimum(_lower(bounds, seen, self.width), self.upper(seen))
-
-    def upper(self, seen: Seen) -> FloatArray:
-        return linear_upper(seen, self.variance)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class CosineTarget:
-    """The density of least Fisher information on the domain: values near its middle are likelier."""
-
-    width: float
-
-    def __post_init__(self) -> None:
-        require_width(self.width)
-
-    @property
-    def name(self) -> str:
-        return "cos2"
-
-    @property
-    def variance(self) -> float:
-        return COSINE_VARIANCE * self.width**2
-
-    def precision(self, information: FloatArray) -> FloatArray:
-        return _precision(cosine_bound, information * self.width**2) / self.width**2
-
-    def lower(self, seen: Seen) -> FloatArray:
-        bounds = _Bounds(
-            scalar=cosine_table, laplace=cosine_laplace_table, van_trees=cosine_bound, v=COSINE_VARIANCE
-        )
-        return np.minimum(_lower(bounds, seen, self.width), self.upper(seen))
-
-    def upper(self, seen: Seen) -> FloatArray:
-        return linear_upper(seen, self.variance)
 
 
 class _Table(Protocol):
@@ -106,16 +32,34 @@ class _Table(Protocol):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Bounds:
+class DensityBounds:
     """The scalar bounds of one density on a domain of width 1, and its variance."""
 
     scalar: _Table
     laplace: _Table
     van_trees: Callable[[FloatArray], FloatArray]
+    added_precision: Callable[[FloatArray], FloatArray]  # D
     v: float
+    entropy_power: float  # N: the variance of the Gaussian with the density's entropy
+
+    def precision(self, information: FloatArray, width: float) -> FloatArray:
+        """D(G) on a domain of some width."""
+        return self.added_precision(information * width**2) / width**2
+
+    def lower(self, seen: Seen, width: float) -> FloatArray:
+        """The best of the three bounds, over v, on a domain of some width."""
+        return np.minimum(_lower(self, seen, width), linear_upper(seen, self.v * width**2))
+
+    def lower_by_nats(self, nats: FloatArray) -> FloatArray:
+        r"""After a mutual information of I nats: the better of :math:`(N/v)\, e^{-2I}` and :math:`1 - 2I`.
+
+        The first is Shannon's bound. The second holds because the variance of the density is also its
+        sub-Gaussian constant.
+        """
+        return np.asarray(np.maximum(self.entropy_power / self.v * np.exp(-2 * nats), 1 - 2 * nats))
 
 
-def _lower(bounds: _Bounds, seen: Seen, width: float) -> FloatArray:
+def _lower(bounds: DensityBounds, seen: Seen, width: float) -> FloatArray:
     G, n, v = seen.information * width**2, np.asarray(seen.alike, dtype=np.float64), bounds.v
     gaussian = seen.gaussian
     alone = bounds.van_trees(G)
@@ -126,21 +70,5 @@ def _lower(bounds: _Bounds, seen: Seen, width: float) -> FloatArray:
     if (single := seen.one_laplace).any():
         alone = np.where(single, np.maximum(alone, bounds.laplace().lower(G)), alone)
     Q = seen.group_information() * width**2
-    hidden = v * (1 - 1 / n) + 1 / (n * (n * Q + _precision(bounds.van_trees, Q)))
+    hidden = v * (1 - 1 / n) + 1 / (n * (n * Q + bounds.added_precision(Q)))
     return np.where(G == 0, 1.0, np.maximum(alone, hidden) / v)
-
-
-def _precision(van_trees: Callable[[FloatArray], FloatArray], information: FloatArray) -> FloatArray:
-    # Of a bound that was lowered for rounding: where the information is so large that this matters, more than
-    # needed.
-    return 1 / van_trees(information) - information
-
-
-def require_width(width: float) -> None:
-    """A domain's width, such that its square fits a double."""
-    require(
-        1e-130 <= width <= 1e130,
-        "a domain (low, high) of finite width > 0",
-        got=f"width {width}",
-        fix="give the smallest and the largest value a record can have",
-    )

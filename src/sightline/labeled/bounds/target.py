@@ -8,12 +8,13 @@ off a record's column. The conditions of every bound are on the theory page on p
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
+from sightline.errors import require
 
 BoolArray = NDArray[np.bool_]
 # What rounding may add to a number close to one.
@@ -73,14 +74,17 @@ class Seen:
         return np.asarray((self.laplace_answers == 1) & (self.laplace_information >= self.information))
 
 
+@runtime_checkable
 class TargetPrior(Protocol):
-    """How the target's value is spread over its domain before any release."""
+    """How every unknown record's value is spread before any release. Records are independent."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """What a plan calls it."""
 
     @property
-    def width(self) -> float: ...
+    def width(self) -> float:
+        """The length of the interval of possible values."""
 
     @property
     def variance(self) -> float:
@@ -96,6 +100,24 @@ class TargetPrior(Protocol):
         """The risk of the best linear attack over v."""
 
 
+@runtime_checkable
+class NumberPrior(TargetPrior, Protocol):
+    """A prior of a number between ``low`` and ``high``, which a plan can name."""
+
+    @property
+    def low(self) -> float: ...
+
+    @property
+    def high(self) -> float: ...
+
+    @property
+    def spread(self) -> str:
+        """How the values are spread, as in "values … from 0 to 1"."""
+
+    def lower_by_nats(self, nats: FloatArray) -> FloatArray:
+        """At most the risk over v of every attack on answers with this mutual information, in nats."""
+
+
 def information_behind(risk: FloatArray, precision: FloatArray | float) -> FloatArray:
     r"""The information that leaves a risk R to a Gaussian record of precision c: :math:`1/R - c`.
 
@@ -109,3 +131,13 @@ def information_behind(risk: FloatArray, precision: FloatArray | float) -> Float
 def linear_upper(seen: Seen, variance: float) -> FloatArray:
     r"""The best linear attack: :math:`1 / (1 + v\,I_{lin})`, for any prior of the target with variance v."""
     return np.asarray(1 / (1 + variance * seen.linear_information))
+
+
+def require_bounds(low: float, high: float) -> None:
+    """Bounds with a width such that its square fits a double."""
+    require(
+        1e-130 <= high - low <= 1e130,
+        "a domain (low, high) of finite width > 0",
+        got=f"width {high - low}",
+        fix="give the smallest and the largest value a record can have",
+    )

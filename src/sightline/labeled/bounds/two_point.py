@@ -21,28 +21,37 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.labeled.bounds.laplace import two_point_laplace_risk
-from sightline.labeled.bounds.scalar_risk import MARGIN, two_point_table
-from sightline.labeled.bounds.smooth import require_width
-from sightline.labeled.bounds.target import Seen, linear_upper
+from sightline.labeled.bounds.scalar_risk import MARGIN
+from sightline.labeled.bounds.tables import two_point_table
+from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TwoPointTarget:
-    """Either end of the domain with probability one half.
+@dataclass(frozen=True, slots=True)
+class TwoPointPrior:
+    """``low`` or ``high``, each with probability one half.
 
     >>> seen = Seen(information=np.array([0.35**-2]), linear_information=np.array([0.35**-2]))
-    >>> TwoPointTarget(width=1.0).lower(seen).round(3).tolist()
+    >>> TwoPointPrior(0.0, 1.0).lower(seen).round(3).tolist()
     [0.225]
     """
 
-    width: float
+    low: float
+    high: float
 
     def __post_init__(self) -> None:
-        require_width(self.width)
+        require_bounds(self.low, self.high)
 
     @property
     def name(self) -> str:
         return "two-point"
+
+    @property
+    def spread(self) -> str:
+        return "at either end, with even chances,"
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
 
     @property
     def variance(self) -> float:
@@ -67,3 +76,7 @@ class TwoPointTarget:
 
     def upper(self, seen: Seen) -> FloatArray:
         return linear_upper(seen, self.variance)
+
+    def lower_by_nats(self, nats: FloatArray) -> FloatArray:
+        r"""After a mutual information of I nats: :math:`(1 - I/\ln 2)^{\ln 4}`, from the entropy left."""
+        return np.asarray(np.maximum(1 - nats / math.log(2), 0.0) ** math.log(4))

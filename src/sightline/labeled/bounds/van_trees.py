@@ -48,6 +48,25 @@ def uniform_bound(information: FloatArray) -> FloatArray:
     return np.where(little, 1 / (1 / UNIFORM_VARIANCE + _SLOPE_UNIFORM * information), closed)
 
 
+def uniform_precision(information: FloatArray) -> FloatArray:
+    r""":math:`D(I) = 1/w(I) - I` of a uniform number, rounded up: about :math:`2\sqrt I`, not a difference.
+
+    >>> uniform_precision(np.array([0.0, 1e8])).round(3).tolist()
+    [12.0, 20004.001]
+    """
+    little = information < _LITTLE_UNIFORM
+    safe = np.where(little, 1.0, information)
+    half = np.sqrt(safe) / 2
+    share = np.tanh(half) / half
+    closed = safe * share / (1 - share) * (1 + MARGIN)
+    return np.where(little, 1 / UNIFORM_VARIANCE + (_SLOPE_UNIFORM - 1) * information, closed)
+
+
+def cosine_precision(information: FloatArray) -> FloatArray:
+    r""":math:`D(I) = 1/w(I) - I` of a number with the cos² density, rounded up: at most its information."""
+    return np.minimum(1 / cosine_bound(information) - information, COSINE_INFORMATION)
+
+
 def cosine_bound(information: FloatArray) -> FloatArray:
     r"""For the cos² density, with :math:`k = \sqrt{I - \pi^2}`, which is imaginary below :math:`\pi^2`.
 

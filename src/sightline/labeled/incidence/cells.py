@@ -70,6 +70,7 @@ class CellIncidence:
     widths: IndexArray  # cells of each partition
     counts: IndexArray
     sizes: IndexArray
+    distinct: bool = True
 
     @classmethod
     def of(cls, signatures: NDArray[Any], widths: IndexArray, counts: IndexArray) -> CellIncidence:
@@ -133,10 +134,13 @@ class CellIncidence:
         return digest.digest()
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
+        return self.weighted_gram(unknown.astype(np.float64), progress)
+
+    def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
         products = np.zeros((self.row_count, self.row_count))
         spans = [slice(s, s + w) for s, w in zip(self.starts, self.widths, strict=True)]
         for start, stop, cells in self._blocks():
-            counts = np.where(unknown[start:stop], self.counts[start:stop], 0.0)
+            counts = weights[start:stop] * self.counts[start:stop]
             for p, rows in enumerate(spans):
                 width = self.widths[p]
                 for q, columns in enumerate(spans[:p]):
@@ -235,6 +239,7 @@ class CellIncidence:
             widths=np.array(widths, dtype=np.intp),
             counts=self.counts,
             sizes=self.sizes[rows],
+            distinct=self.distinct and len(rows) == self.row_count,
         )
 
     def as_dense(self) -> DenseIncidence:
@@ -253,6 +258,7 @@ class CellIncidence:
             sizes=self.sizes,
             peaks=self.peaks,
             counts=self.counts,
+            distinct=self.distinct,
         )
 
     def _blocks(self) -> Iterator[tuple[int, int, IndexArray]]:

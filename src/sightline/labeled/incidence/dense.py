@@ -36,6 +36,7 @@ class DenseIncidence:
     sizes: IndexArray
     peaks: FloatArray
     counts: IndexArray | None = None
+    distinct: bool = True
 
     @classmethod
     def of(cls, rows: ArrayLike) -> DenseIncidence:
@@ -119,6 +120,15 @@ class DenseIncidence:
             progress("products of rows", stop / self.records)
         return products
 
+    def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
+        everyone = np.ones(self.records, dtype=np.bool_)
+        counted = weights if self.counts is None else weights * self.counts
+        products = np.zeros((self.row_count, self.row_count))
+        for start, stop, block in self._blocks(everyone, np.float64):
+            products += (block * counted[start:stop]) @ block.T
+            progress("products of rows", stop / self.records)
+        return products
+
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
         narrow = keys.astype(self._precision)
         images = np.zeros((len(keys), self.row_count))
@@ -170,7 +180,8 @@ class DenseIncidence:
         sizes = np.where(self.stored != 0, np.abs(self.stored), np.inf)
         bases: FloatArray = sizes.min(axis=1)
         bases[np.isinf(bases)] = 1.0  # rows without members
-        ratios = np.rint(self.stored / bases[:, None])
+        with np.errstate(over="ignore"):  # an infinite ratio is no multiple
+            ratios = np.rint(self.stored / bases[:, None])
         if not multiples(self.stored, ratios, bases[:, None]):
             return None
         return DenseIncidence.of(ratios), bases
@@ -185,6 +196,7 @@ class DenseIncidence:
             sizes=self.sizes[rows],
             peaks=self.peaks[rows],
             counts=self.counts,
+            distinct=self.distinct and len(rows) == self.row_count,
         )
 
     @property

@@ -49,7 +49,11 @@ class Incidence(Protocol):
 
     @property
     def counts(self) -> IndexArray | None:
-        """How many records a column stands for, all columns being different; ``None``: one each."""
+        """How many records a column stands for; ``None``: one each."""
+
+    @property
+    def distinct(self) -> bool:
+        """Whether columns that stand for several records are known to be different from each other."""
 
     @property
     def peaks(self) -> FloatArray:
@@ -68,6 +72,12 @@ class Incidence(Protocol):
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
         """``A Aᵀ`` over the unknown records; exact for whole weights."""
+
+    def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
+        """``A diag(weights) Aᵀ`` over the records, 0 for known ones; exact for whole numbers whose sums are.
+
+        A weight is that of one record; a column that stands for several counts for each of them.
+        """
 
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
         """``A keys`` over the unknown records, a key a row; exact for whole weights and short keys.

@@ -87,6 +87,10 @@ class SparseIncidence:
         return None
 
     @property
+    def distinct(self) -> bool:
+        return True
+
+    @property
     def row_count(self) -> int:
         return int(self.stored.shape[0])
 
@@ -114,6 +118,14 @@ class SparseIncidence:
         products = np.zeros((self.row_count, self.row_count))
         for _, stop, block in self._blocks(unknown):
             products += (block.tocsr() @ block.T.tocsr()).toarray()
+            progress("products of rows", stop / self.records)
+        return products
+
+    def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
+        products = np.zeros((self.row_count, self.row_count))
+        for start, stop, block in self._blocks(np.ones(self.records, dtype=np.bool_)):
+            weighted = sparse.csr_array(block @ sparse.diags_array(weights[start:stop]))
+            products += (weighted @ block.T.tocsr()).toarray()
             progress("products of rows", stop / self.records)
         return products
 

@@ -16,7 +16,7 @@ from sightline.labeled.risk_forms import forms_from_factor
 from sightline.labeled.routes.columns import decide_distinct, groups_of_columns
 from sightline.labeled.routes.problem import Decisions, Problem, Reading, group_sizes
 from sightline.labeled.unknown_gram import BLOCK, UnknownRecordsGram
-from sightline.numerics.decision import Rank
+from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.rank import missing, present
 from sightline.progress import silent
 
@@ -31,7 +31,10 @@ def by_gap(problem: Problem) -> Reading | None:
     leverage, rank = balanced_leverages(gram)
     decisions = decide_by_leverage(leverage, group, rank, row_count=incidence.row_count)
     exactly = decide_distinct(gram, first)
+    factor, _ = gram.factor_of_rows(rank)
     if exactly is not None:
+        if exactly.rank != rank.rank:  # numbers are those of the doubles as they are
+            rank = Rank(rank=exactly.rank, evidence=Evidence.NONE)
         doubtful = decisions.undecided | (decisions.identifiable != exactly.identifiable)
         decisions = Decisions(
             group=group,
@@ -40,7 +43,6 @@ def by_gap(problem: Problem) -> Reading | None:
             identifiable=decisions.identifiable & ~doubtful,
             undecided=doubtful,
         )
-    factor, _ = gram.factor_of_rows(rank)
     nothing = np.zeros((0, incidence.row_count))
     forms = forms_from_factor(factor, gram.whitening, problem.risks, linear=nothing)
     quantities, _ = problem.read(forms)

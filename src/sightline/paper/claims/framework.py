@@ -3,7 +3,6 @@ r"""Section II and Appendix A: profiled information, one more release, the stati
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -18,14 +17,12 @@ from sightline.geometry.transcript import Transcript
 from sightline.labeled.inout import InOut
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.numerics.decision import Decision
-from sightline.paper.claim import Claim, claim
+from sightline.paper.claim import Check, Claim, claim
 from sightline.releases.moment import Moment
 from sightline.releases.query import Query
 from sightline.releases.smooth_threshold import SmoothThreshold
 from sightline.releases.subset_mean import SubsetMean
 from sightline.releases.subset_sum import SubsetSum
-
-Check = Callable[[int, int], Claim]
 
 
 def spine_monotone(cases: int, seed: int) -> Claim:
@@ -58,7 +55,7 @@ def _information(rows: FloatArray, stddevs: FloatArray, target: list[int]) -> Fl
 
 
 def spine_update(cases: int, seed: int) -> Claim:
-    """The rank-one identity and its equality case in rational arithmetic: nothing is rounded."""
+    """The rank-one identity and its equality case, in exact rational arithmetic."""
     generator = np.random.default_rng(seed)
     broken = tried = without_gain = 0
     while tried < cases:
@@ -71,9 +68,9 @@ def spine_update(cases: int, seed: int) -> Claim:
         a, b = _exact(new[:, :r].T), _exact(new[:, r:].T)
         inverse = B.inv()
         match tried % 4:
-            case 1:  # a row that the nuisance explains: d = 0, whatever b is
+            case 1:  # a row that the nuisance explains: d = 0 for every b
                 a = C * inverse * b
-            case 2:  # the same, missed by a billionth: d is not 0
+            case 2:  # the same plus a billionth of the row: d is not 0
                 a = C * inverse * b + a * (fmpq(1) / fmpq(10**9))
             case 3:  # a row without nuisance
                 b = b * fmpq(0)
@@ -117,7 +114,7 @@ def variational_form(cases: int, seed: int) -> Claim:
         least = A - C * best
         off = _exact(generator.integers(-3, 4, (s + extra, r)))
         if tried % 5 == 0:
-            off = off * (fmpq(1) / fmpq(10**9))  # V next to the minimiser
+            off = off * (fmpq(1) / fmpq(10**9))  # V close to the minimiser
         V = best + off
         value = A - C * V - V.transpose() * C.transpose() + V.transpose() * B * V
         above = value - least
@@ -135,7 +132,7 @@ def variational_form(cases: int, seed: int) -> Claim:
         "prop:ieff_variational",
         "I_eff is the least [1; −V]ᵀ I [1; −V] in the Loewner order, at V* = I_ηη⁺ I_ηθ; unique if I_ηη ≻ 0.",
         checked=f"{cases} random integer transcripts, {singular} with a singular nuisance block, in exact "
-        "rational arithmetic: what V lies above the minimum by is a Gram matrix, hence ⪰ 0; the minimum "
+        "rational arithmetic: the value at V minus the minimum is a Gram matrix, hence ⪰ 0; the minimum "
         f"against the general engine (largest relative difference {largest:.0e})",
         value=broken,
         quantity="cases in which an equality fails",
@@ -185,7 +182,7 @@ def three_forms(cases: int, seed: int) -> Claim:
 
 
 def static_case(cases: int, seed: int) -> Claim:
-    """One query of any family, repeated under unequal noise; also at records where its slope is zero."""
+    """One query of any family, repeated with unequal noise; also at records where its derivative is zero."""
     generator = np.random.default_rng(seed)
     wrong = flat = 0
     for case in range(cases):
@@ -198,15 +195,15 @@ def static_case(cases: int, seed: int) -> Claim:
         copies = int(generator.integers(1, 25))
         stddevs = 10.0 ** generator.uniform(-4, 4, copies)
         rank = Transcript([query] * copies, noise=stddevs).geometry(at=at).rank.rank
-        seen = int(np.any(query.jacobian(at) != 0))
-        flat += seen == 0
-        wrong += rank != seen
+        expected = int(np.any(query.jacobian(at) != 0))
+        flat += expected == 0
+        wrong += rank != expected
     return claim(
         "eq:J_column_static",
         "Fully static releases are confined to a single observation-space direction.",
         checked=f"{cases} random queries (means, sums, moments, logistic and compact thresholds) of random "
         "members, 1 to 24 copies, noise over eight orders of magnitude: rank one, and rank zero for the "
-        f"{flat} whose slope vanishes at the records",
+        f"{flat} whose derivative is zero at the records",
         value=wrong,
         quantity="transcripts of another rank",
         holds=wrong == 0,
@@ -232,16 +229,16 @@ def _any_query(generator: np.random.Generator, case: int, members: NDArray[np.in
 
 
 def inclusion(cases: int, seed: int) -> Claim:
-    """Designs whose target column is a combination of others, and the same designs with one release more."""
+    """Designs whose target column is a combination of others, and the same designs with one more release."""
     generator = np.random.default_rng(seed)
     wrong, largest = 0, 0.0
     for case in range(cases):
         releases, others = int(generator.integers(2, 9)), int(generator.integers(2, 7))
         rows = generator.integers(0, 2, (releases, others + 1))
         match case % 3:
-            case 0:  # static membership: somebody else is in the same releases
+            case 0:  # static membership: another record is in the same releases
                 rows[:, 0] = rows[:, 1]
-            case 1:  # the sum of two others who share no release
+            case 1:  # the sum of two others that share no release
                 rows[:, 2] *= 1 - rows[:, 1]
                 rows[:, 0] = rows[:, 1] + rows[:, 2]
             case _:  # a difference of two others
@@ -272,7 +269,7 @@ def inclusion(cases: int, seed: int) -> Claim:
 
 
 def pseudo_inverse(cases: int, seed: int) -> Claim:
-    """``eq:mse_optimal_s4`` on an identifiable target and on one that is not."""
+    """``eq:mse_optimal_s4`` for an identifiable target and for one that is not."""
     n = 50
     design = np.zeros((2, n + 1))
     design[0], design[1, 1:] = 1 / (n + 1), 1 / n

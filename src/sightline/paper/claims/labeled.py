@@ -3,7 +3,6 @@ r"""Section III and Appendix B: one contrast, repeated IN/OUT averages, splits a
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from itertools import combinations
 
 import numpy as np
@@ -15,12 +14,11 @@ from sightline.labeled.contrast import exchangeable_information, one_contrast_in
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.inout import InOut
 from sightline.numerics.decision import Decision
-from sightline.paper.claim import Claim, claim
+from sightline.paper.claim import Check, Claim, claim
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
 from sightline.releases.subset_mean import SubsetMean
 
-Check = Callable[[int, int], Claim]
 _BUDGET = Budget(epsilon=1.0, delta=1e-5)
 
 
@@ -70,7 +68,7 @@ def exchangeable(cases: int, seed: int) -> Claim:
 
 
 def scope(cases: int, seed: int) -> Claim:
-    """A design that holds the whole orbit has the symmetry; one row less does not."""
+    """A design with the whole orbit has the symmetry; without one row it does not."""
     m = 5
     rows = [[0, *pair] for pair in combinations(range(1, m), 2)] + [list(range(m))]
     whole = symmetry(MembershipDesign(rows, records=m, noise=[1.0] * len(rows)), target=0)
@@ -100,18 +98,20 @@ def identifiability(cases: int, seed: int) -> Claim:
     for _ in range(min(cases, 60)):
         rows = generator.integers(0, 2, (int(generator.integers(1, 6)), 6))
         rows[:, 0] |= rows.sum(axis=1) == 0  # a release has at least one member
-        found = MembershipDesign(rows, noise=generator.uniform(0.5, 2.0, len(rows))).exposures(domain=(0, 1))
+        exposures = MembershipDesign(rows, noise=generator.uniform(0.5, 2.0, len(rows))).exposures(
+            domain=(0, 1)
+        )
         whole = _rank(rows)
         for record in range(6):
             records += 1
             identifiable = whole > _rank(np.delete(rows, record, axis=1))
-            disagreements += identifiable != (found.decision(record) is Decision.YES)
+            disagreements += identifiable != (exposures.decision(record) is Decision.YES)
     return claim(
         "eq:lever1_ident_cond",
         "x_j is identifiable iff its column is outside the range of the others: the rank falls without it.",
         checked=f"{records} records of random designs: ranks in exact rational arithmetic",
         value=disagreements,
-        quantity="records decided otherwise",
+        quantity="records decided differently",
         holds=disagreements == 0,
     )
 
@@ -121,7 +121,7 @@ def _rank(rows: NDArray[np.int64]) -> int:
 
 
 def inout_bound(cases: int, seed: int) -> Claim:
-    """Closed form and recipe against the general engine, which does not know either."""
+    """Closed form and recipe against the general engine, which uses neither."""
     generator = np.random.default_rng(seed)
     largest = 0.0
     for _ in range(min(cases, 60)):
@@ -205,8 +205,8 @@ def nearest_rounding(cases: int, seed: int) -> Claim:
         value=len(wrong),
         quantity="settings in which it is not",
         holds=uniform and counterexample == 2,
-        remark="one of the two neighbouring roundings, but not always the nearer: with L = 4 and α/β = 0.59 "
-        "the continuous L_in is 1.484 and the best whole one is 2, because k and k+1 tie where "
+        remark="it is one of the two neighbouring roundings, but not always the nearer: with L = 4 and "
+        "α/β = 0.59 the continuous L_in is 1.484 and the best whole one is 2, because k and k+1 tie where "
         f"α²(L−k)(L−k−1) = β²k(k+1). The largest loss found is {worst:.1%}. Under an accountant (α = β) the "
         "rounding is right",
     )
@@ -239,16 +239,16 @@ def allocation(cases: int, seed: int) -> Claim:
     for _ in range(cases):
         copies_in, copies_out = (int(value) for value in generator.integers(1, 12, 2))
         budget = Budget(epsilon=float(generator.uniform(0.1, 2)), delta=1e-6)
-        found = design.best_allocation(budget, in_releases=copies_in, out_releases=copies_out)
-        c_in, c_out = (math.log(1.25 / delta) for delta in found.deltas)
+        best = design.best_allocation(budget, in_releases=copies_in, out_releases=copies_out)
+        c_in, c_out = (math.log(1.25 / delta) for delta in best.deltas)
         u = np.linspace(0.001, 0.999, 999) * budget.epsilon
         risks = 2 * (c_in * copies_in / u**2 + c_out * copies_out / (budget.epsilon - u) ** 2)
-        undercut += bool(risks.min() < found.mse * (1 - 1e-12))
-        ratio = copies_in * found.epsilons[0] / (copies_out * found.epsilons[1])
+        undercut += bool(risks.min() < best.mse * (1 - 1e-12))
+        ratio = copies_in * best.epsilons[0] / (copies_out * best.epsilons[1])
         largest = max(largest, abs(ratio / (c_in * copies_in / (c_out * copies_out)) ** (1 / 3) - 1))
-    one = design.best_allocation(_BUDGET).mse
+    one_of_each = design.best_allocation(_BUDGET).mse
     fewest = all(
-        design.best_allocation(_BUDGET, in_releases=i, out_releases=j).mse >= one
+        design.best_allocation(_BUDGET, in_releases=i, out_releases=j).mse >= one_of_each
         for i in range(1, 16)
         for j in range(1, 16)
     )

@@ -3,7 +3,6 @@ r"""Section IV and Appendices C–D: the sorted chart, the design law, moments, 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 from itertools import permutations
 
@@ -27,13 +26,12 @@ from sightline.multiset.moments import (
 )
 from sightline.multiset.threshold_family import Thresholds
 from sightline.multiset.thresholds import dense_grid_matrix, threshold_trace_bound
-from sightline.paper.claim import Claim, claim
+from sightline.paper.claim import Check, Claim, claim
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
 from sightline.privacy.zero_concentrated import ZeroConcentrated
 from sightline.releases.moment import Moment
 
-Check = Callable[[int, int], Claim]
 _BUDGET = Budget(epsilon=1.0, delta=1e-5)
 _BASIC = BasicComposition(_BUDGET)
 _UNIFORM = Moments(convention="uniform")
@@ -78,12 +76,12 @@ def sorted_coordinates(cases: int, seed: int) -> Claim:
         values = generator.permutation(np.arange(-20, 21))[:m] / 4.0 * 10.0 ** (-(case % 4))
         order = np.argsort(values)
         radius = chart_radius(values)
-        # Moves up to the radius, at its very edge in every second case.
+        # Move by up to the radius; in every second case by almost the radius.
         size = radius * (1 - 2.0**-40) if case % 2 else radius * generator.random()
         move = size * generator.choice([-1.0, 1.0], m)
         moved = np.sort(values + move)
         broken += not np.array_equal(moved, (values + move)[order])
-        # The sorted vector is a function of the orbit, and tells orbits apart.
+        # The sorted vector is equal within an orbit and different between orbits.
         broken += not np.array_equal(np.sort(generator.permutation(values)), np.sort(values))
         broken += np.array_equal(moved, np.sort(values)) and size > 0
         # Just beyond the radius the two nearest values change places.
@@ -99,7 +97,7 @@ def sorted_coordinates(cases: int, seed: int) -> Claim:
         "different vectors for different orbits; "
         f"for moves just beyond, the order changes in {crossed} of {cases}",
         value=broken,
-        quantity="vectors for which it is not",
+        quantity="vectors for which this fails",
         holds=broken == 0 and crossed == cases,
     )
 
@@ -110,7 +108,7 @@ def design_law(cases: int, seed: int) -> Claim:
     largest, ranks = 0.0, True
     for _ in range(min(cases, 40)):
         m = int(generator.integers(1, 5))
-        # Apart by 0.1 and more: nearly equal values leave no digits to compare.
+        # At least 0.08 apart: for nearly equal values both sides lose their digits.
         values = np.sort(generator.permutation(np.arange(-9, 10))[:m] / 10 + generator.uniform(0, 0.02, m))
         curve = release_curve(values, family=_UNIFORM, accountant=_BASIC, releases=range(1, m + 4))
         for i, L in enumerate(curve.releases.tolist()):
@@ -191,7 +189,7 @@ def pair_forms(cases: int, seed: int) -> Claim:
     generator = np.random.default_rng(seed)
     largest, stops = 0.0, True
     for _ in range(min(cases, 60)):
-        # At least 0.2 apart: the general curve loses digits as values approach, the closed form does not.
+        # At least 0.2 apart: the general curve, unlike the closed form, loses digits for close values.
         low = float(generator.uniform(-1, 0.8))
         pair = [low, float(generator.uniform(low + 0.2, 1))]
         curve = release_curve(pair, family=_UNIFORM, accountant=_BASIC, releases=range(2, 41))
@@ -231,7 +229,7 @@ def inversion(cases: int, seed: int) -> Claim:
 
 
 def boundary_growth(cases: int, seed: int) -> Claim:
-    """T(L) at the boundary, in whole numbers."""
+    """T(L) at the boundary, in integer arithmetic."""
     L = 10**6
     total = L * (L + 1) * (2 * L + 1) // 6
     gain = [
@@ -250,7 +248,7 @@ def boundary_growth(cases: int, seed: int) -> Claim:
 
 
 def kernel_approximation(cases: int, seed: int) -> Claim:
-    """The paper's Riemann-sum approximation, and what the edges cut off."""
+    """The paper's Riemann-sum approximation, and its error near the edges."""
     family = Thresholds(bandwidth=0.12, convention="uniform")
     values = np.array([-0.3, 0.1, 0.4])
     spacing = family.spacing(400)

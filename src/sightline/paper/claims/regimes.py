@@ -1,9 +1,8 @@
-r"""Section IV and Appendix C: what many releases do to a group, inside the domain and at its boundary."""
+r"""Section IV and Appendix C: the bound of a group under many releases, inside the domain and at its edge."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
 
 import numpy as np
@@ -13,13 +12,12 @@ from sightline.arrays import FloatArray
 from sightline.multiset.curve import release_curve
 from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_crb_bound, scalar_crb, scalar_stopping_scale
-from sightline.paper.claim import Claim, claim
+from sightline.paper.claim import Check, Claim, claim
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
 from sightline.privacy.zero_concentrated import ZeroConcentrated
 
-Check = Callable[[int, int], Claim]
 _BUDGET = Budget(epsilon=1.0, delta=1e-5)
 _BASIC, _ZCDP = BasicComposition(_BUDGET), ZeroConcentrated(_BUDGET)
 _UNIFORM = Moments(convention="uniform")
@@ -27,13 +25,13 @@ _COUNTS = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
 def _interior(generator: np.random.Generator, members: int) -> FloatArray:
-    """Values of ±0.8 that are at least 0.1 apart: closer ones leave no digits to compare."""
+    """Values in ±0.8 that are at least 0.1 apart: for closer values the curve loses its digits."""
     places = generator.permutation(np.arange(-16, 17, 3))[:members] / 20
     return np.sort(places + generator.uniform(0, 0.05, members)).clip(-0.8, 0.8)
 
 
 def spectral_consequences(cases: int, seed: int) -> Claim:
-    """Both regimes, and the bracket of the trace by extreme eigenvalues, to 1024 releases."""
+    """Both regimes, and the bracket of the bound by the smallest eigenvalue, up to 1024 releases."""
     generator = np.random.default_rng(seed)
     inside = [_interior(generator, 1 + case % 3) for case in range(max(6, cases // 4))]
     boundary = [np.array(values) for values in ([-1.0, 1.0], [1.0], [-1.0])]
@@ -41,9 +39,9 @@ def spectral_consequences(cases: int, seed: int) -> Claim:
     for accountant in (_BASIC, _ZCDP):
         for values in (*inside, *boundary):
             curve = release_curve(values, family=_UNIFORM, accountant=accountant, releases=_COUNTS)
-            known = np.isfinite(curve.crb)
-            weakest = curve.kappa[known] / curve.eigenvalues[known, -1]
-            crb = curve.crb[known]
+            finite = np.isfinite(curve.crb)
+            weakest = curve.kappa[finite] / curve.eigenvalues[finite, -1]
+            crb = curve.crb[finite]
             bracket = max(bracket, float(np.max(weakest / crb)), float(np.max(crb / weakest)) / len(values))
             if np.max(np.abs(values)) < 1:
                 diverge &= (
@@ -66,7 +64,7 @@ def spectral_consequences(cases: int, seed: int) -> Claim:
 
 
 def mixed_regime(cases: int, seed: int) -> Claim:
-    """Groups with values inside and at the boundary: some eigenvalues outgrow the noise, others do not."""
+    """Groups with values inside and at the boundary: some eigenvalues grow faster than κ_L, others slower."""
     generator = np.random.default_rng(seed)
     groups = [
         np.sort(np.r_[_interior(generator, 1 + case % 2), [(-1.0,), (1.0,), (-1.0, 1.0)][case % 3]])
@@ -99,7 +97,7 @@ def stopping_scale(cases: int, seed: int) -> Claim:
     With :math:`c = 1/\ln(1/r^2)` and :math:`L = xc`, :math:`T(L) \approx c^3\gamma(3, x)`, where
     :math:`\gamma(3, x) = \int_0^x t^2 e^{-t} dt`. One more moment pays while :math:`x^3 e^{-x}/\gamma(3, x)`
     is above :math:`L(\kappa_{L+1}/\kappa_L - 1)`, which is 1 under zCDP, and 2 plus one over a logarithm
-    under basic composition. So the best L over c tends to a constant, slowly for the logarithm.
+    under basic composition. So the best L over c tends to a constant, slowly under basic composition.
     """
     generator = np.random.default_rng(seed)
     radii = 1 - 10 ** generator.uniform(-3.7, -2.3, max(8, cases // 10))
@@ -130,7 +128,7 @@ def stopping_scale(cases: int, seed: int) -> Claim:
 
 
 def _stopping_root(scale: float, accountant: Accountant) -> float:
-    """The x above 1 at which one more moment gains what it costs, by bisection."""
+    """The x at which one more moment gains as much as it costs, by bisection."""
 
     def gain(x: float) -> float:
         below = 2 - math.exp(-x) * (x * x + 2 * x + 2)  # γ(3, x)
@@ -146,7 +144,7 @@ def _stopping_root(scale: float, accountant: Accountant) -> float:
 
 
 def determinant_bound(cases: int, seed: int) -> Claim:
-    """Both inequalities from exact determinants and traces; one value is the case of equality."""
+    """Both inequalities by exact determinants and traces; for one value they are equalities."""
     generator = np.random.default_rng(seed)
     hadamard, amgm, equal = -math.inf, math.inf, 0.0
     for case in range(cases):
@@ -182,7 +180,7 @@ def determinant_bound(cases: int, seed: int) -> Claim:
 
 
 def interior_minimiser(cases: int, seed: int) -> Claim:
-    """The sums are below their limits, the lower bound grows without end, and a best count is proven."""
+    """The sums stay below their limits, the lower bound diverges, and the best count is proven."""
     generator = np.random.default_rng(seed)
     groups = [_interior(generator, 1 + case % 3) for case in range(max(6, cases // 8))]
     largest, proven, growth = 0.0, 0, math.inf
@@ -211,7 +209,7 @@ def interior_minimiser(cases: int, seed: int) -> Claim:
 
 
 def _sum_of_squares(s: Fraction, L: int) -> Fraction:
-    """F(s, L)."""
+    """F(s, L) = Σ ℓ² s^(ℓ−1), ℓ = 1 … L."""
     return sum((ell**2 * s ** (ell - 1) for ell in range(1, L + 1)), Fraction(0))
 
 

@@ -3,12 +3,12 @@
   const charts = JSON.parse(document.getElementById("charts").textContent);
   const dark = matchMedia("(prefers-color-scheme: dark)");
 
-  // The colours of the figures and what stands for them on dark paper, each with enough contrast.
+  // The colours of the figures, and the colours that replace them on a dark page, with enough contrast.
   const onDark = {
     "#1b2733": "#e6ebf0", "#6b7885": "#a7b1bb", "#e5e9ee": "#35404b", "#0072b2": "#4aa8e0", "#d55e00": "#ff8c3b",
     "#009e73": "#37c99b", "#cc79a7": "#e3a3c8", "#56b4e9": "#2c5f7d", "#e69f00": "#f2bd4d",
   };
-  // Colours of the drawing only: what stands in the data is somebody's name.
+  // Replace colours of the drawing only: the data may contain a name that looks like a colour.
   const repaint = (part) => {
     if (typeof part === "string") return onDark[part] ?? part;
     if (Array.isArray(part)) return part.map(repaint);
@@ -23,11 +23,11 @@
       const chart = charts[place.dataset.figure];
       const painted = dark.matches ? repaint(chart) : chart;
       place.hidden = false;
-      const found = await vegaEmbed(place, { ...painted, background: "transparent" }, {
+      const view = await vegaEmbed(place, { ...painted, background: "transparent" }, {
         actions: false, ast: true, defaultStyle: false, renderer: chart.usermeta.renderer,
         tooltip: { disableDefaultStyle: true },
       });
-      views.push(found);
+      views.push(view);
       place.closest("figure").classList.add("drawn");
     }
     document.documentElement.dataset.drawn = "yes";

@@ -1,1 +1,1 @@
-"""One figure per file: from a result to an Altair chart and a sentence about it. Nothing is computed here."""
+"""One figure per file: it draws a result as an Altair chart and describes it. It computes no results."""

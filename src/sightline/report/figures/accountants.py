@@ -6,13 +6,13 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult
 from sightline.format import number, parameter, percent
-from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, rows, zoom
+from sightline.report.figures.parts import EXPOSED, NEUTRAL, WIDTH, labelled_line, rows, zoom
 from sightline.report.style import INK, altair
 from sightline.report.wording import spent_by_accountant
 
 
 def draw(result: AuditResult) -> Any:
-    """What the most exposed record keeps, accountant by accountant; without a budget, the epsilon spent."""
+    """Draw what the most exposed record keeps under each accountant; without a budget, the epsilon spent."""
     return _alternatives(result) if result.alternatives else _spent(result)
 
 
@@ -21,21 +21,22 @@ def _alternatives(result: AuditResult) -> Any:
     own = result.budget.accountant
     bars = [
         {
-            "accountant": one.accountant,
-            "lower": one.least_remaining_uncertainty.lower,
-            "upper": one.least_remaining_uncertainty.upper,
-            "noise": one.noise_multiplier,
-            "rmse": one.sharpest_rmse,
-            "below": one.below_limit,
-            "proven": "yes" if one.proven else "no",
-            "own": "this plan" if one.accountant == own else "other",
-            "text": f"noise × {number(one.noise_multiplier, 3)}" + ("" if one.proven else ", not proven"),
+            "accountant": alternative.accountant,
+            "lower": alternative.least_remaining_uncertainty.lower,
+            "upper": alternative.least_remaining_uncertainty.upper,
+            "noise": alternative.noise_multiplier,
+            "rmse": alternative.sharpest_rmse,
+            "below": alternative.below_limit,
+            "proven": "yes" if alternative.proven else "no",
+            "own": "this plan" if alternative.accountant == own else "other",
+            "text": f"noise × {number(alternative.noise_multiplier, 3)}"
+            + ("" if alternative.proven else ", not proven"),
         }
-        for one in result.alternatives
+        for alternative in result.alternatives
     ]
     order = [bar["accountant"] for bar in sorted(bars, key=lambda bar: (bar["noise"], bar["accountant"]))]
     base = alt.Chart(rows(bars)).encode(y=alt.Y("accountant:N").title(None).sort(order))
-    colours = {"this plan": ALARM, "other": CALM}
+    colours = {"this plan": EXPOSED, "other": NEUTRAL}
     keeps = (
         alt.X("lower:Q")
         .title("the most exposed record keeps")
@@ -57,12 +58,12 @@ def _alternatives(result: AuditResult) -> Any:
         ],
     )
     tick = base.mark_tick(thickness=2, size=14, color=INK).encode(x="lower:Q")
-    # Above its bar: on a narrow page there is no room beside a bar that ends at the right.
+    # The text is above its bar: a narrow page has no room beside a bar that ends at the right.
     text = base.mark_text(align="right", dy=-12, color=INK).encode(x=alt.value("width"), text="text:N")
     layers = [bracket.properties(name="accountants").add_params(zoom("x")), tick, text]
     if result.verdict.limit is not None:
         limit = result.verdict.limit
-        layers += labelled_line(limit, f"limit {percent(limit)}", axis="x", dashed=False, colour=ALARM)
+        layers += labelled_line(limit, f"limit {percent(limit)}", axis="x", dashed=False, colour=EXPOSED)
     return alt.layer(*layers).properties(
         width=WIDTH, height=34 * len(bars) + 16, description=describe(result)
     )
@@ -83,7 +84,7 @@ def _spent(result: AuditResult) -> Any:
         .axis(tickCount=4)
         .scale(domain=[0, 1.5 * most], nice=False),
     )
-    bar = base.mark_bar(color=CALM, height=14).encode(
+    bar = base.mark_bar(color=NEUTRAL, height=14).encode(
         tooltip=["accountant:N", alt.Tooltip("epsilon:Q", format=".6g")]
     )
     text = base.mark_text(align="left", dx=6, color=INK).encode(text="text:N")
@@ -105,9 +106,11 @@ def describe(result: AuditResult) -> str:
             "The accountant changes what the noise is said to cost, not what an attacker sees."
         )
     assert budget.epsilon is not None  # there are no alternatives without a budget
-    proven = [one for one in result.alternatives if one.proven] or list(result.alternatives)
-    least = min(proven, key=lambda one: one.noise_multiplier)
-    most = max(proven, key=lambda one: one.noise_multiplier)
+    proven = [alternative for alternative in result.alternatives if alternative.proven] or list(
+        result.alternatives
+    )
+    least = min(proven, key=lambda alternative: alternative.noise_multiplier)
+    most = max(proven, key=lambda alternative: alternative.noise_multiplier)
     return (
         f"For the same budget of epsilon = {parameter(budget.epsilon)}, {least.accountant} asks for noise of "
         f"{number(least.noise_multiplier, 3)} times the sensitivity and leaves the most exposed record "

@@ -1,4 +1,4 @@
-"""Every figure of an audit, in the order of the report."""
+"""The figures of an audit, in the order of the report."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from sightline.report.figures import accountants, distribution, loss_against_ris
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure:
-    """A figure: what it is called, how it is drawn and what it says."""
+class ReportFigure:
+    """A figure of the report: its name and title, and the functions that draw and describe it."""
 
-    name: str  # of its files and of its place in the page
+    name: str  # of its files, and its id in the page
     title: str
     draw: Callable[[AuditResult], Any]
     describe: Callable[[AuditResult], str]
@@ -22,7 +22,7 @@ class Figure:
 
 
 FIGURES = tuple(
-    Figure(name=name, title=title, draw=part.draw, describe=part.describe, drawable=part.drawable)
+    ReportFigure(name=name, title=title, draw=part.draw, describe=part.describe, drawable=part.drawable)
     for name, title, part in (
         ("distribution", "How much uncertainty remains", distribution),
         ("release-map", "Which release exposes whom", release_map),

@@ -1,4 +1,4 @@
-"""The exposure of all records: how many keep how much of their uncertainty."""
+"""The histogram of the uncertainty that remains about the records."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from sightline.auditing.result import AuditResult
 from sightline.format import count, percent, percent_at_least
 from sightline.report.figures.parts import (
-    ALARM,
-    CALM,
+    EXPOSED,
     HEIGHT,
+    NEUTRAL,
     WIDTH,
     labelled_line,
     rows,
@@ -17,12 +17,12 @@ from sightline.report.figures.parts import (
 )
 from sightline.report.style import INK, altair
 
-# From here on, a line's name stands to its left. The first of two lines makes room for the second's name.
+# A line beyond this place has its name to its left. The first of two lines uses _LEFT, so names do not meet.
 _LEFT, _RIGHT = 0.3, 0.7
 
 
 def draw(result: AuditResult) -> Any:
-    """A histogram of remaining uncertainty, with the limit and with what the noise alone guarantees."""
+    """Draw the histogram of remaining uncertainty, the limit, and what the noise alone guarantees."""
     alt = altair()
     edges, counts = result.distribution.edges, result.distribution.records
     limit = result.verdict.limit
@@ -38,10 +38,10 @@ def draw(result: AuditResult) -> Any:
         if count
     ]
     powers = [10**power for power in range(len(str(max(counts))))]
-    # A logarithm, so that two exposed records can be seen beside a hundred thousand others.
+    # Logarithmic, so that two exposed records are visible beside a hundred thousand others.
     height = (
         alt.Y("records:Q")
-        .title(f"{result.unit}s")
+        .title("records")
         .scale(type="symlog", constant=1, domain=[0, 3 * max(counts)], nice=False)
         .axis(values=[0, *powers], format=",d")
     )
@@ -52,7 +52,7 @@ def draw(result: AuditResult) -> Any:
         .scale(domain=[0, 1]),
     )
     place = alt.Color("place:N").legend(None)
-    colours = {"may be below the limit": ALARM, "keeps the limit": CALM}
+    colours = {"may be below the limit": EXPOSED, "keeps the limit": NEUTRAL}
     shown = base.mark_rect(xOffset=0.5, x2Offset=-0.5).encode(
         x2="high:Q",
         y=height,
@@ -60,14 +60,14 @@ def draw(result: AuditResult) -> Any:
         color=place.scale(domain=list(colours), range=list(colours.values())),
         tooltip=[alt.Tooltip("keeps:N"), alt.Tooltip("records:Q", format=",d")],
     )
-    # The number on a bar at the right edge ends with it: on a narrow page it would be cut off.
+    # The number on a bar at the right edge is right-aligned: a narrow page would cut it off.
     places = {"center": ("datum.high < 1", "(datum.low + datum.high) / 2"), "right": ("datum.high >= 1", "1")}
     numbers = [
-        base.transform_filter(bars_there)
+        base.transform_filter(condition)
         .transform_calculate(at=at)
         .mark_text(dy=-6, color=INK, align=align)
         .encode(x="at:Q", y="records:Q", text=alt.Text("records:Q", format=",d"))
-        for align, (bars_there, at) in places.items()
+        for align, (condition, at) in places.items()
     ]
     layers = [shown.properties(name="distribution").add_params(zoom("x")), *numbers]
     noise = result.guaranteed_by_noise
@@ -76,16 +76,16 @@ def draw(result: AuditResult) -> Any:
         layers += labelled_line(noise, "noise alone", axis="x", dashed=True, before=before)
     if limit is not None:
         name, before = f"limit {percent(limit)}", _LEFT if noise is not None and limit < noise else _RIGHT
-        layers += labelled_line(limit, name, axis="x", dashed=False, colour=ALARM, before=before)
+        layers += labelled_line(limit, name, axis="x", dashed=False, colour=EXPOSED, before=before)
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, description=describe(result))
 
 
 def describe(result: AuditResult) -> str:
     """The figure in words."""
     least, verdict = result.least_remaining_uncertainty, result.verdict
-    said = []
+    sentences = []
     if least is not None:
-        said.append(
+        sentences.append(
             f"The most exposed record keeps at least {percent_at_least(least.lower)} of its uncertainty."
         )
     if verdict.limit is not None:
@@ -96,17 +96,19 @@ def describe(result: AuditResult) -> str:
             if low < verdict.limit
         )
         if verdict.below_limit:
-            said.append(f"{count(verdict.below_limit, result.unit)} may keep less than the limit of {limit}.")
+            sentences.append(
+                f"{count(verdict.below_limit, 'record')} may keep less than the limit of {limit}."
+            )
         else:
-            said.append(f"No record's lower bound is below the limit of {limit}.")
+            sentences.append(f"No record's lower bound is below the limit of {limit}.")
         if below != verdict.below_limit:
-            said.append("The bar that contains the limit has the colour of the records below it.")
+            sentences.append("The bar that contains the limit has the colour of the records below it.")
     if result.guaranteed_by_noise is not None:
-        said.append(
+        sentences.append(
             f"The noise alone guarantees {percent_at_least(result.guaranteed_by_noise)} to every record, "
             "even against an attacker who knows all other records; a privacy budget counts only this."
         )
-    return " ".join(said)
+    return " ".join(sentences)
 
 
 def drawable(result: AuditResult) -> bool:

@@ -1,4 +1,4 @@
-"""Every record's own privacy loss against its exposure: the same loss can go with very different exposure."""
+"""Every record's own privacy loss against its exposure: equal losses can have very different exposures."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult
 from sightline.format import number, parameter, percent
-from sightline.report.figures.parts import ALARM, CALM, WIDTH, labelled_line, rows, zoom
+from sightline.report.figures.parts import EXPOSED, NEUTRAL, WIDTH, labelled_line, rows, zoom
 from sightline.report.style import altair
 
-_FAR = 30.0  # losses this many times apart are drawn on a logarithmic axis
+_LARGE_RATIO = 30.0  # if the losses differ by more than this factor, the axis is logarithmic
 
 
 def draw(result: AuditResult) -> Any:
-    """Records as points: what their releases cost, and what of their uncertainty remains."""
+    """Draw the records as points: their privacy loss, and the uncertainty that remains."""
     alt = altair()
     points = [
         {
@@ -22,25 +22,25 @@ def draw(result: AuditResult) -> Any:
             "lower": point.remaining_uncertainty.lower,
             "upper": point.remaining_uncertainty.upper,
             "records": point.records,
-            "seen": "singled out" if point.identifiable else "not singled out",
+            "status": "singled out" if point.identifiable else "not singled out",
         }
         for point in result.losses
     ]
     epsilons = [point.epsilon for point in result.losses if point.epsilon > 0]
-    log = bool(epsilons) and len(epsilons) == len(points) and max(epsilons) > _FAR * min(epsilons)
+    log = bool(epsilons) and len(epsilons) == len(points) and max(epsilons) > _LARGE_RATIO * min(epsilons)
     ticks: dict[str, Any] = {"values": _powers(min(epsilons), max(epsilons))} if log else {"tickCount": 6}
-    colours = {"singled out": ALARM, "not singled out": CALM}
-    seen = alt.Color("seen:N").title(None).scale(domain=list(colours), range=list(colours.values()))
+    colours = {"singled out": EXPOSED, "not singled out": NEUTRAL}
+    status = alt.Color("status:N").title(None).scale(domain=list(colours), range=list(colours.values()))
     base = alt.Chart(rows(points)).encode(
         x=alt.X("epsilon:Q")
         .title(f"a record's own epsilon at delta = {parameter(result.budget.delta)}")
         .scale(type="log" if log else "linear", zero=False, padding=24)
         .axis(labelExpr="format(datum.value, ',.3~r')", **ticks),
-        color=seen,
+        color=status,
     )
     keeps = alt.Y("upper:Q").title("remaining uncertainty").axis(format="%")
     keeps = keeps.scale(domain=[0, 1.05], nice=False)
-    # A point is what the best linear attack leaves; no attack gets below the lower end of its line.
+    # A point is what the best linear attack leaves; no attack leaves less than the lower end of its line.
     bracket = base.mark_rule(opacity=0.35, strokeWidth=1.5).encode(y=keeps, y2="lower:Q")
     chart = (
         base.properties(name="loss_against_risk")
@@ -48,13 +48,13 @@ def draw(result: AuditResult) -> Any:
         .encode(
             y=keeps,
             size=alt.Size("records:Q").legend(None).scale(type="log", range=[80, 700], domain=[1, 100_000]),
-            shape=alt.Shape("seen:N").title(None).scale(domain=list(colours), range=["diamond", "circle"]),
+            shape=alt.Shape("status:N").title(None).scale(domain=list(colours), range=["diamond", "circle"]),
             tooltip=[
                 alt.Tooltip("records:Q", format=",d"),
                 alt.Tooltip("epsilon:Q", title="own epsilon", format=".4g"),
                 alt.Tooltip("lower:Q", title="keeps at least", format=".1%"),
                 alt.Tooltip("upper:Q", title="and at most", format=".1%"),
-                "seen:N",
+                "status:N",
             ],
         )
         .add_params(zoom("x", "y"))
@@ -62,7 +62,7 @@ def draw(result: AuditResult) -> Any:
     layers = [bracket, chart]
     if result.verdict.limit is not None:
         limit = result.verdict.limit
-        layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=ALARM)
+        layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=EXPOSED)
     return alt.layer(*layers).properties(width=WIDTH, height=260, description=describe(result))
 
 
@@ -86,7 +86,7 @@ def describe(result: AuditResult) -> str:
 
 
 def _powers(low: float, high: float) -> list[float]:
-    """Powers of ten around a range, so few that their labels fit on a narrow page."""
+    """Powers of ten around a range, few enough that their labels fit on a narrow page."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
     step = -(-(last - first) // 5)
     return [10.0**power for power in range(first, last + 1, step)]

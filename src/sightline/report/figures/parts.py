@@ -1,4 +1,4 @@
-"""What figures have in common: zooming that leaves scrolling alone, a labelled line, rows of data."""
+"""Parts that several figures use: zooming that leaves scrolling alone, a labelled line, rows of data."""
 
 from __future__ import annotations
 
@@ -8,21 +8,21 @@ from typing import Any, Literal
 
 from sightline.report.style import FAINT, PALETTE, altair
 
-CALM, ALARM = PALETTE[0], PALETTE[1]
+NEUTRAL, EXPOSED = PALETTE[0], PALETTE[1]  # EXPOSED: the colour of what is exposed or below the limit
 WIDTH, HEIGHT = 560, 240
 
 
 def rows(values: Sequence[dict[str, Any]]) -> Any:
-    """Data for a chart, as one JSON text: Altair would check each of many values again and again.
+    """Return data for a chart as one JSON text, since Altair checks the values of a list again and again.
 
-    CSV would be shorter, but Vega reads it with code that it generates, which the page forbids.
+    CSV would be shorter, but Vega generates code to read it, which the page forbids.
     """
     text = json.dumps(list(values), separators=(",", ":"), allow_nan=False)
     return altair().Data(values=text, format={"type": "json"})
 
 
 def zoom(*encodings: Literal["x", "y"]) -> Any:
-    """Drag to move, Ctrl or Shift and the wheel to zoom, double click to go back."""
+    """Drag to move, hold Ctrl or Shift and turn the wheel to zoom, double-click to reset."""
     return altair().selection_interval(
         name="zoom", bind="scales", encodings=list(encodings), zoom="wheel![event.ctrlKey || event.shiftKey]"
     )
@@ -37,7 +37,7 @@ def labelled_line(
     colour: str = FAINT,
     before: float = 0.7,
 ) -> list[Any]:
-    """A line across the figure with its name; at ``before`` or beyond, the name stands to its left."""
+    """Draw a line across the figure with its name: to its right, or to its left from ``before`` on."""
     alt = altair()
     data = rows([{"at": at, "text": text}])
     dash = [4, 3] if dashed else [1, 0]

@@ -8,14 +8,14 @@ import numpy as np
 
 from sightline.format import number
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
-from sightline.report.figures.parts import ALARM, CALM, HEIGHT, WIDTH, rows, zoom
+from sightline.report.figures.parts import EXPOSED, HEIGHT, NEUTRAL, WIDTH, rows, zoom
 from sightline.report.style import FAINT, PALETTE, altair
 
-_MOST_LINES = 40  # curves drawn one by one; if there are more, their quartiles are drawn
+_MOST_LINES = 40  # if there are more curves, only their quartiles are drawn
 
 
 def draw(curve: ReleaseCurve) -> Any:
-    """The bound over the number of releases; the smallest, which is the best for an attacker, in orange."""
+    """Draw the bound by the number of releases; the smallest, which is best for the attacker, in orange."""
     finite = np.isfinite(curve.crb)
     points = [
         {"releases": int(count), "crb": float(crb), "place": "smallest" if count == curve.best else "other"}
@@ -25,15 +25,15 @@ def draw(curve: ReleaseCurve) -> Any:
 
 
 def draw_many(curves: ReleaseCurves) -> Any:
-    """The bounds of many groups: one line each if they are few, else their quartiles."""
+    """Draw the bounds of many groups: one line for each if they are few, else their quartiles."""
     alt = altair()
     crb = np.where(np.isfinite(curves.crb), curves.crb, np.nan)
     if len(curves) <= _MOST_LINES:
         lines = {f"group {i}": line for i, line in enumerate(crb)}
     else:
-        seen = ~np.all(np.isnan(crb), axis=0)
+        finite = ~np.all(np.isnan(crb), axis=0)
         quartiles = np.full((3, crb.shape[1]), np.nan)
-        quartiles[:, seen] = np.nanpercentile(crb[:, seen], [25, 50, 75], axis=0)
+        quartiles[:, finite] = np.nanpercentile(crb[:, finite], [25, 50, 75], axis=0)
         lines = dict(zip(("lower quartile", "median", "upper quartile"), quartiles, strict=True))
     points = [
         {"releases": int(count), "crb": float(value), "group": name}
@@ -42,14 +42,14 @@ def draw_many(curves: ReleaseCurves) -> Any:
         if np.isfinite(value)
     ]
     few = len(lines) <= len(PALETTE)
-    colour = alt.Color("group:N").title(None) if few else alt.value(CALM)
+    colour = alt.Color("group:N").title(None) if few else alt.value(NEUTRAL)
     chart = alt.Chart(rows(points), name="release_curves").mark_line(
         opacity=1 if few else 0.4, point=len(curves.releases) == 1
     )
     return (
         chart.encode(
-            x=_across(),
-            y=_up(),
+            x=_x(),
+            y=_y(),
             color=colour,
             detail="group:N",
             tooltip=["group:N", "releases:Q", alt.Tooltip("crb:Q", format=".6g")],
@@ -73,8 +73,8 @@ def describe(curve: ReleaseCurve) -> str:
 
 def _lines(points: list[dict[str, Any]], *, description: str) -> Any:
     alt = altair()
-    base = alt.Chart(rows(points)).encode(x=_across(), y=_up())
-    places = {"other": CALM, "smallest": ALARM}
+    base = alt.Chart(rows(points)).encode(x=_x(), y=_y())
+    places = {"other": NEUTRAL, "smallest": EXPOSED}
     dots = base.mark_point(filled=True, opacity=1).encode(
         color=alt.Color("place:N").legend(None).scale(domain=list(places), range=list(places.values())),
         size=alt.Size("place:N").legend(None).scale(domain=list(places), range=[22, 90]),
@@ -86,7 +86,7 @@ def _lines(points: list[dict[str, Any]], *, description: str) -> Any:
     )
 
 
-def _across() -> Any:
+def _x() -> Any:
     return (
         altair()
         .X("releases:Q")
@@ -96,5 +96,5 @@ def _across() -> Any:
     )
 
 
-def _up() -> Any:
+def _y() -> Any:
     return altair().Y("crb:Q").title("Cramér–Rao bound").scale(type="log").axis(format="~g")

@@ -1,4 +1,4 @@
-"""Which release exposes whom: releases down, signatures across, the most exposed first."""
+"""The map of releases (rows) and signatures (columns), the most exposed first: which release exposes whom."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult, MapColumn, Role
 from sightline.format import count
-from sightline.report.figures.parts import ALARM, CALM, WIDTH, rows, zoom
+from sightline.report.figures.parts import EXPOSED, NEUTRAL, WIDTH, rows, zoom
 from sightline.report.names import isolated, short
 from sightline.report.style import GRID, PALETTE, altair
 
-_NAMED = 40  # columns with a name of their own below them
-_SEPARATE = 300  # columns drawn one by one; if there are more, neighbours with one role become one mark
-
-_GAP = 0.04  # between columns that are drawn one by one
+_NAMED = 40  # with more columns, their names are left out
+_SEPARATE = 300  # with more columns, neighbours of the same role become one mark
+_GAP = 0.04  # between separate columns
 
 _WORDS = {
     Role.ABSENT: "not in it",
@@ -22,16 +21,16 @@ _WORDS = {
     Role.USED: "used by the best attack",
     Role.NEEDED: "needed to single it out",
 }
-_COLOURS = {Role.ABSENT: GRID, Role.PRESENT: PALETTE[4], Role.USED: CALM, Role.NEEDED: ALARM}
+_COLOURS = {Role.ABSENT: GRID, Role.PRESENT: PALETTE[4], Role.USED: NEUTRAL, Role.NEEDED: EXPOSED}
 
 
 def draw(result: AuditResult) -> Any:
-    """A map of roles. Hovering shows who it is and how much remains; zooming separates neighbours."""
+    """Draw the map of roles. Hovering shows the record and what remains; zooming separates neighbours."""
     alt = altair()
-    columns, releases = result.release_map, [isolated(one.name, 32) for one in result.releases]
+    columns, releases = result.release_map, [isolated(release.name, 32) for release in result.releases]
     names = _names(result)
-    seen = _first_view(result)
-    first = seen if seen <= _SEPARATE else 0
+    visible = _first_view(result)
+    first = visible if visible <= _SEPARATE else 0
     marks = [*_separate(result, first), *_merged(result, first)]
     across = alt.Axis(grid=False, tickMinStep=1, format="d")
     if len(columns) <= _NAMED:
@@ -55,7 +54,7 @@ def draw(result: AuditResult) -> Any:
         )
         .mark_rect(clip=True)
         .encode(
-            x=alt.X("from:Q").title(_title(result)).axis(across).scale(domain=[0, seen], nice=False),
+            x=alt.X("from:Q").title(_title(result)).axis(across).scale(domain=[0, visible], nice=False),
             x2="to:Q",
             y=alt.Y("release:O").title(None).axis(down).scale(paddingInner=0.12),
             color=alt.Color("role:N")
@@ -75,7 +74,7 @@ def draw(result: AuditResult) -> Any:
             alt.param(name="role_names", value=words),
             alt.param(name="column_labels", value=[isolated(name, 14) for name in _labels(result)]),
             alt.param(name="column_names", value=[isolated(name) for name in names]),
-            alt.param(name="column_keeps", value=[str(one.remaining_uncertainty) for one in columns]),
+            alt.param(name="column_keeps", value=[str(column.remaining_uncertainty) for column in columns]),
         )
     )
     height = max(60, min(26 * len(releases), 640))
@@ -96,7 +95,7 @@ def describe(result: AuditResult) -> str:
     )
     if not worst:
         return f"The {shown} that are most exposed. Leaving out one release would not hide anyone."
-    listed = "; ".join(f'{many:,} fewer without "{short(name, 40)}"' for many, name in worst)
+    listed = "; ".join(f'{number:,} fewer without "{short(name, 40)}"' for number, name in worst)
     return f"The {shown} that are most exposed. Fewer records could be singled out: {listed}."
 
 
@@ -106,7 +105,7 @@ def drawable(result: AuditResult) -> bool:
 
 
 def _first_view(result: AuditResult) -> int:
-    """How many columns are shown before anyone zooms: all, or those of interest if they are few."""
+    """The number of columns shown before zooming: all, or those up to the last that an attack uses."""
     columns = result.release_map
     of_interest = [
         at for at, column in enumerate(columns, start=1) if set(column.roles) & {Role.USED, Role.NEEDED}
@@ -133,13 +132,13 @@ def _names(result: AuditResult) -> list[str]:
 
 
 def _labels(result: AuditResult) -> list[str]:
-    """Shorter names, for below the columns."""
+    """The short names below the columns."""
     keys = _keys(result)
     return [_name(column, keys, f" ({column.size:,})") for column in result.release_map[:_NAMED]]
 
 
 def _keys(result: AuditResult) -> dict[int, str]:
-    return {one.signature: one.record for one in result.exposed if one.record is not None}
+    return {exposed.signature: exposed.record for exposed in result.exposed if exposed.record is not None}
 
 
 def _name(column: MapColumn, keys: dict[int, str], several: str) -> str:
@@ -150,7 +149,7 @@ def _name(column: MapColumn, keys: dict[int, str], several: str) -> str:
 
 
 def _separate(result: AuditResult, first: int) -> list[dict[str, Any]]:
-    """A mark for each entry of the first columns."""
+    """One mark for each entry of the first columns."""
     return [
         {"from": at + _GAP, "to": at + 1 - _GAP, "release": i, "code": int(role)}
         for at, column in enumerate(result.release_map[:first])
@@ -159,7 +158,7 @@ def _separate(result: AuditResult, first: int) -> list[dict[str, Any]]:
 
 
 def _merged(result: AuditResult, first: int) -> list[dict[str, Any]]:
-    """Neighbours with one role as one mark, from some column on."""
+    """One mark for each run of neighbours with the same role, from column ``first`` on."""
     marks = []
     for i in range(len(result.releases)):
         at = first

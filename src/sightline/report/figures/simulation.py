@@ -1,4 +1,4 @@
-"""An attack's risk with its interval, beside the bounds and the risk of ignoring the answers."""
+"""An attack's risk with its interval, the bounds, and the risk of ignoring the answers."""
 
 from __future__ import annotations
 
@@ -7,27 +7,27 @@ from typing import Any
 
 from sightline.attacks.simulation import Simulation
 from sightline.format import number
-from sightline.report.figures.parts import ALARM, CALM, WIDTH, rows, zoom
+from sightline.report.figures.parts import EXPOSED, NEUTRAL, WIDTH, rows, zoom
 from sightline.report.names import isolated
 from sightline.report.style import INK, altair
 
 
-def draw(found: Simulation) -> Any:
-    """Mean squared errors on one axis; what is not finite is left out."""
+def draw(result: Simulation) -> Any:
+    """Draw mean squared errors on one axis; leave out those that are not finite."""
     alt = altair()
-    attack = isolated(found.attack)
-    low, high = found.interval
+    attack = isolated(result.attack)
+    low, high = result.interval
     bars: list[dict[str, Any]] = [
-        {"what": attack, "low": low, "at": found.mse, "high": high, "kind": "attack"},
-        {"what": "Cramér–Rao bound", "at": found.crb, "kind": "bound"},
+        {"what": attack, "low": low, "at": result.mse, "high": high, "kind": "attack"},
+        {"what": "Cramér–Rao bound", "at": result.crb, "kind": "bound"},
         {
             "what": "Bayes bracket",
-            "low": found.bayes_lower,
-            "at": found.bayes_lower,
-            "high": found.bayes_upper,
+            "low": result.bayes_lower,
+            "at": result.bayes_lower,
+            "high": result.bayes_upper,
             "kind": "bound",
         },
-        {"what": "ignoring the answers", "at": found.trivial_mse, "kind": "bound"},
+        {"what": "ignoring the answers", "at": result.trivial_mse, "kind": "bound"},
     ]
     shown = [
         {**bar, "text": number(bar["at"])}
@@ -37,7 +37,7 @@ def draw(found: Simulation) -> Any:
     base = alt.Chart(rows(shown)).encode(
         y=alt.Y("what:N").title(None).sort([bar["what"] for bar in shown]).axis(labelLimit=200)
     )
-    colours = {"attack": ALARM, "bound": CALM}
+    colours = {"attack": EXPOSED, "bound": NEUTRAL}
     points = base.mark_point(filled=True, opacity=1, size=90).encode(
         x=alt.X("at:Q").title("mean squared error").scale(type="log", padding=40).axis(format="~g"),
         color=alt.Color("kind:N").legend(None).scale(domain=list(colours), range=list(colours.values())),
@@ -51,5 +51,5 @@ def draw(found: Simulation) -> Any:
     interval = base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
     text = base.mark_text(dy=-10, color=INK).encode(x="at:Q", text="text:N")
     return alt.layer(interval, points.properties(name="simulation").add_params(zoom("x")), text).properties(
-        width=WIDTH, height=44 * len(shown), description=str(found)
+        width=WIDTH, height=44 * len(shown), description=str(result)
     )

@@ -1,4 +1,4 @@
-"""The exposure after each release, and whom it newly singles out."""
+"""The exposure after each release, and the number of records that it newly singles out."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Any
 from sightline.auditing.result import AuditResult
 from sightline.format import count, percent
 from sightline.report.figures.parts import (
-    ALARM,
-    CALM,
+    EXPOSED,
     HEIGHT,
+    NEUTRAL,
     WIDTH,
     labelled_line,
     rows,
@@ -20,7 +20,7 @@ from sightline.report.style import INK, altair
 
 
 def draw(result: AuditResult) -> Any:
-    """What the most exposed record keeps after each release; one that singles out somebody new is orange."""
+    """Draw what the most exposed record keeps after each release; orange if it singles out a new record."""
     alt = altair()
     stages = [
         {
@@ -29,7 +29,7 @@ def draw(result: AuditResult) -> Any:
             "lower": 1.0 if (least := stage.least_remaining_uncertainty) is None else least.lower,
             "upper": 1.0 if least is None else least.upper,
             "new": stage.newly_identifiable,
-            "opened": "singles out somebody" if stage.newly_identifiable else "singles out nobody",
+            "effect": "singles out a new record" if stage.newly_identifiable else "singles out no new record",
             "text": f"+{stage.newly_identifiable:,}" if stage.newly_identifiable else "",
             "identifiable": stage.identifiable_records,
             "below": stage.below_limit,
@@ -66,13 +66,13 @@ def draw(result: AuditResult) -> Any:
         alt.Tooltip("identifiable:Q", title="singled out so far", format=",d"),
         alt.Tooltip("below:Q", title="below the limit", format=",d"),
     ]
-    line = base.mark_line(interpolate="step-after", color=CALM, strokeWidth=1.5).encode(y=keeps)
-    bracket = base.mark_rule(color=CALM, opacity=0.45, strokeWidth=5).encode(y=keeps, y2="upper:Q")
-    opened = {"singles out nobody": CALM, "singles out somebody": ALARM}
+    line = base.mark_line(interpolate="step-after", color=NEUTRAL, strokeWidth=1.5).encode(y=keeps)
+    bracket = base.mark_rule(color=NEUTRAL, opacity=0.45, strokeWidth=5).encode(y=keeps, y2="upper:Q")
+    effects = {"singles out no new record": NEUTRAL, "singles out a new record": EXPOSED}
     points = base.mark_point(filled=True, opacity=1, size=70).encode(
         y=keeps,
-        color=alt.Color("opened:N").legend(None).scale(domain=list(opened), range=list(opened.values())),
-        shape=alt.Shape("opened:N").legend(None).scale(domain=list(opened), range=["circle", "diamond"]),
+        color=alt.Color("effect:N").legend(None).scale(domain=list(effects), range=list(effects.values())),
+        shape=alt.Shape("effect:N").legend(None).scale(domain=list(effects), range=["circle", "diamond"]),
         tooltip=tooltip,
     )
     text = base.mark_text(dy=14, color=INK, fontWeight="bold").encode(y=keeps, text="text:N")
@@ -80,27 +80,29 @@ def draw(result: AuditResult) -> Any:
     layers = [line, bracket, points.properties(name="timeline").add_params(zoom("x"), stage_names), text]
     if result.verdict.limit is not None:
         limit = result.verdict.limit
-        layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=ALARM)
+        layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=EXPOSED)
     return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, description=describe(result))
 
 
 def describe(result: AuditResult) -> str:
     """The figure in words."""
-    said: list[str] = []
+    sentences: list[str] = []
     for stage in result.timeline:
-        if stage.newly_identifiable and len(said) < 3:
-            said.append(
+        if stage.newly_identifiable and len(sentences) < 3:
+            sentences.append(
                 f'"{short(stage.release)}" newly singles out {count(stage.newly_identifiable, "record")}.'
             )
     opening = sum(stage.newly_identifiable > 0 for stage in result.timeline)
-    if opening > len(said):
-        said.append(f"{count(opening - len(said), 'more release does', 'more releases do')} so too.")
-    if not said:
-        said.append("No release singles out anyone.")
+    if opening > len(sentences):
+        sentences.append(
+            f"{count(opening - len(sentences), 'more release does', 'more releases do')} so too."
+        )
+    if not sentences:
+        sentences.append("No release singles out anyone.")
     last = result.timeline[-1].least_remaining_uncertainty
     if last is not None:
-        said.append(f"After all releases the most exposed record keeps {last} of its uncertainty.")
-    return " ".join(said)
+        sentences.append(f"After all releases the most exposed record keeps {last} of its uncertainty.")
+    return " ".join(sentences)
 
 
 def drawable(result: AuditResult) -> bool:

@@ -1,4 +1,4 @@
-"""Data sources as text: which engine one names, and what may be shown of it."""
+"""Read a data source's text: the engine that it names, and the part that messages may show."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from urllib.parse import SplitResult, urlsplit
 from sightline.errors import InvalidPlan, require
 
 LONGEST = 4_096  # characters; no file system takes longer paths
-_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")  # one letter is a drive
+_SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")  # a single letter is a drive
 _HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]|local\[[0-9*]+\])(?::[0-9]{1,5})?")
 _DATABASE = re.compile(r"/?[\w.-]*/?")
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^=;@:\x00-\x1f]+(?:::[^=;@:\x00-\x1f]*)?")
@@ -16,17 +16,17 @@ _SHOWN = {"postgresql", "postgres", "spark", "sc"}
 
 
 def scheme_of(source: str) -> str | None:
-    """The scheme of an address, in lower case; None for a file.
+    """Return the scheme of an address, in lower case; None for a file.
 
     >>> scheme_of(" PostgreSQL://db/grid"), scheme_of("homes.csv")
     ('postgresql', None)
     """
-    found = _SCHEME.match(source)
-    return found.group(1).lower() if found else None
+    scheme = _SCHEME.match(source)
+    return scheme.group(1).lower() if scheme else None
 
 
 def checked_source(source: str) -> str:
-    """A source that can be opened as text: not too long, and without control characters."""
+    """Return a source without spaces around it; refuse a very long one and control characters."""
     require(
         len(source) <= LONGEST,
         f"a data source of at most {LONGEST:,} characters",
@@ -46,7 +46,7 @@ def checked_source(source: str) -> str:
 
 
 def split_address(address: str) -> SplitResult:
-    """The parts of an address, or ``InvalidPlan``."""
+    """Split an address into its parts, or raise ``InvalidPlan``."""
     try:
         parts = urlsplit(address)
         _ = parts.port, parts.hostname
@@ -60,10 +60,10 @@ def split_address(address: str) -> SplitResult:
 
 
 def public_source(source: str) -> str:
-    """What may be shown of a source: a file's path, or an address' scheme, host and database.
+    """Return what messages may show of a source: a file's path, or an address's scheme, host and database.
 
-    User names, passwords, tokens and settings are left out. Of an address that cannot be read for certain
-    only the scheme is shown.
+    User names, passwords, tokens and settings are left out. If the parts of an address are not certain, only
+    the scheme is shown.
 
     >>> public_source("postgresql://ann:secret@db/grid?table=homes&sslkey=k")
     'postgresql://db/grid'
@@ -79,14 +79,14 @@ def public_source(source: str) -> str:
     hidden = f"{scheme}://…"
     if scheme not in _SHOWN or any(ord(symbol) < 32 for symbol in source):
         return hidden
-    _, _, rest = source.partition("://")
-    place, _, settings = rest.partition("?")
+    _, _, after_scheme = source.partition("://")
+    place, _, settings = after_scheme.partition("?")
     place, _, parameters = place.partition(";")
-    if "@" in settings or "@" in parameters or place.count("@") > 1 or "#" in rest:
+    if "@" in settings or "@" in parameters or place.count("@") > 1 or "#" in after_scheme:
         return hidden
     host, slash, database = place.rpartition("@")[2].partition("/")
     if "@" in place and "/" in place.partition("@")[0]:
-        return hidden  # a password with a slash: what follows is no host
+        return hidden  # a password with a slash: the text after it is not the host
     if not _HOST.fullmatch(host.strip()) or not _DATABASE.fullmatch(database):
         return hidden
     return f"{scheme}://{host.strip()}" + (f"/{database.strip('/')}" if slash and database.strip("/") else "")

@@ -1,4 +1,4 @@
-"""What is wrong with a CSV file that an engine has refused: the line, never what stands in it."""
+"""Find what is wrong with a CSV file that an engine refused. Messages name the line, never its content."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from sightline.errors import InvalidPlan
 
 
 def opened_csv(path: Path) -> BinaryIO:
-    """The bytes of the file, unpacked if they are packed."""
+    """Open the file, decompressed if it ends in .gz."""
     return cast(BinaryIO, gzip.open(path)) if path.suffix == ".gz" else path.open("rb")
 
 
 def csv_fault(path: Path, *, delimiter: str, otherwise: str) -> InvalidPlan:
-    r"""The first fault of the file in one line; ``otherwise`` if its lines are all as they should be.
+    r"""Describe the first fault of the file on one line; ``otherwise`` if no line has a fault.
 
     >>> import tempfile
     >>> path = Path(tempfile.mkdtemp()) / "homes.csv"
@@ -34,8 +34,8 @@ def csv_fault(path: Path, *, delimiter: str, otherwise: str) -> InvalidPlan:
         for row in fields:
             header = header or len(row)
             if row and len(row) != header:
-                several = "field" if len(row) == 1 else "fields"
-                got = f"{len(row)} {several} at line {start}, where the header has {header}"
+                unit = "field" if len(row) == 1 else "fields"
+                got = f"{len(row)} {unit} at line {start}, where the header has {header}"
                 fix = "repair that line"
                 break
             start = fields.line_num + 1
@@ -50,7 +50,7 @@ def csv_fault(path: Path, *, delimiter: str, otherwise: str) -> InvalidPlan:
 
 
 class _Lines:
-    """The lines of a file as text, and the number of the one that was read last."""
+    """The lines of a file as text, and the number of the last line that was read."""
 
     def __init__(self, path: Path) -> None:
         self.path, self.number = path, 0

@@ -1,8 +1,8 @@
-"""DuckDB, embedded: a file is read in place, by a connection that can reach nothing else.
+"""DuckDB, embedded: it reads files in place, through a connection that can read no other files.
 
-The connection may read the declared files only (``allowed_paths``). Before any of them is opened, access to
-anything else is switched off and the configuration is locked; extensions are never loaded. A DuckDB file is
-attached read-only. Files must not change while they are read: their state is compared at the end.
+The connection may read the declared files only (``allowed_paths``). Before we open any of them, we switch off
+all other access and lock the configuration. Extensions are never loaded. A DuckDB file is attached read-only.
+Files must not change while they are read: ``check_unchanged`` compares their state with that at the start.
 """
 
 from __future__ import annotations
@@ -41,6 +41,9 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
     "autoload_known_extensions": "false",
     "allow_community_extensions": "false",
 }
+# DuckDB turns every long IN list into a join of its own, and hundreds of joins take it minutes. Over a small
+# table it is faster to compare one by one.
+_SMALL_TABLE = 1 << 24  # bytes
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
 
 
@@ -73,6 +76,7 @@ class DuckDBEngine:
             for setting in (
                 f"temp_directory={_quoted(str(self._spill))}",
                 f"allowed_paths=[{', '.join(map(_quoted, allowed))}]",
+                *(["disabled_optimizers='in_clause'"] if self._is_small() else []),
                 "enable_external_access=false",
                 "lock_configuration=true",
             ):
@@ -82,6 +86,9 @@ class DuckDBEngine:
         except BaseException:
             self.close()
             raise
+
+    def _is_small(self) -> bool:
+        return sum(state[2] for state in self._states.values() if state) < _SMALL_TABLE
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         described = self._connection.execute(f"DESCRIBE {_identifier(table)}").fetchall()
@@ -110,6 +117,9 @@ class DuckDBEngine:
                 error=InvalidPlan,
             )
 
+    def interrupt(self) -> None:
+        self._connection.interrupt()
+
     def close(self) -> None:
         self._connection.close()
         remove_folder(self._spill)
@@ -126,16 +136,19 @@ class DuckDBEngine:
                     _distinct_names(_top_level(fields.fetchall()), path)
                     self._create("VIEW", name, source)
                 case ".csv" | ".tsv":
-                    # Text is parsed once into memory: every later query would parse all of it again.
+                    # Load the text into memory: otherwise every query would parse it again.
                     delimiter = _delimiter(path)
                     try:
                         self._create("TABLE", name, _csv_source(self._quoted(path), delimiter))
-                    except (duckdb.Error, UnicodeDecodeError) as error:  # it may quote bytes that are no text
-                        raise csv_fault(path, delimiter=delimiter, otherwise=_harmless(error)) from None
-                    # Without a row nobody can tell what its columns hold.
-                    (some,) = self._connection.execute(f"SELECT COUNT(*) FROM {_identifier(name)}").fetchall()
+                    except (
+                        duckdb.Error,
+                        UnicodeDecodeError,
+                    ) as error:  # DuckDB's message may hold bytes that are not UTF-8
+                        raise csv_fault(path, delimiter=delimiter, otherwise=_without_values(error)) from None
+                    # Without rows the types of the columns are unknown.
+                    (row,) = self._connection.execute(f"SELECT COUNT(*) FROM {_identifier(name)}").fetchall()
                     require(
-                        name != DATA or some[0] > 0,
+                        name != DATA or row[0] > 0,
                         f"rows in {path.name}",
                         got="an empty table",
                         fix="check the data source",
@@ -154,11 +167,11 @@ class DuckDBEngine:
         except duckdb.Error as error:
             raise InvalidPlan(
                 f"expected {path.name} to be readable as {suffix[1:]}, "
-                f"got {_harmless(error)}; {_FIXES[suffix.lower()]}"
+                f"got {_without_values(error)}; {_FIXES[suffix.lower()]}"
             ) from None
 
     def _create(self, kind: str, name: str, source: str) -> None:
-        """A view or table of ``source``; times with a zone become plain times in UTC."""
+        """Create a view or table of ``source``; times with a zone become plain times in UTC."""
         described = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
         zoned = [_identifier(row[0]) for row in described if row[1] == "TIMESTAMP WITH TIME ZONE"]
         plain = ", ".join(f"make_timestamp(epoch_us({column})) AS {column}" for column in zoned)
@@ -169,25 +182,25 @@ class DuckDBEngine:
     def _quoted(self, path: Path) -> str:
         return _quoted(str(self._names[path]))
 
-    def _table(self, attached: str, asked: str, path: Path) -> str:
-        """The table of a DuckDB file that is asked for, or its only one."""
+    def _table(self, attached: str, name: str, path: Path) -> str:
+        """Find a table of a DuckDB file by name; without a name, its only table."""
         rows = self._connection.execute(f"SHOW TABLES FROM {attached}").fetchall()
         names = [str(row[0]) for row in rows]
-        close = difflib.get_close_matches(asked, names, n=1) or names or ["table"]
-        found = [name for name in names if not asked or name.casefold() == asked.casefold()]
+        close = difflib.get_close_matches(name, names, n=1) or names or ["table"]
+        matches = [table for table in names if not name or table.casefold() == name.casefold()]
         require(
-            len(found) == 1,
+            len(matches) == 1,
             f"the name of a table after {path.name}::",
-            got=f"{asked or 'none'}, and tables {', '.join(names) or '(none)'}",
+            got=f"{name or 'none'}, and tables {', '.join(names) or '(none)'}",
             fix=f'write "{path.name}::{close[0]}"',
             error=InvalidPlan,
         )
-        return found[0]
+        return matches[0]
 
 
 @contextmanager
 def _interruptible() -> Iterator[None]:
-    """Ctrl-C as what it is: DuckDB turns it into an error of its own."""
+    """Raise KeyboardInterrupt on Ctrl-C: DuckDB raises a RuntimeError instead."""
     try:
         yield
     except RuntimeError as error:
@@ -212,7 +225,7 @@ def _existing(source: str, base: Path) -> Path:
             raise InvalidPlan(f"expected an existing data file, got {shown.rpartition('/')[2]}; {looked}")
         if path.is_dir():
             raise InvalidPlan(f"expected a data file, got the directory {path.name}; name a file in it")
-        require(path.is_file(), "a data file", got=f"{shown}, which is none", error=InvalidPlan)
+        require(path.is_file(), "a data file", got=f"{shown}, which is not a file", error=InvalidPlan)
         with path.open("rb") as file:
             file.read(1)
     except (OSError, RuntimeError) as error:
@@ -224,18 +237,18 @@ def _existing(source: str, base: Path) -> Path:
 
 
 def _state(path: Path) -> tuple[int, ...]:
-    """What changes when a file is written or replaced."""
+    """Facts about a file that change when it is written or replaced."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return ()
-    return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _check_distinct(sources: Mapping[str, str], paths: Mapping[str, Path]) -> None:
-    """A declared public table must not be the data: its columns would count as public."""
+    """Refuse the data as a declared public table: its columns would count as public."""
     for name, path in paths.items():
-        tables = [sources[one].partition("::")[2].casefold() for one in (DATA, name)]
+        tables = [sources[relation].partition("::")[2].casefold() for relation in (DATA, name)]
         same = path.samefile(paths[DATA]) and (tables[0] == tables[1] or not all(tables))
         require(
             name == DATA or not same,
@@ -246,19 +259,19 @@ def _check_distinct(sources: Mapping[str, str], paths: Mapping[str, Path]) -> No
         )
 
 
-def _harmless(error: Exception) -> str:
-    """What may be told of an error: the engine's own text may quote a record's value."""
+def _without_values(error: Exception) -> str:
+    """Describe an error without its message, which may quote a record's value."""
     line = re.search(r"CSV Error on Line: (\d+)", str(error))
     return type(error).__name__ + (f" at line {line.group(1)}" if line else "")
 
 
 def _delimiter(path: Path) -> str:
-    """The header's own delimiter: DuckDB's guess drops rows when some are ragged."""
+    """Find the delimiter in the header line: DuckDB's own guess drops rows of unequal length."""
     try:
         with opened_csv(path) as file:
             header = file.readline(1 << 20).decode("utf-8-sig")
     except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise csv_fault(path, delimiter=",", otherwise=_harmless(error)) from None
+        raise csv_fault(path, delimiter=",", otherwise=_without_values(error)) from None
     require(
         header.strip() != "",
         "a header line",
@@ -277,13 +290,13 @@ def _delimiter(path: Path) -> str:
     try:
         names = next(csv.reader([header], delimiter=delimiter))
     except csv.Error as error:
-        raise csv_fault(path, delimiter=delimiter, otherwise=_harmless(error)) from None
+        raise csv_fault(path, delimiter=delimiter, otherwise=_without_values(error)) from None
     _check_header(names, path)
     return delimiter
 
 
 def _check_header(names: list[str], path: Path) -> None:
-    """Names for people, not the first row of a table: no message may quote that."""
+    """Refuse a first line that looks like data or has a name twice; messages do not quote it."""
     values = [place for place, name in enumerate(names, 1) if not name.strip() or _is_value(name)]
     require(
         not values,
@@ -293,11 +306,11 @@ def _check_header(names: list[str], path: Path) -> None:
         error=InvalidPlan,
     )
     folded = [name.casefold() for name in names]
-    twins = [place for place, name in enumerate(folded, 1) if folded.count(name) > 1]
+    alike = [place for place, name in enumerate(folded, 1) if folded.count(name) > 1]
     require(
-        not twins,
+        not alike,
         f"columns of {path.name} whose names differ in more than case",
-        got=f"columns {' and '.join(map(str, twins[:2]))} alike",
+        got=f"columns {' and '.join(map(str, alike[:2]))} alike",
         fix="rename one of them",
         error=InvalidPlan,
     )
@@ -320,21 +333,21 @@ def _csv_source(file: str, delimiter: str) -> str:
 
 
 def _distinct_names(names: Iterable[str], path: Path) -> None:
-    """DuckDB renames one of two columns that differ in case only; a plan could then mean the wrong one."""
+    """Refuse names that differ only in case: DuckDB would rename one, and a plan could mean the wrong one."""
     listed = list(names)
     folded = Counter(name.casefold() for name in listed)
-    twins = [name for name in listed if folded[name.casefold()] > 1]
+    alike = [name for name in listed if folded[name.casefold()] > 1]
     require(
-        not twins,
+        not alike,
         f"columns of {path.name} whose names differ in more than case",
-        got=", ".join(f'"{name}"' for name in twins),
+        got=", ".join(f'"{name}"' for name in alike),
         fix="rename one of them",
         error=InvalidPlan,
     )
 
 
 def _top_level(fields: list[tuple[str, int | None]]) -> list[str]:
-    """The names of a Parquet file's columns: its schema lists the fields of nested ones too, depth first."""
+    """The names of a Parquet file's columns. Its schema lists nested fields too, depth first."""
     names: list[str] = []
     inside = 0
     for name, children in fields[1:]:
@@ -345,7 +358,7 @@ def _top_level(fields: list[tuple[str, int | None]]) -> list[str]:
 
 
 def _refuse_query(error: duckdb.Error) -> NoReturn:
-    # Binding knows names and types only; an error while running may quote a value of the table.
+    # A binder's message quotes names and types only; an error while running may quote a value of the table.
     detail = str(error).splitlines()[0] if isinstance(error, duckdb.BinderException) else type(error).__name__
     raise InvalidPlan(
         f"expected a query that DuckDB can run, got {detail}; check the types of its columns"
@@ -353,7 +366,7 @@ def _refuse_query(error: duckdb.Error) -> NoReturn:
 
 
 def _columns_of(answer: duckdb.DuckDBPyConnection) -> dict[str, NDArray[np.generic]]:
-    """Numbers as NumPy's own; anything else, and any column with a NULL, as Python objects."""
+    """Return the columns of an answer: NumPy numbers, or Python objects for other types and for NULLs."""
     described = answer.description or []
     if all(str(column[1]) in _PLAIN for column in described):
         fetched = answer.fetchnumpy()
@@ -380,7 +393,7 @@ def _kind(type_name: str) -> ColumnKind:
 
 
 def _without_wildcards(path: Path, folder: Path) -> Path:
-    """A name of the file for functions that take *, ? and [ for wildcards: a link where it has such."""
+    """Return a path without *, ? and [, which DuckDB reads as wildcards: a link if the file has one."""
     if not re.search(r"[*?\[]", str(path)) or path.suffix.lower() in (".duckdb", ".db"):
         return path
     link = folder / f"file{len(list(folder.iterdir()))}{''.join(path.suffixes[-2:])}"

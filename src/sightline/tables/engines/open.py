@@ -1,4 +1,4 @@
-"""From a plan's data source to the engine that holds it."""
+"""Open the engine that holds a plan's data source."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def open_source(
     table: str | None = None,
     tables: Mapping[str, str] = NO_TABLES,
 ) -> Engine:
-    """The engine that holds ``source``, with the declared public ``tables`` beside it.
+    """Open the engine that holds ``source`` and the declared public ``tables``.
 
     A file is read in place by DuckDB: Parquet, CSV (also ``.gz``), or a table of a DuckDB file
     (``homes.duckdb::homes``). ``postgresql://…?table=homes`` is a Postgres server;
@@ -33,7 +33,7 @@ def open_source(
     if len(set(folded)) < len(folded):
         raise InvalidPlan(
             f"expected declared tables with names of their own, got {', '.join(tables)}; "
-            "the plan's own table is data, and case does not tell names apart"
+            "the plan's own table is data, and names that differ only in case are the same"
         )
     if not isinstance(source, str | Path):
         from sightline.tables.engines.spark_engine import SparkEngine

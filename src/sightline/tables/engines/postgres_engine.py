@@ -1,4 +1,4 @@
-"""Postgres: a read-only transaction that sees the table as it is at its first query."""
+"""Postgres: one read-only transaction, which sees the table as it was at its first query."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ _BATCH = 50_000
 class PostgresEngine:
     """A table of a Postgres server: ``postgresql://user@host/database?table=schema.homes``.
 
-    Declared tables are tables of the same database. The password belongs into ``PGPASSWORD`` or a password
-    file, not into a plan; no message repeats the address.
+    Declared tables are tables of the same database. Put the password into ``PGPASSWORD`` or a password file,
+    not into a plan. No message repeats the address.
     """
 
     dialect = "postgres"
@@ -62,10 +62,10 @@ class PostgresEngine:
                 f"expected a Postgres server that answers, got {type(error).__name__}; "
                 "check its host, port, database, user and password"
             ) from None
-        # Several queries of one audit must see the same rows, however busy the table is.
+        # All queries of an audit must see the same rows, even while others write to the table.
         self._connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
         self._connection.read_only = True
-        self._snapshot = True  # False once a failed query has ended the transaction
+        self._in_transaction = True  # False after a failed query has ended the transaction
         try:
             for name in self._names:
                 self.columns(name)
@@ -90,7 +90,7 @@ class PostgresEngine:
 
     def check_unchanged(self) -> None:
         require(
-            self._snapshot,
+            self._in_transaction,
             "one transaction for all queries",
             got="one that a failed query ended",
             fix="run it again",
@@ -110,6 +110,9 @@ class PostgresEngine:
             for name, block in zip(names, blocks, strict=True)
         }
 
+    def interrupt(self) -> None:
+        self._connection.cancel()
+
     def close(self) -> None:
         self._connection.close()
 
@@ -117,7 +120,7 @@ class PostgresEngine:
         try:
             cursor.execute(text.encode())
         except psycopg.Error as error:
-            self._snapshot = False
+            self._in_transaction = False
             with contextlib.suppress(psycopg.Error):
                 self._connection.rollback()
             _refuse(error)
@@ -129,7 +132,7 @@ class PostgresEngine:
             _refuse(error)
 
     def _check_distinct(self) -> None:
-        """A declared public table must not be the data: its columns would count as public."""
+        """Refuse the data as a declared public table: its columns would count as public."""
         listed = ", ".join(
             f"CAST({exp.Literal.string(table.sql('postgres')).sql('postgres')} AS REGCLASS) = "
             f"CAST({exp.Literal.string(self._names[DATA].sql('postgres')).sql('postgres')} AS REGCLASS)"
@@ -153,14 +156,14 @@ class PostgresEngine:
 def _refuse(error: psycopg.Error) -> NoReturn:
     if error.sqlstate is None or error.sqlstate.startswith(("08", "57P")):
         raise InvalidPlan(
-            "expected a Postgres server that stays, got a connection that was lost; run it again"
+            "expected a Postgres server that stays connected, got a connection that was lost; run it again"
         ) from None
     if isinstance(error, psycopg.errors.QueryCanceled | psycopg.errors.LockNotAvailable):
         raise InvalidPlan(
             "expected an answer from Postgres in time, got none; its limits are 10 s for a lock and 30 min "
             "for a query"
         ) from None
-    # Class 42 is about names and types; other messages may quote a value of the table.
+    # Messages of class 42 quote names and types; others may quote a value of the table.
     primary = error.diag.message_primary if (error.sqlstate or "").startswith("42") else None
     detail = " ".join(primary.split()) if primary else type(error).__name__
     raise InvalidPlan(
@@ -173,8 +176,8 @@ def _without_table(url: str) -> tuple[str, str | None]:
     parts = split_address(url)
     options = parse_qsl(parts.query, keep_blank_values=True)
     named = [value for option, value in options if option == "table"]
-    rest = urlencode([(option, value) for option, value in options if option != "table"])
-    return urlunsplit(parts._replace(query=rest)), named[0] if named else None
+    query = urlencode([(option, value) for option, value in options if option != "table"])
+    return urlunsplit(parts._replace(query=query)), named[0] if named else None
 
 
 def _table(text: str) -> exp.Table:
@@ -190,5 +193,5 @@ def _table(text: str) -> exp.Table:
     return exp.Table(this=quoted[-1], db=quoted[0] if len(quoted) == 2 else None)
 
 
-def _kind(known: Any) -> ColumnKind:
-    return _KINDS.get(known.name, ColumnKind.OTHER) if known is not None else ColumnKind.OTHER
+def _kind(type_info: Any) -> ColumnKind:
+    return _KINDS.get(type_info.name, ColumnKind.OTHER) if type_info is not None else ColumnKind.OTHER

@@ -1,8 +1,8 @@
 """What an audit needs of a data engine: the columns of a relation, and the answer to one SELECT.
 
-A plan's SQL is in the engine's own dialect. Our own queries are written once, in DuckDB's; another engine
-translates them. Only text that this package
-made from a checked syntax tree ever reaches an engine, and the connection could not write if it tried.
+A plan's SQL is in the engine's own dialect. Our own queries are written in DuckDB's dialect, and another
+engine translates them. An engine only receives text that this package made from a checked syntax tree, and
+its connection is read-only.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_TABLES: Mapping[str, str] = MappingProxyType({})
 
 
 class ColumnKind(Enum):
-    """What a column holds, as far as an audit cares."""
+    """The kinds of columns that an audit distinguishes."""
 
     NUMBER = "number"
     BOOLEAN = "boolean"
@@ -46,16 +46,19 @@ class Engine(Protocol):
         """The name by which sqlglot knows the engine's SQL."""
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
-        """The columns of a relation, in its own order."""
+        """Return the columns of a relation, in its own order."""
 
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
-        """The answer to one SELECT in DuckDB's dialect, by column; NULL is None in an object array."""
+        """Run one SELECT in DuckDB's dialect; return its columns. NULL is None in an object array."""
 
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
-        """The answer to one SELECT in the engine's own dialect, run as it is written."""
+        """Run one SELECT in the engine's own dialect, as it is written; return its columns."""
 
     def check_unchanged(self) -> None:
-        """Refuse if the tables are not the ones that were opened."""
+        """Raise ``InvalidPlan`` if the tables have changed since they were opened."""
+
+    def interrupt(self) -> None:
+        """From another thread: end the query that is running, if the engine can."""
 
     def close(self) -> None:
-        """Give the connection back; an engine can be closed twice."""
+        """Close the connection. An engine may be closed twice."""

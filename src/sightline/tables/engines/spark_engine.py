@@ -1,4 +1,4 @@
-"""Spark: the same queries on a cluster, through a session of its own or the caller's."""
+"""Spark: queries on a cluster, through a new session or the caller's."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ except ImportError:  # pragma: no cover - the tests have it
 class SparkEngine:
     """A table that a SparkSession can name: in its catalogue, a temporary view, or a file as parquet.`path`.
 
-    The session stays the caller's: our own temporary views are dropped by ``close``, and nothing else
-    changes.
+    The only changes to the caller's session are temporary views, and ``close`` drops them.
     """
 
     dialect = "spark"
@@ -82,8 +81,8 @@ class SparkEngine:
         )
 
     def _digests(self) -> dict[str, tuple[int, ...]]:
-        """For each table the number of its rows and a hash of all of them, in any order."""
-        found = {}
+        """The number of rows of each table and the sum of their hashes, which is the same in any order."""
+        digests = {}
         for name, view in self._views.items():
             plain = [column for column in self.columns(name) if column.kind is not ColumnKind.OTHER]
             listed = ", ".join(exp.to_identifier(column.name, quoted=True).sql("spark") for column in plain)
@@ -92,21 +91,24 @@ class SparkEngine:
                 row = self._session.sql(f"SELECT COUNT(*), {hashed} FROM {view}").collect()[0]
             except Exception as error:
                 _refuse(error)
-            found[name] = tuple(0 if value is None else int(value) for value in row)
-        return found
+            digests[name] = tuple(0 if value is None else int(value) for value in row)
+        return digests
 
     def _answer(self, text: str) -> dict[str, NDArray[np.generic]]:
         try:
             frame = self._session.sql(text)
             for field in frame.schema.fields:
-                # A timestamp with zone would come back in the zone of this process.
+                # Spark returns a timestamp with a time zone in the zone of this process.
                 if isinstance(field.dataType, types.TimestampType):
                     frame = frame.withColumn(field.name, frame[field.name].cast("timestamp_ntz"))
             rows = frame.collect()
-        except Exception as error:  # Py4J's own errors are not PySpark's: a lost gateway, a dead executor
+        except Exception as error:  # Py4J has errors of its own, for example for a lost gateway
             _refuse(error)
         names = frame.columns
         return {name: as_column([row[position] for row in rows]) for position, name in enumerate(names)}
+
+    def interrupt(self) -> None:
+        """Nothing: a session may run the jobs of others. The time is looked at between queries."""
 
     def close(self) -> None:
         for view in self._views.values():
@@ -121,16 +123,16 @@ class SparkEngine:
             frame = self._session.table(text)
             folded = Counter(column.casefold() for column in frame.columns)
         except Exception as error:
-            known = error.getCondition() if isinstance(error, PySparkException) else None
+            condition = error.getCondition() if isinstance(error, PySparkException) else None
             raise InvalidPlan(
-                f'expected a table that Spark can read, got "{text}" ({known or type(error).__name__}); '
+                f'expected a table that Spark can read, got "{text}" ({condition or type(error).__name__}); '
                 "check its name, or register it as a temporary view"
             ) from None
-        twins = [column for column in frame.columns if folded[column.casefold()] > 1]
+        alike = [column for column in frame.columns if folded[column.casefold()] > 1]
         require(
-            not twins,
+            not alike,
             f"columns of {text} whose names differ in more than case",
-            got=", ".join(f'"{column}"' for column in twins),
+            got=", ".join(f'"{column}"' for column in alike),
             fix="rename one of them",
             error=InvalidPlan,
         )
@@ -138,7 +140,7 @@ class SparkEngine:
 
 
 def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = NO_TABLES) -> SparkEngine:
-    """The engine behind ``spark://host:7077?table=homes``, ``spark://local[2]?table=…`` or ``sc://host?table=homes``."""
+    """Open the engine of ``spark://host:7077?table=homes``, ``spark://local[2]?table=…`` or ``sc://host?table=homes``."""
     bare, _, query = url.partition("?")
     options = dict(parse_qsl(query, keep_blank_values=True))
     chosen = table or options.pop("table", None)
@@ -156,7 +158,7 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
         )
     try:
         session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
-    except Exception as error:  # PySpark's, Py4J's and Python's own, by what is wrong
+    except Exception as error:  # of PySpark, Py4J or Python
         raise InvalidPlan(
             f"expected a Spark master that answers, got {type(error).__name__}; "
             "check the address and that Java is installed"
@@ -165,10 +167,10 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
 
 
 def _refuse(error: Exception) -> NoReturn:
-    # The error's class is a name such as DIVIDE_BY_ZERO; its message may quote a value of the table.
-    known = error.getCondition() if isinstance(error, PySparkException) else None
+    # Show only the error's condition, such as DIVIDE_BY_ZERO: its message may quote a value of the table.
+    condition = error.getCondition() if isinstance(error, PySparkException) else None
     raise InvalidPlan(
-        f"expected a query that Spark can run, got {known or type(error).__name__}; "
+        f"expected a query that Spark can run, got {condition or type(error).__name__}; "
         "check the types of its columns, and that Spark still runs"
     ) from None
 

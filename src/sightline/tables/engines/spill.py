@@ -1,4 +1,4 @@
-"""A private folder for what an engine writes to disk when memory is short: removed, also after a kill."""
+"""A private folder for an engine's temporary files. The next run removes it if this one was killed."""
 
 from __future__ import annotations
 
@@ -13,23 +13,23 @@ _PREFIX = "sightline-spill-"
 
 
 def private_folder() -> Path:
-    """A new folder that only this user can read; folders of processes that have ended are removed first."""
+    """Make a folder that only this user can read; first remove folders of processes that have ended."""
     place = Path(tempfile.gettempdir())
-    for left in place.glob(f"{_PREFIX}*"):
-        owner = re.match(rf"{_PREFIX}(\d+)-", left.name)
+    for folder in place.glob(f"{_PREFIX}*"):
+        owner = re.match(rf"{_PREFIX}(\d+)-", folder.name)
         with contextlib.suppress(OSError):
-            mine = left.lstat().st_uid == os.getuid() and left.is_dir() and not left.is_symlink()
-            if owner is not None and mine and not _runs(int(owner.group(1))):
-                remove_folder(left)
+            ours = folder.lstat().st_uid == os.getuid() and folder.is_dir() and not folder.is_symlink()
+            if owner is not None and ours and not _is_running(int(owner.group(1))):
+                remove_folder(folder)
     return Path(tempfile.mkdtemp(prefix=f"{_PREFIX}{os.getpid()}-"))  # mode 0700
 
 
 def remove_folder(folder: Path) -> None:
-    """Remove a folder of ours; it is no error if it is gone."""
+    """Remove a folder of ours, if it still exists."""
     shutil.rmtree(folder, ignore_errors=True)
 
 
-def _runs(process: int) -> bool:
+def _is_running(process: int) -> bool:
     try:
         os.kill(process, 0)
     except ProcessLookupError:

@@ -1,4 +1,4 @@
-"""Which aggregates the theory covers: means and sums of a feature of the secret over public groups."""
+"""Read the aggregates that the theory covers: means and sums of a feature of the secret."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_
 from sightline.tables.subject import SecretKind
 
 _STATISTIC: dict[type[exp.Expr], Statistic] = {exp.Avg: Statistic.MEAN, exp.Sum: Statistic.SUM}
-_SPREADS = ("VARIANCE", "VARIANCE_POP", "VAR_POP", "VAR_SAMP", "STDDEV", "STDDEV_POP", "STDDEV_SAMP")
+_SPREAD_FUNCTIONS = ("VARIANCE", "VARIANCE_POP", "VAR_POP", "VAR_SAMP", "STDDEV", "STDDEV_POP", "STDDEV_SAMP")
 _NUMBERS = WHOLE_NUMBERS | {exp.DType.DOUBLE, exp.DType.FLOAT}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Measure:
-    """One aggregate of the SELECT list, over the rows that meet ``filters`` besides the query's own WHERE."""
+    """One aggregate of the SELECT list, over the rows that meet the query's WHERE and ``filters``."""
 
     label: str
     statistic: Statistic
@@ -29,7 +29,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCount:
-    """A count that no value of the secret can change; grouped by the secret it is a histogram."""
+    """A count that does not depend on the secret. In a query grouped by the secret it is a histogram."""
 
     label: str
     filters: tuple[exp.Expr, ...] = ()
@@ -37,12 +37,12 @@ class RowCount:
 
 
 def read_aggregate(item: exp.Expr, *, secret: Secret, where: SecretTest | None) -> Measure | RowCount:
-    """What one aggregate of the SELECT list publishes; ``where`` is the query's own condition on the secret.
+    """Read one aggregate of the SELECT list; ``where`` is the condition on the secret in the query's WHERE.
 
     A count of the rows that meet a condition on the secret is the sum of that condition's indicator, so
     ``COUNT(*) … WHERE disease``, ``COUNT(*) FILTER (WHERE disease)``, ``COUNT_IF(disease)`` and ``SUM(CASE
-    WHEN disease THEN 1 ELSE 0 END)`` are one and the same. A condition on the secret around any other
-    aggregate is refused.
+    WHEN disease THEN 1 ELSE 0 END)`` read the same. A condition on the secret around any other aggregate is
+    refused: which rows it adds up would depend on the secret.
     """
     node = item.unalias().unnest()
     label = item.alias or shown(node)
@@ -50,13 +50,13 @@ def read_aggregate(item: exp.Expr, *, secret: Secret, where: SecretTest | None) 
     if isinstance(node, exp.Filter):
         public, test = secret.split(secret.scope.bind(node.expression.this))
         filters += public
-        where = _only(where, test, node)
+        where = _at_most_one(where, test, node)
         node = node.this
     if isinstance(node, exp.CountIf):
         public, test = secret.split(secret.scope.bind(node.this))
-        return _counted(label, [*filters, *public], _only(where, test, node))
+        return _count_measure(label, [*filters, *public], _at_most_one(where, test, node))
     if isinstance(node, exp.Count):
-        return _count(node, label=label, filters=filters, secret=secret, where=where)
+        return _read_count(node, label=label, filters=filters, secret=secret, where=where)
     if type(node) not in _STATISTIC:
         _refuse_aggregate(node)
     if where is not None:
@@ -65,10 +65,10 @@ def read_aggregate(item: exp.Expr, *, secret: Secret, where: SecretTest | None) 
             got=shown(node),
             fix="which rows it adds up would depend on the secret: count them, or drop the condition",
         )
-    return _mean_or_sum(node, label=label, filters=filters, secret=secret)
+    return _read_mean_or_sum(node, label=label, filters=filters, secret=secret)
 
 
-def _count(
+def _read_count(
     node: exp.Count, *, label: str, filters: list[exp.Expr], secret: Secret, where: SecretTest | None
 ) -> Measure | RowCount:
     argument = node.this
@@ -77,11 +77,11 @@ def _count(
         and not argument.args.get("except_")
         and not argument.args.get("replace")
     ):
-        return _counted(label, filters, where)
+        return _count_measure(label, filters, where)
     if node.expressions:
-        refuse("COUNT of one thing", got=shown(node), fix="count each in an aggregate of its own")
+        refuse("COUNT of one expression", got=shown(node), fix="write one COUNT for each")
     if isinstance(argument, exp.Distinct):
-        counted = [secret.scope.bind(one) for one in argument.expressions]
+        counted = [secret.scope.bind(expression) for expression in argument.expressions]
         if where is not None or any(map(secret.scope.mentions_secret, counted)):
             refuse(
                 "COUNT(DISTINCT …) of public columns",
@@ -104,9 +104,9 @@ def _count(
         if not isinstance(value, exp.Literal):
             refuse("COUNT(CASE WHEN … THEN 1 END)", got=shown(node))
         public, test = secret.split(condition)
-        return _counted(label, [*filters, *public], _only(where, test, node))
+        return _count_measure(label, [*filters, *public], _at_most_one(where, test, node))
     if secret.is_value(bound) or isinstance(bound, exp.Literal):
-        return _counted(label, filters, where)  # every row of the audit has a secret
+        return _count_measure(label, filters, where)  # every audited row has a secret
     if secret.scope.mentions_secret(bound):
         refuse(
             "COUNT of rows, of the secret or of a public column",
@@ -114,10 +114,10 @@ def _count(
             fix="which rows it counts would depend on the secret",
         )
     present = exp.Not(this=exp.Is(this=exp.Paren(this=bound), expression=exp.Null()))
-    return _counted(label, [*filters, present], where)
+    return _count_measure(label, [*filters, present], where)
 
 
-def _mean_or_sum(
+def _read_mean_or_sum(
     node: exp.Expr, *, label: str, filters: list[exp.Expr], secret: Secret
 ) -> Measure | RowCount:
     statistic = _STATISTIC[type(node)]
@@ -130,12 +130,10 @@ def _mean_or_sum(
         public, test = secret.split(condition)
         zero = otherwise is not None and constant_of(otherwise) == 0
         if not zero and otherwise is not None and not isinstance(otherwise, exp.Null):
-            refuse(
-                "ELSE 0 or no ELSE", got=shown(node), fix="publish the two parts as aggregates of their own"
-            )
+            refuse("ELSE 0 or no ELSE", got=shown(node), fix="publish the two parts as two aggregates")
         if constant_of(value) == 1:
             if statistic is Statistic.SUM:
-                return _counted(label, [*filters, *public], test)
+                return _count_measure(label, [*filters, *public], test)
             if test is not None and zero and not public:
                 return Measure(label=label, statistic=statistic, test=test, filters=tuple(filters))
         elif (
@@ -155,7 +153,7 @@ def _mean_or_sum(
         refuse(
             "an aggregate of the secret",
             got=shown(node),
-            fix="leave it out: it tells nothing about the secret",
+            fix="leave it out: it says nothing about the secret",
         )
     return Measure(
         label=label,
@@ -166,7 +164,7 @@ def _mean_or_sum(
 
 
 def _feature(value: exp.Expr, *, node: exp.Expr, secret: Secret) -> SecretTest:
-    """The secret itself or a whole power of it."""
+    """Read the secret itself or a whole power of it."""
     if secret.kind is SecretKind.CATEGORY:
         refuse(
             "a count of one category",
@@ -200,18 +198,18 @@ def _power(value: exp.Expr, secret: Secret) -> int | None:
     return None
 
 
-def _counted(label: str, filters: list[exp.Expr], test: SecretTest | None) -> Measure | RowCount:
+def _count_measure(label: str, filters: list[exp.Expr], test: SecretTest | None) -> Measure | RowCount:
     if test is None:
         return RowCount(label=label, filters=tuple(filters))
     return Measure(label=label, statistic=Statistic.SUM, test=test, filters=tuple(filters))
 
 
-def _only(first: SecretTest | None, second: SecretTest | None, node: exp.Expr) -> SecretTest | None:
+def _at_most_one(first: SecretTest | None, second: SecretTest | None, node: exp.Expr) -> SecretTest | None:
     if first is not None and second is not None:
         refuse(
             "one condition on the secret",
             got=f"two around {shown(node)}",
-            fix="publish each as a release of its own",
+            fix="publish each in its own release",
         )
     return first if first is not None else second
 
@@ -233,7 +231,7 @@ def _is_condition(node: exp.Expr) -> bool:
 
 def _refuse_aggregate(node: exp.Expr) -> NoReturn:
     name = node.sql_name() if isinstance(node, exp.Func) else node.key.upper()
-    if name in _SPREADS:
+    if name in _SPREAD_FUNCTIONS:
         refuse(
             "AVG, SUM or COUNT", got=shown(node), fix="publish AVG(secret) and AVG(POWER(secret, 2)) instead"
         )

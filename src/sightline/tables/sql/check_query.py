@@ -1,7 +1,7 @@
-"""A release's own SQL with counts in place of its aggregates: what the engine itself groups and adds up.
+"""Write the query that checks a release: its own SQL, with counts in place of its aggregates.
 
 The query keeps the FROM, JOIN, WHERE and GROUP BY of the plan, with the plan's own names, so that the engine
-decides what they mean. Beside it stand the conditions and keys as the audit reads them. ``tables.verify``
+decides what they mean. It also holds the conditions and keys as the audit reads them. ``tables.verify``
 compares the two.
 """
 
@@ -20,53 +20,53 @@ from sightline.tables.sql.scope import conjuncts, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
 from sightline.tables.subject import SecretKind, Subject
 
-LARGEST = "1.7976931348623157e308"  # what is above it in size is infinite or not a number
-_RELATIVE = "1e-9"  # two ways to compute a power of the secret may differ in the last digits
+LARGEST = "1.7976931348623157e308"  # a larger number is infinite, or NaN
+_RELATIVE = "1e-9"  # two computations of a power of the secret may differ in their last digits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckQuery:
-    """The query, in the source's own dialect, and how to read its answer.
+    """The query, in the source's dialect, and how to read its answer.
 
-    Column ``g3`` is 0 where key 3 is grouped by (if there are several grouping sets), and ``k3`` is 1 if the
-    audit's key 3 has one value in the group. For aggregate 2 there are ``n2`` (rows that the audit puts into
-    the cell), ``d2`` (rows that count otherwise in the engine), ``unkeyed2``, ``invalid2``, ``missing2`` and
-    ``clipped2``.
+    Column ``g3`` is 0 if the group's set contains key 3 (only with several grouping sets), and ``k3`` is 1 if
+    the audit's key 3 has one value in the group. For aggregate 2 there are ``n2`` (rows that the audit puts
+    into the cell), ``d2`` (rows whose number differs between the engine and the audit), and the counts
+    ``unkeyed2``, ``invalid2``, ``missing2`` and ``clipped2`` of ``UnauditedRows``.
     """
 
     sql: str
     keys: int
     sets: tuple[tuple[bool, ...], ...]  # for each grouping set of the release, which keys it groups by
-    repeats: bool  # whether a set that is listed twice comes twice in the answer
-    aggregates: tuple[int, ...]  # those that are checked, by their place among the release's aggregates
+    repeats: bool  # True if a set that is listed twice is answered twice
+    aggregates: tuple[int, ...]  # the checked ones, by position among the release's aggregates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Reading:
-    """What the reader made of a SELECT: its grouping sets, and its aggregates in their order."""
+class SelectParts:
+    """The parts of a SELECT as the audit reads them: its grouping sets, aggregates and public conditions."""
 
     select: exp.Select
     sets: list[Keys]  # bound
     items: list[exp.Expr]  # aggregates of the SELECT list, as written
-    measures: list[Measure | RowCount]  # in step with them
-    public: list[exp.Expr]  # bound conditions of WHERE that do not ask about the secret
+    measures: list[Measure | RowCount]  # in the same order
+    public: list[exp.Expr]  # bound conditions of WHERE on public columns
 
 
-def check_query(reading: Reading, secret: Secret, subject: Subject) -> CheckQuery | None:
-    """The check of a release; None if nothing that it publishes depends on the secret."""
+def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQuery | None:
+    """Write the check of a release; None if nothing that it publishes depends on the secret."""
     scope = secret.scope
-    histogram = any(scope.is_secret(key) for keys in reading.sets for key in keys)
+    histogram = any(scope.is_secret(key) for keys in parts.sets for key in keys)
     chosen = [
-        place for place, measure in enumerate(reading.measures) if isinstance(measure, Measure) or histogram
+        place for place, measure in enumerate(parts.measures) if isinstance(measure, Measure) or histogram
     ]
     if not chosen:
         return None
-    writer = _Writer(reading=reading, secret=secret, subject=subject)
-    group, leaves = resolved_group(reading.select, scope=scope)
+    writer = _CheckWriter(parts=parts, secret=secret, subject=subject)
+    group, leaves = resolved_group(parts.select, scope=scope)
     public = {text: leaf for text, leaf in leaves.items() if not scope.is_secret(scope.bind(leaf))}
     names = list(public)
     sets = tuple(
-        tuple(name in {scope.identity(key) for key in keys} for name in names) for keys in reading.sets
+        tuple(name in {scope.identity(key) for key in keys} for name in names) for keys in parts.sets
     )
     several = len(set(sets)) > 1
     texts = {name: f"({leaf.sql(scope.dialect)})" for name, leaf in public.items()}
@@ -75,10 +75,10 @@ def check_query(reading: Reading, secret: Secret, subject: Subject) -> CheckQuer
     for place in chosen:
         listed += writer.counts(place)
     if group is not None and (histogram or not several):
-        # One set, or sets without the secret: listed one by one, since ROLLUP would count it as a level.
+        # List the sets one by one without the secret: in ROLLUP it would count as a level.
         tuples = [
-            "(" + ", ".join(texts[name] for name, used in zip(names, one, strict=True) if used) + ")"
-            for one in dict.fromkeys(sets)
+            "(" + ", ".join(texts[name] for name, used in zip(names, keys, strict=True) if used) + ")"
+            for keys in dict.fromkeys(sets)
         ]
         grouped = (
             f"GROUP BY GROUPING SETS ({', '.join(tuples)})" if several else f"GROUP BY {tuples[0][1:-1]}"
@@ -93,53 +93,53 @@ def check_query(reading: Reading, secret: Secret, subject: Subject) -> CheckQuer
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Writer:
-    """Counts as text in the source's dialect."""
+class _CheckWriter:
+    """Writes the counts of a check as SQL in the source's dialect."""
 
-    reading: Reading
+    parts: SelectParts
     secret: Secret
     subject: Subject
 
     def source(self) -> str:
-        """FROM, JOIN and the public part of WHERE, as written."""
-        select, dialect = self.reading.select, self.secret.scope.dialect
+        """FROM, JOIN and the public part of WHERE, as the plan has them."""
+        select, dialect = self.parts.select, self.secret.scope.dialect
         parts = [select.args["from_"], *(select.args.get("joins") or [])]
         public, _ = self._where()
-        where = " AND ".join(map(self._own, public))
+        where = " AND ".join(map(self._text, public))
         return " ".join(part.sql(dialect) for part in parts) + (f" WHERE {where}" if where else "")
 
     def is_constant(self, key: exp.Expr) -> str:
-        """1 if a key of the audit has one value in the group, NULL being a value; else 0."""
-        text = self._bound(key)
+        """1 if a key of the audit has one value in the group, else 0. NULL counts as a value."""
+        text = self._bound_text(key)
         plain = isinstance(key, exp.Column) and self._kind(key) in (
             ColumnKind.NUMBER,
             ColumnKind.TEXT,
             ColumnKind.TIME,
         )
-        one = f"MIN({text}) = MAX({text})" if plain else f"COUNT(DISTINCT {text}) = 1"
-        return f"CASE WHEN COUNT({text}) = 0 OR (COUNT({text}) = COUNT(*) AND {one}) THEN 1 ELSE 0 END"
+        single = f"MIN({text}) = MAX({text})" if plain else f"COUNT(DISTINCT {text}) = 1"
+        return f"CASE WHEN COUNT({text}) = 0 OR (COUNT({text}) = COUNT(*) AND {single}) THEN 1 ELSE 0 END"
 
     def counts(self, place: int) -> list[str]:
-        """The numbers of one aggregate."""
-        measure = self.reading.measures[place]
-        inside = " AND ".join(map(self._bound, [*self.reading.public, *measure.filters])) or "1 = 1"
-        taken, value = self._taken(self.reading.items[place])
-        aggregated = f"CASE WHEN {taken} AND {value} IS NOT NULL THEN 1 ELSE 0 END"
+        """The columns of one aggregate in the answer."""
+        measure = self.parts.measures[place]
+        inside = " AND ".join(map(self._bound_text, [*self.parts.public, *measure.filters])) or "1 = 1"
+        rows, value = self._rows_and_value(self.parts.items[place])
+        aggregated = f"CASE WHEN {rows} AND {value} IS NOT NULL THEN 1 ELSE 0 END"
         differs = [f"({aggregated}) <> (CASE WHEN {inside} THEN 1 ELSE 0 END)"]
         mean = isinstance(measure, Measure) and measure.statistic is Statistic.MEAN
         if isinstance(measure, Measure):
-            own = f"(CASE WHEN {taken} THEN COALESCE(CAST({value} AS DOUBLE), 0) ELSE 0 END)"
-            read = f"(CASE WHEN {inside} THEN {self._feature(measure.test)} ELSE 0 END)"
-            off = f"ABS({own} - {read}) > {_RELATIVE} * ABS({read})"
-            if measure.test.feature is Feature.THRESHOLD:  # > and >= are one smooth step
-                off = f"{self._valid} <> {measure.test.parameter!r} AND {off}"
-            differs = [off, *(differs if mean else [])]
+            engine_value = f"(CASE WHEN {rows} THEN COALESCE(CAST({value} AS DOUBLE), 0) ELSE 0 END)"
+            audit_value = f"(CASE WHEN {inside} THEN {self._feature(measure.test)} ELSE 0 END)"
+            unequal = f"ABS({engine_value} - {audit_value}) > {_RELATIVE} * ABS({audit_value})"
+            if measure.test.feature is Feature.THRESHOLD:  # the audit reads > and >= as the same smooth step
+                unequal = f"{self._valid} <> {measure.test.parameter!r} AND {unequal}"
+            differs = [unequal, *(differs if mean else [])]
         tests = {
             f"n{place}": f"{self._present} AND {inside}",
-            f"d{place}": f"{self._present} AND ({' OR '.join(f'({one})' for one in differs)})",
+            f"d{place}": f"{self._present} AND ({' OR '.join(f'({test})' for test in differs)})",
             f"unkeyed{place}": f"{inside} AND {self._record} IS NULL AND {self._raw} IS NOT NULL",
             f"invalid{place}": f"{inside} AND {self._raw} IS NOT NULL AND {self._valid} IS NULL",
-            f"missing{place}": f"{inside} AND {self._raw} IS NULL AND {taken} AND {value} IS NOT NULL"
+            f"missing{place}": f"{inside} AND {self._raw} IS NULL AND {rows} AND {value} IS NOT NULL"
             if mean
             else "1 = 0",
             f"clipped{place}": f"{inside} AND {self._present} AND ({self._outside})",
@@ -147,38 +147,35 @@ class _Writer:
         return [f"COUNT(CASE WHEN {test} THEN 1 END) AS {name}" for name, test in tests.items()]
 
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
-        """The parts of WHERE as written: those on public columns, and those that ask about the secret."""
-        where = self.reading.select.args.get("where")
+        """The parts of WHERE as written: those on public columns, and those on the secret."""
+        where = self.parts.select.args.get("where")
         scope = self.secret.scope
         parts = conjuncts(where.this) if where is not None else []
-        asks = [scope.mentions_secret(scope.bind(part)) for part in parts]
-        return (
-            [part for part, one in zip(parts, asks, strict=True) if not one],
-            [part for part, one in zip(parts, asks, strict=True) if one],
-        )
+        on_secret = [part for part in parts if scope.mentions_secret(scope.bind(part))]
+        return [part for part in parts if part not in on_secret], on_secret
 
-    def _taken(self, item: exp.Expr) -> tuple[str, str]:
-        """Which rows the aggregate takes in, and what it adds up or counts of each, as written."""
+    def _rows_and_value(self, item: exp.Expr) -> tuple[str, str]:
+        """The condition on the rows of an aggregate, and the expression that it adds up, as written."""
         node = item.unalias().unnest()
-        conditions = list(map(self._own, self._where()[1]))
+        conditions = list(map(self._text, self._where()[1]))
         if isinstance(node, exp.Filter):
-            conditions.append(self._own(node.expression.this))
+            conditions.append(self._text(node.expression.this))
             node = node.this
         value = "1"
         if isinstance(node, exp.CountIf):
-            conditions.append(self._own(node.this))
+            conditions.append(self._text(node.this))
         elif isinstance(node, exp.Count):
             if not isinstance(node.this, exp.Star | exp.Literal):
-                value = f"(CASE WHEN {self._own(node.this)} IS NOT NULL THEN 1 END)"
+                value = f"(CASE WHEN {self._text(node.this)} IS NOT NULL THEN 1 END)"
         else:
-            value = self._own(node.this)
+            value = self._text(node.this)
             bound = self.secret.scope.bind(node.this).unnest()
             if isinstance(bound, exp.Column) and self._kind(bound) is ColumnKind.BOOLEAN:
                 value = f"(CASE WHEN {value} THEN 1 WHEN NOT {value} THEN 0 END)"
         return " AND ".join(conditions) or "1 = 1", value
 
     def _feature(self, test: SecretTest) -> str:
-        """What the audit adds up of a row's secret."""
+        """The feature of a row's secret that the audit adds up."""
         match test.feature:
             case Feature.VALUE if self.subject.kind is SecretKind.NUMBER:
                 return self._valid
@@ -203,7 +200,7 @@ class _Writer:
 
     @property
     def _valid(self) -> str:
-        """The secret where it is a value that the audit knows, else NULL."""
+        """The secret if the audit uses it, else NULL: NaN, infinite, or a boolean other than 0 and 1."""
         raw = self._raw
         if self.subject.kind is SecretKind.NUMBER:
             return f"(CASE WHEN ABS(CAST({raw} AS DOUBLE)) <= {LARGEST} THEN CAST({raw} AS DOUBLE) END)"
@@ -223,14 +220,16 @@ class _Writer:
             return f"{self._valid} < {low!r} OR {self._valid} > {high!r}"
         if self.subject.categories:
             dialect = self.secret.scope.dialect
-            listed = ", ".join(exp.Literal.string(one).sql(dialect) for one in self.subject.categories)
+            listed = ", ".join(
+                exp.Literal.string(category).sql(dialect) for category in self.subject.categories
+            )
             return f"{self._valid} NOT IN ({listed})"
         return "1 = 0"
 
     def _column(self, name: str) -> str:
         column = find_column(self._columns(), name)
         bound = exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(DATA))
-        return self._bound(bound)
+        return self._bound_text(bound)
 
     def _columns(self) -> Sequence[Column]:
         return next(columns for alias, columns in self.secret.scope.relations.values() if alias == DATA)
@@ -239,8 +238,8 @@ class _Writer:
         columns = dict(self.secret.scope.relations.values())[column.table]
         return find_column(columns, column.name).kind
 
-    def _own(self, node: exp.Expr) -> str:
+    def _text(self, node: exp.Expr) -> str:
         return f"({node.sql(self.secret.scope.dialect, comments=False)})"
 
-    def _bound(self, node: exp.Expr) -> str:
-        return self._own(self.secret.scope.as_called(node))
+    def _bound_text(self, node: exp.Expr) -> str:
+        return self._text(self.secret.scope.with_query_names(node))

@@ -1,19 +1,20 @@
-"""Parts of a plan's SQL inside our own queries: parenthesised, and never translated to another dialect.
+"""Put parts of a plan's SQL into our own queries: in brackets, and never translated to another dialect.
 
-Our own queries are written in DuckDB's dialect and translated for other engines. What the plan's author
-wrote is not: a translation could compute something else (``age / 10`` is a decade on Postgres and a fraction
-on DuckDB). On other engines a fragment therefore travels as ``SIGHTLINE_OWN('text in its own dialect')``.
+We write our own queries in DuckDB's dialect and translate them for other engines. We do not translate what
+the plan's author wrote, since a translation could compute something else (``age / 10`` is a decade on
+Postgres and a fraction on DuckDB). On other engines a fragment is therefore written as
+``SIGHTLINE_OWN('text in the dialect of the source')`` until the query around it is translated.
 """
 
 from __future__ import annotations
 
 from sqlglot import exp
 
-OWN = "SIGHTLINE_OWN"  # no plan can write it: functions come from a list
+OWN = "SIGHTLINE_OWN"  # a plan cannot contain it: its functions come from a list
 
 
 def embedded(node: exp.Expr, dialect: str) -> str:
-    """A bound expression as SQL that can stand anywhere in one of our own queries.
+    """Write a bound expression as SQL that can stand anywhere in one of our own queries.
 
     >>> from sqlglot import parse_one
     >>> embedded(parse_one("a OR b"), "duckdb")
@@ -27,8 +28,17 @@ def embedded(node: exp.Expr, dialect: str) -> str:
     return f"({text})" if dialect == "duckdb" else f"{OWN}({literal(text)})"
 
 
+def readable(text: str) -> str:
+    """Return an embedded expression as a message shows it.
+
+    >>> readable("SIGHTLINE_OWN('age / 10')")
+    'age / 10'
+    """
+    return text.removeprefix(f"{OWN}('").removesuffix("')") if text.startswith(OWN) else text
+
+
 def quoted(name: str) -> str:
-    """An identifier in DuckDB's SQL.
+    """Quote an identifier for DuckDB's SQL.
 
     >>> quoted('a "b" c')
     '"a ""b"" c"'
@@ -37,7 +47,7 @@ def quoted(name: str) -> str:
 
 
 def literal(text: str) -> str:
-    """A text constant in DuckDB's SQL.
+    """Quote a text constant for DuckDB's SQL.
 
     >>> literal("o'clock")
     "'o''clock'"

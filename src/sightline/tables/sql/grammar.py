@@ -1,6 +1,6 @@
 """The SQL that a plan may contain: one SELECT, made of what is listed here and nothing else.
 
-Whatever is not on a list is refused, so a function that a later version of an engine brings is refused too.
+Everything that is not listed is refused. A new function of a later engine is therefore refused too.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from sightline.errors import InvalidPlan
 LARGEST_QUERY = 100_000  # bytes
 DEEPEST_QUERY = 150  # nested expressions; DuckDB's own limit is 1,000
 
-# ROUND, // and casts to whole numbers are left out: engines round differently, and people expect one rule.
+# ROUND, // and casts of fractions to whole numbers are left out: engines round them differently.
 _SCALARS: tuple[type[exp.Expr], ...] = (
     exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple,
     exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
@@ -28,7 +28,7 @@ _SCALARS: tuple[type[exp.Expr], ...] = (
     exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring, exp.Left, exp.Right, exp.Concat, exp.DPipe,
     exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute,
     exp.Extract, exp.TimestampTrunc, exp.DateTrunc,
-    exp.TsOrDsToDate,  # how sqlglot reads the argument of Spark's YEAR and the like; nobody can write it
+    exp.TsOrDsToDate,  # sqlglot wraps the argument of Spark's YEAR and others in it; a plan cannot contain it
 )  # fmt: skip
 _WITH_UNIT = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc)
 _UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE"}
@@ -37,7 +37,7 @@ _CASTS = WHOLE_NUMBERS | {
     exp.DType.BOOLEAN, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.DATE,
     exp.DType.TIMESTAMP,
 }  # fmt: skip
-_CHANGING = {
+_NOT_DETERMINISTIC = {
     "RAND", "RANDOM", "RANDN", "SETSEED", "UUID", "GEN_RANDOM_UUID", "UUIDV4", "UUIDV7", "NOW", "TODAY",
     "CURRENT_DATE", "CURRENT_TIME", "CURRENT_TIMESTAMP", "CURRENT_DATETIME", "LOCALTIME", "LOCALTIMESTAMP",
     "TRANSACTION_TIMESTAMP", "STATEMENT_TIMESTAMP", "CLOCK_TIMESTAMP", "NEXTVAL", "CURRVAL", "TXID_CURRENT",
@@ -52,40 +52,38 @@ _CLAUSES = {
     "fetch": ("no FETCH: which groups appear would depend on the data", "publish every group, noisy"),
     "qualify": ("no QUALIFY", "publish every group, noisy"),
     "windows": ("no WINDOW", "use GROUP BY"),
-    "sample": ("no sampling: other rows would be published each time", "publish all rows"),
+    "sample": ("no sampling: each run would publish different rows", "publish all rows"),
     "laterals": ("no LATERAL", "join declared tables only"),
     "pivots": ("no PIVOT", "use GROUP BY"),
     "into": ("no SELECT INTO: a plan cannot write", "leave INTO out"),
 }
-_UNDERSTOOD = {"expressions", "from_", "joins", "where", "group", "order"}
+_READ_CLAUSES = {"expressions", "from_", "joins", "where", "group", "order"}
 
 
 def refuse(expected: str, *, got: object, fix: str = "") -> NoReturn:
-    """Raise ``InvalidPlan`` as *expected, got, fix*, on one line."""
+    """Raise ``InvalidPlan`` on one line: what was expected, what the plan has, and how to repair it."""
     message = f"expected {expected}, got {got}" + (f"; {fix}" if fix else "")
     raise InvalidPlan(" ".join(message.split()))
 
 
 def shown(node: exp.Expr) -> str:
-    """A piece of the plan's SQL for a message: one line, not too long."""
+    """Return a part of the plan's SQL as a message shows it: one line of at most 80 characters."""
     text = " ".join(node.sql("duckdb", comments=False).replace('"data".', "").split())
     return text if len(text) <= 80 else text[:77] + "..."
 
 
 def parse_select(sql: str, dialect: str) -> exp.Select:
-    """The one SELECT in ``sql``, with no clause that is not understood."""
+    """Parse the one SELECT in ``sql``; refuse clauses that the audit does not read."""
     statements = _parsed(sql, dialect, into=None)
     if len(statements) != 1:
         refuse("one SELECT statement", got=f"{len(statements)} statements", fix="one release is one query")
     select = statements[0]
     if isinstance(select, exp.SetOperation):
-        refuse(
-            "one SELECT", got=f"a {select.key.upper()} of several", fix="make each part a release of its own"
-        )
+        refuse("one SELECT", got=f"a {select.key.upper()} of several", fix="make each part its own release")
     if not isinstance(select, exp.Select):
-        refuse("a SELECT statement", got=select.key.upper(), fix="a plan only reads; nothing else runs")
+        refuse("a SELECT statement", got=select.key.upper(), fix="a plan can only read")
     for clause, value in select.args.items():
-        if value and clause not in _UNDERSTOOD:
+        if value and clause not in _READ_CLAUSES:
             expected, fix = _CLAUSES.get(clause, (f"no {clause.upper().strip('_')} clause", "leave it out"))
             refuse(
                 expected,
@@ -96,7 +94,7 @@ def parse_select(sql: str, dialect: str) -> exp.Select:
 
 
 def parse_condition(text: str, dialect: str) -> exp.Expr:
-    """One condition, such as ``home = 'A7'``."""
+    """Parse one condition, such as ``home = 'A7'``."""
     (condition,) = _parsed(text, dialect, into=exp.Condition)
     return condition
 
@@ -105,7 +103,7 @@ def check_scalar(expression: exp.Expr) -> None:
     """Refuse ``expression`` unless it is a deterministic expression of a row's columns and of constants."""
     for node in expression.walk():
         if isinstance(node, exp.Var) and isinstance(node.parent, _WITH_UNIT):
-            continue  # judged with its parent
+            continue  # checked with its parent
         if type(node) not in _SCALARS:
             _refuse_node(node)
         match node:
@@ -140,11 +138,11 @@ def _refuse_node(node: exp.Expr) -> NoReturn:
         else node.key
     )
     name = name.upper()
-    if name in _CHANGING:
+    if name in _NOT_DETERMINISTIC:
         refuse(
             "deterministic functions only",
             got=f"{name}",
-            fix="the same query would publish other numbers each time",
+            fix="each run of the query would publish different numbers",
         )
     if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists):
         refuse("no subquery", got=shown(node), fix="join a declared table instead")
@@ -185,11 +183,11 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
                 got="an empty text",
                 fix="for example SELECT feeder, AVG(watts) FROM data GROUP BY feeder",
             )
-        if into is None and tokens[0].token_type not in _OPENINGS:
+        if into is None and tokens[0].token_type not in _FIRST_TOKENS:
             refuse(
                 "a SELECT statement",
                 got=f"{tokens[0].text[:20].upper()} …",
-                fix="a plan only reads; nothing else runs",
+                fix="a plan can only read",
             )
         parsed = (
             sqlglot.parse(sql, read=dialect, error_level=sqlglot.ErrorLevel.RAISE)
@@ -199,26 +197,28 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
         trees = [tree for tree in parsed if tree is not None and not isinstance(tree, exp.Semicolon)]
         for tree in trees:
             _check_depth(tree)
-            tree.sql(dialect)  # what cannot be written again was not understood
+            tree.sql(dialect)  # fails if sqlglot does not know a part of the tree
             if dialect == "spark" and "TRY_CAST" not in sql.upper():
-                for cast in list(tree.find_all(exp.TryCast)):  # how sqlglot reads Spark's plain CAST
+                for cast in list(tree.find_all(exp.TryCast)):  # sqlglot reads Spark's plain CAST so
                     cast.replace(exp.Cast(**cast.args))
     except InvalidPlan:
         raise
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
-    except Exception as error:  # on garbled text sqlglot also fails with AttributeError, TypeError and others
-        refuse("SQL that can be parsed", got=_place(error), fix="check the query's spelling")
+    except Exception as error:  # sqlglot raises AttributeError, TypeError and others on malformed text
+        sets = any(word in sql.upper() for word in ("ROLLUP", "CUBE", "GROUPING SETS"))
+        fix = "; inside ROLLUP, CUBE and GROUPING SETS put comparisons in brackets" if sets else ""
+        refuse("SQL that can be parsed", got=_position(error), fix=f"check the query's spelling{fix}")
     return trees
 
 
-_OPENINGS = {TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH, TokenType.FROM, TokenType.SEMICOLON}
+_FIRST_TOKENS = {TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH, TokenType.FROM, TokenType.SEMICOLON}
 
 
 def _is_finite(number: str) -> bool:
     try:
         return math.isfinite(float(number))
-    except ValueError:  # 0E, 0x1F: the tokenizer lets more pass than any engine reads
+    except ValueError:  # 0E, 0x1F: the tokenizer accepts more than the engines
         return False
 
 
@@ -231,7 +231,7 @@ def _check_depth(tree: exp.Expr) -> None:
     raise RecursionError
 
 
-def _place(error: Exception) -> str:
+def _position(error: Exception) -> str:
     if isinstance(error, ParseError) and error.errors and "line" in error.errors[0]:
         return f"a syntax error at line {error.errors[0]['line']}, column {error.errors[0]['col']}"
     return "a syntax error"

@@ -1,4 +1,4 @@
-"""GROUP BY as a list of grouping sets: each of them cuts the rows into cells of its own."""
+"""Read GROUP BY as a list of grouping sets. Each set groups the rows into cells."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Keys = tuple[exp.Expr, ...]
 
 
 def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
-    """The grouping sets of a query, bound, in the order in which SQL lists them.
+    """Read the grouping sets of a query, bound, in the order in which SQL lists them.
 
     Elements of GROUP BY multiply: ``a, ROLLUP (b, c)`` is ``(a, b, c), (a, b), (a)``. A query without GROUP
     BY has the one set ``()``, a single cell.
@@ -42,9 +42,9 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
 
 
 def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | None, dict[str, exp.Expr]]:
-    """GROUP BY with positions and aliases replaced by what they stand for, and its keys as written.
+    """Return GROUP BY with positions and aliases replaced by their expressions, and its keys as written.
 
-    The keys are listed by the identity of what they mean.
+    The keys are stored by the identity of the bound key.
     """
     group = select.args.get("group")
     if group is None:
@@ -58,7 +58,7 @@ def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | Non
         if isinstance(element, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
             parts = [resolved(part) for part in element.expressions]
             return type(element)(expressions=parts)
-        leaf = referred(element.unnest(), select, scope).copy()
+        leaf = dereferenced(element.unnest(), select, scope).copy()
         leaves.setdefault(scope.identity(scope.bind(leaf)), leaf)
         return leaf.copy() if isinstance(leaf, exp.Column) else exp.Paren(this=leaf.copy())
 
@@ -67,7 +67,7 @@ def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | Non
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an item of the SELECT list aggregates rows; ``GROUPING(a)`` does not."""
-    return any(not isinstance(one, exp.Grouping) for one in node.find_all(exp.AggFunc, exp.Window))
+    return any(not isinstance(call, exp.Grouping) for call in node.find_all(exp.AggFunc, exp.Window))
 
 
 def _sets(element: exp.Expr, select: exp.Select, scope: Scope) -> list[Keys]:
@@ -90,16 +90,16 @@ def _sets(element: exp.Expr, select: exp.Select, scope: Scope) -> list[Keys]:
 def _composite(element: exp.Expr, select: exp.Select, scope: Scope) -> Keys:
     if isinstance(element, exp.Tuple):
         return tuple(key for part in element.expressions for key in _composite(part, select, scope))
-    key = scope.bind(referred(element.unnest(), select, scope))
+    key = scope.bind(dereferenced(element.unnest(), select, scope))
     if key.find(exp.Column) is None:
         refuse("a key made of columns", got=shown(key), fix="leave it out: it is the same for every row")
     return (key,)
 
 
-def referred(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
-    """What an ordinal or an alias of the SELECT list stands for.
+def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
+    """Return the expression that a position or an alias of the SELECT list stands for.
 
-    A name that is both an alias of something else and a column is refused: engines choose differently.
+    A name that is a column and also the alias of another expression is refused: engines choose differently.
     """
     if isinstance(node, exp.Literal) and not node.is_string:
         position = int(node.name) if node.name.isdigit() else 0
@@ -109,24 +109,24 @@ def referred(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
                 got=shown(node),
                 fix="name the column instead",
             )
-        return _plain(select.expressions[position - 1])
+        return _item_expression(select.expressions[position - 1])
     if isinstance(node, exp.Column) and not node.table:
-        columns = {one.name.casefold() for _, listed in scope.relations.values() for one in listed}
+        columns = {column.name.casefold() for _, listed in scope.relations.values() for column in listed}
         aliases = {item.alias.casefold(): item for item in select.expressions if item.alias}
         item = aliases.get(node.name.casefold())
         if item is not None and node.name.casefold() not in columns:
-            return _plain(item)
+            return _item_expression(item)
         plain = item.unalias() if item is not None else node
         if not isinstance(plain, exp.Column) or plain.name.casefold() != node.name.casefold():
             refuse(
-                "an alias that is not a column's name where it is referred to",
+                "a name that is a column or an alias",
                 got=f'"{node.name}" as both',
                 fix="give the item of the SELECT list another name",
             )
     return node
 
 
-def _plain(item: exp.Expr) -> exp.Expr:
+def _item_expression(item: exp.Expr) -> exp.Expr:
     if isinstance(item.unalias(), exp.Star):
         refuse("the names of columns", got="*", fix="a plan publishes aggregates, not rows")
     return item.unalias()

@@ -1,4 +1,4 @@
-"""A release's SQL as what it publishes of the secret: sums over public groups of rows, or a refusal."""
+"""Read a release's SQL as means and sums of the secret over public groups of rows, or refuse it."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from sqlglot import exp
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
-from sightline.tables.sql.check_query import CheckQuery, Reading, check_query
+from sightline.tables.sql.check_query import CheckQuery, SelectParts, check_query
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_select, refuse, shown
-from sightline.tables.sql.grouping import Keys, has_aggregate, read_grouping, referred
+from sightline.tables.sql.grouping import Keys, dereferenced, has_aggregate, read_grouping
 from sightline.tables.sql.scope import Join, Scope, find_column, read_scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
 from sightline.tables.subject import Schema, SecretKind, Subject
@@ -21,17 +21,17 @@ from sightline.tables.subject import Schema, SecretKind, Subject
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionQuery:
-    """One grouping set × one aggregate: a partition, or for a histogram of a text secret one per category."""
+    """One grouping set × one aggregate: a partition. A histogram of a text secret has one per category."""
 
     label: str
     statistic: Statistic
     feature: Feature
-    parameter: float | str | None  # None with INDICATOR: every category
+    parameter: float | str | None  # None with INDICATOR: a histogram of every category
     above: bool
-    condition: str | None  # which rows it aggregates, as SQL over public columns; None for all
-    keys: tuple[str, ...]  # what it groups by, as SQL over public columns
-    grouping_set: int  # its place among the release's grouping sets
-    aggregate: int  # its place among the release's aggregates
+    condition: str | None  # on the rows that it aggregates, as SQL over public columns; None for all rows
+    keys: tuple[str, ...]  # of GROUP BY, as SQL over public columns
+    grouping_set: int  # its position among the release's grouping sets
+    aggregate: int  # its position among the release's aggregates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -39,17 +39,15 @@ class ReleaseQuery:
     """One release: the partitions that depend on the secret, and the labels of those that do not."""
 
     name: str
-    sql: str  # as understood, with every column named in full where it matters
+    sql: str  # as it was parsed, without comments
     joins: tuple[Join, ...]
     partitions: tuple[PartitionQuery, ...]
     public_counts: tuple[str, ...]  # counts that no value of the secret can change
-    check: (
-        CheckQuery | None
-    )  # to compare with what the engine itself makes of the SQL; None if nothing depends
+    check: CheckQuery | None  # of the reading against the engine; None if nothing depends on the secret
 
 
 def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> ReleaseQuery:
-    """What ``sql`` publishes of the secret, or ``InvalidPlan`` with the reason why that is not analysed.
+    """Read what ``sql`` publishes of the secret; ``InvalidPlan`` says why a query is not analysed.
 
     >>> text, number = ColumnKind.TEXT, ColumnKind.NUMBER
     >>> schema = Schema(columns=[Column("home", text), Column("feeder", text), Column("watts", number)])
@@ -57,8 +55,8 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
     >>> query = read_release(
     ...     "SELECT feeder, AVG(watts), COUNT(*) FROM data WHERE home <> 'A7' GROUP BY ROLLUP (feeder)",
     ...     name="mean by feeder", **about)
-    >>> for one in query.partitions:
-    ...     print(one.label, one.statistic.value, one.feature.value, one.condition, one.keys)
+    >>> for part in query.partitions:
+    ...     print(part.label, part.statistic.value, part.feature.value, part.condition, part.keys)
     AVG(watts) by feeder mean value ("data"."home" <> 'A7') ('"data"."feeder"',)
     AVG(watts) mean value ("data"."home" <> 'A7') ()
     >>> query.public_counts
@@ -76,13 +74,15 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
     try:
         select = parse_select(sql, schema.dialect)
         scope, joins = read_scope(select, schema=schema, secret=secret_column.name)
-        about = Secret(scope=scope, kind=_usable(secret_column, subject.kind), categories=subject.categories)
-        reading, test = _read(select, about)
-        partitions, counts = _partitions(reading, about, joins, test)
-        thresholds = [one.label for one in partitions if one.feature is Feature.THRESHOLD]
+        secret = Secret(
+            scope=scope, kind=_checked_kind(secret_column, subject.kind), categories=subject.categories
+        )
+        parts, test = _read(select, secret)
+        partitions, counts = _partitions(parts, secret, joins, test)
+        thresholds = [part.label for part in partitions if part.feature is Feature.THRESHOLD]
         if thresholds and subject.bandwidth is None:
             refuse(
-                "a bandwidth in the plan, since a threshold is analysed smoothed",
+                "a bandwidth in the plan, since a threshold is analysed as a smooth step",
                 got=f"none for {thresholds[0]}",
                 fix="state bandwidth, the width over which the step rises, in the secret's units",
             )
@@ -92,14 +92,14 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             joins=joins,
             partitions=tuple(partitions),
             public_counts=tuple(dict.fromkeys(counts)),
-            check=check_query(reading, about, subject),
+            check=check_query(parts, secret, subject),
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
 
 
 def read_condition(text: str, *, secret: str, schema: Schema) -> str:
-    """A condition on public columns and the record key, checked, as SQL for our own queries over ``data``.
+    """Read a condition on public columns and the record key; return it as SQL for our queries over ``data``.
 
     >>> schema = Schema(columns=[Column("home", ColumnKind.TEXT), Column("watts", ColumnKind.NUMBER)])
     >>> read_condition("HOME = 'A7'", secret="watts", schema=schema)
@@ -115,15 +115,15 @@ def read_condition(text: str, *, secret: str, schema: Schema) -> str:
             refuse(
                 "a condition on public columns",
                 got=f"the secret in {shown(bound)}",
-                fix="say whose secret is known",
+                fix="name the rows by public columns or the record key",
             )
         return embedded(bound, schema.dialect)
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the condition")
 
 
-def _usable(column: Column, kind: SecretKind) -> SecretKind:
-    """The declared kind, if the column can hold it: a 0/1 number may be declared boolean."""
+def _checked_kind(column: Column, kind: SecretKind) -> SecretKind:
+    """Return the declared kind if the column can hold it. A number, 0 or 1, may be declared boolean."""
     allowed = {
         SecretKind.NUMBER: {ColumnKind.NUMBER},
         SecretKind.BOOLEAN: {ColumnKind.BOOLEAN, ColumnKind.NUMBER},
@@ -138,8 +138,8 @@ def _usable(column: Column, kind: SecretKind) -> SecretKind:
     return kind
 
 
-def _read(select: exp.Select, secret: Secret) -> tuple[Reading, SecretTest | None]:
-    """What a SELECT groups and aggregates, and the one condition on the secret in its WHERE."""
+def _read(select: exp.Select, secret: Secret) -> tuple[SelectParts, SecretTest | None]:
+    """Read a SELECT; return its parts, and the condition on the secret in its WHERE if there is one."""
     scope = secret.scope
     where = select.args.get("where")
     public, test = secret.split(scope.bind(where.this) if where is not None else None)
@@ -159,37 +159,37 @@ def _read(select: exp.Select, secret: Secret) -> tuple[Reading, SecretTest | Non
             _check_public_item(item, sets, scope)
     _check_order(select, sets, scope)
     measures = [read_aggregate(item, secret=secret, where=test) for item in aggregates]
-    return Reading(select=select, sets=sets, items=aggregates, measures=measures, public=public), test
+    return SelectParts(select=select, sets=sets, items=aggregates, measures=measures, public=public), test
 
 
 def _partitions(
-    reading: Reading, secret: Secret, joins: Sequence[Join], test: SecretTest | None
+    parts: SelectParts, secret: Secret, joins: Sequence[Join], test: SecretTest | None
 ) -> tuple[list[PartitionQuery], list[str]]:
     scope = secret.scope
     matched = [f"({join.matched})" for join in joins if join.required]
     partitions: list[PartitionQuery] = []
     counts: list[str] = []
-    for place, keys in enumerate(reading.sets):
+    for place, keys in enumerate(parts.sets):
         by = [key for key in keys if not scope.is_secret(key)]
-        for number, measure in enumerate(reading.measures):
+        for number, measure in enumerate(parts.measures):
             tests = _tests(measure, histogram=len(by) < len(keys), secret=secret, where=test)
             if not tests:
                 counts.append(measure.label)
-            public = [embedded(one, scope.dialect) for one in (*reading.public, *measure.filters)]
+            public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
             condition = " AND ".join([*public, *matched]) or None
             partitions += [
                 PartitionQuery(
                     label=measure.label + _by(by),
                     statistic=measure.statistic if isinstance(measure, Measure) else Statistic.SUM,
-                    feature=one.feature,
-                    parameter=one.parameter,
-                    above=one.above,
+                    feature=feature_test.feature,
+                    parameter=feature_test.parameter,
+                    above=feature_test.above,
                     condition=condition,
                     keys=tuple(embedded(key, scope.dialect) for key in by),
                     grouping_set=place,
                     aggregate=number,
                 )
-                for one in tests
+                for feature_test in tests
             ]
     return partitions, counts
 
@@ -197,7 +197,7 @@ def _partitions(
 def _tests(
     measure: Measure | RowCount, *, histogram: bool, secret: Secret, where: SecretTest | None
 ) -> list[SecretTest]:
-    """The features that one aggregate publishes: none for a public count, one per value for a histogram."""
+    """The features that one aggregate publishes: none for a public count, every value for a histogram."""
     if not histogram:
         return [measure.test] if isinstance(measure, Measure) else []
     if isinstance(measure, Measure) or measure.distinct or where is not None:
@@ -225,7 +225,7 @@ def _check_key(key: exp.Expr, secret: Secret) -> None:
 
 
 def _check_public_item(item: exp.Expr, sets: list[Keys], scope: Scope) -> None:
-    """An item without aggregate must be made of the keys: anything else would publish a row's own value."""
+    """Refuse an item without an aggregate unless it is made of the keys: it would publish one row's value."""
     plain = item.unalias()
     if isinstance(plain, exp.Grouping):
         return
@@ -251,32 +251,32 @@ def _check_made_of_keys(bound: exp.Expr, item: exp.Expr, sets: list[Keys]) -> No
 
 
 def _check_order(select: exp.Select, sets: list[Keys], scope: Scope) -> None:
-    """ORDER BY may use the keys of GROUP BY and nothing else."""
+    """Refuse ORDER BY of anything but the keys of GROUP BY."""
     order = select.args.get("order")
     for ordered in order.expressions if order is not None else []:
         named = ordered.this.unnest() if isinstance(ordered, exp.Ordered) else ordered
-        plain = referred(named, select, scope)
+        plain = dereferenced(named, select, scope)
         if has_aggregate(plain) or _is_all(named) or _names_aggregate(named, select):
             refuse(
                 "ORDER BY on public columns",
                 got=shown(ordered),
-                fix="the order of exact numbers would be published without noise: sort the noisy ones",
+                fix="it would publish the order of the exact numbers: sort the noisy numbers",
             )
         _check_made_of_keys(scope.bind(plain), ordered, sets)
 
 
 def _is_all(node: exp.Expr) -> bool:
-    """``ORDER BY ALL``: every item of the SELECT list, the aggregates too."""
+    """Whether it is ``ORDER BY ALL``: by every item of the SELECT list, the aggregates too."""
     return node.name.casefold() == "all" and not (isinstance(node, exp.Column) and node.this.quoted)
 
 
 def _names_aggregate(node: exp.Expr, select: exp.Select) -> bool:
     """Whether a name in an expression is the alias of an aggregate."""
     aliases = {item.alias.casefold() for item in select.expressions if item.alias and has_aggregate(item)}
-    return any(not one.table and one.name.casefold() in aliases for one in node.find_all(exp.Column))
+    return any(not name.table and name.name.casefold() in aliases for name in node.find_all(exp.Column))
 
 
 def _by(keys: Sequence[exp.Expr]) -> str:
-    """How people tell grouping sets apart: by the columns' names."""
+    """The end of a label, with the columns of its grouping set."""
     names = [key.name if isinstance(key, exp.Column) else shown(key).replace('"data".', "") for key in keys]
     return f" by {', '.join(names)}" if names else ""

@@ -1,4 +1,4 @@
-"""Which column a name in a plan means: exact spelling first, then any case; never a guess between two."""
+"""Find the column that a name means: by exact spelling, else in any case; two matches are refused."""
 
 from __future__ import annotations
 
@@ -29,41 +29,41 @@ def find_column(columns: Sequence[Column], name: str, *, of: str = "the table") 
     """
     exact = [column for column in columns if column.name == name]
     folded = [column for column in columns if column.name.casefold() == name.casefold()]
-    found = exact or folded
-    if not found:
+    matches = exact or folded
+    if not matches:
         known = [column.name for column in columns]
-        refuse(f"a column of {of}", got=f'"{name}"', fix=_suggestion(name, known))
-    if len(found) > 1:
-        listed = " or ".join(f'"{column.name}"' for column in found)
+        refuse(f"a column of {of}", got=f'"{name[:60]}"', fix=_suggestion(name, known))
+    if len(matches) > 1:
+        listed = " or ".join(f'"{column.name}"' for column in matches)
         got = f'"{name}", which may be {listed}'
         refuse("one column per name", got=got, fix="spell it exactly, in double quotes")
-    return found[0]
+    return matches[0]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A lookup in a declared public table: no row of ``data`` may match two of its rows."""
+    """A lookup in a declared public table. No row of ``data`` may match two rows of it."""
 
     table: str
-    alias: str  # the same in every release that joins the same way, so that the lookup is done once
+    alias: str  # equal for equal lookups, so that releases share one
     condition: str
-    matched: str  # holds for the rows of ``data`` that found their row
-    required: bool  # an inner join: rows without a match are not published
+    matched: str  # a condition: the row of ``data`` has a match
+    required: bool  # True for an inner join: rows without a match are not published
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scope:
-    """The relations that one query reads: the name it calls them by, the one we do, and their columns."""
+    """The relations that one query reads: by the query's name for each, our alias and its columns."""
 
     relations: Mapping[str, tuple[str, tuple[Column, ...]]]
     secret: str
-    dialect: str = "duckdb"  # the source's own
-    called: Mapping[str, exp.Identifier] = field(default_factory=dict)  # by our name, as the query spells it
+    dialect: str = "duckdb"  # of the source
+    query_names: Mapping[str, exp.Identifier] = field(default_factory=dict)  # by our alias
 
     def bind(self, expression: exp.Expr) -> exp.Expr:
-        """A copy with every column named in full, made of columns and plain functions only."""
+        """Return a copy in which every column names its relation; refuse functions that are not listed."""
         check_scalar(expression)
-        root = exp.Paren(this=expression.copy())  # so that the expression itself can be replaced too
+        root = exp.Paren(this=expression.copy())  # a parent, so that a lone column can be replaced too
         for column in list(root.find_all(exp.Column)):
             column.replace(self._resolved(column))
         for cast in root.find_all(exp.Cast):
@@ -71,24 +71,24 @@ class Scope:
         bound: exp.Expr = root.this
         return bound
 
-    def joined(self, called: str, alias: str, columns: Sequence[Column], spelled: exp.Identifier) -> Scope:
-        """The scope with one more relation."""
+    def joined(self, name: exp.Identifier, alias: str, columns: Sequence[Column]) -> Scope:
+        """Return the scope with one more relation, which the query calls ``name``."""
         return replace(
             self,
-            relations={**self.relations, called: (alias, tuple(columns))},
-            called={**self.called, alias: spelled},
+            relations={**self.relations, name.name: (alias, tuple(columns))},
+            query_names={**self.query_names, alias: name},
         )
 
-    def as_called(self, bound: exp.Expr) -> exp.Expr:
-        """A bound expression with the query's own names for its relations."""
+    def with_query_names(self, bound: exp.Expr) -> exp.Expr:
+        """Return a bound expression with the query's own names for its relations."""
         root = exp.Paren(this=bound.copy())
         for column in root.find_all(exp.Column):
-            column.set("table", self.called[column.table].copy())
+            column.set("table", self.query_names[column.table].copy())
         renamed: exp.Expr = root.this
         return renamed
 
     def identity(self, bound: exp.Expr) -> str:
-        """The text by which bound expressions are told apart."""
+        """The text that identifies a bound expression."""
         return bound.sql(self.dialect, comments=False)
 
     def is_secret(self, node: exp.Expr | None) -> bool:
@@ -120,32 +120,34 @@ class Scope:
         if column.table:
             alias, columns = self._relation(column.table)
             return _column(find_column(columns, column.name, of=column.table).name, alias)
-        hits = [
+        relations = list(self.relations.values())
+        holders = [
             (alias, columns)
-            for alias, columns in self.relations.values()
-            if any(one.name.casefold() == column.name.casefold() for one in columns)
+            for alias, columns in relations
+            if any(candidate.name.casefold() == column.name.casefold() for candidate in columns)
         ]
-        if len(hits) > 1:
+        if len(holders) > 1:
             refuse(
                 "one column per name",
-                got=f'"{column.name}", which is in {len(hits)} tables',
+                got=f'"{column.name}", which is in {len(holders)} tables',
                 fix="write table.column",
             )
-        alias, columns = (
-            hits[0] if hits else (DATA, tuple(one for _, all_of in self.relations.values() for one in all_of))
-        )
+        everything = tuple(candidate for _, columns in relations for candidate in columns)
+        alias, columns = holders[0] if holders else (DATA, everything)  # the refusal then lists every column
         return _column(find_column(columns, column.name).name, alias)
 
     def _relation(self, name: str) -> tuple[str, tuple[Column, ...]]:
-        found = [one for called, one in self.relations.items() if called.casefold() == name.casefold()]
-        if not found:
+        matches = [
+            relation for called, relation in self.relations.items() if called.casefold() == name.casefold()
+        ]
+        if not matches:
             known = list(self.relations)
             refuse("a table of this query", got=f'"{name}"', fix=_suggestion(name, known, what="tables"))
-        return found[0]
+        return matches[0]
 
 
 def read_scope(select: exp.Select, *, schema: Schema, secret: str) -> tuple[Scope, tuple[Join, ...]]:
-    """The relations of ``FROM`` and ``JOIN``: ``data``, and declared public tables looked up from it."""
+    """Read FROM and JOIN: the relation ``data``, and lookups of its rows in declared public tables."""
     source = select.args.get("from_")
     if source is None:
         refuse("FROM data", got="no FROM", fix="the plan's table is called data")
@@ -160,7 +162,7 @@ def read_scope(select: exp.Select, *, schema: Schema, secret: str) -> tuple[Scop
         relations={called: (DATA, tuple(schema.columns))},
         secret=secret,
         dialect=schema.dialect,
-        called={DATA: _spelled(source.this)},
+        query_names={DATA: _query_name(source.this)},
     )
     joins: list[Join] = []
     for node in select.args.get("joins") or []:
@@ -170,7 +172,7 @@ def read_scope(select: exp.Select, *, schema: Schema, secret: str) -> tuple[Scop
 
 
 def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]]) -> tuple[Join, Scope]:
-    """The lookup that a JOIN asks for, and the scope with its table."""
+    """Read one JOIN as a lookup; return it and the scope with its table."""
     name, called = _table(node.this)
     declared = {table.casefold(): table for table in tables}
     if name.casefold() not in declared:
@@ -190,24 +192,25 @@ def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]
         refuse(
             "JOIN or LEFT JOIN",
             got=" ".join([*words, "JOIN"]),
-            fix="a public table is looked up, row by row of data",
+            fix="a join may only look up each row of data in a public table",
         )
-    if called.casefold() in {one.casefold() for one in scope.relations}:
-        refuse("a name of its own for each table", got=f'"{called}" twice', fix="give one of them an alias")
-    # Releases that look up the same thing the same way share the lookup: its alias is made of what it does.
-    # 200 bits of SHA-256: nobody finds two lookups with one alias, and Postgres cuts names after 63 bytes.
-    draft = scope.joined(called, "lookup", tables[table], _spelled(node.this))
+    if called.casefold() in {relation.casefold() for relation in scope.relations}:
+        refuse("different names for the tables", got=f'"{called}" twice', fix="give one of them an alias")
+    # Equal lookups in several releases share one alias: a hash of the lookup's table and equations. 200 bits
+    # of SHA-256 make collisions infeasible, and the alias is shorter than the 63 bytes that Postgres allows.
+    query_name = _query_name(node.this)
+    draft = scope.joined(query_name, "lookup", tables[table])
     parts = [table, *(part.sql(scope.dialect) for part in _equalities(node, draft))]
     alias = "lookup_" + hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:50]
-    scope = scope.joined(called, alias, tables[table], _spelled(node.this))
+    scope = scope.joined(query_name, alias, tables[table])
     conditions = _equalities(node, scope)
     sides = [[side for side in (part.this, part.expression) if _is_of(side, alias)] for part in conditions]
-    keys = [own[0] for own in sides if len(own) == 1]
+    keys = [columns[0] for columns in sides if len(columns) == 1]
     if len(keys) != len(conditions):
         refuse(
             f"ON data.column = {called}.column",
             got=shown(node),
-            fix="a lookup compares a column of the table it looks up in",
+            fix="every equation of a lookup needs one column of the joined table",
         )
     join = Join(
         table=table,
@@ -220,38 +223,42 @@ def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]
 
 
 def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
-    """The equations of ON or USING, bound, in a fixed order."""
+    """Read the equations of ON or USING, bound, in a fixed order."""
     if using := node.args.get("using"):
         called = _table(node.this)[1]
-        others = [one for one in scope.relations if one != called]
-        pairs = [(exp.column(one.copy(), table=exp.to_identifier(called)), one) for one in using]
-        left = replace(scope, relations={one: scope.relations[one] for one in others})
-        found = [
-            exp.EQ(this=left.bind(exp.column(one.copy())), expression=scope.bind(mine)) for mine, one in pairs
+        left = replace(
+            scope, relations={name: scope.relations[name] for name in scope.relations if name != called}
+        )
+        equations = [
+            exp.EQ(
+                this=left.bind(exp.column(column.copy())),
+                expression=scope.bind(exp.column(column.copy(), table=exp.to_identifier(called))),
+            )
+            for column in using
         ]
     else:
         condition = node.args.get("on")
         if condition is None:
             refuse("JOIN … ON or USING", got=shown(node), fix="say which columns must agree")
-        found = []
+        equations = []
         for part in conjuncts(scope.bind(condition)):
             if not isinstance(part, exp.EQ):
                 refuse(
                     "equations joined by AND in ON", got=shown(part), fix="put other conditions into WHERE"
                 )
-            found.append(part)
-    for part in found:
+            equations.append(part)
+    for part in equations:
         if scope.mentions_secret(part):
             refuse(
                 "a join on public columns",
                 got=f"the secret in {shown(part)}",
                 fix="the match would depend on the secret",
             )
-    return sorted(found, key=lambda part: part.sql(scope.dialect))
+    return sorted(equations, key=lambda part: part.sql(scope.dialect))
 
 
 def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
-    """The parts of ``a AND (b AND c)``, in order.
+    """Split ``a AND (b AND c)`` into its parts, in order.
 
     >>> from sqlglot import parse_one
     >>> [part.sql() for part in conjuncts(parse_one("a AND (b AND c OR d)"))]
@@ -268,12 +275,12 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 
 
 def _table(node: exp.Expr) -> tuple[str, str]:
-    """A relation's name and what the query calls it."""
+    """Return a relation's name and the name by which the query calls it."""
     if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
         refuse(
             "a table's name",
             got=shown(node),
-            fix="no subquery, function or file: read data and declared tables only",
+            fix="a query reads data and declared tables only: no subquery, function or file",
         )
     extra = [part for part, value in node.args.items() if value and part not in ("this", "alias")]
     if extra:
@@ -292,15 +299,15 @@ def _column(name: str, table: str) -> exp.Column:
     return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
 
 
-def _spelled(table: exp.Expr) -> exp.Identifier:
-    """What a query calls a relation, as it is spelled there."""
+def _query_name(table: exp.Expr) -> exp.Identifier:
+    """The identifier by which a query calls a relation."""
     alias = table.args.get("alias")
     identifier: exp.Identifier = table.this if alias is None else alias.this
     return identifier.copy()
 
 
 def _suggestion(name: str, known: list[str], *, what: str = "columns") -> str:
-    close = difflib.get_close_matches(name.casefold(), {one.casefold(): one for one in known}, n=1)
-    meant = next((one for one in known if close and one.casefold() == close[0]), None)
+    close = difflib.get_close_matches(name.casefold(), [candidate.casefold() for candidate in known], n=1)
+    meant = next((candidate for candidate in known if [candidate.casefold()] == close), None)
     listed = ", ".join(known[:30]) + (", …" if len(known) > 30 else "")
     return f"{what}: {listed}" + (f'. Did you mean "{meant}"?' if meant is not None else "")

@@ -1,4 +1,4 @@
-"""Conditions on the secret: which of its features a published count adds up."""
+"""Read a condition on the secret as the feature of it that a published count adds up."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ABOVE: dict[type[exp.Expr], bool] = {exp.GT: True, exp.GTE: True, exp.LT: False
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SecretTest:
-    """A yes or no about a row's secret, as a feature of it (or 1 minus that feature)."""
+    """A feature of a row's secret, or 1 minus that feature if ``above`` is False."""
 
     feature: Feature
     parameter: float | str | None = None
@@ -26,14 +26,14 @@ class SecretTest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Secret:
-    """The secret column and how conditions on it are read."""
+    """Reads conditions on the secret column."""
 
     scope: Scope
     kind: SecretKind
     categories: tuple[str, ...] | None = None  # the declared ones
 
     def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
-        """The public parts of a bound condition, and its one test of the secret if it has one."""
+        """Split a bound condition into its public parts and its test of the secret, if it has one."""
         public: list[exp.Expr] = []
         tests: list[SecretTest] = []
         for part in conjuncts(condition) if condition is not None else []:
@@ -45,12 +45,12 @@ class Secret:
             refuse(
                 "one condition on the secret",
                 got=f"{len(tests)} in {shown(condition)}" if condition is not None else len(tests),
-                fix="publish each as a release of its own: their difference is the band between them",
+                fix="publish each in its own release: their difference counts the rows between",
             )
         return public, tests[0] if tests else None
 
     def test(self, condition: exp.Expr) -> SecretTest:
-        """One bound condition on the secret as a feature."""
+        """Read one bound condition on the secret as a feature."""
         node = condition.unnest()
         if isinstance(node, exp.Not):
             inner = self.test(node.this)
@@ -60,15 +60,15 @@ class Secret:
             SecretKind.CATEGORY: self._category,
             SecretKind.NUMBER: self._threshold,
         }
-        found = readers[self.kind](node)
-        if found is None:
+        feature = readers[self.kind](node)
+        if feature is None:
             refuse(
                 _EXPECTED[self.kind], got=shown(node), fix="other conditions on the secret are not analysed"
             )
-        return found
+        return feature
 
     def is_value(self, node: exp.Expr) -> bool:
-        """Whether a bound expression is the secret, perhaps cast in a way that does not change it."""
+        """Whether a bound expression is the secret, or a cast that does not change it."""
         node = node.unnest()
         if isinstance(node, exp.Cast):
             harmless = {exp.DType.DOUBLE, exp.DType.FLOAT} | (
@@ -78,14 +78,12 @@ class Secret:
         return self.scope.is_secret(node)
 
     def _asks_presence(self, node: exp.Expr) -> bool:
-        """``secret IS NOT NULL``: true of every row of the audit, which leaves out rows without a secret."""
+        """Whether it is ``secret IS NOT NULL``, which holds for every audited row."""
         inner = node.unnest()
         if not isinstance(inner, exp.Not):
             return False
-        asked = inner.this.unnest()
-        return (
-            isinstance(asked, exp.Is) and isinstance(asked.expression, exp.Null) and self.is_value(asked.this)
-        )
+        test = inner.this.unnest()
+        return isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) and self.is_value(test.this)
 
     def _boolean(self, node: exp.Expr) -> SecretTest | None:
         if self.scope.is_secret(node) or (
@@ -135,7 +133,7 @@ _EXPECTED = {
 
 
 def constant_of(node: exp.Expr) -> float | None:
-    """The number that a literal, perhaps negated, stands for.
+    """The value of a number, perhaps negated; None for anything else.
 
     >>> from sqlglot import parse_one
     >>> constant_of(parse_one("-(2.5)")), constant_of(parse_one("x"))

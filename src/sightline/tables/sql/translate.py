@@ -1,4 +1,4 @@
-"""Queries as another engine runs them, with the plan's table names replaced by the engine's own."""
+"""Write queries for another engine, with its own tables in place of the plan's table names."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sightline.tables.sql.grammar import refuse
 
 
 def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> str:
-    """A query of ours in ``dialect``; a relation keeps the name that the query calls it by.
+    """Translate one of our queries to ``dialect``. A relation keeps its name in the query as its alias.
 
     >>> homes = exp.to_table("public.homes")
     >>> translated('SELECT COUNT(*) AS n FROM "data"', dialect="spark", names={"data": homes})
@@ -41,7 +41,7 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> s
 
 
 def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> str:
-    """A query in the engine's own dialect, with its table names replaced and nothing else changed.
+    """Replace the table names of a query in the engine's own dialect, and nothing else.
 
     >>> homes = exp.to_table("public.homes")
     >>> with_names("SELECT age / 10 FROM Data", dialect="postgres", names={"data": homes})
@@ -59,7 +59,7 @@ def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> s
 
 
 def as_column(values: Sequence[object]) -> NDArray[np.generic]:
-    """Values of one column: numbers and truth values as NumPy's own, anything else as Python objects."""
+    """Return one column as an array: numbers and booleans of NumPy, or else Python objects."""
     kinds = {type(value) for value in values}
     for kind, dtype in ((bool, np.bool_), (int, np.int64), (float, np.float64)):
         if kinds == {kind}:
@@ -70,7 +70,7 @@ def as_column(values: Sequence[object]) -> NDArray[np.generic]:
 
 
 def _sort_by_code_point(tree: exp.Expr) -> None:
-    """Number texts by code point, as the other engines do, whatever the database's collation is."""
+    """Sort texts by code point, as the other engines do, whatever the database's collation is."""
     for window in tree.find_all(exp.Window):
         if isinstance(window.this, exp.RowNumber):
             (ordered,) = window.args["order"].expressions

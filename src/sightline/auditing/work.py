@@ -1,0 +1,181 @@
+"""Bounds on an audit's work: what it would need is estimated before it starts, and time is watched.
+
+An audit of P partitions, S signatures and L linear cells holds a table of P × S cell numbers and a few dense
+L × L matrices, and factorises them in about L³ operations. What does not fit is refused with the number.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from threading import Timer
+
+import numpy as np
+from numpy.typing import NDArray
+
+from sightline.errors import TooMuchWork, require
+from sightline.progress import Progress
+from sightline.tables.engines.protocol import DATA, Column, Engine
+
+_UNITS = {
+    "": 1,
+    "kb": 10**3,
+    "mb": 10**6,
+    "gb": 10**9,
+    "tb": 10**12,
+    "kib": 2**10,
+    "mib": 2**20,
+    "gib": 2**30,
+}
+_MATRICES = 10  # dense matrices over the cells that are in memory at once, measured at 2,000 to 4,000 cells
+_PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
+_SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WorkLimits:
+    """How much memory (in bytes) and time (in seconds) an audit may take; no seconds mean no limit."""
+
+    memory: float
+    seconds: float | None = None
+    clock: Callable[[], float] = time.monotonic
+    began: float = field(default=0.0)
+
+    @classmethod
+    def of(cls, max_memory: int | float | str | None, max_seconds: float | None) -> WorkLimits:
+        """Limits as a user gives them, for work that begins now. Without memory: what is free."""
+        require(
+            max_seconds is None or max_seconds > 0, "max_seconds > 0", got=max_seconds, fix="for example 600"
+        )
+        memory = _free_memory() if max_memory is None else memory_of(max_memory)
+        return cls(memory=memory, seconds=max_seconds, began=time.monotonic())
+
+    @property
+    def left(self) -> float:
+        """Seconds until the work must end."""
+        return math.inf if self.seconds is None else self.began + self.seconds - self.clock()
+
+    def check_time(self, stage: str) -> None:
+        """Refuse to go on once the time is over."""
+        if self.left <= 0:
+            raise TooMuchWork(
+                f"expected an audit of at most {self.seconds:g} seconds, got more, while {stage}; "
+                "allow more with max_seconds, or publish fewer releases"
+            )
+
+    def watched(self, progress: Progress) -> Progress:
+        """The same progress, which also looks at the clock."""
+
+        def watch(stage: str, share: float) -> None:
+            self.check_time(stage)
+            progress(stage, share)
+
+        return watch
+
+    def check_signatures(self, signatures: int, partitions: int) -> None:
+        """Refuse a table of the cells of every signature that does not fit into memory."""
+        need = 4 * signatures * partitions * 2  # the table, and the part of it that is linear
+        self._check_memory(
+            need,
+            f"{signatures:,} signatures of {partitions:,} partitions",
+            "publish fewer groups or grouping sets",
+        )
+
+    def check_cells(self, cells: int, designs: int) -> None:
+        """Refuse dense matrices over the cells that do not fit, or take longer than allowed."""
+        what = f"matrices of {cells:,} × {cells:,} cells"
+        self._check_memory(_MATRICES * designs * 8 * cells**2, what, "publish fewer or coarser groups")
+        seconds = designs * float(cells) ** 3 / _PER_SECOND
+        if seconds > self.left:
+            raise TooMuchWork(
+                f"expected an audit of at most {self.seconds:g} seconds, got about {seconds:,.0f} for "
+                f"{what}; allow more with max_seconds, or publish fewer or coarser groups"
+            )
+
+    def _check_memory(self, need: float, what: str, fix: str) -> None:
+        if need > self.memory:
+            raise TooMuchWork(
+                f"expected an audit in {shown_memory(self.memory)} of memory, got about {shown_memory(need)} "
+                f"for {what}; allow more with max_memory, or {fix}"
+            )
+
+
+def memory_of(value: int | float | str) -> float:
+    """Bytes, from a number or from a text with a unit.
+
+    >>> memory_of("4GB"), memory_of("1.5 MiB"), memory_of(1000)
+    (4000000000.0, 1572864.0, 1000.0)
+    """
+    found = re.fullmatch(r"\s*([0-9]+(?:\.[0-9]+)?)\s*([a-z]*)\s*", str(value).lower(), re.ASCII)
+    size = float(found[1]) * _UNITS.get(found[2], math.nan) if found else math.nan
+    require(0 < size < math.inf, "an amount of memory as 4GB or 500MB", got=repr(value)[:60])
+    return size
+
+
+def shown_memory(size: float) -> str:
+    """Bytes for people.
+
+    >>> shown_memory(4_200_000_000), shown_memory(3e6), shown_memory(12)
+    ('4.2 GB', '3 MB', '12 bytes')
+    """
+    for unit, least in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= least:
+            return f"{size / least:,.3g} {unit}"
+    return f"{size:,.0f} bytes"
+
+
+def _free_memory() -> float:
+    import psutil
+
+    return _SHARE * float(psutil.virtual_memory().available)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class TimedEngine:
+    """An engine whose queries end when the time is over."""
+
+    engine: Engine
+    limits: WorkLimits
+
+    @property
+    def dialect(self) -> str:
+        return self.engine.dialect
+
+    def columns(self, table: str = DATA) -> tuple[Column, ...]:
+        return self.engine.columns(table)
+
+    def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
+        return self._timed(self.engine.fetch, query)
+
+    def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
+        return self._timed(self.engine.fetch_own, query)
+
+    def check_unchanged(self) -> None:
+        self.engine.check_unchanged()
+
+    def interrupt(self) -> None:
+        self.engine.interrupt()
+
+    def close(self) -> None:
+        self.engine.close()
+
+    def _timed(
+        self, ask: Callable[[str], dict[str, NDArray[np.generic]]], query: str
+    ) -> dict[str, NDArray[np.generic]]:
+        stage = "waiting for the engine"
+        self.limits.check_time(stage)
+        if self.limits.seconds is None:
+            return ask(query)
+        timer = Timer(self.limits.left, self.engine.interrupt)
+        timer.daemon = True
+        timer.start()
+        try:
+            return ask(query)
+        except BaseException:  # what an interrupted query raises depends on the engine
+            self.limits.check_time(stage)
+            raise
+        finally:
+            timer.cancel()

@@ -1,0 +1,94 @@
+"""The uniform prior: every value between the bounds is as likely."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.labeled.bounds.smooth import DensityBounds
+from sightline.labeled.bounds.tables import uniform_laplace_table, uniform_table
+from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
+from sightline.labeled.bounds.van_trees import UNIFORM_VARIANCE, uniform_bound, uniform_precision
+
+_BOUNDS = DensityBounds(
+    scalar=uniform_table,
+    laplace=uniform_laplace_table,
+    van_trees=uniform_bound,
+    added_precision=uniform_precision,
+    v=UNIFORM_VARIANCE,
+    entropy_power=1 / (2 * math.pi * math.e),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class UniformPrior:
+    """Every value from ``low`` to ``high`` is as likely: what "knows only the bounds" means.
+
+    >>> noise = 0.35
+    >>> seen = Seen(information=np.array([noise**-2]), linear_information=np.array([noise**-2]))
+    >>> prior = UniformPrior(0.0, 1.0)
+    >>> prior.lower(seen).round(3).tolist(), prior.upper(seen).round(3).tolist()
+    ([0.587], [0.595])
+    >>> UniformPrior(-1.0, 1.0).variance == 1 / 3
+    True
+    """
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        require_bounds(self.low, self.high)
+
+    @property
+    def name(self) -> str:
+        return "uniform"
+
+    @property
+    def spread(self) -> str:
+        return "spread evenly"
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+    @property
+    def mean(self) -> float:
+        """The middle."""
+        return 0.5 * (self.low + self.high)
+
+    @property
+    def variance(self) -> float:
+        """A twelfth of the squared width."""
+        return self.width**2 / 12
+
+    @property
+    def fisher_information(self) -> float:
+        """J: infinite, since the density jumps at the bounds."""
+        return math.inf
+
+    def precision(self, information: FloatArray) -> FloatArray:
+        return _BOUNDS.precision(information, self.width)
+
+    def lower(self, seen: Seen) -> FloatArray:
+        return _BOUNDS.lower(seen, self.width)
+
+    def upper(self, seen: Seen) -> FloatArray:
+        return linear_upper(seen, self.variance)
+
+    def lower_by_nats(self, nats: FloatArray) -> FloatArray:
+        return _BOUNDS.lower_by_nats(nats)
+
+    def density(self, values: FloatArray) -> FloatArray:
+        """Constant."""
+        return np.full(np.shape(values), 1 / self.width)
+
+    def cdf(self, values: FloatArray) -> FloatArray:
+        """A straight line."""
+        return (values - self.low) / self.width
+
+    def sample(self, shape: tuple[int, ...], *, generator: np.random.Generator) -> FloatArray:
+        """Independent draws."""
+        return generator.uniform(self.low, self.high, shape)

@@ -1,0 +1,128 @@
+r"""How much of a record passes the unknown records around it: the information :math:`I_j`.
+
+For precisions :math:`c_k` that are at least those of the records' prior at :math:`G_{kk}`,
+
+.. math:: I_j = \frac{1}{[(G + \operatorname{diag} c)^{-1}]_{jj}} - c_j = \frac{q_j}{1 - q_j/c_j}, \qquad
+    q_j = \tilde a_j^\top \Bigl(I + \sum_k \tilde a_k \tilde a_k^\top / c_k\Bigr)^{-1} \tilde a_j .
+
+One precision for all records, the largest, is another quadratic form of the matrix that the engine factorises
+anyhow. A precision for each record is sharper and costs a second pair of sweeps over the records. Derivation:
+the theory page on priors.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.labeled.bounds.target import TargetPrior
+from sightline.labeled.column_forms import MatrixForms
+from sightline.labeled.incidence.protocol import EXACT
+from sightline.labeled.risk_forms import both_sides, forms_error
+from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.numerics.inverse import positive_inverse
+from sightline.progress import Progress, silent
+
+_UNIT = float(np.finfo(np.float64).eps)
+# Weights 1/c_k are whole multiples of the largest one over a power of two, so that sums of products are exact
+# As fine as they can be, up to this many bits.
+_FINEST, _COARSEST = 40, 12
+# Operations for dense rows; beyond that one precision serves all records.
+_AFFORDABLE = 4e9
+# Below this 1 − q/c has lost too many digits.
+_CANCELLED = 1e-6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HiddenInformation:
+    """At least :math:`I_j` for some records, and the precision :math:`c_j` that it was computed with."""
+
+    information: FloatArray
+    precision: FloatArray
+
+    def group_information(self, alike: FloatArray) -> FloatArray:
+        """Q from :math:`1/I = 1/Q + (n-1)/c`: the information about the sum of n records alike."""
+        left = 1 / self.information - (alike - 1) / self.precision
+        return np.where(left > 0, 1 / np.where(left > 0, left, 1.0), np.inf)
+
+    def or_sharper(self, other: HiddenInformation, alike: FloatArray) -> HiddenInformation:
+        """For every record the numbers that say less about the sum of its group; both are valid."""
+        with np.errstate(divide="ignore"):
+            own = self.group_information(alike) <= other.group_information(alike)
+        return HiddenInformation(
+            information=np.where(own, self.information, other.information),
+            precision=np.where(own, self.precision, other.precision),
+        )
+
+
+def information_if_told(gram: UnknownRecordsGram) -> FloatArray:
+    r""":math:`G_{jj}` of every record, known or not, rounded up."""
+    design, whitening = gram.design, gram.whitening
+    form = np.square(whitening) if whitening.ndim == 1 else whitening.T @ whitening
+    forms = MatrixForms(symmetric=(form,), offsets=np.zeros(1), linear=np.zeros((0, design.row_count)))
+    everyone = np.ones(design.size, dtype=np.bool_)
+    information: FloatArray = design.incidence.forms(forms, everyone, silent)[0]
+    return information * (1 + information_error(gram))
+
+
+def information_error(gram: UnknownRecordsGram) -> float:
+    r"""A bound on the relative error of :math:`G_{jj}`."""
+    return 4 * (gram.design.row_count * _UNIT + gram.whitening_error)
+
+
+def precisions(gram: UnknownRecordsGram, prior: TargetPrior) -> FloatArray | None:
+    """Of every record, known or not: what the attacker knows does not change it. ``None``: no density."""
+    if math.isinf(float(prior.precision(np.zeros(1))[0])):
+        return None
+    return prior.precision(information_if_told(gram))
+
+
+def hidden_by_share(share: FloatArray, precision: float) -> HiddenInformation:
+    r"""From a share :math:`s = c\,[(G + cI)^{-1}]_{jj}` that was rounded down: :math:`c\,(1/s - 1)`."""
+    positive = np.maximum(share, np.finfo(np.float64).tiny)
+    with np.errstate(over="ignore"):
+        information = np.where(share > 0, precision * np.maximum(1 / positive - 1, 0.0), np.inf)
+    return HiddenInformation(information=information, precision=np.full(share.shape, precision))
+
+
+def hidden_by_record(
+    gram: UnknownRecordsGram, precision: FloatArray, progress: Progress
+) -> HiddenInformation | None:
+    """For the unknown records, with a precision for each; infinite where digits cancelled.
+
+    ``None`` where that costs too much or where products of rows are not exact.
+    """
+    incidence, unknown = gram.design.incidence, gram.unknown
+    costly = not incidence.sparse and float(incidence.row_count) ** 2 * incidence.records > _AFFORDABLE
+    people = incidence.records if incidence.counts is None else int(incidence.counts.sum())
+    bits = min(_FINEST, math.floor(math.log2(EXACT / people / float(np.max(incidence.peaks)) ** 2)))
+    if costly or not incidence.whole or bits < _COARSEST:
+        return None
+    # Precisions are the larger for the rounding; a record at level zero counts as known.
+    unit = 2.0**bits * float(np.min(precision))
+    levels = np.where(unknown, np.floor(unit / precision), 0.0)
+    with np.errstate(divide="ignore"):
+        rounded = unit / levels
+    products = incidence.weighted_gram(levels, progress) / unit
+    seen = both_sides(gram.whitening, products)
+    error = forms_error(seen)
+    if error is None:
+        return None
+    seen[np.diag_indices_from(seen)] += 1.0
+    inverse = positive_inverse(seen)
+    if inverse is None:
+        return None
+    forms = MatrixForms(
+        symmetric=(both_sides(gram.whitening.T, inverse),),
+        offsets=np.zeros(1),
+        linear=np.zeros((0, incidence.row_count)),
+    )
+    q = incidence.forms(forms, unknown, progress)[0][unknown]
+    q = np.maximum(q, 0.0) * (1 + error + 2 * gram.whitening_error)
+    left = 1 - q / rounded[unknown]
+    kept = left > _CANCELLED
+    information = np.where(kept, q / np.where(kept, left, 1.0), np.inf)
+    return HiddenInformation(information=information, precision=rounded[unknown])

@@ -1,0 +1,151 @@
+"""An audit that needs too much is refused with the number, and ends when its time is over."""
+
+from __future__ import annotations
+
+import itertools
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sightline as sl
+from sightline.auditing.work import TimedEngine, WorkLimits, memory_of
+from sightline.cli import main
+from sightline.errors import InvalidInput, TooMuchWork
+from sightline.examples.shipped import example_plan
+from sightline.privacy.spending import account
+from sightline.tables.engines.open import open_source
+
+MICROGRID = str(example_plan("microgrid"))
+
+
+def ticking(step: float) -> Callable[[], float]:
+    """A clock that goes on by a step whenever it is looked at."""
+    return itertools.count(0.0, step).__next__
+
+
+def plan_with(folder: Path, rows: int, *sql: str, times: int = 1) -> dict[str, Any]:
+    """Rows with 8 columns of 2 values, a number of their own, and a secret from 0 to 10."""
+    draw = random.Random(0)
+    columns = [f"k{place}" for place in range(8)]
+    lines = [",".join(["who", "n", *columns, "x"])]
+    for row in range(rows):
+        values = [str(draw.randrange(2)) for _ in columns]
+        lines.append(",".join([f"p{row}", str(row), *values, f"{10 * draw.random():.3f}"]))
+    (folder / "t.csv").write_text("\n".join(lines))
+    return {
+        "data": {"source": f"{folder}/t.csv", "record": "who", "secret": "x", "bounds": [0, 10]},
+        "release": [
+            {"name": f"r{place}", "sql": one, "noise_stddev": 5.0, "times": times}
+            for place, one in enumerate(sql)
+        ],
+    }
+
+
+def test_memory_is_refused_before_it_is_taken(tmp_path: Path) -> None:
+    keys = "k0, k1, k2, k3, k4"
+    plan = plan_with(tmp_path, 400, f"SELECT {keys}, AVG(x) FROM data GROUP BY CUBE ({keys})")
+    assert sl.audit(plan, max_memory="1GB").rows == 400
+    with pytest.raises(TooMuchWork, match=r"in 4 MB of memory, got about 4.72 MB for matrices of 243 × 243"):
+        sl.audit(plan, max_memory=4e6)
+    with pytest.raises(
+        TooMuchWork, match=r"in 8 kB of memory, got about 8.19 kB for 32 signatures of 32 part"
+    ):
+        sl.audit(plan, max_memory="8kB")
+
+
+def test_an_estimate_of_the_time_is_refused_before_it_is_taken() -> None:
+    limits = WorkLimits(memory=1e15, seconds=600.0, clock=lambda: 100.0, began=100.0)
+    limits.check_cells(18_000, designs=1)
+    with pytest.raises(
+        TooMuchWork, match=r"at most 600 seconds, got about 800 for matrices of 20,000 × 20,000"
+    ):
+        limits.check_cells(20_000, designs=1)
+    with pytest.raises(TooMuchWork):
+        limits.check_cells(18_000, designs=2)
+    WorkLimits(memory=1e15).check_cells(20_000, designs=2)  # without a limit on time
+
+
+def test_the_time_is_looked_at_whenever_progress_is_reported() -> None:
+    limits = WorkLimits(memory=1e15, seconds=3.0, clock=ticking(1.0), began=0.0)
+    seen: list[tuple[str, float]] = []
+    watch = limits.watched(lambda stage, share: seen.append((stage, share)))
+    for step in range(3):
+        watch(f"step {step}", 0.5)
+    with pytest.raises(TooMuchWork, match="of at most 3 seconds, got more, while step 3"):
+        watch("step 3", 0.5)
+    assert seen == [("step 0", 0.5), ("step 1", 0.5), ("step 2", 0.5)]
+
+
+def test_an_audit_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = ticking(0.5)
+    monkeypatch.setattr("sightline.auditing.work.time.monotonic", clock)
+    limits = WorkLimits(memory=1e15, seconds=5.0, clock=clock, began=0.0)
+    monkeypatch.setattr(WorkLimits, "of", lambda *_: limits)
+    with pytest.raises(TooMuchWork, match="got more, while"):
+        sl.audit(MICROGRID, max_seconds=5.0)
+
+
+def test_a_query_that_outlasts_the_time_is_interrupted(tmp_path: Path) -> None:
+    """The query would take hours; the engine's timer ends it."""
+    (tmp_path / "t.csv").write_text("who,x\na,1\nb,2\n")
+    engine = open_source("t.csv", base=tmp_path)
+    timed = TimedEngine(engine=engine, limits=WorkLimits.of(None, 0.2))
+    with pytest.raises(TooMuchWork, match="while waiting for the engine"):
+        timed.fetch(
+            "SELECT COUNT(*) AS n FROM range(10000000) AS a, range(10000000) AS b WHERE a.range > b.range"
+        )
+    timed.close()
+
+
+def test_a_mistake_stays_a_mistake_while_there_is_time(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("who,x\na,1\nb,2\n")
+    timed = TimedEngine(engine=open_source("t.csv", base=tmp_path), limits=WorkLimits.of(None, 1e6))
+    assert timed.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist() == [2]
+    with pytest.raises(sl.errors.InvalidPlan):
+        timed.fetch("SELECT y FROM data")
+    timed.close()
+
+
+def test_the_command_line_has_the_same_limits(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["audit", MICROGRID, "--max-memory", "4GB", "--max-seconds", "1000000"]) == 2
+    capsys.readouterr()
+    for options, words in (
+        (["--max-memory", "1kB"], "TooMuchWork: expected an audit in 1 kB of memory, got about "),
+        (["--max-memory", "much"], "expected an amount of memory as 4GB or 500MB, got 'much'"),
+        (["--max-seconds", "1e-9"], "TooMuchWork: expected an audit of at most 1e-09 seconds, got more"),
+        (["--max-seconds", "-1"], "expected max_seconds > 0, got -1.0"),
+        (["--max-seconds", "nan"], "expected max_seconds > 0, got nan"),
+    ):
+        assert main(["audit", MICROGRID, *options]) == 1
+        out, err = capsys.readouterr()
+        assert out == ""
+        assert words in err
+        assert err.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["", "GB", "-1GB", "1e400GB", "nan", "1 XB", "0", "٣GB"])
+def test_what_is_no_amount_of_memory(text: str) -> None:
+    with pytest.raises(InvalidInput, match="an amount of memory"):
+        memory_of(text)
+
+
+def test_copies_of_a_release_cost_the_accountant_no_time() -> None:
+    """Counted, they cost what they cost one by one; 100,000 of each of 64 were 6 million exact fractions."""
+    one_by_one = account([3.0, 7.0, 3.0, 11.0, 3.0], delta=1e-6)
+    assert one_by_one.mu == pytest.approx((3 / 9 + 1 / 49 + 1 / 121) ** 0.5, rel=1e-15)
+    assert account([3.0] * 3 + [7.0, 11.0], delta=1e-6) == one_by_one
+    assert account([1e4] * 6_400_000, delta=1e-6).mu == pytest.approx(6_400_000**0.5 / 1e4, rel=1e-15)
+
+
+@pytest.mark.slow
+def test_many_releases_many_lists_and_a_large_cube_end(tmp_path: Path) -> None:
+    draw = random.Random(1)
+    lists = [", ".join(map(str, sorted(draw.sample(range(64), 32)))) for _ in range(200)]
+    many = plan_with(tmp_path, 64, *(f"SELECT SUM(x) FROM data WHERE n IN ({one})" for one in lists))
+    assert sl.audit(many).identifiable_records == 64
+    keys = "k0, k1, k2, k3, k4, k5"
+    cube = plan_with(tmp_path, 500, f"SELECT {keys}, AVG(x) FROM data GROUP BY CUBE ({keys})", times=100_000)
+    assert sl.audit(cube).budget.releases == 64 * 100_000

@@ -1,0 +1,101 @@
+"""What the review found in the geometry engine, each case against exact arithmetic."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+
+import tests.geometry.fuzz_geometry as transcripts
+import tests.labeled.exact_designs as drawn
+import tests.labeled.fuzz_designs as designs
+from sightline.geometry.fisher import Geometry
+from sightline.noise.laws import CorrelatedNoise, GaussianNoise
+from sightline.numerics.decision import Decision
+from sightline.releases.weighted_sum import WeightedSum
+from tests.labeled.exact_answers import ExactDesign
+
+
+def compared(rows: np.ndarray, noise: GaussianNoise | CorrelatedNoise, target: list[int]) -> Counter[str]:
+    """The profile of a target against the truth."""
+    exact = ExactDesign(rows=rows, covariance=noise.covariance if noise.correlated else noise.scales)
+    case = designs.Case(rows=rows, noise=noise, exact=exact, known=())
+    others = np.setdiff1d(np.arange(rows.shape[1]), target).tolist()
+    truth = transcripts.Truth.of(exact, target, others)
+    found = Geometry(jacobian=rows.astype(np.float64), noise=noise).profile(target=target)
+    count: Counter[str] = Counter()
+    assert transcripts.decided_rightly(found, truth, count, real=False)
+    transcripts.compare_information(found.information, truth, found.relative_error, count)
+    transcripts.compare_bounds(found, truth, case, target, count)
+    return count
+
+
+def test_integers_beyond_two_to_the_31() -> None:
+    """They passed for real numbers, and a target that is hidden was called identifiable."""
+    rows = drawn.ladder(8, 1567)[:7] * 67_108_865
+    rows[2, 3] *= 256
+    noise = CorrelatedNoise(blocks=[np.ones((7, 7)) + 30 * np.eye(7)])
+    assert compared(rows, noise, [6, 7])["directions"] == 1
+
+
+def test_a_part_of_a_target_whose_coefficients_differ_much() -> None:
+    """The information was 9e-4 off, with 9e-10 stated."""
+    rows = np.array(
+        [
+            [-2304, 4, -1, 9, 1280, -768, -1, -6],
+            [-9, -8, -7, -1280, 7, 0, -2, 6],
+            [-7, 0, 4, -1792, 0, -4, -1, 0],
+            [2048, 256, 9, 1280, 1, 1792, 1536, -768],
+            [512, -5, 4, -4, -3, -8, 8, 1792],
+            [7, -7, 1, 2048, 7, 2304, 2304, -1],
+            [0, 0, 0, 0, 0, 1, 0, 0],
+        ]
+    )
+    assert compared(rows, GaussianNoise(stddevs=np.full(7, 0.0213)), [1, 3, 6])["directions"] == 2
+
+
+def test_correlated_noise_and_a_ladder_in_balls() -> None:
+    """Double precision loses every digit here: it raised, and ball arithmetic knew independent noise only."""
+    rows = drawn.ladder(8, 3000) * 1_000_003
+    noise = CorrelatedNoise(blocks=[np.ones((8, 8)) + 3 * np.eye(8)])
+    assert compared(rows, noise, [0])["bounds"] == 1
+
+
+def test_an_increment_to_what_needed_balls() -> None:
+    """The information afterwards came from double precision, with the error of the balls."""
+    everyone, some = [1, 1, 1, 1, 1, 1, 1, 1], [1, 1, 1, 1, 1, 1, 0, 1]
+    few, fewer = [1, 1, 0, 0, 1, 0, 0, 1], [1, 1, 0, 0, 1, 0, 0, 0]
+    rows = np.array([everyone, fewer, few, some, some, fewer, everyone], dtype=np.float64)
+    stddevs = np.array([1.2e6, 1.8e5, 6.1e-4, 5e-7, 6.3e-13, 5.2e4, 2.4e-7])
+    geometry = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=stddevs))
+    weights = np.array([2.0, 3.0, -3.0, 3.0, -3.0, -1.0, 2.0])
+    query = WeightedSum(members=range(1, 8), weights=weights, radius=1.0)
+    step = geometry.profile(target=[1, 6]).increment(query, noise_stddev=0.1)
+    longer = ExactDesign(rows=np.vstack([rows, [0.0, *weights]]), covariance=np.append(stddevs, 0.1))
+    after = transcripts.Truth.of(longer, [1, 6], [0, 2, 3, 4, 5, 7])
+    count: Counter[str] = Counter()
+    transcripts.compare_information(step.information, after, step.relative_error, count)
+    assert count["information entries"] == 4
+
+
+def test_a_real_row_that_opens_a_direction() -> None:
+    """It was said to add nothing, with an error of zero."""
+    generator = np.random.default_rng(488)
+    rows = generator.standard_normal((3, 4)) * 1e9
+    rows = np.vstack([rows, rows[0] + rows[2]])
+    geometry = Geometry(jacobian=rows[:3], noise=GaussianNoise(stddevs=np.array([3e-9, 1e5, 3e-7])))
+    found = geometry.profile(target=2)
+    assert found.identifiable is Decision.NO
+    query = WeightedSum(members=[1, 3], weights=rows[0, [1, 3]], radius=1.0)
+    step = found.increment(query, noise_stddev=3.8)
+    assert step.helps is Decision.YES
+    assert step.opens == 1
+
+
+def test_columns_close_together_are_not_called_hidden() -> None:
+    """A no needs that the doubles agree, unless the difference is rounding."""
+    nuisance = np.array([[1.0, 1.0], [1.0, 1.0 + 3e-10], [1.0, 1.0]])
+    target = np.array([[1.0], [0.5], [1.0 + 1e-7]])
+    rows = np.hstack([nuisance, target])
+    found = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=np.ones(3))).profile(target=2)
+    assert found.identifiable is not Decision.NO

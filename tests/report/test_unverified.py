@@ -1,0 +1,107 @@
+"""What a pass needs and was not verified, and groups that are nearly all alike, in page and terminal."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable
+from html import unescape
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+import sightline as sl
+from sightline.auditing.plan import AssumptionName
+from sightline.auditing.result import HomogeneousCell
+from sightline.report.html import report_html
+from sightline.report.terminal import print_result
+
+ALIKE = "Groups that are nearly all alike"
+
+
+def in_terminal(result: sl.AuditResult) -> str:
+    out = io.StringIO()
+    print_result(result, Console(file=out, width=300, highlight=False))
+    return out.getvalue()
+
+
+def on_page(result: sl.AuditResult) -> str:
+    return unescape(report_html(result))
+
+
+FORMS = pytest.mark.parametrize("shown", [in_terminal, on_page], ids=["terminal", "page"])
+Shown = Callable[[sl.AuditResult], str]
+
+
+@pytest.fixture(scope="module")
+def result(tmp_path_factory: pytest.TempPathFactory) -> sl.AuditResult:
+    """A region in which everyone has 0, a value outside the bounds that is accepted, and an empty release."""
+    folder: Path = tmp_path_factory.mktemp("alike")
+    rows = [f"p{i},{'north' if i < 40 else 'south'},{0 if i < 40 else i % 9 + i / 1000}" for i in range(80)]
+    (folder / "t.csv").write_text("\n".join(["who,region,x", *rows, "q,south,1000"]), encoding="utf-8")
+    plan = {
+        "data": {"source": f"{folder}/t.csv", "record": "who", "secret": "x", "bounds": [0, 10]},
+        "limits": {"remaining_uncertainty": 0.5, "accept": ["clipped", "empty"]},
+        "release": [
+            {
+                "name": "[by region]",
+                "sql": "SELECT region, SUM(x) FROM data GROUP BY region",
+                "noise_stddev": 1.0,
+            },
+            {"name": "none", "sql": "SELECT SUM(x) FROM data WHERE region = 'x'", "noise_stddev": 1.0},
+        ],
+    }
+    return sl.audit(plan)
+
+
+@FORMS
+def test_every_assumption_has_a_line_with_its_reason(result: sl.AuditResult, shown: Shown) -> None:
+    assert {one.name.value for one in result.unverified} == {"clipped", "empty", "homogeneous"}
+    text = shown(result)
+    for one in result.unverified:
+        assert f"{one.name.value}: {one.reason}" in text
+    clipped = next(one for one in result.unverified if one.name is AssumptionName.CLIPPED)
+    assert f"{clipped.reason} (accepted by the plan; for the owner only)" in text
+    empty = next(one for one in result.unverified if one.name is AssumptionName.EMPTY)
+    assert f"{empty.reason} (accepted by the plan)" in text
+
+
+@FORMS
+def test_groups_that_are_alike_are_told_to_the_owner(result: sl.AuditResult, shown: Shown) -> None:
+    assert result.homogeneous is not None
+    (cell,) = result.homogeneous
+    assert cell.rows == 40
+    text = shown(result)
+    assert ALIKE in text
+    assert cell.text in text
+
+
+@FORMS
+def test_what_may_be_published_has_none_of_it(result: sl.AuditResult, shown: Shown) -> None:
+    text = shown(result.publishable())
+    assert ALIKE not in text
+    assert "alike" not in text
+    assert "clipped:" not in text
+    assert "empty: 1 release aggregates no row" in text, "that is no secret"
+
+
+@FORMS
+def test_a_long_list_is_cut(result: sl.AuditResult, shown: Shown) -> None:
+    assert result.homogeneous is not None
+    (cell,) = result.homogeneous
+    many = tuple(
+        HomogeneousCell.model_validate({**cell.model_dump(), "text": f"number {place} tells"})
+        for place in range(13)
+    )
+    text = shown(result.model_copy(update={"homogeneous": many}))
+    assert "number 9 tells" in text
+    assert "number 10 tells" not in text
+    assert "nd 3 more" in text
+    assert "nd 0 more" not in shown(result.model_copy(update={"homogeneous": many[:10]}))
+
+
+@FORMS
+def test_a_plan_with_nothing_open_has_no_such_section(result: sl.AuditResult, shown: Shown) -> None:
+    text = shown(result.model_copy(update={"homogeneous": (), "unverified": ()}))
+    assert ALIKE not in text
+    assert "ot verified" not in text

@@ -1,0 +1,42 @@
+"""A slice of the review in every test run: the same cases each time. `make fuzz` draws new ones."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from tests.geometry import fuzz_geometry
+from tests.labeled import fuzz_designs
+from tests.labeled.bounds import fuzz_brackets
+from tests.privacy import fuzz_accountants
+
+SEED = 20_261
+
+
+@pytest.mark.slow
+def test_designs() -> None:
+    found = fuzz_designs.fuzz(SEED, math.inf, most=240)
+    assert min(found["integer designs"], found["real-weight designs"]) == 100
+    assert min(found[name] for name in ("decisions", "recipe entries", "contributions")) > 500
+    assert found["undecided"] < 0.2 * found["decisions"]
+    assert found.get("without a stated error", 0) == 0
+
+
+@pytest.mark.slow
+def test_geometry() -> None:
+    found = fuzz_geometry.fuzz(SEED, math.inf, most=150)
+    assert found["integer transcripts"] == 100
+    assert min(found[name] for name in ("information entries", "recipe entries")) > 400
+    assert found["increments"] > 50
+
+
+@pytest.mark.slow
+def test_brackets() -> None:
+    found = fuzz_brackets.fuzz(SEED, math.inf, most=9)
+    assert sum(count for name, count in found.items() if name.startswith("risks")) >= 9
+
+
+def test_accountants() -> None:
+    found = fuzz_accountants.fuzz(SEED, math.inf, most=24)
+    assert found["noise scales"] == 24 * 16
