@@ -154,7 +154,10 @@ def test_a_heavier_release_gets_less_noise(tmp_path: Path) -> None:
 def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
     table = write_table(tmp_path)
     lines = table.read_text().splitlines()
-    again = [line.replace(",t1,", ",t3,").replace(",j1,", ",j4,") for line in lines[1:9]]
+    again = []  # a second row for some persons: elsewhere, with another value
+    for line in lines[1:9]:
+        person, _, _, hours, *rest = line.split(",")
+        again.append(",".join([person, "t3", "j4", f"{100 - float(hours):.2f}", *rest]))
     table.write_text("\n".join([*lines, *again]) + "\n")
     plan = plan_for(table, MEANS, noise=1.0, data={**NUMBER, "max_rows_per_record": 2})
     found = sl.design(plan, limit=0.5)
