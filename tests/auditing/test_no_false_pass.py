@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+import math
 from dataclasses import replace
 from pathlib import Path
 
@@ -308,11 +309,15 @@ def test_enough_noise_on_thresholds_and_means_passes() -> None:
 # ------------------------------------------------------------------ groups that are all alike
 
 
-def posterior_share(rows: int, total: int, noise: float) -> float:
-    """The posterior chance of yes for one of some fair coins whose noisy sum is ``total``, world by world."""
+def posterior_share(rows: int, total: int, noise: float, *, even_counts: bool = False) -> float:
+    """The posterior chance of yes for one of some rows whose noisy sum is ``total``, world by world.
+
+    The rows are fair coins; or, with ``even_counts``, every number of yeses has the same chance.
+    """
     weights = yes = 0.0
     for world in itertools.product((0, 1), repeat=rows):
         weight = norm.pdf(sum(world), total, noise)
+        weight /= math.comb(rows, sum(world)) if even_counts else 1
         weights += weight
         yes += weight * world[0]
     return yes / weights
@@ -327,9 +332,9 @@ def test_the_realised_posterior_of_a_small_group_is_exact(rows: int, total: int,
     )
     findings = find(plan, membership_of([partition(0, "ill", statistic=Statistic.SUM)], [[""] * rows]))
     cells = assemble(findings, totals=lambda: np.array([[float(total)]])).homogeneous
-    pi = posterior_share(rows, total, noise)
+    shares = [posterior_share(rows, total, noise, even_counts=even) for even in (False, True)]
     by_hand = min(
-        4 * pi * (1 - pi),
+        *(4 * pi * (1 - pi) for pi in shares),
         4 * (min(total, rows - total) + 3 * noise) / rows,
         (min(total, rows - total) + 3 * noise) ** 2,
     )
@@ -605,3 +610,20 @@ def test_what_remains_is_told_with_what_it_averages_over(data: dict[str, object]
     assert "who knows the groups and the noise" in sentence
     assert "whatever the attack; the best attack leaves at most" in sentence
     assert result.prior == prior
+
+
+def test_forty_times_no_is_found_although_the_noise_is_wide(tmp_path: Path) -> None:
+    """A sum of 0 over 40 people with noise 3: an attacker who knows no rate takes everyone for a no.
+
+    Under the prior of fair coins 72 % would remain, because so many times no is then all but impossible.
+    """
+    source = tmp_path / "people.csv"
+    source.write_text("id,ill\n" + "".join(f"{i},false\n" for i in range(40)))
+    release = {"name": "ill", "sql": "SELECT COUNT(*) FILTER (WHERE ill) FROM data", "noise_stddev": 3.0}
+    data = {"source": str(source), "record": "id", "secret": "ill", "kind": "boolean"}
+    result = sl.audit({"data": data, "release": [release], "limits": LIMIT})
+    counts = np.arange(41)
+    share = np.average(counts, weights=np.exp(-((counts / 3.0) ** 2) / 2)) / 40
+    assert result.verdict.status is VerdictStatus.NOT_SHOWN
+    assert names(result) == {"homogeneous"}
+    assert result.homogeneous[0].remaining == pytest.approx(share * (1 - share) / 0.25)

@@ -11,7 +11,9 @@ in all. Guessing the bound for everyone then has a mean squared error of at most
 :math:`(b - a)\,\delta / n`, because one row differs by at most :math:`b - a`; guessing :math:`\delta/2` away
 from it errs by at most :math:`\delta/2` for each. For a yes or no, and for a category, the posterior at the
 true answer is computed exactly in groups of up to 200: with :math:`\pi` the posterior mean of the count over
-n, :math:`\pi(1 - \pi)` of the prior variance :math:`p(1 - p)` remains.
+n, :math:`\pi(1 - \pi)` of the prior variance :math:`p(1 - p)` remains. It is computed for an attacker who
+takes every row for an independent toss with the prior's odds, and for one who knows no rate and takes every
+count for equally likely. The smaller result counts.
 """
 
 from __future__ import annotations
@@ -139,10 +141,13 @@ class _Groups:
             case NoiseLaw.LAPLACE:  # the copies' scale is √(T/2) times the deviation of their mean
                 logs = -away * math.sqrt(2 * self.copies) / self.deviation[cell]
         ways = np.array([math.log(math.comb(rows, int(k))) for k in counts])
-        logs += ways + counts * math.log(prior.share) + (rows - counts) * math.log1p(-prior.share)
-        weights = np.exp(logs - logs.max())
-        mean = float(weights @ counts / weights.sum()) / rows
-        return mean * (1 - mean) / prior.of_column.variance
+        tosses = ways + counts * math.log(prior.share) + (rows - counts) * math.log1p(-prior.share)
+        remaining = []
+        for belief in (logs + tosses, logs):
+            weights = np.exp(belief - belief.max())
+            mean = float(weights @ counts / weights.sum()) / rows
+            remaining.append(mean * (1 - mean) / prior.of_column.variance)
+        return min(remaining)
 
     def described(self, cell: int, remaining: float) -> HomogeneousCell:
         """One cell in words."""

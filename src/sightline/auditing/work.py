@@ -30,7 +30,7 @@ _UNITS = {
     "mib": 2**20,
     "gib": 2**30,
 }
-_MATRICES = 10  # dense matrices over the cells that are in memory at once, measured at 2,000 to 4,000 cells
+_MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measured at 2,187 cells
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
 _SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
 

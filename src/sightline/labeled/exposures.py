@@ -287,7 +287,7 @@ def _with_others_unknown(
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
         hidden = hidden_by_share(share, problem.risks[Quantity.HIDDEN].precision)
-        hidden = hidden if by_record is None else by_record.or_sharper(hidden, alike)
+        hidden = hidden if by_record is None else by_record.or_else(hidden)
     linear = np.clip(quantities[Quantity.LINEAR] * (1 + relative_error) + share_error, _TINY, 1.0)
     information = quantities[Quantity.INFORMATION] * (1 + information_error(problem.gram))
     seen = Seen(

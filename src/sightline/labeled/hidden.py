@@ -31,9 +31,11 @@ _UNIT = float(np.finfo(np.float64).eps)
 # As fine as they can be, up to this many bits.
 _FINEST, _COARSEST = 40, 12
 # Operations for dense rows; beyond that one precision serves all records.
-_AFFORDABLE = 4e9
+_AFFORDABLE = 1e8
 # Below this 1 − q/c has lost too many digits.
 _CANCELLED = 1e-6
+# A weight of fewer levels than this was rounded too much.
+_ROUGH = 1024
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -43,18 +45,14 @@ class HiddenInformation:
     information: FloatArray
     precision: FloatArray
 
-    def group_information(self, alike: FloatArray) -> FloatArray:
-        """Q from :math:`1/I = 1/Q + (n-1)/c`: the information about the sum of n records alike."""
-        left = 1 / self.information - (alike - 1) / self.precision
-        return np.where(left > 0, 1 / np.where(left > 0, left, 1.0), np.inf)
-
-    def or_sharper(self, other: HiddenInformation, alike: FloatArray) -> HiddenInformation:
-        """For every record the numbers that say less about the sum of its group; both are valid."""
-        with np.errstate(divide="ignore"):
-            own = self.group_information(alike) <= other.group_information(alike)
+    def or_else(self, other: HiddenInformation) -> HiddenInformation:
+        """These numbers where they are finite, else the other ones."""
+        finite = np.isfinite(self.information)
+        if finite.all():
+            return self
         return HiddenInformation(
-            information=np.where(own, self.information, other.information),
-            precision=np.where(own, self.precision, other.precision),
+            information=np.where(finite, self.information, other.information),
+            precision=np.where(finite, self.precision, other.precision),
         )
 
 
@@ -91,7 +89,7 @@ def hidden_by_share(share: FloatArray, precision: float) -> HiddenInformation:
 def hidden_by_record(
     gram: UnknownRecordsGram, precision: FloatArray, progress: Progress
 ) -> HiddenInformation | None:
-    """For the unknown records, with a precision for each; infinite where digits cancelled.
+    """For the unknown records, with a precision for each; infinite where digits were lost.
 
     ``None`` where that costs too much or where products of rows are not exact.
     """
@@ -123,6 +121,6 @@ def hidden_by_record(
     q = incidence.forms(forms, unknown, progress)[0][unknown]
     q = np.maximum(q, 0.0) * (1 + error + 2 * gram.whitening_error)
     left = 1 - q / rounded[unknown]
-    kept = left > _CANCELLED
+    kept = (left > _CANCELLED) & (levels[unknown] >= _ROUGH)
     information = np.where(kept, q / np.where(kept, left, 1.0), np.inf)
     return HiddenInformation(information=information, precision=rounded[unknown])

@@ -104,12 +104,12 @@ class Accountant(ABC):
             got=float(delta.min()) if delta.size else "none",
             fix="a release that no record can change needs no noise",
         )
-        scale = root_times(self.kappa(releases), delta)
+        kappa = np.asarray(self.kappa(releases))
         match self.law:
             case NoiseLaw.GAUSSIAN:
-                stddev = scale
+                stddev = root_times(kappa, delta)
             case NoiseLaw.LAPLACE:
-                stddev = math.sqrt(2) * scale
+                stddev = root_times(2 * kappa, delta)
             case _:
                 assert_never(self.law)
         return float(stddev) if stddev.ndim == 0 else stddev

@@ -96,6 +96,7 @@ def test_one_customers_own_total_does_not_pass(tmp_path: Path) -> None:
     assert entry.recipe.steps[0].release == "r0"
 
 
+@pytest.mark.slow
 def test_every_customers_total_identifies_every_customer(tmp_path: Path) -> None:
     rows = shop(1_711)
     written(tmp_path, "customer,month,kind,x", rows)
@@ -127,14 +128,15 @@ def test_one_value_per_person_over_a_panel(tmp_path: Path) -> None:
     for one in constant.exposed:
         assert one.rmse == pytest.approx(errors[int(str(one.record)[1:])], rel=1e-8)
     silent = sl.audit(plan(tmp_path, release, max_rows_per_record=4))
-    assert [one.name.value for one in silent.unverified] == ["values"]
-    assert 'values = "constant"' in silent.unverified[0].reason
+    (asked,) = (one for one in silent.unverified if one.name.value == "values")
+    assert 'values = "constant"' in asked.reason
+    assert not any(one.name.value == "values" for one in constant.unverified)
     assert silent.verdict.passed is False
     assert silent.publishable().verdict.text.count("constant") == 0
 
 
 def test_a_column_that_is_constant_turns_a_pass_into_not_shown(tmp_path: Path) -> None:
-    rows = [(f"c{i}", month, 10.0 * i) for i in range(9) for month in range(3)]
+    rows = [(f"c{i}", month, round(2.471 * i, 3)) for i in range(40) for month in range(3)]
     written(tmp_path, "customer,month,x", rows)
     releases = (("SELECT month, SUM(x) FROM data GROUP BY month", 900.0),)
     asked = sl.audit(plan(tmp_path, *releases, max_rows_per_record=3))
@@ -143,8 +145,8 @@ def test_a_column_that_is_constant_turns_a_pass_into_not_shown(tmp_path: Path) -
     assert told.verdict.status is VerdictStatus.PASSED
     least = told.least_remaining_uncertainty
     assert least is not None
-    members = np.ones((3, 9)) / 900.0
-    truth = np.linalg.inv(members.T @ members + np.eye(9) / VARIANCE)[0, 0] / VARIANCE
+    members = np.ones((3, 40)) / 900.0
+    truth = np.linalg.inv(members.T @ members + np.eye(40) / VARIANCE)[0, 0] / VARIANCE
     assert least.upper == pytest.approx(truth, rel=1e-9)
     independent = sl.audit(plan(tmp_path, *releases, max_rows_per_record=3, values="independent"))
     assert independent.verdict.status is VerdictStatus.NOT_SHOWN

@@ -119,3 +119,13 @@ def test_the_laplace_tables_against_a_finer_quadrature(name: str, monkeypatch: p
     finer, stored = risk[name](nodes), STORED[name]()
     assert np.all(stored <= finer)
     assert np.all(stored >= finer * (1 - 2e-9))
+
+
+def test_the_next_node_is_what_a_search_finds() -> None:
+    for grid in (scalar_risk.DENSITY_GRID, scalar_risk.TWO_POINT_GRID, laplace.LAPLACE_GRID):
+        nodes = grid.nodes()
+        drawn = np.exp(np.random.default_rng(1).uniform(np.log(1e-6), np.log(1e8), 20_000))
+        edges = np.concatenate([nodes, np.nextafter(nodes, 0), np.nextafter(nodes, np.inf), [0.0, np.inf]])
+        for information in (drawn, edges):
+            found = scalar_risk.next_node(nodes, information)
+            assert np.array_equal(found, np.searchsorted(nodes, information))

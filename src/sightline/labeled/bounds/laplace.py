@@ -24,7 +24,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.labeled.bounds.scalar_risk import MARGIN, Grid
+from sightline.labeled.bounds.scalar_risk import MARGIN, Grid, next_node
 
 LAPLACE_GRID = Grid(least=1e-2, ratio=1.006, count=3_081)  # up to 1e6
 _DEEP = 40.0  # exp(−_DEEP) is nothing
@@ -39,7 +39,7 @@ class FallingTable:
     values: FloatArray
 
     def lower(self, information: FloatArray) -> FloatArray:
-        place = np.searchsorted(self.nodes, information)
+        place = next_node(self.nodes, information)
         inside = place < self.nodes.size
         return np.where(inside, self.values[np.where(inside, place, -1)], 0.0)
 
