@@ -27,6 +27,7 @@ from sightline.progress import Progress, silent
 _ROUNDS = 120
 _STEP = 0.99  # how far towards the nearest bound a step goes
 _MOST = 1e14  # a factor beyond which more noise changes nothing
+_NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero
 _INSIDE = 1e-6  # how far below its ceiling, over the distance to the floor, a start is
 
 
@@ -64,13 +65,11 @@ class _Iterate:
 
     @property
     def below(self) -> FloatArray:
-        found: FloatArray = self.x[self.active] - 1.0
-        return found
+        return np.maximum(self.x[self.active] - 1.0, _NO_ROOM)
 
     @property
     def above(self) -> FloatArray:
-        found: FloatArray = self.problem.ceilings[self.active] - self.x[self.active]
-        return found
+        return np.maximum(self.problem.ceilings[self.active] - self.x[self.active], _NO_ROOM)
 
     def evaluate(self) -> None:
         s = self.problem.variances(self.x)
