@@ -11,6 +11,8 @@ from sightline.auditing.result import AuditResult as AuditResult
 from sightline.report.html import report_html as report_html
 from sightline.report.html import write_report as write_report
 from sightline.report.export import export_figures as export_figures
+from sightline.designing.run import design as design
+from sightline.designing.result import DesignResult as DesignResult
 from sightline.errors import SightlineError as SightlineError
 
 # Budgets and accountants

@@ -18,7 +18,7 @@ try:
 
     import click
 
-    from sightline.errors import MissingExtra, SightlineError
+    from sightline.errors import InvalidInput, MissingExtra, SightlineError
     from sightline.format import count, json_text
 except KeyboardInterrupt:
     print("Interrupted.", file=sys.stderr)
@@ -129,6 +129,51 @@ def audit(  # many parameters: one for each option
             write_report(found, html, force=force, publishable=publishable, date=date)
         print(f"Wrote {html}", file=sys.stderr)
     return 2 if found.verdict.passed is False else 0
+
+
+@commands.command(epilog="Example:  sightline design plan.toml --limit 50% --out designed.toml")
+@_plan
+@_json
+@_limit
+@_names
+@click.option("--out", type=click.Path(path_type=Path), help="Write the proposed plan to this file.")
+@click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
+@click.option(
+    "--loss", default="variance", show_default=True, help="What to make small: variance, relative or largest."
+)
+@_force
+def design(  # many parameters: one for each option
+    plan: str,
+    as_json: bool,
+    limit: str | None,
+    names: bool,
+    out: Path | None,
+    grain: str,
+    loss: str,
+    force: bool,
+) -> int:
+    """Find the least noise with which everyone keeps the limit. For the table's owner only."""
+    from sightline.designing import run
+    from sightline.designing.summary import lines
+    from sightline.report.files import check_new, write_new
+    from sightline.report.progress import Ticker
+
+    if out is not None:
+        check_new(out, force=force)
+        if out.resolve().parent != Path(plan).resolve().parent:
+            raise InvalidInput(
+                f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
+            )
+    with Ticker() as progress:
+        found = run.design(plan, limit=limit, grain=grain, loss=loss, names=names, progress=progress)
+    if as_json:
+        _print_json(found.model_dump(mode="json"))
+    else:
+        print("\n".join(lines(found)))
+    if out is not None:
+        write_new(out, found.plan.encode("utf-8"), force=force)
+        print(f"Wrote {out}", file=sys.stderr)
+    return 0 if found.passed else 2
 
 
 @commands.command(epilog="Example:  sightline figures plan.toml --out figures")

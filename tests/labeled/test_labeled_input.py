@@ -188,3 +188,14 @@ def test_an_accountant_pays_for_no_row_without_members() -> None:
 def test_integers_that_a_double_cannot_hold_are_not_rounded(rows: object) -> None:
     with pytest.raises(InvalidRelease, match="integer weights that a double holds exactly"):
         MembershipDesign(rows, noise=ONE, readout="sum")
+
+
+def test_a_noise_law_without_a_proved_lower_end_is_refused() -> None:
+    class Foreign:
+        outputs = 1
+
+        def whiten(self, rows: object) -> object:
+            return rows
+
+    with pytest.raises(InvalidNoise, match="got Foreign; no lower end is proved for other laws"):
+        MembershipDesign([[0, 1]], records=2, noise=Foreign())

@@ -20,7 +20,7 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
     budget = budget_of(plan)
     if own is None or not own.repeatable or budget is None or sharing == 0:
         return ()
-    all_priced = all(release.noise_stddev is None for release in plan.releases)
+    all_priced = not any(release.noise_given for release in plan.releases)
     rules = {name: rule for name, rule in accountants(budget).items() if all_priced or name != "laplace"}
     key = {name: (rule.law, rule.kappa(sharing)) for name, rule in rules.items()}
     assessed = {key[plan.privacy.accountant]: own}

@@ -165,6 +165,18 @@ class Privacy(_Section):
     )
 
 
+class CellNoise(_Section):
+    """The noise on one published number of a release."""
+
+    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), description="The values of the group, in the order of GROUP BY; empty without one."
+    )
+    label: str = Field(
+        default="", description="Which of the release's aggregates it is, if there are several."
+    )
+    stddev: Positive = Field(description="Standard deviation of the Gaussian noise on it.")
+
+
 class Release(_Section):
     """One query, published once or several times."""
 
@@ -177,6 +189,57 @@ class Release(_Section):
         default=None,
         description="Standard deviation of the Gaussian noise on each output, if somebody else chose it.",
     )
+    noise_by_cell: Annotated[tuple[CellNoise, ...], Field(strict=False)] = Field(
+        default=(), description="The same for each published number by itself, instead of noise_stddev."
+    )
+    published: bool = Field(
+        default=False, description="Whether it is out already: a design leaves its noise as it is."
+    )
+    weight: Positive = Field(
+        default=1.0, description="How much a design minds the variance of its noise, beside other releases'."
+    )
+    least_noise_stddev: Positive | None = Field(
+        default=None, description="A design gives each output at least this noise, in place of today's."
+    )
+    most_noise_stddev: Positive | None = Field(
+        default=None, description="A design gives no output more noise than this."
+    )
+
+    @property
+    def noise_given(self) -> bool:
+        """Whether it has a noise of its own, and takes no share of the budget."""
+        return self.noise_stddev is not None or bool(self.noise_by_cell)
+
+    @model_validator(mode="after")
+    def _noise_is_consistent(self) -> Release:
+        require(
+            self.noise_stddev is None or not self.noise_by_cell,
+            "noise_stddev or noise_by_cell",
+            got="both",
+            error=InvalidPlan,
+        )
+        cells = Counter((cell.label, cell.key) for cell in self.noise_by_cell)
+        require(
+            all(times == 1 for times in cells.values()),
+            "each published number once in noise_by_cell",
+            got="one twice",
+            error=InvalidPlan,
+        )
+        require(
+            not self.published or self.noise_given,
+            "noise_stddev or noise_by_cell for a release that is published",
+            got="neither",
+            fix="say how much noise it was published with",
+            error=InvalidPlan,
+        )
+        least, most = self.least_noise_stddev, self.most_noise_stddev
+        require(
+            least is None or most is None or least <= most,
+            "least_noise_stddev <= most_noise_stddev",
+            got=f"{least} and {most}",
+            error=InvalidPlan,
+        )
+        return self
 
 
 class Attacker(_Section):
@@ -249,7 +312,7 @@ class Plan(_Section):
             fix="for copies of one query use times",
             error=InvalidPlan,
         )
-        priced = [release for release in self.releases if release.noise_stddev is None]
+        priced = [release for release in self.releases if not release.noise_given]
         require(
             not priced or self.privacy.epsilon is not None,
             "[privacy] epsilon, or noise_stddev for every release",

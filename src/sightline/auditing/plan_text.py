@@ -37,8 +37,13 @@ def plan_text(plan: Plan) -> str:
 
 
 def publishable_plan_text(plan: Plan) -> str:
-    """The plan in TOML without passwords, folders, and what the attacker knows."""
+    """The plan in TOML without passwords, folders, and what the attacker knows.
+
+    Noise by cell is left out, too: the keys of the cells may be those of persons.
+    """
     content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker"})
+    for release in content["release"]:
+        release.pop("noise_by_cell", None)
     _change_sources(content, lambda source: file_name(public_source(source)))
     return _toml(content)
 
@@ -76,6 +81,8 @@ def _value(value: Any) -> str:
     if isinstance(value, dict):
         entries = ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items())
         return f"{{ {entries} }}"
+    if isinstance(value, list) and value and isinstance(value[0], dict):  # one entry a line
+        return "".join(["[\n", *(f"  {_value(entry)},\n" for entry in value), "]"])
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
     # JSON's strings are TOML's but for one character; so are its numbers, with a sign in an exponent.

@@ -75,7 +75,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         fix=f"set max_rows_per_record = {membership.contributions} in [data], or aggregate the rows first",
         error=InvalidPlan,
     )
-    priced = any(release.noise_stddev is None for release in plan.releases)
+    priced = any(not release.noise_given for release in plan.releases)
     law = ACCOUNTANTS[plan.privacy.accountant].law if priced else NoiseLaw.GAUSSIAN
     laplace = law is NoiseLaw.LAPLACE
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
@@ -92,10 +92,10 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     )
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])
     sensitivity = limit * reach[owner] / np.where(mean[owner], rows, 1.0)
-    given = np.array([plan.releases[part.query].noise_stddev or 0.0 for part in membership.partitions])
+    has_own = np.array([plan.releases[part.query].noise_given for part in membership.partitions])
     times = np.array([plan.releases[part.query].times for part in membership.partitions], dtype=np.intp)
-    count = int(sum(times[bundle[0]] for bundle in bundles if given[bundle[0]] == 0.0))
-    scale = given[owner]
+    count = int(sum(times[bundle[0]] for bundle in bundles if not has_own[bundle[0]]))
+    scale = given_noise(plan, membership)
     if count:
         budget = budget_of(plan)
         assert budget is not None  # the plan was checked for it
@@ -115,6 +115,37 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         multipliers=np.concatenate(multipliers) if multipliers else np.zeros(0),
         releases=count,
     )
+
+
+def given_noise(plan: Plan, membership: Membership) -> FloatArray:
+    """The standard deviation that the plan itself gives each cell; 0 where the budget decides."""
+    by_cell = [
+        {(one.label, one.key): one.stddev for one in release.noise_by_cell} for release in plan.releases
+    ]
+    given = np.zeros(len(membership.cells))
+    for place, cell in enumerate(membership.cells):
+        part = membership.partitions[cell.partition]
+        release = plan.releases[part.query]
+        if release.noise_by_cell:
+            found = by_cell[part.query].pop((part.label, cell.key), None)
+            require(
+                found is not None,
+                f"release {release.name!r}: noise_by_cell for every published number",
+                got=f"none for the group {', '.join(cell.key)!r}" + (f" of {part.label}" * bool(part.label)),
+                error=InvalidPlan,
+            )
+            given[place] = found
+        else:
+            given[place] = release.noise_stddev or 0.0
+    for release, left in zip(plan.releases, by_cell, strict=True):
+        require(
+            not left,
+            f"release {release.name!r}: noise_by_cell for numbers that it publishes",
+            got=f"the group {', '.join(next(iter(left), ('', ()))[1])!r}, which it does not",
+            fix="check the spelling of its key and label",
+            error=InvalidPlan,
+        )
+    return given
 
 
 def _check_sizes(plan: Plan, membership: Membership, sizes: dict[str, FloatArray]) -> None:

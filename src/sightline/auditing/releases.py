@@ -53,7 +53,7 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
                 counted=int(counted[query]),
                 smallest_noise_stddev=float(mine.min()) if mine.size else None,
                 largest_noise_stddev=float(mine.max()) if mine.size else None,
-                noise_given=release.noise_stddev is not None,
+                noise_given=release.noise_given,
                 copy_of=copies.get(query),
                 note=note,
                 **effects,

@@ -15,7 +15,7 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.incidence.of_rows import RowsLike, as_incidence
 from sightline.labeled.incidence.protocol import Incidence
-from sightline.noise.laws import Noise, as_noise, require_noise
+from sightline.noise.laws import BOUNDED_LAWS, Noise, as_noise, require_noise
 from sightline.noise.pricing import price
 from sightline.privacy.accountant import Accountant
 from sightline.releases.domain import positive_number
@@ -86,6 +86,13 @@ class LinearReleases:
             law.outputs == incidence.row_count,
             f"noise for {incidence.row_count} rows",
             got=f"noise for {law.outputs}",
+            error=InvalidNoise,
+        )
+        require(
+            isinstance(law, BOUNDED_LAWS),
+            "Gaussian, correlated Gaussian or Laplace noise",
+            got=type(law).__name__,
+            fix="no lower end is proved for other laws; use transcript.geometry(...)",
             error=InvalidNoise,
         )
         object.__setattr__(self, "law", law)

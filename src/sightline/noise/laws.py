@@ -368,6 +368,10 @@ class CorrelatedNoise:
         return np.split(rows, np.cumsum([len(block) for block in self.blocks])[:-1])
 
 
+# The laws for which both ends of remaining uncertainty are proved (labeled/exposures.py).
+BOUNDED_LAWS = (GaussianNoise, LaplaceNoise, CorrelatedNoise)
+
+
 def as_noise(noise: Noise | ArrayLike) -> Noise:
     """Standard deviations (one dimension) or a covariance matrix (two) as a noise law; laws pass through."""
     if not isinstance(noise, np.ndarray) and hasattr(noise, "whiten"):

@@ -1,0 +1,113 @@
+"""The attacks that the noise must hold off: who, by which recipe, and at which price."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.findings import Findings, Keys
+from sightline.auditing.recipes import RecipeWriter
+from sightline.designing.choice import Chosen
+from sightline.designing.result import PricedAttack
+from sightline.designing.risks import squared
+
+_NOTHING = 1e-6  # a share of the added noise that is only rounding
+
+
+def priced_attacks(
+    findings: Findings, chosen: Chosen, *, top: int, keys: Keys | None
+) -> tuple[tuple[PricedAttack, ...], int]:
+    r"""The dearest attacks, and how many have a price.
+
+    At the optimum :math:`w = \sum_i \lambda_i h_i^2` on all numbers that were raised, so the added loss
+    :math:`w^\top (s - s_0)` is a sum over the attacks of
+    :math:`\lambda_i \sum_\ell h_{i\ell}^2 (s - s_0)_\ell`. These parts over their sum are the prices.
+    """
+    problem, optimum = chosen.problem, chosen.optimum
+    added = problem.variances(optimum.x) - problem.floors
+    parts = [
+        prices * (squared(recipes).T @ added)
+        for prices, recipes in zip(optimum.cuts.prices, optimum.cuts.recipes, strict=True)
+    ]
+    total = float(sum(part.sum() for part in parts))
+    if total <= 0:
+        return (), 0
+    kind = np.concatenate([np.full(part.size, place) for place, part in enumerate(parts)])
+    number = np.concatenate([np.arange(part.size) for part in parts])
+    share = np.concatenate(parts) / total
+    paid = np.flatnonzero(share > _NOTHING)
+    share = share / share[paid].sum()
+    order = paid[np.lexsort((paid, -share[paid]))]
+    assert findings.linear is not None  # the plan was checked to publish something linear
+    writer = RecipeWriter(findings=findings, found=findings.linear)
+    shown = order[:top]
+    columns = np.array([chosen.records[kind[i]][number[i]] for i in shown], dtype=np.intp)
+    named = _names(findings, columns, keys)
+    found = []
+    for i, column in zip(shown.tolist(), columns.tolist(), strict=True):
+        recipe = _recipe(optimum.cuts.recipes[kind[i]], int(number[i]))
+        shortest = writer.shortest(column)
+        found.append(
+            PricedAttack(
+                record=named.get(column),
+                size=int(findings.linear.counts[column]),
+                recipe=_in_words(writer, column, recipe),
+                shortest=None if shortest is None else shortest.text,
+                bound=chosen.bounds[kind[i]].value,
+                price=float(share[i]),
+            )
+        )
+    return tuple(found), int(paid.size)
+
+
+def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAttack, float]:
+    """The attack on the record that keeps least, and what it keeps."""
+    found = findings.linear
+    assert found is not None  # the plan was checked to publish something linear
+    lower = np.where(np.isnan(found.lower), np.inf, found.lower)
+    column = int(np.argmin(lower))
+    part, own = found.linear.place(column)
+    weights = part.design.incidence.columns(np.array([own]))[:, 0] / part.design.law.variances
+    writer = RecipeWriter(findings=findings, found=found)
+    best, shortest = writer.best(column), writer.shortest(column)
+    recipe = best or writer.written(column, weights / float(weights.max()))
+    attack = PricedAttack(
+        record=_names(findings, np.array([column]), keys).get(column),
+        size=int(found.counts[column]),
+        recipe=recipe.text,
+        shortest=None if shortest is None else shortest.text,
+        bound="the largest of the audit's",
+        price=1.0,
+    )
+    return attack, float(lower[column])
+
+
+def who(attack: PricedAttack) -> str:
+    """Whom an attack is on: the key, if it was asked for."""
+    alone = "one record" if attack.size == 1 else f"one of {attack.size:,} records that nothing tells apart"
+    return attack.record or alone
+
+
+def _recipe(recipes: FloatArray, column: int) -> FloatArray:
+    own = recipes[:, [column]]
+    dense: FloatArray = own if isinstance(own, np.ndarray) else own.toarray()
+    return dense[:, 0]
+
+
+def _in_words(writer: RecipeWriter, column: int, weights: FloatArray) -> str:
+    """The recipe in words. Small weights are left out: they belong to numbers that hardly help."""
+    kept = np.where(np.abs(weights) > 1e-3 * np.max(np.abs(weights)), weights, 0.0)
+    return writer.written(column, kept).text
+
+
+def _names(findings: Findings, columns: IndexArray, keys: Keys | None) -> dict[int, str]:
+    if keys is None or findings.linear is None:
+        return {}
+    linear = findings.linear.linear
+    signatures = {int(column): linear.signatures_of(int(column)) for column in columns}
+    named = keys.of_signatures(sorted({int(one) for own in signatures.values() for one in own}))
+    found = {
+        column: ", ".join(sorted({key for one in own for key in named.get(int(one), ())}))
+        for column, own in signatures.items()
+    }
+    return {column: text for column, text in found.items() if text}

@@ -1,0 +1,128 @@
+r"""What the audit's lower ends ask of the noise, as least values of :math:`\varphi`.
+
+A record of which n are alike keeps the limit if one of two bounds says so. Each falls with an information
+that falls with the noise, so each asks for :math:`\varphi = 1/\text{information} \ge \kappa`:
+
+- *all others known*: the information is :math:`G_{jj}`;
+- *others hidden*: it is :math:`I_j = 1/[(G + \operatorname{diag} c)^{-1}]_{jj} - c_j`, where the precisions
+  :math:`c_k` are those of the prior at :math:`G_{kk}`. They depend on the noise: they are taken at a given
+  one.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.design import LinearDesign
+from sightline.auditing.secret_prior import SecretPrior
+from sightline.labeled.bounds.target import Seen, TargetPrior
+from sightline.labeled.column_forms import MatrixForms
+from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.progress import silent
+
+_MOST = 1e15  # information times the squared width that stands for no noise at all
+_LEAST = 1e-15  # and for noise that leaves nothing to see
+_HALVINGS = 120
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HiddenLevel:
+    """What the bound for hidden others asks of some records, with the precisions at a given noise."""
+
+    products: FloatArray  # Σ a aᵀ / c over the records that the attacker does not know
+    tau: FloatArray  # 1/c of each of the records
+    needed: FloatArray
+
+
+def precisions_at(linear: LinearDesign, variances: FloatArray) -> FloatArray:
+    """The prior's precision of every column, with some variances of the rows."""
+    design = linear.design
+    forms = MatrixForms(
+        symmetric=(1 / variances,), offsets=np.zeros(1), linear=np.zeros((0, design.row_count))
+    )
+    everyone = np.ones(design.size, dtype=np.bool_)
+    return linear.prior.of_column.precision(design.incidence.forms(forms, everyone, silent)[0])
+
+
+def hidden_level(
+    linear: LinearDesign, records: IndexArray, limit: float, precision: FloatArray
+) -> HiddenLevel:
+    """The level of some columns, if every column has a given precision."""
+    design, prior = linear.design, linear.prior.of_column
+    unknown = ~linear.known[: design.size]
+    products = design.incidence.weighted_gram(np.where(unknown, 1 / precision, 0.0), silent)
+    own, alike = precision[records], linear.counts[records].astype(np.float64)
+    unit = 1 / prior.width**2
+
+    def kept(information: FloatArray) -> FloatArray:
+        seen = Seen(
+            information=np.full(information.size, _MOST * unit),
+            linear_information=np.zeros(information.size),
+            hidden_information=information,
+            precision=own,
+            alike=alike,
+        )
+        return prior.lower(seen)
+
+    return HiddenLevel(
+        products=products, tau=1 / own, needed=1 / _most_information(kept, limit, own.size, unit)
+    )
+
+
+def can_hide(prior: TargetPrior) -> bool:
+    """Whether unknown records with this prior hide each other: it has a density."""
+    return math.isfinite(float(prior.precision(np.zeros(1))[0]))
+
+
+def most_information(prior: SecretPrior, limit: float, alike: IndexArray) -> FloatArray:
+    """The most information :math:`G_{jj}` with which the bound for known others keeps the limit.
+
+    For each number of records alike; infinite where they hide each other whatever the noise.
+    """
+    distinct, place = np.unique(alike, return_inverse=True)
+    target, unit = prior.of_column, 1 / prior.of_column.width**2
+
+    def kept(information: FloatArray) -> FloatArray:
+        none = np.zeros(information.size)
+        seen = Seen(information=information, linear_information=none, alike=distinct.astype(np.float64))
+        return target.lower(seen)
+
+    return _most_information(kept, limit, distinct.size, unit)[place]
+
+
+def _most_information(
+    kept: Callable[[FloatArray], FloatArray], limit: float, count: int, unit: float
+) -> FloatArray:
+    """The largest informations that keep the limit, by halving; zero for none, infinite for all."""
+    low, high = np.full(count, _LEAST * unit), np.full(count, _MOST * unit)
+    never, always = kept(low) < limit, kept(high) >= limit
+    for _ in range(_HALVINGS):
+        middle = np.sqrt(low * high)
+        enough = kept(middle) >= limit
+        low, high = np.where(enough, middle, low), np.where(enough, high, middle)
+    return np.where(always, np.inf, np.where(never, _LEAST * unit, low))
+
+
+def never_binds_below(prior: SecretPrior, limit: float, delta: float) -> float:
+    r"""The :math:`\epsilon` up to which the budget alone keeps the limit, under exact Gaussian accounting.
+
+    A budget of :math:`\mu` leaves every record :math:`G_{jj} \le \mu^2/W^2` with the width W of the domain.
+    """
+    width = prior.bounds[1] - prior.bounds[0]
+
+    def safe(mu_squared: float) -> bool:
+        return prior.kept(information=mu_squared / width**2, law=NoiseLaw.GAUSSIAN) >= limit
+
+    low, high = 0.0, 1.0
+    while safe(high) and high < _MOST:
+        low, high = high, 2 * high
+    while high - low > 1e-9 * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if safe(middle) else (low, middle)
+    return smallest_epsilon(low, delta) if low > 0 else 0.0

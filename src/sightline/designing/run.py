@@ -1,0 +1,151 @@
+"""The job: from a plan and a limit to the least noise with which everyone keeps it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.auditing.assemble import assemble
+from sightline.auditing.findings import find
+from sightline.auditing.plan_text import plan_text
+from sightline.auditing.reading import PlanLike, read_plan, with_limit
+from sightline.auditing.session import Session, opened
+from sightline.designing.attacks import priced_attacks, sharpest_attack, who
+from sightline.designing.choice import best_noise, common_guess, targets_of
+from sightline.designing.levels import never_binds_below
+from sightline.designing.proposal import Certified, below_the_largest, certified, least_largest
+from sightline.designing.result import DesignedNoise, DesignResult
+from sightline.designing.task import DesignTask, Grain, Loss, task_of
+from sightline.errors import InvalidPlan, require
+from sightline.progress import Progress, silent
+
+_USUAL_DELTA = 1e-6
+
+
+def design(  # many parameters: the options of one command
+    plan: PlanLike,
+    *,
+    limit: float | str | None = None,
+    grain: str = "cell",
+    loss: str = "variance",
+    names: bool = False,
+    top: int = 10,
+    progress: Progress | None = None,
+) -> DesignResult:
+    """The least noise with which everyone keeps the limit, as a plan that the audit passes.
+
+    ``limit`` replaces the plan's: the share of its uncertainty that every record must keep, as 0.5 or "50%".
+    ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
+    ``loss`` is what is made small: "variance", the weighted sum of variances; "relative", the same over
+    today's variances; or "largest", the largest weighted standard deviation. ``names`` names records in the
+    attacks by their keys, and ``top`` is how many attacks are listed. Only noise is added: a release's
+    floor is its noise in the plan, unless the plan says least_noise_stddev.
+    """
+    require(top >= 1, "top >= 1", got=top)
+    for text, known in ((grain, Grain), (loss, Loss)):
+        require(text in set(known), f"one of {', '.join(known)}", got=repr(text))
+    checked, base = read_plan(plan)
+    if limit is not None:
+        checked = with_limit(checked, limit)
+    share = checked.limits.remaining_uncertainty
+    if share is None:
+        raise InvalidPlan(
+            "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
+        )
+    watch = progress or silent
+    watch("opening the table", 0.0)
+    with opened(checked, base) as session:
+        membership = session.membership(watch)
+        task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
+        return _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
+
+
+def _designed(
+    session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int, watch: Progress
+) -> DesignResult:
+    targets = targets_of(task)
+    unbounded = replace(task, ceilings=np.full_like(task.ceilings, np.inf))
+    watch("trying a common factor", 0.0)
+    common = certified(unbounded, common_guess(unbounded, targets))
+    chosen = None if common is None else best_noise(task, targets, common.x, watch)
+    if common is None or chosen is None:
+        raise _infeasible(session, task, names=names)
+    watch("auditing the proposal", 0.0)
+    proof: Certified | None
+    if task.loss is Loss.LARGEST:
+        largest = least_largest(task)
+        proof = None if largest is None else below_the_largest(task, chosen.problem, largest)
+        at_least = 0.0 if largest is None else largest.not_enough
+    else:
+        proof, at_least = certified(task, chosen.optimum.x), chosen.optimum.lower
+    within = bool(np.all(common.x <= task.ceilings))
+    if within and (proof is None or task.total(common.stddevs) < task.total(proof.stddevs)):
+        proof = common
+    if proof is None:
+        raise _infeasible(session, task, names=names)
+    proposed = task.proposal(proof.stddevs)
+    findings = find(proposed, task.membership)
+    known_keys = session.keys(task.membership)
+    audit = assemble(findings, keys=known_keys, totals=session.totals, progress=watch)
+    total = task.total(proof.stddevs)
+    delta = task.plan.privacy.delta or _USUAL_DELTA
+    keys = known_keys if names else None
+    attacks, in_all = priced_attacks(findings, chosen, top=top, keys=keys)
+    if task.loss is Loss.LARGEST and attacks:  # one attack alone decides the largest error
+        attacks, in_all = (sharpest_attack(findings, keys=keys)[0],), 1
+    return DesignResult(
+        limit=task.limit,
+        grain=grain.value,
+        loss=task.loss.value,
+        binds=task.lowest(task.floor) < task.limit,
+        loss_before=task.total(task.before),
+        loss_with_common_factor=task.total(common.stddevs),
+        common_factor=_factor(task, common.stddevs),
+        loss_designed=total,
+        loss_at_least=at_least if at_least <= total and task.findings.persons is None else None,
+        noise=_noise(task, proof.stddevs),
+        attacks=attacks,
+        attacks_in_all=in_all,
+        never_binds_below_epsilon=never_binds_below(task.linear.prior, task.limit, delta),
+        delta=delta,
+        passed=audit.verdict.passed is True,
+        verdict=audit.verdict.text,
+        rounds=chosen.optimum.rounds,
+        plan=plan_text(proposed),
+    )
+
+
+def _factor(task: DesignTask, stddevs: FloatArray) -> float:
+    """The common factor on all standard deviations, over the floor."""
+    return float(np.max((stddevs / task.floor)[task.free]))
+
+
+def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
+    found = []
+    for place, cell in enumerate(task.membership.cells):
+        part = task.membership.partitions[cell.partition]
+        which = (part.label,) if part.label else ()
+        found.append(
+            DesignedNoise(
+                release=task.plan.releases[part.query].name,
+                cell=", ".join([*cell.key, *which]),
+                stddev_before=float(task.before[place]),
+                stddev=float(stddevs[place]),
+                published=task.plan.releases[part.query].published,
+            )
+        )
+    return tuple(found)
+
+
+def _infeasible(session: Session, task: DesignTask, *, names: bool) -> InvalidPlan:
+    """Who is not protected by any noise within the ceilings, and by which recipe they are seen."""
+    most = np.where(np.isinf(task.ceilings), 1e12, task.ceilings)
+    findings = find(task.proposal(task.stddevs(most)), task.membership)
+    attack, kept = sharpest_attack(findings, keys=session.keys(task.membership) if names else None)
+    return InvalidPlan(
+        f"expected a limit that some noise keeps, got {100 * task.limit:.4g} %: with the most noise that the "
+        f"plan allows, {who(attack)} may keep {100 * kept:.3g} %, by {attack.recipe}; "
+        "raise most_noise_stddev, lower the limit, or leave out one of these numbers"
+    )

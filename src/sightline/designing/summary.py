@@ -1,0 +1,79 @@
+"""A design in a terminal: what it costs, which numbers get more noise, and the attacks that ask for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from sightline.designing.attacks import who
+from sightline.designing.result import DesignedNoise, DesignResult, PricedAttack
+from sightline.designing.task import Loss
+from sightline.format import count, number, percent
+
+_MOST_LINES = 12
+
+_LOSSES = {
+    Loss.VARIANCE: "the weighted sum of variances",
+    Loss.RELATIVE: "the weighted sum of variances over today's",
+    Loss.LARGEST: "the largest weighted standard deviation",
+}
+
+
+def lines(result: DesignResult) -> Iterator[str]:
+    """The result, line by line."""
+    share = percent(result.limit)
+    if not result.binds:
+        yield f"The plan keeps the limit of {share} as it is: no noise is added."
+    else:
+        yield from _comparison(result)
+        yield ""
+        yield from _noise(result)
+        yield ""
+        yield from _attacks(result)
+    yield ""
+    yield (
+        f"A limit of {share} cannot bind below epsilon = {result.never_binds_below_epsilon:.3g} at delta = "
+        f"{result.delta:g} (exact Gaussian accounting): there the budget alone keeps it."
+    )
+    yield ""
+    word = "passes" if result.passed else "does NOT pass"
+    yield f"The audit of the proposed plan {word}. {result.verdict}"
+
+
+def _comparison(result: DesignResult) -> Iterator[str]:
+    yield f"What is made small: {_LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
+    yield f"  before                  {number(result.loss_before)}, which breaks the limit"
+    common, factor = result.loss_with_common_factor, number(result.common_factor)
+    yield f"  with a common factor    {number(common)}, all noise times {factor}"
+    share = percent(result.loss_designed / common)
+    yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's"
+    if result.gap is None:
+        yield "  The audit passes with less than the optimum for the chosen bounds: no gap is certified."
+    else:
+        yield (
+            f"  at least                {number(result.loss_at_least or 0.0)} for the chosen bounds: "
+            f"a certified gap of {result.gap:.1e}"
+        )
+
+
+def _noise(result: DesignResult) -> Iterator[str]:
+    raised = sorted(result.raised, key=lambda one: -one.stddev / one.stddev_before)
+    yield f"{count(len(raised), 'number')} of {len(result.noise):,} get more noise (standard deviation)"
+    yield from (
+        f"  {_name(one)}: {number(one.stddev_before)} -> {number(one.stddev)}" for one in raised[:_MOST_LINES]
+    )
+    if len(raised) > _MOST_LINES:
+        yield f"  and {len(raised) - _MOST_LINES:,} more; the plan has all of them"
+
+
+def _name(one: DesignedNoise) -> str:
+    return f'"{one.release}: {one.cell}"' if one.cell else f'"{one.release}"'
+
+
+def _attacks(result: DesignResult) -> Iterator[str]:
+    yield f"What the added noise is for: {count(result.attacks_in_all, 'attack')}, the dearest first"
+    yield from (f"  {percent(one.price):>6}  {_attack(one)}" for one in result.attacks)
+
+
+def _attack(one: PricedAttack) -> str:
+    knows = ", to someone who knows all other records" if one.bound == "all other records known" else ""
+    return f"{who(one)}, by {one.shortest or one.recipe}{knows}"

@@ -1,0 +1,122 @@
+"""Small problems of least noise, and their constraints written out naively with dense inverses."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from scipy.optimize import minimize
+from scipy.sparse import csc_array
+
+from sightline.arrays import FloatArray
+from sightline.designing.problem import FIXED, NoiseProblem
+from sightline.designing.risks import HiddenRisks, KnownRisks, Risks
+
+TAU, LIMIT = 0.8, 0.5
+NEEDED = LIMIT * TAU / (TAU - LIMIT)
+
+
+def rows_of(seed: int, *, records: int = 12, rows: int = 6) -> FloatArray:
+    """Random sums over subsets; the first two differ by one record."""
+    generator = np.random.default_rng(seed)
+    A = (generator.random((rows, records)) < 0.4).astype(np.float64)
+    A[1] = A[0]
+    A[0, 0], A[1, 0] = 1.0, 0.0
+    A[:, A.sum(axis=0) == 0] = 1.0
+    return A
+
+
+def problem_of(  # many parameters: one for each variety of problem
+    A: FloatArray,
+    *,
+    seed: int = 0,
+    kinds: str = "hidden",
+    fixed: int = 0,
+    ceiling: float = np.inf,
+    grouped: bool = False,
+    floor: float = 0.05,
+) -> NoiseProblem:
+    """A problem over the rows of A: the last ``fixed`` rows are published, ``grouped`` takes rows in twos."""
+    generator = np.random.default_rng(seed + 100)
+    rows, records = A.shape
+    first = np.arange(records) % 2 == 0 if kinds == "both" else np.full(records, kinds == "hidden")
+    tau = np.asarray(TAU * (0.7 + 0.6 * generator.random(records)))
+    risks: list[Risks] = []
+    if first.any():
+        columns = csc_array(A[:, first])
+        needed = np.full(columns.shape[1], NEEDED)
+        risks.append(HiddenRisks(columns=columns, needed=needed, tau=tau[first], products=(A * tau) @ A.T))
+    if not first.all():
+        columns = csc_array(A[:, ~first])
+        risks.append(KnownRisks(columns=columns, needed=np.full(columns.shape[1], 1.1 * NEEDED)))
+    variable = np.arange(rows) // 2 if grouped else np.arange(rows)
+    variable = np.where(np.arange(rows) >= rows - fixed, FIXED, variable)
+    floors = np.asarray(floor * (0.5 + generator.random(rows)))
+    floors[variable == FIXED] = 3.0
+    count = int(variable.max()) + 1
+    weights = np.bincount(variable[variable != FIXED], floors[variable != FIXED], count)
+    return NoiseProblem(
+        risks=tuple(risks),
+        floors=floors,
+        variable=variable,
+        weights=weights * (0.5 + generator.random(count)),
+        ceilings=np.full(count, ceiling),
+    )
+
+
+def naive_phi(problem: NoiseProblem, x: FloatArray) -> FloatArray:
+    """Every constraint's value over its least one, by solving dense systems."""
+    return np.concatenate(
+        [phi / one.needed for one, phi in zip(problem.risks, _phis(problem, x), strict=True)]
+    )
+
+
+def _phis(problem: NoiseProblem, x: FloatArray) -> list[FloatArray]:
+    s = variances(problem, x)
+    found = []
+    for one in problem.risks:
+        M = np.diag(s) + (one.products if isinstance(one, HiddenRisks) else 0.0)
+        columns, tau = one.columns.toarray(), one.tau if isinstance(one, HiddenRisks) else 0.0
+        found.append(1 / np.sum(columns * np.linalg.solve(M, columns), axis=0) - tau)
+    return found
+
+
+def variances(problem: NoiseProblem, x: FloatArray) -> FloatArray:
+    """The variance of every row, row by row."""
+    pairs = zip(problem.floors, problem.variable, strict=True)
+    return np.array([floor * (1.0 if place == FIXED else x[place]) for floor, place in pairs])
+
+
+def naive_optimum(problem: NoiseProblem, start: FloatArray) -> float:
+    """The least loss by sequential quadratic programming."""
+    rows = [one.columns.toarray() for one in problem.risks]
+
+    def slack(x: FloatArray) -> FloatArray:
+        return naive_phi(problem, x) - 1
+
+    def slopes(x: FloatArray) -> FloatArray:
+        s, found = variances(problem, x), []
+        for one, columns in zip(problem.risks, rows, strict=True):
+            M = np.diag(s) + (one.products if isinstance(one, HiddenRisks) else 0.0)
+            images = np.linalg.solve(M, columns)
+            squares = (images / np.sum(columns * images, axis=0)) ** 2 / one.needed
+            slope = np.zeros((columns.shape[1], x.size))
+            for row, place in enumerate(problem.variable):
+                if place != FIXED:
+                    slope[:, place] += squares[row] * problem.floors[row]
+            found.append(slope)
+        return np.concatenate(found)
+
+    unit = float(problem.weights @ start)
+    loss: Callable[[FloatArray], float] = lambda x: float(problem.weights @ x) / unit  # noqa: E731
+    found = minimize(
+        loss,
+        start,
+        jac=lambda x: problem.weights / unit,
+        method="SLSQP",
+        bounds=[(1.0, high if np.isfinite(high) else None) for high in problem.ceilings],
+        constraints={"type": "ineq", "fun": slack, "jac": slopes},
+        options={"ftol": 1e-15, "maxiter": 1000},
+    )
+    assert np.min(slack(found.x)) > -1e-7
+    return float(problem.weights @ found.x)

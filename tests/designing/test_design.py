@@ -1,0 +1,365 @@
+"""A design of a plan: its proposal passes the audit, costs little, and says why."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sightline as sl
+from sightline.auditing.findings import linear_findings
+from sightline.auditing.pricing import price
+from sightline.auditing.reading import read_plan
+from sightline.auditing.secret_prior import SecretPrior
+from sightline.auditing.session import opened
+from sightline.cli import main
+from sightline.designing.levels import most_information, never_binds_below
+from sightline.designing.task import plan_with_noise
+from sightline.errors import InvalidInput, InvalidPlan
+from sightline.examples.shipped import example_plan
+from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.gaussian_curve import largest_mu_squared
+from sightline.progress import silent
+from sightline.tables.subject import SecretKind
+from tests.designing.tables import (
+    CATEGORY,
+    COUNTS,
+    HISTOGRAMS,
+    MEANS,
+    NUMBER,
+    YES_OR_NO,
+    plan_for,
+    write_table,
+)
+
+
+def audited(result: sl.DesignResult) -> sl.AuditResult:
+    """The audit of a proposed plan, read from its text."""
+    return sl.audit(tomllib.loads(result.plan))
+
+
+def with_release(place: int, **changes: Any) -> tuple[dict[str, Any], ...]:
+    return tuple({**one, **(changes if number == place else {})} for number, one in enumerate(MEANS))
+
+
+# Small groups of alike people are no matter of noise.
+ACCEPT = {"accept": ["homogeneous"]}
+
+PLANS: dict[str, dict[str, Any]] = {
+    "number": {"releases": MEANS, "noise": 1.0, "data": NUMBER},
+    "yes or no": {"releases": COUNTS, "noise": 0.1, "data": YES_OR_NO, "limits": ACCEPT},
+    "category": {"releases": HISTOGRAMS, "noise": 0.2, "data": CATEGORY, "limits": ACCEPT},
+    "published": {"releases": with_release(0, published=True), "noise": 1.0, "data": NUMBER},
+    "ceiling": {"releases": with_release(1, most_noise_stddev=120.0), "noise": 1.0, "data": NUMBER},
+    "weights": {"releases": with_release(1, weight=50.0), "noise": 1.0, "data": NUMBER},
+    "copies": {"releases": with_release(2, times=5), "noise": 1.0, "data": NUMBER},
+    "cos2": {"releases": MEANS, "noise": 1.0, "data": NUMBER, "attacker": {"prior": "cos2"}},
+    "two-point": {"releases": MEANS, "noise": 1.0, "data": NUMBER, "attacker": {"prior": "two-point"}},
+    "attacker knows": {
+        "releases": MEANS,
+        "noise": 1.0,
+        "data": NUMBER,
+        "attacker": {"knows": ["town = 't1' AND job = 'j1'"]},
+    },
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("grain", "limit"), [("cell", 0.3), ("cell", 0.9), ("release", 0.7)])
+@pytest.mark.parametrize("name", PLANS)
+def test_the_proposal_passes_the_audit_and_costs_less(
+    tmp_path: Path, name: str, grain: str, limit: float
+) -> None:
+    plan = plan_for(write_table(tmp_path), **PLANS[name])
+    assert sl.audit(plan, limit=limit).verdict.passed is False
+    found = sl.design(plan, limit=limit, grain=grain, top=10_000)
+    assert found.passed
+    assert audited(found).verdict.passed is True
+    assert found.loss_designed <= found.loss_with_common_factor * (1 + 1e-5)
+    if found.loss_at_least is not None:
+        assert found.loss_before < found.loss_at_least <= found.loss_designed
+    if name != "category":  # whose condition is enough, but not needed
+        assert found.gap is None or found.gap < 1e-4
+    assert found.attacks_in_all <= 10_000
+    assert sum(one.price for one in found.attacks) == pytest.approx(1)
+    assert all(one.stddev >= one.stddev_before for one in found.noise)
+    assert all(one.stddev == one.stddev_before for one in found.noise if one.published)
+    if name == "ceiling":
+        assert max(one.stddev for one in found.noise if one.release == "by town") <= 120.0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("loss", ["variance", "relative", "largest"])
+def test_each_loss_is_least_under_its_own_design(tmp_path: Path, loss: str) -> None:
+    plan = plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER)
+    designs = {name: sl.design(plan, limit=0.5, loss=name) for name in ("variance", "relative", "largest")}
+
+    def value(result: sl.DesignResult) -> float:
+        noise = np.array([one.stddev for one in result.noise])
+        before = np.array([one.stddev_before for one in result.noise])
+        return float(
+            {"variance": noise @ noise, "relative": np.sum((noise / before) ** 2), "largest": noise.max()}[
+                loss
+            ]
+        )
+
+    assert value(designs[loss]) == pytest.approx(designs[loss].loss_designed)
+    assert value(designs[loss]) <= min(value(one) for one in designs.values()) * (1 + 1e-5)
+    assert all(audited(one).verdict.passed for one in designs.values())
+
+
+@pytest.mark.slow
+def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
+    """All noise of two releases on a fine grid, assessed: none that passes costs less than the design."""
+    table = write_table(tmp_path, people=12)
+    releases = (
+        {"name": "all", "sql": "SELECT AVG(hours) FROM data"},
+        {"name": "most", "sql": "SELECT AVG(hours) FROM data WHERE id <> 'P3'"},
+    )
+    content = plan_for(table, releases, noise=0.5, data=NUMBER)
+    found = sl.design(content, limit=0.5)
+    plan, base = read_plan(content)
+    with opened(plan, base) as session:
+        membership = session.membership(silent)
+    grid = 0.5 * np.geomspace(1, 20, 41)
+    passing = []
+    for noise in itertools.product(grid, grid):
+        proposed = plan_with_noise(plan, membership, np.array(noise))
+        kept = linear_findings(proposed, membership, price(proposed, membership))
+        assert kept is not None
+        if np.nanmin(kept.lower) >= 0.5:
+            passing.append(float(np.sum(np.square(noise))))
+    assert found.loss_designed <= min(passing) * (1 + 1e-6)
+    assert min(passing) <= found.loss_designed * float(grid[1] / grid[0]) ** 4
+
+
+@pytest.mark.slow
+def test_a_heavier_release_gets_less_noise(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    plain, heavy = (
+        sl.design(plan_for(table, with_release(1, weight=weight), noise=1.0, data=NUMBER), limit=0.5)
+        for weight in (1.0, 100.0)
+    )
+
+    def spent(result: sl.DesignResult) -> float:
+        return sum(one.stddev**2 for one in result.noise if one.release == "by town")
+
+    assert spent(heavy) < spent(plain)
+
+
+def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    lines = table.read_text().splitlines()
+    again = []  # a second row for some persons: elsewhere, with another value
+    for line in lines[1:9]:
+        person, _, _, hours, *rest = line.split(",")
+        again.append(",".join([person, "t3", "j4", f"{100 - float(hours):.2f}", *rest]))
+    table.write_text("\n".join([*lines, *again]) + "\n")
+    plan = plan_for(table, MEANS, noise=1.0, data={**NUMBER, "max_rows_per_record": 2})
+    found = sl.design(plan, limit=0.5)
+    assert audited(found).verdict.passed is True
+    assert found.loss_at_least is None  # persons are not in the convex problem
+    assert found.loss_designed <= found.loss_with_common_factor
+
+
+def test_the_microgrid_says_who_the_noise_is_for() -> None:
+    found = sl.design(example_plan("microgrid"), names=True)
+    assert {one.record for one in found.attacks} >= {"H13"}
+    (mine,) = (one for one in found.attacks if one.record == "H13")
+    assert mine.shortest == '13 × "March" − 12 × "January"'
+    assert found.gap is not None
+    assert found.gap < 1e-6
+    assert found.loss_designed < 0.9 * found.loss_with_common_factor
+    assert sl.design(example_plan("microgrid")).attacks[0].record is None
+
+
+def test_a_plan_that_keeps_the_limit_stays_as_it_is() -> None:
+    found = sl.design(example_plan("microgrid"), limit=0.01)
+    assert not found.binds
+    assert found.raised == ()
+    assert found.loss_designed == found.loss_before == found.loss_at_least
+    assert found.attacks == ()
+
+
+# ------------------------------------------------------------------ what the limit asks for
+
+
+@pytest.mark.parametrize("name", ["uniform", "cos2", "two-point"])
+@pytest.mark.parametrize("limit", [0.05, 0.3, 0.6, 0.99])
+def test_the_most_information_is_where_the_bound_meets_the_limit(name: str, limit: float) -> None:
+    prior = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 4.0), name=name)
+    most = most_information(prior, limit, np.array([1]))[0]
+    assert prior.kept(information=most, law=NoiseLaw.GAUSSIAN) >= limit
+    assert prior.kept(information=most * (1 + 1e-6), law=NoiseLaw.GAUSSIAN) < limit
+
+
+def test_a_large_group_hides_its_records_whatever_the_noise() -> None:
+    prior = SecretPrior(kind=SecretKind.NUMBER)
+    one, few, many = most_information(prior, 0.5, np.array([1, 2, 50]))
+    assert one < few <= many == np.inf
+
+
+@pytest.mark.parametrize("limit", [0.25, 0.5, 0.75])
+def test_below_its_epsilon_a_limit_cannot_bind(limit: float) -> None:
+    prior = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 7.0))
+    epsilon = never_binds_below(prior, limit, 1e-5)
+    kept = [
+        prior.kept(information=largest_mu_squared(epsilon * share, 1e-5) / 49, law=NoiseLaw.GAUSSIAN)
+        for share in (0.999, 1.001)
+    ]
+    assert kept[0] > limit > kept[1]
+
+
+# ------------------------------------------------------------------ bad input
+
+
+def refused(message: str, plan: dict[str, Any], **options: Any) -> None:
+    with pytest.raises((InvalidPlan, InvalidInput), match=message):
+        sl.design(plan, **{"limit": 0.5, **options})
+
+
+def test_published_numbers_that_break_the_limit_are_named_with_a_recipe(tmp_path: Path) -> None:
+    table = write_table(tmp_path, people=12)
+    releases = (
+        {"name": "all", "sql": "SELECT AVG(hours) FROM data", "published": True},
+        {"name": "most", "sql": "SELECT AVG(hours) FROM data WHERE id <> 'P3'", "published": True},
+        {"name": "by town", "sql": "SELECT town, AVG(hours) FROM data GROUP BY town"},
+    )
+    plan = plan_for(table, releases, noise=0.5, data=NUMBER)
+    refused(r'one record may keep .* %, by 12 × "all" − 11 × "most"; raise', plan)
+    refused(r'P3 may keep .* %, by 12 × "all" − 11 × "most"', plan, names=True)
+
+
+def test_ceilings_that_are_too_low_are_refused(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    releases = tuple({**one, "most_noise_stddev": 1.5} for one in MEANS)
+    refused(
+        "with the most noise that the plan allows, one record may keep",
+        plan_for(table, releases, noise=1.0, data=NUMBER),
+    )
+
+
+def test_a_ceiling_below_the_noise_is_refused(tmp_path: Path) -> None:
+    plan = plan_for(write_table(tmp_path), with_release(1, most_noise_stddev=0.5), noise=1.0, data=NUMBER)
+    refused("release 'by town': expected most_noise_stddev of at least its noise of 1, got 0.5", plan)
+
+
+def test_a_floor_below_the_noise_lets_it_fall(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    releases = tuple({**one, "least_noise_stddev": 0.5} for one in MEANS)
+    found = sl.design(plan_for(table, releases, noise=400.0, data=NUMBER), limit=0.5)
+    assert all(0.5 <= one.stddev < 400.0 for one in found.noise)
+    assert found.loss_designed < found.loss_before
+    assert audited(found).verdict.passed is True
+
+
+def test_a_plan_without_a_free_release_is_refused(tmp_path: Path) -> None:
+    releases = tuple({**one, "published": True} for one in MEANS)
+    refused(
+        "expected at least one release whose noise may be chosen",
+        plan_for(write_table(tmp_path), releases, noise=1.0, data=NUMBER),
+    )
+
+
+def test_moments_and_thresholds_are_refused(tmp_path: Path) -> None:
+    moment = ({"name": "square", "sql": "SELECT AVG(hours * hours) FROM data"},)
+    refused(
+        "expected means, sums and counts, got a plan with moments",
+        plan_for(write_table(tmp_path), moment, noise=1.0, data=NUMBER),
+    )
+
+
+def test_laplace_noise_is_refused(tmp_path: Path) -> None:
+    plan = plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER)
+    for release in plan["release"]:
+        del release["noise_stddev"]
+    refused(
+        "expected Gaussian noise, got accountant = 'laplace'",
+        {**plan, "privacy": {"epsilon": 1.0, "accountant": "laplace"}},
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"limit": None}, "expected a limit, got none"),
+        ({"limit": 1.0}, "expected a limit of at most 99.9%"),
+        ({"grain": "row"}, "expected one of cell, release, got 'row'"),
+        ({"loss": "bias"}, "expected one of variance, relative, largest, got 'bias'"),
+        ({"top": 0}, "expected top >= 1"),
+    ],
+)
+def test_options_that_make_no_sense_are_refused(
+    tmp_path: Path, options: dict[str, Any], message: str
+) -> None:
+    refused(message, plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER), **options)
+
+
+# ------------------------------------------------------------------ the command
+
+
+@pytest.fixture
+def microgrid(tmp_path: Path) -> Path:
+    """The shipped example, copied to where files may be written."""
+    for file in example_plan("microgrid").parent.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    return tmp_path / "plan.toml"
+
+
+def test_the_command_writes_a_plan_that_the_audit_command_passes(
+    microgrid: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = microgrid.with_name("designed.toml")
+    assert main(["audit", str(microgrid)]) == 2
+    assert main(["design", str(microgrid), "--names", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "H13, by 13 × " in printed
+    assert "a certified gap of" in printed
+    assert main(["audit", str(out), "--limit", "50%"]) == 0
+
+
+def test_the_command_prints_json_that_is_the_result(
+    microgrid: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["design", str(microgrid), "--json", "--grain", "release"]) == 0
+    assert sl.DesignResult.model_validate_json(capsys.readouterr().out) == sl.design(
+        microgrid, grain="release"
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--limit", "100%"], "expected a limit of at most 99.9%"),
+        (["--grain", "row"], "expected one of cell, release"),
+        (["--out", "elsewhere/designed.toml"], "expected a place to write"),
+        (["--out", "plan.toml"], "which exists"),
+    ],
+)
+def test_a_mistake_ends_with_one_line_and_no_file(
+    microgrid: Path,
+    options: list[str],
+    message: str,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(microgrid.parent)
+    before = sorted(microgrid.parent.rglob("*"))
+    assert main(["design", "plan.toml", "--out", "designed.toml", *options]) == 1
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+    assert sorted(microgrid.parent.rglob("*")) == before
+
+
+def test_a_file_that_is_not_beside_the_plan_is_refused(
+    microgrid: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    elsewhere = microgrid.parent / "elsewhere"
+    elsewhere.mkdir()
+    assert main(["design", str(microgrid), "--out", str(elsewhere / "designed.toml")]) == 1
+    assert "expected a file beside the plan" in capsys.readouterr().err

@@ -1,0 +1,163 @@
+"""The least noise: laws of its constraints, its certificate, and an independent solver."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sightline.arrays import FloatArray
+from sightline.designing.common_factor import common_factor
+from sightline.designing.newton import least_noise
+from sightline.designing.problem import Cuts
+from tests.designing.noise_problems import naive_optimum, naive_phi, problem_of, rows_of, variances
+
+VARIETIES: dict[str, dict[str, Any]] = {
+    "hidden": {},
+    "known": {"kinds": "known"},
+    "both": {"kinds": "both"},
+    "published": {"fixed": 1},
+    "ceilings": {"ceiling": 400.0, "kinds": "both"},
+    "by release": {"grouped": True},
+    "by release, published, ceilings": {"grouped": True, "fixed": 2, "ceiling": 1e3},
+}
+
+seeds = st.integers(0, 10_000)
+varieties = st.sampled_from(sorted(VARIETIES))
+
+
+def drawn_x(generator: np.random.Generator, size: int, most: float = 4.0) -> FloatArray:
+    return 10 ** (most * generator.random(size))
+
+
+@given(seed=seeds, variety=varieties, share=st.floats(0.0, 1.0))
+def test_every_constraint_is_concave_and_rises_with_the_noise(seed: int, variety: str, share: float) -> None:
+    problem, generator = (
+        problem_of(rows_of(seed), seed=seed, **VARIETIES[variety]),
+        np.random.default_rng(seed),
+    )
+    one, two = (drawn_x(generator, problem.weights.size) for _ in range(2))
+    ends, between = (
+        [naive_phi(problem, x) for x in (one, two)],
+        naive_phi(problem, share * one + (1 - share) * two),
+    )
+    chord = share * ends[0] + (1 - share) * ends[1]
+    assert np.all(between >= chord - 1e-9 * np.abs(chord))
+    assert np.all(naive_phi(problem, np.maximum(one, two)) >= ends[0] * (1 - 1e-9))
+
+
+@given(seed=seeds, variety=varieties)
+def test_any_recipe_is_a_valid_cut(seed: int, variety: str) -> None:
+    """A recipe says what a sum of variances must be at least: no noise that keeps the limits is less."""
+    problem, generator = (
+        problem_of(rows_of(seed), seed=seed, **VARIETIES[variety]),
+        np.random.default_rng(seed),
+    )
+    x = drawn_x(generator, problem.weights.size, 6.0)
+    s, kept = variances(problem, x), naive_phi(problem, x) >= 1
+    first = 0
+    for risks in problem.risks:
+        count = risks.needed.size
+        at = risks.at(variances(problem, drawn_x(generator, x.size)))
+        best = at.recipes if isinstance(at.recipes, np.ndarray) else at.recipes.toarray()
+        for recipes in (best, generator.standard_normal(best.shape)):
+            worth, needed = (recipes**2).T @ s, risks.offsets(recipes)
+            mine = kept[first : first + count]
+            assert np.all(worth[mine] >= needed[mine] - 1e-9 * np.abs(worth[mine]))
+        first += count
+
+
+@given(seed=seeds, variety=varieties)
+def test_the_best_recipe_is_the_slope(seed: int, variety: str) -> None:
+    problem, generator = (
+        problem_of(rows_of(seed), seed=seed, **VARIETIES[variety]),
+        np.random.default_rng(seed),
+    )
+    x, step = drawn_x(generator, problem.weights.size, 2.0), 1e-6
+    direction = generator.random(x.size) * x
+    change = (naive_phi(problem, x + step * direction) - naive_phi(problem, x - step * direction)) / (
+        2 * step
+    )
+    along, first = problem.lift @ direction, 0
+    for risks in problem.risks:
+        at = risks.at(problem.variances(x))
+        recipes = at.recipes if isinstance(at.recipes, np.ndarray) else at.recipes.toarray()
+        slope = (recipes**2).T @ along / risks.needed
+        np.testing.assert_allclose(slope, change[first : first + slope.size], rtol=1e-4, atol=1e-7)
+        np.testing.assert_allclose(at.phi / risks.needed, naive_phi(problem, x)[first : first + slope.size])
+        first += slope.size
+
+
+@given(seed=seeds, variety=varieties, size=st.floats(-3, 3))
+def test_any_prices_and_recipes_bound_the_loss_from_below(seed: int, variety: str, size: float) -> None:
+    problem, generator = (
+        problem_of(rows_of(seed), seed=seed, **VARIETIES[variety]),
+        np.random.default_rng(seed),
+    )
+    least = least_noise(problem)
+    if least is None:
+        return
+    prices = tuple(10**size * generator.random(one.needed.size) for one in problem.risks)
+    at = [one.at(variances(problem, drawn_x(generator, least.x.size))).recipes for one in problem.risks]
+    noisy = tuple(
+        (one if isinstance(one, np.ndarray) else one.toarray())
+        * (1 + 0.1 * generator.standard_normal(one.shape))
+        for one in at
+    )
+    assert Cuts(prices=prices, recipes=noisy).lower_bound(problem) <= least.upper * (1 + 1e-12)
+
+
+@pytest.mark.parametrize("variety", VARIETIES)
+@pytest.mark.parametrize("seed", range(6))
+def test_an_independent_solver_finds_the_same_optimum(variety: str, seed: int) -> None:
+    problem = problem_of(rows_of(seed), seed=seed, **VARIETIES[variety])
+    found = least_noise(problem, tolerance=1e-8)
+    assert found is not None
+    assert found.lower <= found.upper
+    assert found.gap <= 1e-8
+    assert np.min(naive_phi(problem, found.x)) >= 1 - 1e-9
+    assert np.all((found.x >= 1) & (found.x <= problem.ceilings))
+    assert found.cuts.lower_bound(problem) == found.lower
+    rising = found.x * 1.5
+    start = np.minimum(rising, problem.ceilings)
+    theirs = naive_optimum(problem, start)
+    assert found.upper == pytest.approx(theirs, rel=1e-6)
+    assert found.lower <= theirs * (1 + 1e-6)
+
+
+def test_noise_that_keeps_the_limits_stays() -> None:
+    problem = problem_of(rows_of(1), floor=1e4)
+    found = least_noise(problem)
+    assert found is not None
+    assert found.x.tolist() == [1.0] * 6
+    assert found.gap == 0.0
+
+
+def test_ceilings_that_are_too_low_are_told() -> None:
+    assert least_noise(problem_of(rows_of(1), floor=1e-3, ceiling=1.01)) is None
+
+
+def test_published_numbers_that_break_the_limit_are_told() -> None:
+    problem = problem_of(rows_of(1), fixed=4)  # rows 0 and 1, which differ by a record, are not among them
+    assert least_noise(problem) is not None
+    sharp = np.where(problem.variable < 0, 1e-3, problem.floors)
+    alone = problem_of(np.roll(rows_of(1), -2, axis=0), fixed=4)
+    assert least_noise(replace(alone, floors=np.where(alone.variable < 0, sharp[-1], alone.floors))) is None
+
+
+@pytest.mark.parametrize("variety", ["hidden", "known", "both", "published"])
+@pytest.mark.parametrize("seed", range(6))
+def test_the_common_factor_is_the_least_one(variety: str, seed: int) -> None:
+    problem = problem_of(rows_of(seed), seed=seed, **VARIETIES[variety])
+    found = common_factor(problem)
+    assert found is not None
+    everyone = np.ones(problem.weights.size)
+    assert np.min(naive_phi(problem, found.factor * everyone)) >= 1 - 1e-12
+    assert np.min(naive_phi(problem, found.factor * (1 - 1e-6) * everyone)) < 1
+    least = least_noise(problem)
+    assert least is not None
+    assert least.upper <= problem.loss(found.x) * (1 + 1e-9)
