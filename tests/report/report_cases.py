@@ -64,7 +64,7 @@ def table(rows: int) -> Iterator[str]:
         with path.open("w", newline="") as file:
             writer = csv.writer(file)
             writer.writerow(["home", "feeder", "street", "watts"])
-            writer.writerows([f"H{i}", f"F{i % 2}", f"S{i % 5}", 100 + i % 7] for i in range(rows))
+            writer.writerows([f"H{i}", f"F{i % 2}", f"S{i % 5}", 100 + i % 7 + i * 1e-4] for i in range(rows))
         yield str(path)
 
 

@@ -154,7 +154,7 @@ def test_only_a_number_has_a_range(
 ) -> None:
     result = small(tmp_path, secret, **data)
     text, page = printed(result), sl.report_html(result)
-    assert domain in text
+    assert domain in " ".join(text.split())  # long paths wrap the line
     assert domain.rstrip(";").partition(", ")[2] in page
     assert ("of range" in text) is ("Of the range" in page) is ranged
     assert "3 records in 2 signatures; 1 release with 1 number, 1 of them linearly independent\n" in text
@@ -172,4 +172,5 @@ def test_large_numbers_have_no_exponent(tmp_path: Path) -> None:
 
 def test_a_result_of_an_earlier_version_does_not_count_its_categories(tmp_path: Path) -> None:
     result = small(tmp_path, "blood", categories=["A", "B", "0"])
-    assert "one of several categories" in printed(result.model_copy(update={"category_count": None}))
+    text = printed(result.model_copy(update={"category_count": None}))
+    assert "one of several categories" in " ".join(text.split())  # long paths wrap the line
