@@ -28,7 +28,7 @@ def test_some_hundred_plans() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", range(1, 5))
+@pytest.mark.parametrize("seed", [1])
 def test_some_thousand_plans(seed: int) -> None:
     assert run_cases(seed, go_on=lambda number: number < 700).total() == 700
 
