@@ -54,7 +54,7 @@ def postgres_url() -> Iterator[str]:
         yield url
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")  # a refused query ends its transaction: no file leaves that to another
 def postgres_engine(postgres_url: str) -> Iterator[Engine]:
     engine = open_source(f"{postgres_url}?table=public.homes", base=Path(), tables={"areas": "areas"})
     yield engine

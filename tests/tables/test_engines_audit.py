@@ -68,9 +68,8 @@ def results(request: pytest.FixtureRequest) -> list[dict[str, object]]:
 
 def test_it_exposes_the_same_records_by_the_same_recipes_with_the_same_numbers(results):
     ours, theirs = results
-    assert ours.pop("plan").count("[[release]]") == theirs.pop("plan").count(
-        "[[release]]"
-    )  # its SQL is the engine's
+    for name in ("plan", "publishable_plan"):  # the SQL in it is the engine's own
+        assert ours.pop(name).count("[[release]]") == theirs.pop(name).count("[[release]]") > 0
     assert ours["identifiable_records"] > 0
     assert differences(ours, theirs) == []
 

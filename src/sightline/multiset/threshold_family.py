@@ -15,12 +15,8 @@ from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Balls, in_domain
 from sightline.releases.domain import one_of, positive_number
-from sightline.releases.features import (
-    Kernel,
-    smooth_step_rise_ball,
-    smooth_step_slope,
-    smooth_step_slope_ball,
-)
+from sightline.releases.feature_balls import smooth_step_rise_ball, smooth_step_slope_ball
+from sightline.releases.features import Kernel, smooth_step_slope
 from sightline.releases.query import Convention
 from sightline.releases.smooth_threshold import threshold_sensitivity
 

@@ -17,20 +17,17 @@ no function of their own.
 
 Releases use NumPy. Attacks need two derivatives on arrays of any library (:class:`Powers`,
 :func:`smooth_step_derivatives`). Curves of many moments need powers without accumulated rounding
-(:func:`ratio_powers`), and certified curves need balls (:func:`smooth_step_slope_ball`).
+(:func:`ratio_powers`), and certified curves need balls (``feature_balls``).
 """
 
 from __future__ import annotations
 
-from fractions import Fraction
 from typing import Any, Literal, assert_never
 
 import numpy as np
-from flint import arb
 from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray
-from sightline.numerics.balls import ball
 from sightline.numerics.doubled import two_product
 
 Kernel = Literal["logistic", "compact"]
@@ -218,27 +215,4 @@ def smooth_step_rise(
             a, b = np.clip(a, -1.0, 1.0), np.clip(b, -1.0, 1.0)
             half, middle = 0.5 * (b - a), 0.5 * (a + b)
             return np.asarray(half + np.cos(np.pi * middle) * np.sin(np.pi * half) / np.pi)
-    assert_never(kernel)
-
-
-def smooth_step_slope_ball(offset: Fraction, *, bandwidth: Fraction, kernel: Kernel) -> arb:
-    r""":math:`h_\tau'(u)` at an exact offset, as a ball of the precision now in force."""
-    w = offset / bandwidth
-    match kernel:
-        case "logistic":
-            return (ball(w) / 2).sech() ** 2 / 4 / ball(bandwidth)
-        case "compact":
-            return arb(0) if abs(w) >= 1 else (1 + ball(w).cos_pi()) / 2 / ball(bandwidth)
-    assert_never(kernel)
-
-
-def smooth_step_rise_ball(start: Fraction, stop: Fraction, *, bandwidth: Fraction, kernel: Kernel) -> arb:
-    r"""The rise :math:`h_\tau(b) - h_\tau(a)` between exact offsets, as a ball."""
-    a, b = start / bandwidth, stop / bandwidth
-    match kernel:
-        case "logistic":
-            return ((ball(b) / 2).tanh() - (ball(a) / 2).tanh()) / 2
-        case "compact":
-            a, b = max(a, Fraction(-1)), min(b, Fraction(1))
-            return ball(b - a) / 2 + (ball(b).sin_pi() - ball(a).sin_pi()) / (2 * arb.pi())
     assert_never(kernel)
