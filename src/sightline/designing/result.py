@@ -39,6 +39,22 @@ class PricedAttack(_Part):
     price: float  # its share of the loss that was added; all shares sum to 1
 
 
+class WithheldNumber(_Part):
+    """A number that the proposed plan does not publish."""
+
+    release: str
+    cell: str  # the group, empty if there is only one
+    rows: int
+
+
+class Suppressed(_Part):
+    """What the proposed plan withholds, because no noise below the ceilings is enough. Owner-only."""
+
+    withheld: Annotated[tuple[WithheldNumber, ...], Many]
+    at_least: int  # no fewer are enough
+    smallest_first: int  # how many it takes if the numbers of the fewest rows are withheld first
+
+
 class DesignResult(_Part):
     """The least noise with which everyone keeps the limit, and how it compares. Owner-only."""
 
@@ -62,6 +78,7 @@ class DesignResult(_Part):
     verdict: str  # what that audit says
     rounds: int
     plan: str  # the proposed plan in TOML
+    suppressed: Suppressed | None = None  # none if every number is published
 
     @property
     def gap(self) -> float | None:

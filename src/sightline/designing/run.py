@@ -17,6 +17,7 @@ from sightline.designing.choice import best_noise, common_guess, targets_of
 from sightline.designing.levels import never_binds_below
 from sightline.designing.proposal import Certified, below_the_largest, certified, least_largest
 from sightline.designing.result import DesignedNoise, DesignResult
+from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
@@ -59,7 +60,12 @@ def design(  # many parameters: the options of one command
     with opened(checked, base) as session:
         membership = session.membership(watch)
         task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
-        return _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
+        gone = smallest_suppression(task, watch)
+        if gone is None:
+            return _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
+        left = replaced_task(task, gone.withheld, Grain(grain))
+        found = _designed(session, left, Grain(grain), names=names, top=top, watch=watch)
+        return found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
 
 
 def _designed(
@@ -69,7 +75,7 @@ def _designed(
     unbounded = replace(task, ceilings=np.full_like(task.ceilings, np.inf))
     watch("trying a common factor", 0.0)
     common = certified(unbounded, common_guess(unbounded, targets))
-    chosen = None if common is None else best_noise(task, targets, common.x, watch)
+    chosen = None if common is None else best_noise(task, targets, _within_ceilings(task, common.x), watch)
     if common is None or chosen is None:
         raise _infeasible(session, task, names=names)
     watch("auditing the proposal", 0.0)
@@ -115,6 +121,13 @@ def _designed(
         rounds=chosen.optimum.rounds,
         plan=plan_text(proposed),
     )
+
+
+def _within_ceilings(task: DesignTask, x: FloatArray) -> FloatArray:
+    """Noise to start from: a common factor, or where that is too much, the ceilings."""
+    if np.all(x <= task.ceilings):
+        return x
+    return np.where(np.isfinite(task.ceilings), task.ceilings, x)
 
 
 def _factor(task: DesignTask, stddevs: FloatArray) -> float:
