@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, MissingExtra, require
 from sightline.releases.domain import member_values, positive_number, whole_number
-from sightline.releases.query import Adjacency
+from sightline.releases.query import OneCell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DeepSet:
+class DeepSet(OneCell):
     r"""A readout of the sum of the members' features, eq. ``deepsets_general``.
 
     .. math:: q(x) = \rho\Bigl(\sum_{k \in C} \phi(x_k)\Bigr), \qquad
@@ -86,21 +86,6 @@ class DeepSet:
             error=InvalidRelease,
         )
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record's value changes within the domain that the stated sensitivity is for."""
-        return Adjacency.VALUE
-
-    @property
-    def cells(self) -> tuple[DeepSet]:
-        """Itself."""
-        return (self,)
-
-    @property
-    def linear(self) -> bool:
-        """False: a program cannot tell whether a function is linear."""
-        return False
-
     def value(self, records: FloatArray) -> FloatArray:
         """The readout of the summed features."""
         values = self._values(records)
@@ -134,9 +119,6 @@ class DeepSet:
             fix="smooth the function there",
         )
         return rows
-
-    def integer_rows(self) -> None:
-        """``None``: the rows of a function are not known to be whole numbers."""
 
     def _values(self, records: FloatArray | None) -> FloatArray:
         values = member_values(records, members=self.members, dimension=self.dimension)
