@@ -89,7 +89,7 @@ class DeepSet(OneCell):
     def value(self, records: FloatArray) -> FloatArray:
         """The readout of the summed features."""
         values = self._values(records)
-        jax = _jax()
+        jax = load_jax()
         with jax.enable_x64(True):
             answer = np.asarray(self.readout(jax.vmap(self.feature)(values).sum(axis=0))).reshape(
                 self.outputs
@@ -104,7 +104,7 @@ class DeepSet(OneCell):
     def jacobian(self, records: FloatArray | None) -> FloatArray:
         r"""The chain rule :math:`J_\rho(s) J_\phi(x_k)` for member k, eq. ``deepsets_grad``."""
         values = self._values(records)
-        jax = _jax()
+        jax = load_jax()
         with jax.enable_x64(True):
             s = jax.vmap(self.feature)(values).sum(axis=0)
             J_rho = np.asarray(jax.jacrev(self.readout)(s)).reshape(self.outputs, -1)
@@ -125,7 +125,8 @@ class DeepSet(OneCell):
         return values if self.dimension > 1 else values[:, 0]
 
 
-def _jax() -> Any:
+def load_jax() -> Any:
+    """JAX, which is an optional dependency."""
     try:
         import jax
         from jax import enable_x64  # noqa: F401  # JAX has it from 0.8 on
@@ -152,7 +153,7 @@ def _per_output(stated: ArrayLike, outputs: int, *, name: str) -> FloatArray:
 
 def _output_shape(function: Callable[[Any], Any], shape: tuple[int, ...], *, name: str) -> tuple[int, ...]:
     """The output shape of ``function`` for a double array of ``shape``, without running it."""
-    jax = _jax()
+    jax = load_jax()
     with jax.enable_x64(True):
         try:
             output = jax.eval_shape(function, jax.ShapeDtypeStruct(shape, np.float64))
