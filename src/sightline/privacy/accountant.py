@@ -52,6 +52,11 @@ class Accountant(ABC):
 
     budget: Budget
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    # Whether a share of the budget has the noise kappa(1)/share: then noise meets the budget exactly when the
+    # sum over the releases of sensitivity^2/variance is at most 1/kappa(1).
+    linear: ClassVar[bool] = False
+    # Whether a record pays only for the releases that it is in: then the count is the most of any record.
+    counts_own_releases: ClassVar[bool] = False
 
     @overload
     def kappa(self, releases: int) -> float: ...

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 from sightline.arrays import FloatArray
 from sightline.privacy.accountant import OUTWARD, Accountant, Validity
@@ -27,6 +28,7 @@ class GaussianDP(Accountant):
     """
 
     budget: Budget
+    linear: ClassVar[bool] = True
     mu_squared: float = field(init=False)
 
     def __post_init__(self) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 from flint import arb
 
@@ -50,6 +51,7 @@ class ZeroConcentrated(Accountant):
     """
 
     budget: Budget
+    linear: ClassVar[bool] = True
     rho: float = field(init=False)
 
     def __post_init__(self) -> None:
