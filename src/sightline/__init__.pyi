@@ -22,7 +22,6 @@ from sightline.privacy.advanced import AdvancedComposition as AdvancedCompositio
 from sightline.privacy.zero_concentrated import ZeroConcentrated as ZeroConcentrated
 from sightline.privacy.renyi import Renyi as Renyi
 from sightline.privacy.gaussian_dp import GaussianDP as GaussianDP
-from sightline.privacy.per_record import PerRecord as PerRecord
 from sightline.privacy.laplace import LaplaceComposition as LaplaceComposition
 
 # Study a design
