@@ -27,9 +27,8 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
         note = "no release takes a share of the budget"
         if not sharing and name in spent:
             proven = spent[name] <= budget.epsilon
-            note = "the noise was chosen elsewhere, and " + (
-                "keeps to the budget" if proven else "costs more than the budget"
-            )
+            kept = "keeps to the budget" if proven else "costs more than the budget"
+            note += f": the noise was chosen elsewhere, and {kept}"
     if budget is not None and sharing:
         rules = accountants(budget)
         asked = shared_noise(rules, membership, pricing)
