@@ -7,8 +7,8 @@ found so far,
 .. math:: \min \sum_u c_u z_u \quad\text{with}\quad \sum_{u \in T} z_u \ge 1 \text{ for every conflict } T,
     \quad z_u \in \{0, 1\},
 
-costs no more than any answer. It is left out and the rest is tested: if it passes it is a cheapest answer, and
-otherwise there is a new conflict.
+costs no more than any answer. It is left out and the rest is tested: if it passes it is a cheapest answer,
+and otherwise there is a new conflict.
 """
 
 from __future__ import annotations

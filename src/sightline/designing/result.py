@@ -55,6 +55,16 @@ class Suppressed(_Part):
     smallest_first: int  # how many it takes if the numbers of the fewest rows are withheld first
 
 
+class DesignedBudget(_Part):
+    """What the designed noise costs of the budget, for the releases that the budget pays for."""
+
+    accountant: str
+    epsilon: float  # what the plan allows
+    delta: float
+    epsilon_spent: float  # of the designed noise, under the accountant
+    price: float  # the budget's share of the noise; with the prices of the attacks it sums to 1
+
+
 class DesignResult(_Part):
     """The least noise with which everyone keeps the limit, and how it compares. Owner-only."""
 
@@ -72,6 +82,7 @@ class DesignResult(_Part):
     noise: Annotated[tuple[DesignedNoise, ...], Many]
     attacks: Annotated[tuple[PricedAttack, ...], Many]  # the dearest first
     attacks_in_all: int
+    budget: DesignedBudget | None  # none if no noise can move within a budget
     never_binds_below_epsilon: float  # under exact Gaussian accounting, at the delta
     delta: float
     passed: bool  # whether the audit of the proposed plan passes

@@ -1,8 +1,8 @@
 """The smallest set of numbers to withhold, where the ceilings on the noise are too low for the limit.
 
-A number that is withheld is one with infinite noise. With every number at its ceiling the audit must pass: more
-noise never harms anyone, so if it fails there, some number must go. Numbers without a ceiling need not go:
-their noise can rise instead, and they are left out of the question.
+A number that is withheld is one with infinite noise. With every number at its ceiling the audit must pass:
+more noise never harms anyone, so if it fails there, some number must go. Numbers without a ceiling need not
+go: their noise can rise instead, and they are left out of the question.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.plan import Plan, WithheldCell
 from sightline.auditing.pricing import price
 from sightline.designing.hitting import cheapest_hitting_set, smallest_conflict
-from sightline.designing.lower_ends import LowerEnds
+from sightline.designing.part_audit import PartAudit
 from sightline.designing.result import Suppressed, WithheldNumber
 from sightline.designing.task import DesignTask, Grain, plan_with_noise, task_of
 from sightline.labeled.incidence.protocol import BoolArray
@@ -35,14 +35,13 @@ class Ceilings:
 
     task: DesignTask
     most: FloatArray  # standard deviation of each cell; infinite without a ceiling
-    quick: LowerEnds | None  # none where only the audit itself can say
+    quick: PartAudit | None  # none where only the audit itself can say
 
     @classmethod
     def of(cls, task: DesignTask) -> Ceilings:
         """The ceilings of a task's numbers; what is published stays as it is."""
-        free = np.append(np.sqrt(task.ceilings), 1.0)[task.variable] * task.floor
-        most = np.where(task.free, free, task.floor)
-        return cls(task=task, most=most, quick=LowerEnds.of(task))
+        most = np.where(task.free, task.most, task.floor)
+        return cls(task=task, most=most, quick=PartAudit.of(task))
 
     @property
     def published(self) -> BoolArray:
@@ -102,7 +101,7 @@ class Ceilings:
 
 
 def without_numbers(plan: Plan, membership: Membership, gone: IndexArray) -> tuple[Plan, Membership]:
-    """The plan that withholds some cells, and its membership. Releases without any other number are dropped."""
+    """The plan that withholds some cells, and its membership; releases without another number are dropped."""
     if not gone.size:
         return plan, membership
     marks: dict[int, set[tuple[str, tuple[str, ...]]]] = {}

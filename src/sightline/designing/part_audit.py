@@ -20,7 +20,7 @@ from sightline.tables.subject import SecretKind
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LowerEnds:
+class PartAudit:
     """The rows of a design, from which some are chosen."""
 
     task: DesignTask
@@ -29,7 +29,7 @@ class LowerEnds:
     marks: FloatArray  # a random number for each row: equal sums are equal signatures
 
     @classmethod
-    def of(cls, task: DesignTask) -> LowerEnds | None:
+    def of(cls, task: DesignTask) -> PartAudit | None:
         """``None`` for persons with several rows and for three categories or more: the audit knows more."""
         linear = task.linear
         several = linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2
@@ -85,5 +85,5 @@ class LowerEnds:
         marks = part.T @ self.marks[rows]
         touched = np.flatnonzero(marks)
         _, first, place = np.unique(marks[touched], return_index=True, return_inverse=True)
-        counts = np.bincount(place.ravel(), self.counts[touched])
+        counts = np.bincount(place.ravel(), self.counts[touched]).astype(np.float64)
         return csc_array(part.tocsc()[:, touched[first]]), counts
