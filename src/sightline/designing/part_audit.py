@@ -48,6 +48,12 @@ class PartAudit:
         """The least lower end if these rows alone are published, with these variances."""
         return float(np.min(self._seen(rows, variances)[0], initial=1.0))
 
+    def below(self, rows: IndexArray, variances: FloatArray) -> int:
+        """How many records these rows may leave less than the limit."""
+        lower, _, _ = self._seen(rows, variances)
+        _, counts = self._columns(rows)
+        return int(counts[lower < self.task.limit].sum())
+
     def used_by_the_sharpest(self, rows: IndexArray, variances: FloatArray) -> FloatArray:
         """How much the best attack on the record that keeps least uses each of the rows."""
         lower, columns, inverse = self._seen(rows, variances)

@@ -47,12 +47,23 @@ class WithheldNumber(_Part):
     rows: int
 
 
+class Merging(_Part):
+    """Another way to keep the limit: groups that are published as one, in place of withholding."""
+
+    merged: Annotated[tuple[str, ...], Many]  # the release and the groups of each merged number
+    numbers_lost: int  # how many fewer numbers are published than in the plan
+    loss_designed: float  # over the numbers that are left
+    passed: bool  # whether the audit of the plan with them passes
+    plan: str  # in TOML
+
+
 class Suppressed(_Part):
     """What the proposed plan withholds, because no noise below the ceilings is enough. Owner-only."""
 
     withheld: Annotated[tuple[WithheldNumber, ...], Many]
     at_least: int  # no fewer are enough
     smallest_first: int  # how many it takes if the numbers of the fewest rows are withheld first
+    merging: Merging | None = None  # none if no merges were found that are enough
 
 
 class DesignedBudget(_Part):

@@ -13,6 +13,7 @@ from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
 from sightline.designing.choice import best_noise, common_guess, targets_of
 from sightline.designing.levels import never_binds_below
+from sightline.designing.merging import enough_merges, merging_report
 from sightline.designing.proposal import (
     Certified,
     below_the_largest,
@@ -69,7 +70,13 @@ def design(  # many parameters: the options of one command
             return _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
         left = replaced_task(task, gone.withheld, Grain(grain))
         found = _designed(session, left, Grain(grain), names=names, top=top, watch=watch)
-        return found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
+        suppressed = suppressed_numbers(task, gone)
+        joined = enough_merges(task, Grain(grain), watch)
+        if joined is not None:
+            merged = _designed(session, joined.task, Grain(grain), names=names, top=top, watch=watch)
+            update = {"merging": merging_report(task, joined, merged)}
+            suppressed = suppressed.model_copy(update=update)
+        return found.model_copy(update={"suppressed": suppressed})
 
 
 def _designed(

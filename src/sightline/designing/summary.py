@@ -69,6 +69,15 @@ def _suppressed(result: DesignResult) -> Iterator[str]:
     if size > _MOST_LINES:
         yield f"  and {size - _MOST_LINES:,} more; the plan has all of them"
     yield f"  To withhold the smallest groups first would take {count(gone.smallest_first, 'number')}."
+    other = gone.merging
+    if other is not None:
+        yield (
+            f"  To merge groups instead would cost {count(other.numbers_lost, 'number')}, with a loss of "
+            f"{number(other.loss_designed)} on the others, against {number(result.loss_designed)}:"
+        )
+        yield from (f'  "{name}"' for name in other.merged[:_MOST_LINES])
+        if len(other.merged) > _MOST_LINES:
+            yield f"  and {len(other.merged) - _MOST_LINES:,} more"
     yield ""
 
 

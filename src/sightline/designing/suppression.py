@@ -82,6 +82,15 @@ class Ceilings:
             return not self.passes(kept)
         return self.quick.least(*self._rows(kept)) < self.task.limit
 
+    def harm(self, kept: IndexArray) -> tuple[int, float]:
+        """How many records are below the limit, and what the sharpest keeps, negated: less is better."""
+        if self.quick is not None:
+            rows, variances = self._rows(kept)
+            return self.quick.below(rows, variances), -self.quick.least(rows, variances)
+        found = self.audited(kept)
+        least = None if found is None else found.least
+        return (0, -1.0) if found is None or least is None else (found.below_limit, -least.lower)
+
     def likeliest(self, kept: IndexArray) -> IndexArray:
         """The kept cells, those first that the sharpest attack uses most: else, those of the fewest rows."""
         cells = self.task.linear.cells
@@ -150,7 +159,7 @@ def smallest_suppression(task: DesignTask, progress: Progress = silent) -> Suppr
         progress("finding what to withhold", 0.0)
         place = np.full(ceilings.most.size, -1, dtype=np.intp)
         place[units] = np.arange(units.size)
-        return [place[one] for one in _conflicts(ceilings, units[kept])]
+        return [place[one] for one in conflicts_of(ceilings, units[kept])]
 
     found = cheapest_hitting_set(np.ones(units.size), conflicts)
     assert found is not None  # with nothing but what is published the audit passes
@@ -163,14 +172,14 @@ def smallest_suppression(task: DesignTask, progress: Progress = silent) -> Suppr
     )
 
 
-def _conflicts(ceilings: Ceilings, kept: IndexArray) -> list[IndexArray]:
+def conflicts_of(ceilings: Ceilings, kept: IndexArray, *, most: int = _CONFLICTS_AT_ONCE) -> list[IndexArray]:
     """Sets of cells that break the limit by themselves, without a cell in common; none if all pass.
 
     The audit has the last word: on what passes, and on each set.
     """
     conflicts: list[IndexArray] = []
     left = kept
-    while len(conflicts) < _CONFLICTS_AT_ONCE and left.size and ceilings.seems_to_fail(left):
+    while len(conflicts) < most and left.size and ceilings.seems_to_fail(left):
         found = smallest_conflict(ceilings.likeliest(left), ceilings.seems_to_fail)
         if ceilings.passes(found):
             break
