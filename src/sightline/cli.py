@@ -141,6 +141,7 @@ def audit(  # many parameters: one for each option
 @click.option(
     "--loss", default="variance", show_default=True, help="What to make small: variance, relative or largest."
 )
+@click.option("--noise", default="independent", show_default=True, help="Independent or correlated noise.")
 @_force
 def design(  # many parameters: one for each option
     plan: str,
@@ -150,6 +151,7 @@ def design(  # many parameters: one for each option
     out: Path | None,
     grain: str,
     loss: str,
+    noise: str,
     force: bool,
 ) -> int:
     """Find the least noise with which everyone keeps the limit. For the table's owner only."""
@@ -165,7 +167,9 @@ def design(  # many parameters: one for each option
                 f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
             )
     with Ticker() as progress:
-        found = run.design(plan, limit=limit, grain=grain, loss=loss, names=names, progress=progress)
+        found = run.design(
+            plan, limit=limit, grain=grain, loss=loss, noise=noise, names=names, progress=progress
+        )
     if as_json:
         _print_json(found.model_dump(mode="json"))
     else:

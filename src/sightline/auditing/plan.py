@@ -270,6 +270,42 @@ class Release(_Section):
         return self
 
 
+class NumberName(_Section):
+    """One published number."""
+
+    release: Text = Field(description="The name of its release.")
+    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), description="The values of its group, in the order of GROUP BY; empty without one."
+    )
+    label: str = Field(default="", description="Which of the release's aggregates it is, of several.")
+
+
+class Correlation(_Section):
+    """The correlation of the noise on some numbers; the noise on all others is independent."""
+
+    numbers: Annotated[tuple[NumberName, ...], Field(strict=False, min_length=2)] = Field(
+        description="The numbers, each with a noise of its own in its release."
+    )
+    rows: Annotated[tuple[Annotated[tuple[Number, ...], Field(strict=False)], ...], Field(strict=False)] = (
+        Field(
+            description="For each number its correlations with those before it: a row of 0, 1, 2, … entries."
+        )
+    )
+
+    @model_validator(mode="after")
+    def _is_a_triangle(self) -> Correlation:
+        sizes = [len(row) for row in self.rows]
+        triangle = sizes == list(range(len(self.numbers)))
+        within = all(abs(value) < 1 for row in self.rows for value in row)
+        require(
+            triangle and within,
+            "a row for each number: of 0, 1, 2, … correlations between -1 and 1",
+            got=f"rows of {', '.join(map(str, sizes[:4]))} …" if within else "another correlation",
+            error=InvalidPlan,
+        )
+        return self
+
+
 class Attacker(_Section):
     """What the attacker knows besides who is in which group."""
 
@@ -330,6 +366,7 @@ class Plan(_Section):
     releases: Annotated[tuple[Release, ...], Field(strict=False, min_length=1)] = Field(alias="release")
     attacker: Attacker = Attacker()
     limits: Limits = Limits()
+    correlation: Correlation | None = None
 
     @model_validator(mode="after")
     def _names_and_noise(self) -> Plan:

@@ -100,6 +100,7 @@ class DesignResult(_Part):
     verdict: str  # what that audit says
     rounds: int
     plan: str  # the proposed plan in TOML
+    loss_independent: float | None = None  # with independent noise, where the plan has correlated noise
     suppressed: Suppressed | None = None  # none if every number is published
 
     @property

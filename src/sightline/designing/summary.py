@@ -45,6 +45,8 @@ def _comparison(result: DesignResult) -> Iterator[str]:
     yield f"  before                  {number(result.loss_before)}, which breaks the limit"
     common, factor = result.loss_with_common_factor, number(result.common_factor)
     yield f"  with a common factor    {number(common)}, all noise times {factor}"
+    if result.loss_independent is not None:
+        yield f"  independent noise       {number(result.loss_independent)}"
     share = percent(result.loss_designed / common)
     yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's"
     if result.gap is None:
@@ -100,6 +102,8 @@ def _quoted(release: str, cell: str) -> str:
 
 
 def _attacks(result: DesignResult) -> Iterator[str]:
+    if not result.attacks:
+        return
     yield f"What the added noise is for: {count(result.attacks_in_all, 'attack')}, the dearest first"
     yield from (f"  {percent(one.price):>6}  {_attack(one)}" for one in result.attacks)
 
