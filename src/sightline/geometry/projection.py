@@ -85,8 +85,8 @@ class Projection:
         lengths = np.where(self._target_lengths > 0, self._target_lengths, 1.0)
         scaled = combinations / lengths
         sizes = np.linalg.norm(scaled, axis=1)
-        found: FloatArray = np.linalg.pinv(scaled / sizes[:, None]) / sizes / lengths[:, None]
-        return found
+        inverse: FloatArray = np.linalg.pinv(scaled / sizes[:, None]) / sizes / lengths[:, None]
+        return inverse
 
     @property
     def _target_lengths(self) -> FloatArray:

@@ -41,7 +41,7 @@ def sorted_chart(cases: int, generator: np.random.Generator) -> Claim:
     moments = [Moment(order=order, members=range(4), bound=1.0) for order in range(1, 7)]
     transcript = Transcript(moments, noise=BASIC)
     values = generator.uniform(-1, 1, 4)
-    turned = max(
+    change = max(
         float(np.max(np.abs(transcript.answers(values[list(order)]) - transcript.answers(values))))
         for order in permutations(range(4))
     )
@@ -50,10 +50,10 @@ def sorted_chart(cases: int, generator: np.random.Generator) -> Claim:
         "(i) The law of the answers is permutation-invariant; (iii) the matching loss is locally the squared "
         "error of the sorted values.",
         checked=f"{cases} random pairs of vectors against all permutations; six moments at all orders of "
-        f"four values (largest change {turned:.0e})",
+        f"four values (largest change {change:.0e})",
         value=largest,
         quantity="largest relative difference of the two losses",
-        holds=largest < 1e-12 and turned < 1e-15,
+        holds=largest < 1e-12 and change < 1e-15,
         remark="(iii) holds everywhere, not only locally: for scalars sorting is the best matching "
         "(rearrangement inequality)",
     )
