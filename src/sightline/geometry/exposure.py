@@ -165,7 +165,8 @@ class Exposure:
         stddevs = GaussianNoise(stddevs=np.broadcast_to(np.asarray(noise_stddev), (query.outputs,)))
         rows, integers = self.geometry.rows_of(query)
         step = self._extension.increment(rows, integers, noise=stddevs)
-        if self.relative_error < _POOR and step.relative_error < _POOR:
+        # Another profile does not help where this one is as poor and too large for ball arithmetic.
+        if step.relative_error < max(_POOR, 4 * self.relative_error) < 1:
             return replace(
                 step,
                 information=self.information + step.gain,

@@ -28,6 +28,7 @@ class GaussianDP(Accountant):
     """
 
     budget: Budget
+    linear: ClassVar[bool] = True
     mu_squared: float = field(init=False)
     theorem: ClassVar[str] = "exact for independent Gaussian noise: composition loses nothing"
 

@@ -51,6 +51,7 @@ class ZeroConcentrated(Accountant):
     """
 
     budget: Budget
+    linear: ClassVar[bool] = True
     rho: float = field(init=False)
     theorem: ClassVar[str] = "zCDP adds up exactly; its conversion to (epsilon, delta) is an upper bound"
 
