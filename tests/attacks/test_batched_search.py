@@ -132,6 +132,7 @@ class TestModel:
 
 
 class TestSearch:
+    @pytest.mark.slow
     def test_more_starts_never_help_much(self) -> None:
         """Three values under six moments: the default starts find what a hundred do, on 500 draws."""
         transcript = moments(20.0, releases=6, members=3)

@@ -69,6 +69,7 @@ def test_names_only_when_asked(capsys: Captured) -> None:
     assert "H13" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_demo_audits_the_micro_grid_and_says_where_things_are(capsys: Captured) -> None:
     assert main(["demo"]) == 0
     printed = capsys.readouterr().out
@@ -79,6 +80,7 @@ def test_the_demo_audits_the_micro_grid_and_says_where_things_are(capsys: Captur
     assert sl.AuditResult.from_json(capsys.readouterr().out).identifiable_records == 2
 
 
+@pytest.mark.slow
 def test_explain_gives_the_recipe_step_by_step(capsys: Captured) -> None:
     assert main(["explain", MICROGRID, "--record", "H16"]) == 0
     printed = capsys.readouterr().out

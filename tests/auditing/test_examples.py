@@ -127,6 +127,7 @@ def survey_rows() -> np.ndarray:
     return np.array(rows)
 
 
+@pytest.mark.slow
 def test_the_survey_is_decided_exactly(survey: sl.AuditResult) -> None:
     rows = survey_rows()
     assert survey.cells == len(rows)

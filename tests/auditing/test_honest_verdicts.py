@@ -47,6 +47,7 @@ def test_enough_noise_on_a_moment_passes_for_everyone_and_in_public() -> None:
     assert result.publishable().verdict.passed is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", list(NoiseLaw))
 @pytest.mark.parametrize("multiplier", [0.2, 0.7, 3.0])
 def test_the_noise_protects_a_number_whatever_is_published_of_it(multiplier: float, law: NoiseLaw) -> None:

@@ -196,6 +196,7 @@ def risk_of_a_sharp_threshold(at: float, noise: float) -> float:
     return float(1 - explained / v)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("bandwidth", [0.1, 1e6])
 def test_a_count_of_one_person_above_a_threshold_does_not_pass(tmp_path: Path, bandwidth: float) -> None:
     rows = [f"p{i},f,{i}" for i in range(1, 8)]
@@ -231,6 +232,7 @@ def test_what_remains_beside_a_threshold_is_never_more_than_the_truth(noise: flo
     assert least.lower <= risk_of_a_sharp_threshold(at / 10, noise) <= least.upper
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
 @pytest.mark.parametrize("epsilon", [1.0, 6.0, 30.0])
 def test_a_threshold_beside_a_value_leaves_no_less_than_the_bracket_says(

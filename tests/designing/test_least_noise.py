@@ -111,6 +111,7 @@ def test_any_prices_and_recipes_bound_the_loss_from_below(seed: int, variety: st
     assert Cuts(prices=prices, recipes=noisy).lower_bound(problem) <= least.upper * (1 + 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variety", VARIETIES)
 @pytest.mark.parametrize("seed", range(6))
 def test_an_independent_solver_finds_the_same_optimum(variety: str, seed: int) -> None:
@@ -149,6 +150,7 @@ def test_published_numbers_that_break_the_limit_are_told() -> None:
     assert least_noise(replace(alone, floors=np.where(alone.variable < 0, sharp[-1], alone.floors))) is None
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variety", ["hidden", "known", "both", "published"])
 @pytest.mark.parametrize("seed", range(6))
 def test_the_common_factor_is_the_least_one(variety: str, seed: int) -> None:

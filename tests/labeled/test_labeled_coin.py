@@ -79,6 +79,7 @@ def exact_risks(
     return risks.mean(axis=0), risks.std(axis=0) / np.sqrt(trials)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("laplace", [False, True])
 @pytest.mark.parametrize("share", [0.5, 0.2])
 @pytest.mark.parametrize("seed", range(3))

@@ -87,6 +87,7 @@ def naive_pairs(rows: np.ndarray) -> set[tuple[tuple[int, ...], tuple[int, ...]]
     }
 
 
+@pytest.mark.slow
 def test_all_differencing_pairs_are_found_and_no_others() -> None:
     generator = np.random.default_rng(23)
     found_any = 0

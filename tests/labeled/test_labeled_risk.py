@@ -30,6 +30,7 @@ PRIOR = UniformPrior(0.0, 1.0)
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_rmse_against_sixty_digits_with_noise_over_twelve_orders(seed: int) -> None:
     generator = np.random.default_rng(100 + seed)
@@ -385,6 +386,7 @@ class TestIllConditioned:
         exact = np.hypot([k, k - 1], [k + 1, k])
         assert np.all(np.abs(found.rmse / exact - 1) <= found.relative_error)
 
+    @pytest.mark.slow
     def test_the_error_is_never_understated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sightline.labeled.certified.ENOUGH", np.inf)  # double precision alone
         generator = np.random.default_rng(31)

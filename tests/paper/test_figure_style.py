@@ -43,6 +43,7 @@ def test_files_have_the_format_that_their_name_asks_for(chart: dict[str, Any], t
         style.save(chart, tmp_path / "a.gif")
 
 
+@pytest.mark.slow
 def test_the_same_chart_is_the_same_bytes(chart: dict[str, Any]) -> None:
     assert style.svg(chart) == style.svg(json.loads(json.dumps(chart)))
 

@@ -47,6 +47,7 @@ class TestEveryFigure:
         assert len(figure.describe(result)) > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 def test_it_is_drawn_as_svg_and_can_be_zoomed(figure: object) -> None:
     chart = style.specification(figure.draw(budgeted()))
@@ -134,6 +135,7 @@ SHOWN = {"audit": microgrid, "nothing": nothing, "curve": curve, "curves": curve
 
 @pytest.mark.parametrize("name", SHOWN)
 class TestNotebook:
+    @pytest.mark.slow
     def test_it_shows_itself_without_scripts(self, name: str) -> None:
         found = SHOWN[name]()
         shown = found._repr_html_()

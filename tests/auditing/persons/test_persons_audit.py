@@ -110,6 +110,7 @@ def test_every_customers_total_identifies_every_customer(tmp_path: Path) -> None
     assert sum(result.distribution.records) == 500
 
 
+@pytest.mark.slow
 def test_one_value_per_person_over_a_panel(tmp_path: Path) -> None:
     """Nine people in overlapping groups over four months: with one value each, the panel tells all nine."""
     generator = np.random.default_rng(5)
@@ -213,6 +214,7 @@ def random_plan(
     return asked, np.array(lines), owners, np.array(noise)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_random_panels(tmp_path: Path, seed: int) -> None:
     asked, members, owners, noise = random_plan(tmp_path, seed)
@@ -240,6 +242,7 @@ def test_random_panels(tmp_path: Path, seed: int) -> None:
         assert result.timeline[-1].identifiable_records == result.identifiable_records
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["boolean", "category"])
 def test_yes_or_no_and_categories(tmp_path: Path, kind: str) -> None:
     """One person's own counts over four rows fail; the same counts over everyone with much noise pass."""
