@@ -248,22 +248,20 @@ def _job(
     key: tuple[int, ...],
 ) -> Job:
     require(isinstance(transcript, Transcript), "transcripts to attack", got=type(transcript).__name__)
+    baseline: PriorDensity
     if isinstance(at, PriorDensity):
-        baseline: PriorDensity = at if domain is None else UniformPrior(*checked_box(domain))
-        return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
-    records = frozen_floats(at, name="records")
-    p = transcript.dimension
-    shaped = records.ndim == (1 if p == 1 else 2) and records.size % p == 0
-    require(shaped, f"records of dimension {p}", got=f"shape {records.shape}")
-    transcript.answers(records)  # the releases check the records themselves
-    return Job(
-        transcript=transcript,
-        attack=attack,
-        at=frozen_floats(records.ravel(), name="records"),
-        baseline=UniformPrior(*box_of(transcript, domain)),
-        seed=seed,
-        key=key,
-    )
+        baseline = at if domain is None else UniformPrior(*checked_box(domain))
+    else:
+        records = frozen_floats(at, name="records")
+        p = transcript.dimension
+        shaped = records.ndim == (1 if p == 1 else 2) and records.size % p == 0
+        require(shaped, f"records of dimension {p}", got=f"shape {records.shape}")
+        transcript.answers(records)  # the releases check the records themselves
+        at, baseline = (
+            frozen_floats(records.ravel(), name="records"),
+            UniformPrior(*box_of(transcript, domain)),
+        )
+    return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
 
 
 def _runs_in_parallel(job: Job) -> bool:

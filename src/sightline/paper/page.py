@@ -11,7 +11,7 @@ from sightline.errors import MissingExtra
 from sightline.format import power_of_ten
 from sightline.paper.claim import ClaimVerdict
 from sightline.paper.comparison import Comparison
-from sightline.paper.made import MadeFigure, Panel
+from sightline.paper.figure_type import MadeFigure, Panel
 from sightline.paper.store import file_stem
 from sightline.report.style import live_charts, static_chart
 

@@ -11,9 +11,8 @@ from pydantic_core import to_jsonable_python
 
 from sightline.errors import require
 from sightline.paper.comparison import joint_test
-from sightline.paper.figure_type import Figure
+from sightline.paper.figure_type import Figure, MadeFigure, Panel
 from sightline.paper.figures import LABELS, figure
-from sightline.paper.made import MadeFigure, Panel
 from sightline.paper.page import page_of
 from sightline.paper.store import (
     as_json,

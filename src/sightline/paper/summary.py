@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.format import power_of_ten
 from sightline.paper.claim import ClaimVerdict
-from sightline.paper.made import MadeFigure
+from sightline.paper.figure_type import MadeFigure
 from sightline.paper.run import Regenerated
 
 
