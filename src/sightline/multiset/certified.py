@@ -21,14 +21,7 @@ from sightline.errors import require
 from sightline.multiset.counts import Counts, checked_counts
 from sightline.multiset.family import Balls, Family, checked_group
 from sightline.noise.pricing import unit_noise
-from sightline.numerics.balls import (
-    FIRST_BITS,
-    LAST_BITS,
-    rounded_down,
-    rounded_up,
-    sharp,
-    trace_of_inverse,
-)
+from sightline.numerics.balls import FIRST_BITS, LAST_BITS, rounded_down, rounded_up, sharp, trace_of_inverse
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
 from sightline.releases.query import Convention

@@ -14,14 +14,7 @@ from sightline.paper.comparison import joint_test
 from sightline.paper.figure_type import Figure, MadeFigure, Panel
 from sightline.paper.figures import LABELS, figure
 from sightline.paper.page import page_of
-from sightline.paper.store import (
-    as_json,
-    file_stem,
-    key,
-    read_result,
-    writable_folder,
-    write_whole,
-)
+from sightline.paper.store import as_json, file_stem, key, read_result, writable_folder, write_whole
 from sightline.progress import Progress, silent
 from sightline.report.style import altair, specification, svg
 

@@ -42,7 +42,4 @@ def _state(made: MadeFigure) -> str:
 
 def document(regenerated: Regenerated) -> dict[str, Any]:
     """Return the numbers of a run, for JSON."""
-    return {
-        "page": str(regenerated.page),
-        "figures": [made.document for made in regenerated.made],
-    }
+    return {"page": str(regenerated.page), "figures": [made.document for made in regenerated.made]}
