@@ -168,6 +168,7 @@ sys.meta_path.insert(0, Finder())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["click", "sightline.format", "numpy", "sightline.demo", "rich.table"])
 def test_an_interrupt_while_modules_are_loaded_ends_quietly(module: str) -> None:
     code = CTRL_C.format(module=module) + START
@@ -310,6 +311,7 @@ class TestPublishableKeys:
         result = sl.audit(self.plan(tmp_path, "feeder, hour")).publishable()
         assert "(withheld)" not in result.to_json()
 
+    @pytest.mark.slow
     def test_advice_is_given_once(self, tmp_path: Path) -> None:
         result = sl.audit(self.plan(tmp_path, "home, hour")).publishable()
         texts = [change.text for change in result.what_to_change]

@@ -97,6 +97,7 @@ class TestPosteriorMean:
         closed = [float(weight(y, 1) / weight(y, 0)) for y in (-1.0, 0.25)]
         assert found.values[:, 0] == pytest.approx(np.array(closed), abs=1e-6)
 
+    @pytest.mark.slow
     def test_a_pair_under_two_moments_is_the_sum_over_a_fine_grid(self) -> None:
         transcript = moments(10.0)
         answers = noisy(transcript, (-0.4, 0.7), 3)

@@ -108,6 +108,7 @@ def test_under_laplace_noise_a_recipe_errs_by_its_own_noise() -> None:
     assert one.rmse == pytest.approx(examined.pricing.scale[0])  # what no unbiased attack can beat
 
 
+@pytest.mark.slow
 def test_steps_say_of_which_category_they_are_and_records_are_counted_once() -> None:
     categories = ["a", "b", "c"]
     settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}

@@ -173,6 +173,7 @@ def test_more_noise_helps_secrets_of_few_values_too(data: dict[str, object], acc
     assert least.lower == pytest.approx(0.9, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_categories_changes_nothing_and_the_sharpest_count_is_told() -> None:
     found = []
     for categories in (["0", "A", "B"], ["A", "B", "0"]):
@@ -213,6 +214,7 @@ def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that
         assert 0 < result.guaranteed_by_noise < least.lower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("categories", [2, 20])
 def test_copies_under_laplace_noise_cost_what_they_cost(categories: int) -> None:
     """The mean of T copies has 1/√T of their noise; the privacy loss is T times theirs."""

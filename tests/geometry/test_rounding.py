@@ -80,6 +80,7 @@ def nasty_rows(generator: np.random.Generator, kind: int) -> np.ndarray:
             return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", range(5))
 def test_no_number_is_further_off_than_is_stated(kind: int) -> None:
     generator = np.random.default_rng(kind)

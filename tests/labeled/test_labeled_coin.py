@@ -39,6 +39,7 @@ def test_the_risk_of_one_coin_against_thirty_digits(information: float, share: f
         assert abs(coin_risk(information, share=share) / expected - 1) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 def test_the_table_is_a_bound_and_close(share: float) -> None:
     information = np.exp(np.random.default_rng(0).uniform(np.log(1e-11), np.log(200), 500))

@@ -46,6 +46,7 @@ def test_rmse_against_sixty_digits_with_noise_over_twelve_orders(seed: int) -> N
     assert checked > 60
 
 
+@pytest.mark.slow
 def test_risks_against_sixty_digits_sharp_and_dull() -> None:
     generator = np.random.default_rng(4)
     sharpest = 1.0

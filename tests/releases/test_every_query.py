@@ -101,6 +101,7 @@ class TestEveryQuery:
             assert np.linalg.norm(change / case.query.sensitivity) <= 1 + 1e-12
             assert np.abs(change / case.query.sensitivity_l1).sum() <= 1 + 1e-12
 
+    @pytest.mark.slow
     def test_its_sensitivity_is_attained_just_when_it_is_tight(self, case):
         # Every pair of corners for one record, the others all together at each corner.
         l2 = l1 = 0.0

@@ -82,6 +82,7 @@ def test_on_spark(seed: int, on_spark: tuple[Engine, sql_oracle.Run]) -> None:
     assert differences(*on_spark, seed, 12) == []
 
 
+@pytest.mark.slow
 def test_the_oracle_finds_a_reader_that_forgets_brackets(
     on_duckdb: tuple[Engine, sql_oracle.Run], monkeypatch: pytest.MonkeyPatch
 ) -> None:

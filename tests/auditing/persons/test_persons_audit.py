@@ -70,6 +70,7 @@ def identifiable_persons(members: np.ndarray, owners: list[str]) -> int:
 # ------------------------------------------------------------------ case 2: what passed and must not
 
 
+@pytest.mark.slow
 def test_one_customers_own_total_does_not_pass(tmp_path: Path) -> None:
     """Publishing one customer's total with noise of 1 leaves 1/(1 + n v) of the total's uncertainty."""
     rows = shop(40)
@@ -136,6 +137,7 @@ def test_one_value_per_person_over_a_panel(tmp_path: Path) -> None:
     assert silent.publishable().verdict.text.count("constant") == 0
 
 
+@pytest.mark.slow
 def test_a_column_that_is_constant_turns_a_pass_into_not_shown(tmp_path: Path) -> None:
     rows = [(f"c{i}", month, round(2.471 * i, 3)) for i in range(40) for month in range(3)]
     written(tmp_path, "customer,month,x", rows)
@@ -281,6 +283,7 @@ def test_moments_of_several_rows_are_not_shown(tmp_path: Path) -> None:
     assert result.verdict.status is not VerdictStatus.PASSED
 
 
+@pytest.mark.slow
 def test_explain_says_what_is_seen_of_all_rows_together(tmp_path: Path) -> None:
     rows = shop(12)
     written(tmp_path, "customer,month,kind,x", rows)
@@ -290,6 +293,7 @@ def test_explain_says_what_is_seen_of_all_rows_together(tmp_path: Path) -> None:
     assert found.exposed[0].rmse == pytest.approx(2.0)
 
 
+@pytest.mark.slow
 def test_more_noise_that_is_advised_works(tmp_path: Path) -> None:
     rows = [(f"c{i}", m, float((7 * i + 13 * m) % 100)) for i in range(6) for m in range(4)]
     written(tmp_path, "customer,month,x", rows)
