@@ -10,7 +10,7 @@ from typing import Any, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
-from sightline.attacks.namespace import is_array, namespace, to_numpy
+from sightline.attacks.namespace import Box, is_array, namespace, to_numpy
 from sightline.errors import InvalidInput, require
 from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
@@ -108,7 +108,7 @@ def host_answers(transcript: Transcript, answers: Any) -> Any:
     return to_numpy(checked_answers(transcript, answers))
 
 
-def checked_box(box: tuple[float, float]) -> tuple[float, float]:
+def checked_box(box: Box) -> Box:
     """The ends of a box as floats, low below high."""
     try:
         low, high = (float(end) for end in box)
@@ -123,7 +123,7 @@ def checked_box(box: tuple[float, float]) -> tuple[float, float]:
     return low, high
 
 
-def box_of(transcript: Transcript, box: tuple[float, float] | None) -> tuple[float, float]:
+def box_of(transcript: Transcript, box: Box | None) -> Box:
     """The given box, or the domain that the releases state."""
     if box is not None:
         return checked_box(box)

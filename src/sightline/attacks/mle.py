@@ -20,7 +20,7 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.attacks.model import Model, Objective, columns_of, stacked
-from sightline.attacks.namespace import Column, namespace, to_device, to_numpy
+from sightline.attacks.namespace import Box, Column, namespace, to_device, to_numpy
 from sightline.attacks.newton import minimise, solve_positive
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
@@ -66,7 +66,7 @@ class ConstrainedMLE:
     ([True, True], [0.0, 25.0])
     """
 
-    box: tuple[float, float] | None = None
+    box: Box | None = None
     grid_starts: int = 8
     random_starts: int = 2
     steps: int = 100
@@ -95,7 +95,7 @@ class ConstrainedMLE:
         model = model_of(transcript.queries, transcript.law)
         return self.fit(model, checked, box=box_of(transcript, self.box))
 
-    def fit(self, model: Objective, answers: Any, *, box: tuple[float, float]) -> Estimates:
+    def fit(self, model: Objective, answers: Any, *, box: Box) -> Estimates:
         """The same from a model and checked (trials × outputs) answers, without a transcript."""
         if not isinstance(model, Model):  # a DeepSet model takes NumPy arrays
             answers = to_numpy(answers)
@@ -109,7 +109,7 @@ class ConstrainedMLE:
         blocks = [self._fit_block(model, answers[i : i + size], box) for i in range(0, len(answers), size)]
         return _joined(blocks)
 
-    def begin(self, model: Objective, answers: Any, *, box: tuple[float, float]) -> list[list[Column]]:
+    def begin(self, model: Objective, answers: Any, *, box: Box) -> list[list[Column]]:
         """All starts for every trial, as columns."""
         columns = columns_of(answers)
         zero = 0.0 * columns[0]
@@ -122,11 +122,7 @@ class ConstrainedMLE:
         return [starts.apart(start, box=box) for start in points]
 
     def _search(
-        self,
-        model: Objective,
-        whitened: Sequence[Column],
-        begins: Sequence[Sequence[Column]],
-        box: tuple[float, float],
+        self, model: Objective, whitened: Sequence[Column], begins: Sequence[Sequence[Column]], box: Box
     ) -> list[Column]:
         """The best unknowns from all starts, their objective, and whether the search hit the step limit."""
         xp = namespace(whitened[0])
@@ -147,12 +143,7 @@ class ConstrainedMLE:
         return best
 
     def _widen(
-        self,
-        model: Model,
-        whitened: Sequence[Column],
-        best: list[Column],
-        open_: Column,
-        box: tuple[float, float],
+        self, model: Model, whitened: Sequence[Column], best: list[Column], open_: Column, box: Box
     ) -> list[Column]:
         """Search the open trials again from the dense grid; accept improvements larger than rounding."""
         xp, m = namespace(best[0]), model.unknowns
@@ -172,7 +163,7 @@ class ConstrainedMLE:
             column[open_] = improved
         return best
 
-    def _fit_block(self, model: Objective, answers: Any, box: tuple[float, float]) -> Estimates:
+    def _fit_block(self, model: Objective, answers: Any, box: Box) -> Estimates:
         xp, m = namespace(answers), model.unknowns
         whitened = model.whiten(columns_of(answers))
         best = self._search(model, whitened, self.begin(model, answers, box=box), box)
@@ -199,7 +190,7 @@ class ConstrainedMLE:
         )
 
 
-def _certified(model: Objective, answers: Any, objective: Column, box: tuple[float, float]) -> Column:
+def _certified(model: Objective, answers: Any, objective: Column, box: Box) -> Column:
     """Whether the objective is optimal: 0 is, and for two values under two moments the optimum is known."""
     if not pair.applies(model):
         return objective <= OPTIMAL

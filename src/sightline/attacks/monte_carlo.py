@@ -31,6 +31,7 @@ from sightline.attacks.estimates import (
 )
 from sightline.attacks.group import exact_answers
 from sightline.attacks.linear_bayes import bayes_bracket
+from sightline.attacks.namespace import Box
 from sightline.attacks.prior import PriorDensity
 from sightline.attacks.simulation import Simulation
 from sightline.attacks.trivial import trivial_guess
@@ -52,7 +53,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
-    domain: tuple[float, float] | None = None,
+    domain: Box | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
@@ -102,7 +103,7 @@ def sweep(  # many parameters: the same settings as simulate
     at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
-    domain: tuple[float, float] | None = None,
+    domain: Box | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
@@ -242,7 +243,7 @@ def _job(
     transcript: Transcript,
     attack: Attack,
     at: ArrayLike | PriorDensity,
-    domain: tuple[float, float] | None,
+    domain: Box | None,
     *,
     seed: int,
     key: tuple[int, ...],

@@ -17,7 +17,7 @@ from functools import lru_cache
 from typing import Any, NamedTuple
 
 from sightline.attacks.model import Local, Objective, total
-from sightline.attacks.namespace import Column, compiles, namespace
+from sightline.attacks.namespace import Box, Column, compiles, namespace
 
 _STEPS = 5  # steps between two checks of which columns are done
 _WORTHWHILE = 0.7  # below this share of open columns, continue with those only
@@ -35,12 +35,7 @@ class State(NamedTuple):
 
 
 def minimise(
-    model: Objective,
-    whitened: Sequence[Column],
-    starts: Sequence[Column],
-    *,
-    box: tuple[float, float],
-    steps: int = 60,
+    model: Objective, whitened: Sequence[Column], starts: Sequence[Column], *, box: Box, steps: int = 60
 ) -> State:
     """Minimise the objective from one start for every column of whitened answers."""
     xp = namespace(starts[0])
@@ -53,7 +48,7 @@ def minimise(
     return _run(xp, model, state, box, steps)
 
 
-def _run(xp: Any, model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
+def _run(xp: Any, model: Objective, state: State, box: Box, steps: int) -> State:
     """Take steps; once few columns are still open, continue with those only."""
     while steps > 0:
         for _ in range(min(_STEPS, steps)):
@@ -68,7 +63,7 @@ def _run(xp: Any, model: Objective, state: State, box: tuple[float, float], step
     return state
 
 
-def _run_packed(xp: Any, model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
+def _run_packed(xp: Any, model: Objective, state: State, box: Box, steps: int) -> State:
     open_ = ~state.done
     packed: State = _map(lambda column: column[open_], state)
     packed = _run(xp, model, packed, box, steps)
@@ -79,7 +74,7 @@ def _run_packed(xp: Any, model: Objective, state: State, box: tuple[float, float
     return merged
 
 
-def _run_compiled(model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
+def _run_compiled(model: Objective, state: State, box: Box, steps: int) -> State:
     several = _compiled(model, box)
     for _ in range(0, steps, _STEPS):
         state = several(state)
@@ -89,7 +84,7 @@ def _run_compiled(model: Objective, state: State, box: tuple[float, float], step
 
 
 @lru_cache(maxsize=16)
-def _compiled(model: Objective, box: tuple[float, float]) -> Any:
+def _compiled(model: Objective, box: Box) -> Any:
     """A few steps as one JAX program, compiled once for each model and number of columns."""
     import jax
 
@@ -99,7 +94,7 @@ def _compiled(model: Objective, box: tuple[float, float]) -> Any:
     return jax.jit(several)
 
 
-def advance(xp: Any, model: Objective, state: State, box: tuple[float, float]) -> State:
+def advance(xp: Any, model: Objective, state: State, box: Box) -> State:
     """One step of every column."""
     low, high = box
     u, local, damping, done, whitened = state

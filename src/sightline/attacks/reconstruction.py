@@ -11,6 +11,7 @@ from sightline.attacks.blue import apply_recipes
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
 from sightline.attacks.group import touched
 from sightline.attacks.mle import ConstrainedMLE
+from sightline.attacks.namespace import Box
 from sightline.attacks.target import (
     MissingDirection,
     identifiable_targets,
@@ -67,11 +68,7 @@ class Reconstruction:
 
 
 def reconstruct(
-    transcript: Transcript,
-    answers: Any,
-    *,
-    box: tuple[float, float] | None = None,
-    confidence: float = 0.95,
+    transcript: Transcript, answers: Any, *, box: Box | None = None, confidence: float = 0.95
 ) -> Reconstruction:
     """Reconstruct every exposed record from one set of published answers.
 
