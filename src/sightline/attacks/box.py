@@ -31,8 +31,7 @@ class BoxLeastSquares:
     and its risk may be below the Cramér–Rao bound. If the BLUE of all records lies in the box, it is the
     BLUE.
 
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean, Transcript
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])

@@ -150,7 +150,7 @@ def width_factor(noise: Noise, confidence: float) -> float:
     A normal quantile for Gaussian noise. A weighted sum of Laplace variables is symmetric with one mode, and
     Gauss's inequality :math:`P(|X| \ge k\sigma) \le 4/(9k^2)` holds: the interval is never too narrow.
 
-    >>> from sightline.noise.laws import GaussianNoise, LaplaceNoise
+    >>> from sightline import GaussianNoise, LaplaceNoise
     >>> round(width_factor(GaussianNoise(stddevs=[1.0]), 0.95), 3)
     1.96
     >>> round(width_factor(LaplaceNoise(scales=[1.0]), 0.95), 3)

@@ -24,7 +24,7 @@ class MomentInversion:
     real values have the noisy moments, some roots are complex; their real parts are returned, and the status
     of the trial says so. The attack ignores the domain, the noise and all moments after the first m.
 
-    >>> from sightline.geometry.transcript import Transcript
+    >>> from sightline import Transcript
     >>> moments = [Moment(order=order, members=range(3), bound=1.0) for order in (1, 2, 3)]
     >>> transcript = Transcript(moments, noise=[0.1] * 3)
     >>> estimates = MomentInversion().estimate(transcript, transcript.answers([0.5, -0.25, 0.75]))

@@ -55,8 +55,7 @@ class ConstrainedMLE:
     The answers may be NumPy, JAX, CuPy or PyTorch arrays. The estimates have the same library, device and
     precision. ``device`` names a PyTorch device that computes for NumPy answers.
 
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.moment import Moment
+    >>> from sightline import Moment, Transcript
     >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
     >>> transcript = Transcript(moments, noise=[0.1, 0.1])
     >>> estimates = ConstrainedMLE().estimate(transcript, [[0.15, 0.325], [0.0, 1.5]])

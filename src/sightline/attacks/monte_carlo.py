@@ -72,8 +72,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     result is the same to the last digit. Everything runs in the calling process if it is a worker itself, if
     the work cannot be pickled, or if JAX or the attack's ``device`` already uses all cores or a GPU.
 
-    >>> from sightline.attacks.blue import Blue
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import Blue, SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])
@@ -113,8 +112,7 @@ def sweep(  # many parameters: the same settings as simulate
 
     The workers get all chunks of all strata together, so they are busy until the end of the sweep.
 
-    >>> from sightline.attacks.mle import ConstrainedMLE
-    >>> from sightline.releases.moment import Moment
+    >>> from sightline import ConstrainedMLE, Moment
     >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
     >>> strata = {stddev: Transcript(moments, noise=[stddev] * 2) for stddev in (0.01, 10.0)}
     >>> risks = sweep(strata, attack=ConstrainedMLE(), at=[-0.4, 0.7], trials=500)

@@ -37,9 +37,8 @@ class PosteriorMean:
     the posterior. If fewer than a dozen points have most of the posterior mass, the status says so: the noise
     is then so small that the prior hardly matters, and the constrained MLE is the better attack.
 
+    >>> from sightline import SubsetSum, Transcript
     >>> from sightline.labeled.bounds.uniform import UniformPrior
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[100.0])
     >>> PosteriorMean(prior=UniformPrior(0.0, 1.0)).estimate(transcript, [7.0]).values.round(4).tolist()
     [[0.5001]]

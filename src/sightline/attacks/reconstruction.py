@@ -77,7 +77,7 @@ def reconstruct(
     group: the constrained maximum likelihood multiset in ``box`` (default: the domain that the releases
     state), whose standard errors are local.
 
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> reconstruction = reconstruct(Transcript([whole, without], noise=[0.03, 0.04]), [0.5, 0.25])

@@ -98,7 +98,7 @@ class QueryFamily(Family):
 
     Each query has one output, all m records of the group as its members, and does not depend on their order.
 
-    >>> from sightline.releases.moment import Moment
+    >>> from sightline import Moment
     >>> family = QueryFamily(queries=lambda order: Moment(order=order, members=range(2), bound=1.0))
     >>> family.rows(np.array([[-0.5, 0.5]]), 2).tolist()
     [[[0.5, 0.5], [-1.0, 1.0]]]
