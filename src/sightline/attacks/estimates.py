@@ -6,15 +6,17 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 from statistics import NormalDist
-from typing import Any, Protocol, assert_never, runtime_checkable
+from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
 from sightline.attacks.namespace import Box, is_array, namespace, to_numpy
 from sightline.errors import InvalidInput, require
-from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import NoiseLaw
+
+if TYPE_CHECKING:  # the search runs on accelerators too, without FLINT, which transcripts need
+    from sightline.geometry.transcript import Transcript
 
 
 class AttackStatus(IntEnum):
