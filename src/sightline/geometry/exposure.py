@@ -252,9 +252,9 @@ class Exposure:
         """Bound on the relative error in double precision."""
         if self.identifiable is Decision.UNDECIDED:
             return math.inf
-        combinations = np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
+        along, _, inverse = self._factors
         return self.profile.projection.error_bound(
-            combinations, noise_error=self.geometry.noise.relative_error
+            along, inverse, noise_error=self.geometry.noise.relative_error
         )
 
     @cached_property
@@ -276,8 +276,8 @@ class Exposure:
         )
 
     @cached_property
-    def _factors(self) -> tuple[FloatArray, FloatArray]:
-        """U and S⁻¹Vᵀ of the residual E = U S Vᵀ, on the revealed combinations only."""
+    def _factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What takes revealed combinations to the target's columns, and U and V S⁻¹ of E = U S Vᵀ on them."""
         combinations = np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
         along = np.eye(len(self.labels))
         if len(combinations) < len(self.labels):
@@ -286,15 +286,16 @@ class Exposure:
         lengths = np.linalg.norm(seen, axis=0)
         left, values, right = np.linalg.svd(seen / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
         with np.errstate(divide="ignore", invalid="ignore"):  # where all digits are lost there is no bound
-            return left, (right / values[:, None] / lengths) @ along.T
+            return along, left, (right / values[:, None] / lengths).T
 
     @property
     def _left(self) -> FloatArray:
-        return self._factors[0]
+        return self._factors[1]
 
     @property
     def _half_inverse(self) -> FloatArray:
-        return self._factors[1]
+        along, _, inverse = self._factors
+        return np.asarray(inverse.T @ along.T)
 
 
 def _factor(coefficient: Fraction | float) -> str:

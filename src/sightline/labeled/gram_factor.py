@@ -51,8 +51,8 @@ class GramFactor:
         r"""The same factor held against the rows, with bounds on its errors.
 
         ``blocks`` are columns and how many records each stands for; ``scale`` makes the rows unit length.
-        With :math:`Q = F_P^{-1} A_P` as it comes out, :math:`QQ^\top - I` bounds the errors of coordinates,
-        and :math:`AQ^\top` is the factor.
+        With :math:`Q = F_P^{-1} A_P` as it comes out, :math:`AQ^\top` is the factor, and both are corrected
+        by :math:`QQ^\top - I`.
         """
         rank, row_count = self.rank, len(scale)
         products, factor, chunks = np.zeros((rank, rank)), np.zeros((row_count, rank)), 0
@@ -68,15 +68,19 @@ class GramFactor:
             products += part
             factor += own
             chunks += 1
-        norm = float(np.linalg.norm(self.inverse / np.where(scale > 0, scale, 1.0)[self.pivots]))
+        # What Q misses is known: half of it is taken off (Newton's step), and its square is left.
+        off = (products - np.eye(rank)) / 2
+        inverse, factor = self.inverse - off @ self.inverse, factor - factor @ off
+        norm = float(np.linalg.norm(inverse / np.where(scale > 0, scale, 1.0)[self.pivots]))
         terms = gamma(_CHUNK + BLOCK // _CHUNK + chunks + 4)
-        moved = gamma(rank) * norm * math.sqrt(rank)  # what rounding does to Q
-        apart = float(np.linalg.norm(products - np.eye(rank))) + 1.01 * terms * rank + moved * (2.1 + moved)
+        moved = gamma(rank + 4) * norm * math.sqrt(rank)  # what rounding does to Q
+        apart = 4 * float(np.linalg.norm(off)) ** 2 + 1.2 * terms * rank + moved * (2.2 + moved)
         if not apart < 1 / 4:
             apart = math.inf
         return replace(
             self,
             factor=_divided(factor, scale),
+            inverse=inverse,
             coordinate_error=apart + 2 * gamma(row_count) * rank * norm,
             column_errors=np.full(rank, apart + moved + 1.2 * terms * math.sqrt(rank)),
         )

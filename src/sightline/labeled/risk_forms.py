@@ -273,7 +273,7 @@ def matrix_forms_error(
     error += _whitened_rounding(gram, whitening, seen) / divisor + gamma(4)
     # A form is a sum over pairs of a column's rows, or two sums over its rows. With correlated noise its
     # matrix is two more sums.
-    terms = gamma(4 * size + size * size // 250 + 8)
+    terms = gamma((2 * size if whitening.ndim == 1 else 4 * size) + size * size // 250 + 4)
     rows = float(np.max(absolute_product(inverse, np.ones((size, 1)))))
     return error + terms * rows * (1 + _reach(gram, whitening, seen) ** 2 / divisor)
 

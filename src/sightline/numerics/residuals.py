@@ -103,6 +103,23 @@ def orthonormality_error(columns: FloatArray) -> float:
     return float(np.linalg.norm(products - np.eye(width))) + gamma(count) * squares * 1.01
 
 
+def product_error(columns: FloatArray, factor: FloatArray, *, lengths: FloatArray) -> float:
+    r"""A bound on :math:`\|W^\top W - I\|` for :math:`W = CX`, by probing.
+
+    ``lengths`` are at least those of the columns of C, and of what they were computed from.
+    """
+    count, width = columns.shape
+    x = probes(width, np.diagonal(factor))
+    with np.errstate(over="ignore", invalid="ignore"):
+        images = columns @ (factor @ x)
+        back = factor.T @ (columns.T @ images)
+        # |C||X| is a sum of outer products of columns of C and rows of X.
+        size = float(np.sum(lengths * np.linalg.norm(factor, axis=1)))
+        rounding = 2 * gamma(count + 3 * width) * size
+        off = probed_norm(back - x, rounding * np.linalg.norm(x, axis=0))
+    return off * 1.5 if off < 1 else math.inf
+
+
 def eigenvalues_at_most(blocks: FloatArray) -> FloatArray:
     r"""At least the largest eigenvalue of each symmetric matrix of a stack, proved by Cholesky.
 
