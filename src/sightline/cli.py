@@ -352,7 +352,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return _READER_GONE
-    except OSError as error:  # a file or a device that fails: no defect of ours
+    except OSError as error:  # a file or a device that fails, not a defect of Sightline
         _discard_output()
         where = "" if error.filename is None else f" ({error.filename})"
         return _failed(f"{type(error).__name__}: {(error.strerror or str(error)).lower()}{where}")

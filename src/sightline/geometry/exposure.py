@@ -234,7 +234,7 @@ class Exposure:
 
     @cached_property
     def _own_noise(self) -> IndexArray:
-        """The answers whose noise is no combination of the others'."""
+        """The answers whose noise is not a combination of the noise on others."""
         noise = self.geometry.noise
         if not noise.singular:
             return np.arange(noise.outputs)

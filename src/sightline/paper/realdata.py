@@ -1,6 +1,6 @@
 r"""``fig:realdata``: pairs of real loads at the first identifiable stage, and where such loads lie.
 
-The paper's corpus is not public. Its 96 printed points can be tested all the same: with the parity-tight
+The paper's corpus is not public. Its 96 printed points can still be tested: with the parity-tight
 sensitivities
 
 .. math:: \mathrm{CRB}(2) = \frac{\kappa_2}{4\gamma^2}\Bigl(\tfrac12 + 8(\mu^2 + \gamma^2)\Bigr),
