@@ -15,10 +15,12 @@ from sightline.designing.choice import best_noise, common_guess, targets_of
 from sightline.designing.levels import never_binds_below
 from sightline.designing.proposal import (
     Certified,
+    audited_or_more,
     below_the_largest,
     certified,
     certified_common,
     least_largest,
+    proportional,
 )
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
@@ -26,6 +28,7 @@ from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
 
 _USUAL_DELTA = 1e-6
+_ROUNDING = 1e-12
 
 
 def design(  # many parameters: the options of one command
@@ -72,7 +75,10 @@ def _designed(
     targets = targets_of(task)
     watch("trying a common factor", 0.0)
     common = certified_common(task, common_guess(task, targets))
-    chosen = None if common is None else best_noise(task, targets, common.stddevs, watch)
+    by_sensitivity = proportional(task)
+    candidates = (None if common is None else common.stddevs, by_sensitivity)
+    starts = [one for one in candidates if one is not None]
+    chosen = None if common is None else best_noise(task, targets, starts, watch)
     if common is None or chosen is None:
         raise _infeasible(session, task, names=names)
     watch("auditing the proposal", 0.0)
@@ -83,9 +89,10 @@ def _designed(
         at_least = 0.0 if largest is None else largest.not_enough
     else:
         proof, at_least = certified(task, task.factors(chosen.optimum.x)), chosen.optimum.lower
-    within = bool(np.all((common.stddevs <= task.most) | ~task.free))
-    if within and (proof is None or task.total(common.stddevs) < task.total(proof.stddevs)):
-        proof = common
+    for rival in starts:
+        within = bool(np.all((rival <= task.most) | ~task.free))
+        if within and (proof is None or task.total(rival) < task.total(proof.stddevs) * (1 - _ROUNDING)):
+            proof = audited_or_more(task, rival) or proof
     if proof is None:
         raise _infeasible(session, task, names=names)
     proposed = task.proposal(proof.stddevs)
@@ -108,7 +115,7 @@ def _designed(
         loss_with_common_factor=task.total(common.stddevs),
         common_factor=_factor(task, common.stddevs),
         loss_designed=total,
-        loss_at_least=at_least if at_least <= total and task.findings.persons is None else None,
+        loss_at_least=_proven(task, at_least, total),
         noise=_noise(task, proof.stddevs),
         attacks=attacks,
         attacks_in_all=in_all,
@@ -120,6 +127,13 @@ def _designed(
         rounds=chosen.optimum.rounds,
         plan=plan_text(proposed),
     )
+
+
+def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
+    """The lower bound; none where the audit passes with less, or judges persons by several rows."""
+    if task.findings.persons is not None or at_least > total * (1 + _ROUNDING):
+        return None
+    return min(at_least, total)
 
 
 def _binds(task: DesignTask, attacks: int) -> bool:
