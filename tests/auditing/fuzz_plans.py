@@ -227,15 +227,16 @@ def spoil(draw: random.Random, plan: dict[str, Any]) -> None:
 def as_toml(plan: dict[str, Any]) -> str:
     """The plan as TOML where TOML can say it; the rest as text that is no TOML."""
 
-    def value(one: Any) -> str:
+    def value(one: Any, depth: int = 0) -> str:
+        if depth > 200:  # deeper than this only our own recursion would fail
+            return "[]"
         if isinstance(one, float):
             return repr(one)
         if isinstance(one, dict):
-            return (
-                "{" + ", ".join(f"{json.dumps(str(key))} = {value(held)}" for key, held in one.items()) + "}"
-            )
+            pairs = (f"{json.dumps(str(key))} = {value(held, depth + 1)}" for key, held in one.items())
+            return "{" + ", ".join(pairs) + "}"
         if isinstance(one, list):
-            return "[" + ", ".join(map(value, one)) + "]"
+            return "[" + ", ".join(value(held, depth + 1) for held in one) + "]"
         return json.dumps(one, default=str)
 
     lines: list[str] = []

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.attacks.target import IdentifiableTargets, Target, identifiable_targets, linear_geometry
+from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,10 +15,7 @@ from sightline.attacks.newton import minimise
 from sightline.attacks.target import Target, identifiable_targets, linear_geometry
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
-
+from sightline.geometry.transcript import Transcript
 
 _TOGETHER = 12  # up to so many unknowns, all trials together are faster than one by one
 

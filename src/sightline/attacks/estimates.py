@@ -6,17 +6,15 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
+from typing import Any, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
 from sightline.attacks.namespace import is_array, namespace, to_numpy
 from sightline.errors import InvalidInput, require
+from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import NoiseLaw
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
 
 
 class AttackStatus(IntEnum):

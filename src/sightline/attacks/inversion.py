@@ -3,7 +3,7 @@ r"""Algebraic inversion: the values whose first m moments equal the noisy answer
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,10 +11,8 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, host_answers
 from sightline.errors import require
+from sightline.geometry.transcript import Transcript
 from sightline.releases.moment import Moment
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, frozen_index
+from sightline.arrays import FloatArray, coordinates, frozen_index
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
 from sightline.attacks.group import touched
 from sightline.attacks.prior import PriorDensity
@@ -17,9 +17,7 @@ from sightline.attacks.target import Target, linear_geometry
 from sightline.errors import require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,5 +130,4 @@ def _coordinates(transcript: Transcript, target: Target) -> tuple[int, ...]:
     chosen = frozen_index([target] if isinstance(target, int | np.integer) else list(target or ()))
     known = 1 + max(int(query.members[-1]) for query in transcript.queries)
     require(int(chosen[-1]) < known, f"targets among records 0 to {known - 1}", got=int(chosen[-1]))
-    p = transcript.dimension
-    return tuple((chosen[:, None] * p + np.arange(p)).ravel().tolist())
+    return tuple(coordinates(chosen, transcript.dimension).tolist())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -24,10 +24,8 @@ from sightline.attacks.namespace import Column, namespace, to_device, to_numpy
 from sightline.attacks.newton import minimise, solve_positive
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
+from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import GaussianNoise
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
 
 _BETTER = 1e-9  # the least improvement by a second search, relative to one plus the objective
 OPTIMAL = 1e-8  # an objective within this of the exact optimum is certified

@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple
 
-from sightline.attacks.model import Local, Objective
+from sightline.attacks.model import Local, Objective, total
 from sightline.attacks.namespace import Column, compiles, namespace
 
 _STEPS = 5  # steps between two checks of which columns are done
@@ -75,7 +75,7 @@ def _run_packed(xp: Any, model: Objective, state: State, box: tuple[float, float
     # Without writing in place, which JAX does not allow: each open column gathers its own result.
     place = xp.cumsum(open_, 0) - 1
     place = xp.where(open_, place, 0 * place)
-    merged: State = _map2(lambda new, old: xp.where(open_, new[place], old), packed, state)
+    merged: State = _map(lambda new, old: xp.where(open_, new[place], old), packed, state)
     return merged
 
 
@@ -113,14 +113,14 @@ def advance(xp: Any, model: Objective, state: State, box: tuple[float, float]) -
     digits = xp.finfo(u[0].dtype)
     floor = 50.0 * float(digits.eps) * scale + float(digits.tiny)
     d = solve_positive(xp, H, g, free, shift=damping * scale, floor=floor)
-    predicted = -0.5 * _sum([g[k] * d[k] for k in range(m)])
+    predicted = -0.5 * total([g[k] * d[k] for k in range(m)])
     trial = tuple(xp.where(done, u[k], xp.clip(u[k] + d[k], low, high)) for k in range(m))
     attempt = model.local(trial, whitened)
     better = attempt.objective < local.objective
     last = predicted <= 4.0 * float(digits.eps) * (1.0 + local.objective)
     finished = done | (last & (damping < 1e-2)) | (damping > _STUCK)
     damping = xp.where(better, 0.1 * damping, 10.0 * damping + 1e-6)
-    local = _map2(lambda new, old: xp.where(better, new, old), attempt, local)
+    local = _map(lambda new, old: xp.where(better, new, old), attempt, local)
     u = tuple(xp.where(better, trial[k], u[k]) for k in range(m))
     return State(u, local, damping, finished, whitened)
 
@@ -162,22 +162,10 @@ def solve_positive(
     return d
 
 
-def _map(change: Any, tree: Any) -> Any:
-    if isinstance(tree, tuple):
-        parts = [_map(change, part) for part in tree]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
-    return change(tree)
-
-
-def _map2(change: Any, one: Any, other: Any) -> Any:
-    if isinstance(one, tuple):
-        parts = [_map2(change, a, b) for a, b in zip(one, other, strict=True)]
-        return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
-    return change(one, other)
-
-
-def _sum(columns: Sequence[Column]) -> Column:
-    total = columns[0]
-    for column in columns[1:]:
-        total = total + column
-    return total
+def _map(change: Any, *trees: Any) -> Any:
+    """The change of every column, or of the columns at the same place of several tuples."""
+    first = trees[0]
+    if not isinstance(first, tuple):
+        return change(*trees)
+    parts = [_map(change, *branches) for branches in zip(*trees, strict=True)]
+    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,11 +16,9 @@ from sightline.attacks.estimates import AttackStatus, Estimates, checked_confide
 from sightline.attacks.group import exact_answers, one_group, touched
 from sightline.attacks.prior import PriorDensity
 from sightline.errors import require
+from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import NoiseLaw
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
 
 _FEW = 12.0  # fewer effective points cannot represent a posterior
 _NODES = 12  # with fewer nodes per coordinate, random points are more accurate

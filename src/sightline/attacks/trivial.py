@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, host_answers
 from sightline.attacks.group import one_group, touched
 from sightline.attacks.prior import PriorDensity, order_means
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

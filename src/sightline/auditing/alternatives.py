@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 
+from sightline.auditing.budget import shared_noise
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import budget_of, price
 from sightline.auditing.result import Alternative
@@ -28,7 +29,8 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
         for name, rule in accountants(budget).items()
         if all_priced or rule.law is NoiseLaw.GAUSSIAN
     }
-    key = {name: (rule.law, rule.kappa(sharing)) for name, rule in rules.items()}
+    asked = shared_noise(rules, findings.membership, findings.pricing)
+    key = {name: (rule.law, asked[name]) for name, rule in rules.items()}
     assessed = {key[plan.privacy.accountant]: own}
     found = []
     for number, (name, rule) in enumerate(rules.items()):
@@ -40,7 +42,7 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
         found.append(
             Alternative(
                 accountant=name,
-                noise_multiplier=math.sqrt(rule.kappa(sharing)),
+                noise_multiplier=math.sqrt(asked[name]),
                 proven=rule.validity(sharing).ok,
                 sharpest_rmse=one.sharpest_rmse,
                 least_remaining_uncertainty=least,

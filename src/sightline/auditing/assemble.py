@@ -40,7 +40,7 @@ def assemble(
     plan, membership, found = findings.plan, findings.membership, findings.linear
     section = exposed_section(findings, top=top, names=names, keys=keys)
     local = None if findings.nonlinear is None else findings.nonlinear.report()
-    budget = budget_report(plan, findings.pricing)
+    budget = budget_report(plan, findings.membership, findings.pricing)
     reports = release_reports(findings)
     homogeneous = homogeneous_cells(findings, totals)
     open_questions = unverified(findings, homogeneous)

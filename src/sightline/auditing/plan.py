@@ -261,6 +261,7 @@ class AssumptionName(StrEnum):
     DROPPED = "dropped"
     CLIPPED = "clipped"
     EMPTY = "empty"
+    GROUPS = "groups"
     PUBLISHED_BUT_DROPPED = "published_but_dropped"
     UNDECIDED = "undecided"
     LOCAL = "local"

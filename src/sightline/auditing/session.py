@@ -12,7 +12,7 @@ from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Keys
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.work import TimedEngine, WorkLimits
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
 from sightline.tables.collect import collect
 from sightline.tables.declared import check_declared, check_public
@@ -153,7 +153,7 @@ def opened(
     """
     subject = subject_of(plan)
     limits = limits or WorkLimits.of(None, None)
-    opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables)
+    opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables, memory=limits.memory)
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
         check_declared(engine, subject)
@@ -171,5 +171,10 @@ def opened(
             queries.append(query)
         yield Session(plan=plan, engine=engine, queries=tuple(queries), limits=limits)
         engine.check_unchanged()
+    except SightlineError:
+        raise
+    except Exception:
+        engine.check_unchanged()  # rows that change between two queries can break any step
+        raise
     finally:
         engine.close()

@@ -109,7 +109,7 @@ class Exposure:
             return np.full((width, width), math.inf)
         if self._enclosed is not None:
             return self._enclosed.covariance
-        half = self._half_inverse @ np.eye(width)
+        half = self._factors[1] @ np.eye(width)
         gram: FloatArray = half.T @ half
         return gram
 
@@ -129,11 +129,13 @@ class Exposure:
         directions = []
         for place, combination in enumerate(self.profile.combinations):
             if self._enclosed is not None:
-                crb, recipe = float(self._enclosed.covariance[place, place]), np.zeros(self._answers)
+                crb = float(self._enclosed.covariance[place, place])
+                recipe = np.zeros(self.geometry.noise.outputs)
                 recipe[self._own_noise] = self._enclosed.recipes[place]
             else:
-                half = self._half_inverse @ np.array(combination, dtype=np.float64)
-                whitened = self.profile.projection.unrotate((self._left @ half)[:, None])[:, 0]
+                left, half_inverse = self._factors
+                half = half_inverse @ np.array(combination, dtype=np.float64)
+                whitened = self.profile.projection.unrotate((left @ half)[:, None])[:, 0]
                 crb, recipe = float(half @ half), self.geometry.noise.recipe(whitened)
             directions.append(Direction(coefficients=combination, labels=self.labels, crb=crb, recipe=recipe))
         return tuple(directions)
@@ -163,7 +165,8 @@ class Exposure:
         stddevs = GaussianNoise(stddevs=np.broadcast_to(np.asarray(noise_stddev), (query.outputs,)))
         rows, integers = self.geometry.rows_of(query)
         step = self._extension.increment(rows, integers, noise=stddevs)
-        if self.relative_error < _POOR and step.relative_error < _POOR:
+        # Another profile does not help where this one is as poor and too large for ball arithmetic.
+        if step.relative_error < max(_POOR, 4 * self.relative_error) < 1:
             return replace(
                 step,
                 information=self.information + step.gain,
@@ -205,16 +208,10 @@ class Exposure:
             dimension=old.dimension,
             integer_rows=whole,
         )
-        pattern = together.jacobian if together.integer_rows is None else together.integer_rows
-        representatives, place = kinds(pattern, self.frame.others)
+        representatives, place = kinds(together.pattern, self.frame.others)
         frame = replace(self.frame, representatives=representatives, place=place)
-        question = Question(
-            frame=frame,
-            jacobian=together.jacobian,
-            whitened=together.whitened,
-            integer_rows=together.integer_rows,
-        )
-        return Exposure(labels=self.labels, geometry=together, frame=frame, profile=profile(question))
+        profiled = profile(Question(frame=frame, rows=together))
+        return Exposure(labels=self.labels, geometry=together, frame=frame, profile=profiled)
 
     @cached_property
     def _exact_information(self) -> Any:
@@ -235,10 +232,6 @@ class Exposure:
             noise=noise.covariance[np.ix_(own, own)] if noise.correlated else noise.scales,
         )
 
-    @property
-    def _answers(self) -> int:
-        return self.geometry.noise.outputs
-
     @cached_property
     def _own_noise(self) -> IndexArray:
         """The answers whose noise is no combination of the others'."""
@@ -248,14 +241,16 @@ class Exposure:
         return np.flatnonzero(noise.whitener.any(axis=1))
 
     @cached_property
+    def _combinations(self) -> FloatArray:
+        return np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
+
+    @cached_property
     def _rounding(self) -> float:
         """Bound on the relative error in double precision."""
         if self.identifiable is Decision.UNDECIDED:
             return math.inf
-        combinations = np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
-        return self.profile.projection.error_bound(
-            combinations, noise_error=self.geometry.noise.relative_error
-        )
+        noise_error = self.geometry.noise.relative_error
+        return self.profile.projection.error_bound(self._combinations, noise_error=noise_error)
 
     @cached_property
     def _enclosed(self) -> Enclosed | None:
@@ -268,33 +263,19 @@ class Exposure:
 
     @cached_property
     def _extension(self) -> Extension:
-        return Extension(
-            frame=self.frame,
-            profile=self.profile,
-            jacobian=self.geometry.jacobian,
-            integer_rows=self.geometry.integer_rows,
-        )
+        return Extension(frame=self.frame, profile=self.profile, rows=self.geometry)
 
     @cached_property
     def _factors(self) -> tuple[FloatArray, FloatArray]:
         """U and S⁻¹Vᵀ of the residual E = U S Vᵀ, on the revealed combinations only."""
-        combinations = np.array(self.profile.combinations, dtype=np.float64).reshape(-1, len(self.labels))
         along = np.eye(len(self.labels))
-        if len(combinations) < len(self.labels):
-            along = self.profile.projection.right_inverse(combinations)
+        if len(self._combinations) < len(self.labels):
+            along = self.profile.projection.right_inverse(self._combinations)
         seen = self.profile.projection.residual @ along
         lengths = np.linalg.norm(seen, axis=0)
         left, values, right = np.linalg.svd(seen / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
         with np.errstate(divide="ignore", invalid="ignore"):  # where all digits are lost there is no bound
             return left, (right / values[:, None] / lengths) @ along.T
-
-    @property
-    def _left(self) -> FloatArray:
-        return self._factors[0]
-
-    @property
-    def _half_inverse(self) -> FloatArray:
-        return self._factors[1]
 
 
 def _factor(coefficient: Fraction | float) -> str:

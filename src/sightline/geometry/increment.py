@@ -19,15 +19,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lstsq, solve_triangular
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, IntegerRows, dense
 from sightline.geometry.profile import Profile
 from sightline.geometry.projection import Projection
+from sightline.geometry.rows import WhitenedRows
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Decision
@@ -58,8 +58,7 @@ class Extension:
 
     frame: Frame
     profile: Profile
-    jacobian: Any
-    integer_rows: Any
+    rows: WhitenedRows
 
     def increment(self, rows: FloatArray, integers: IntegerRows | None, *, noise: GaussianNoise) -> Increment:
         """What rows over all records, with this noise, add."""
@@ -98,7 +97,7 @@ class Extension:
         if basis.size < nuisance.shape[1]:
             T = self._dependence
             unexplained = nuisance - nuisance[:, basis] @ T
-            lengths = np.linalg.norm(self.frame.nuisance(self.jacobian), axis=0)
+            lengths = np.linalg.norm(self.frame.nuisance(self.rows.jacobian), axis=0)
             size = np.abs(nuisance) + np.abs(nuisance[:, basis]) @ (
                 np.abs(T) + _ratios(lengths, lengths[basis])
             )
@@ -113,7 +112,7 @@ class Extension:
         return breaking, int(np.sum(values > missing(max(breaking.shape))))
 
     def _broken_exactly(self, integers: IntegerRows | None) -> int | None:
-        if integers is None or self.integer_rows is None or self.frame.coefficients is not None:
+        if integers is None or self.rows.integer_rows is None or self.frame.coefficients is not None:
             return None
         disagreement = self.frame.disagreement(integers)
         if self.profile.basis.size == self.frame.representatives.size:
@@ -139,7 +138,7 @@ class Extension:
     @cached_property
     def _dependence(self) -> FloatArray:
         """T: the nuisance columns as combinations of the independent ones."""
-        nuisance = self.frame.nuisance(self.jacobian)
+        nuisance = self.frame.nuisance(self.rows.jacobian)
         basis = self.profile.basis
         lengths = np.linalg.norm(nuisance, axis=0)
         unit = nuisance / np.where(lengths > 0, lengths, 1.0)
@@ -150,12 +149,15 @@ class Extension:
 
     @cached_property
     def _nuisance_rows(self) -> exact.RowEchelon:
-        return exact.echelon(dense(self.integer_rows[:, self.frame.representatives]))
+        return self._echelon(self.frame.representatives)
 
     @cached_property
     def _all_rows(self) -> exact.RowEchelon:
-        columns = np.concatenate([self.frame.representatives, self.frame.support])
-        return exact.echelon(dense(self.integer_rows[:, columns]))
+        return self._echelon(np.concatenate([self.frame.representatives, self.frame.support]))
+
+    def _echelon(self, columns: IndexArray) -> exact.RowEchelon:
+        assert self.rows.integer_rows is not None  # only then is anything decided by elimination
+        return exact.echelon(dense(self.rows.integer_rows[:, columns]))
 
 
 def _ratios(of: FloatArray, to: FloatArray) -> FloatArray:

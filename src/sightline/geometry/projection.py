@@ -123,11 +123,6 @@ class Projection:
         """The norm of the inverse of R with unit columns: the condition number of the nuisance, up to √n."""
         return inverse_norm(self.triangle)
 
-    @property
-    def width(self) -> int:
-        """How many coordinates the target has."""
-        return int(self.residual.shape[1])
-
     def unrotate(self, residual: FloatArray) -> FloatArray:
         """Turn residual coordinates back into whitened answers."""
         rotated = np.zeros((self._rows.size, residual.shape[1]))

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import require
+from sightline.multiset.family import checked_group
 from sightline.multiset.moment_family import Moments
 from sightline.noise.pricing import unit_noise
 from sightline.numerics.balls import exact_trace_of_inverse
@@ -229,7 +230,7 @@ def moment_value_bounds(
 
     They are the bounds for an attacker who knows all other values.
     """
-    r = _group(values, family)
+    r = checked_group(values, family=family) / family.bound
     T = moment_sums(r * r, releases, family=family)[..., -1]
     bounds: FloatArray = 4 * unit_noise(accountant, releases) * family.bound**2 / T
     return bounds
@@ -290,13 +291,6 @@ def _interior(values: ArrayLike, family: Moments) -> list[Fraction]:
     family.check(group[None, :])
     bound = Fraction(family.bound)
     return [Fraction(z) / bound for z in np.sort(group).tolist() if abs(Fraction(z)) < bound]
-
-
-def _group(values: ArrayLike, family: Moments) -> FloatArray:
-    group = frozen_floats(values, name="values", ndim=1)
-    require(group.size > 0, "at least one value in a group", got=f"shape {group.shape}")
-    family.check(group[None, :])
-    return np.sort(group) / family.bound
 
 
 def _pair(pair: ArrayLike, family: Moments) -> FloatArray:

@@ -104,9 +104,9 @@ def plan_releases(
     (2, 2)
     """
     _require_knowledge(attacker_knows)
-    sample = frozen_floats(groups, name="values")
+    sample = np.atleast_2d(frozen_floats(groups, name="values"))
     curves = release_curves(
-        np.atleast_2d(sample), family=family, accountant=accountant, releases=releases, progress=progress
+        sample, family=family, accountant=accountant, releases=releases, progress=progress
     )
     return _plan(curves, _smallest_value_bound(curves, attacker_knows))
 

@@ -17,8 +17,9 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray, frozen_floats
+from sightline.arrays import FloatArray
 from sightline.errors import InvalidRelease, require
+from sightline.multiset.family import checked_group
 from sightline.multiset.threshold_family import Thresholds
 from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
@@ -151,10 +152,7 @@ def _quadrature(z: FloatArray, family: Thresholds) -> tuple[FloatArray, FloatArr
 
 def _group(values: ArrayLike, family: Thresholds) -> FloatArray:
     _require_midpoints(family)
-    group = frozen_floats(values, name="values", ndim=1)
-    require(group.size > 0, "at least one value in a group", got=f"shape {group.shape}")
-    family.check(group[None, :])
-    return np.sort(group)
+    return checked_group(values, family=family)
 
 
 def _require_midpoints(family: Thresholds) -> None:

@@ -25,7 +25,7 @@ class MadeFigure:
     """A finished figure: its result, panels, comparisons with the printed curves, and claims."""
 
     label: str
-    figure: Figure[Any, Any]
+    figure: Figure
     document: dict[str, Any]  # the content of its JSON file
     result: Any
     panels: tuple[Panel, ...]

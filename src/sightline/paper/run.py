@@ -39,7 +39,7 @@ class _Task:
     """A figure to make in a folder, with its parameters."""
 
     label: str
-    figure: Figure[Any, Any]
+    figure: Figure
     folder: Path
     parameters: Any
 
@@ -94,6 +94,7 @@ def _make(task: _Task, progress: Progress) -> MadeFigure:
     result = task.stored()
     computed = result is None
     if result is None:
+        progress(task.label, 0.0)
         result = task.figure.compute(task.parameters, lambda _, share: progress(task.label, share))
     made = _made_figure(task, result, computed=computed)
     for panel in made.panels:

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidRelease, require
 from sightline.releases.domain import record_array
-from sightline.releases.lift import Number
+from sightline.releases.linear import Number
 from sightline.releases.query import Adjacency, Query
 
 

@@ -70,6 +70,7 @@ class UnauditedRows:
     invalid: int = 0  # NaN, infinite, or a "boolean" number other than 0 and 1
     missing: int = 0  # rows without a secret that a mean divides by
     clipped: int = 0  # rows whose secret lies outside its bounds or the declared categories
+    telling_groups: int = 0  # groups of which the lines of its answer tell something, whatever the noise
 
     @property
     def dropped(self) -> int:
@@ -92,11 +93,19 @@ class PersonTable:
     persons: IndexArray  # how many are of each kind
     several: int  # owner-only: persons with several rows
     varying: int  # owner-only: of those, persons whose rows hold different values
+    by_chance: float = 0.0  # how many would hold one value if rows were independent, at most on average
 
     @property
     def constant(self) -> bool:
         """Whether all rows of a person hold one value, for every person with several rows."""
         return self.several > 0 and self.varying == 0
+
+    @property
+    def alike(self) -> int:
+        """Persons with several rows of one value; 0 if independent values explain as many."""
+        number = self.several - self.varying
+        unexpected = number > self.by_chance + 3 * self.by_chance**0.5
+        return number if unexpected or self.constant else 0
 
     @property
     def kind_of(self) -> IndexArray:
@@ -149,6 +158,11 @@ class Membership:
     def published_but_dropped(self) -> int:
         """The most rows that a release's SQL aggregates outside the audited cells, over the releases."""
         return max((rows.dropped for rows in self.unaudited), default=0)
+
+    @property
+    def telling_groups(self) -> int:
+        """Groups whose presence in an answer, or absence from it, tells something of the secrets."""
+        return sum(rows.telling_groups for rows in self.unaudited)
 
     @property
     def starts(self) -> IndexArray:

@@ -140,10 +140,16 @@ class SparseIncidence:
         found = np.zeros((quadratic + len(forms.linear), self.records))
         few = self._few
         matrices = forms.matrices() if quadratic and np.any(few) else ()
-        table = np.stack([matrix.ravel() for matrix in map(square, matrices)], axis=1) if matrices else None
+        diagonal = bool(matrices) and all(matrix.ndim == 1 for matrix in matrices)
+        table = None
+        if matrices and not diagonal:
+            table = np.stack([matrix.ravel() for matrix in map(square, matrices)], axis=1)
         for start, stop, block in self._blocks(unknown):
             part = found[:, start:stop]
             part[quadratic:] = (block.T @ forms.linear.T).T
+            if diagonal:
+                part[:quadratic] = forms.offsets[:, None] + (block.power(2).T @ np.stack(matrices, axis=1)).T
+                continue
             sparse_here = np.flatnonzero(few[start:stop])
             if table is not None:
                 _look_up(part[:quadratic], block, sparse_here, table, forms.offsets)

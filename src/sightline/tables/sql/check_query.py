@@ -31,7 +31,8 @@ class CheckQuery:
     Column ``g3`` is 0 if the group's set contains key 3 (only with several grouping sets), and ``k3`` is 1 if
     the audit's key 3 has one value in the group. For aggregate 2 there are ``n2`` (rows that the audit puts
     into the cell), ``d2`` (rows whose number differs between the engine and the audit), and the counts
-    ``unkeyed2``, ``invalid2``, ``missing2`` and ``clipped2`` of ``UnauditedRows``.
+    ``unkeyed2``, ``invalid2``, ``missing2`` and ``clipped2`` of ``UnauditedRows``. If which lines the answer
+    has depends on the secrets, ``lines`` is how many the group has, and ``present`` its audited rows.
     """
 
     sql: str
@@ -39,6 +40,7 @@ class CheckQuery:
     sets: tuple[tuple[bool, ...], ...]  # for each grouping set of the release, which keys it groups by
     repeats: bool  # True if a set that is listed twice is answered twice
     aggregates: tuple[int, ...]  # the checked ones, by position among the release's aggregates
+    lines: tuple[int, ...] = ()  # for each grouping set, lines that a group needs to tell nothing; 0 for any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +76,9 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     listed += [f"{writer.is_constant(scope.bind(leaf))} AS k{j}" for j, leaf in enumerate(public.values())]
     for place in chosen:
         listed += writer.counts(place)
+    lines = writer.lines()
+    if any(lines):
+        listed += writer.occurring(histogram=histogram)
     if group is not None and (histogram or not several):
         # List the sets one by one without the secret: in ROLLUP it would count as a level.
         tuples = [
@@ -88,7 +93,12 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         grouped = group.sql(scope.dialect) if group is not None else ""
     sql = " ".join(["SELECT", ", ".join(listed), writer.source(), grouped])
     return CheckQuery(
-        sql=sql, keys=len(names), sets=sets, repeats=not histogram and several, aggregates=tuple(chosen)
+        sql=sql,
+        keys=len(names),
+        sets=sets,
+        repeats=not histogram and several,
+        aggregates=tuple(chosen),
+        lines=lines if any(lines) else (),
     )
 
 
@@ -145,6 +155,27 @@ class _CheckWriter:
             f"clipped{place}": f"{inside} AND {self._present} AND ({self._outside})",
         }
         return [f"COUNT(CASE WHEN {test} THEN 1 END) AS {name}" for name, test in tests.items()]
+
+    def lines(self) -> tuple[int, ...]:
+        """For each grouping set, how many lines a group needs in the answer to tell nothing; 0 for any.
+
+        GROUP BY the secret lists the values that occur: a group with fewer than all tells which ones nobody
+        has. A condition on the secret in WHERE lists the groups in which somebody meets it, and every line
+        tells that. Without keys there is one line, whatever the secrets are.
+        """
+        scope, categories = self.secret.scope, self.subject.categories
+        values = 2 if self.subject.kind is SecretKind.BOOLEAN else len(categories or ())
+        never = 2 if self._where()[1] else 0
+        return tuple(
+            values if any(scope.is_secret(key) for key in keys) else never if keys else 0
+            for keys in self.parts.sets
+        )
+
+    def occurring(self, *, histogram: bool) -> list[str]:
+        """How many lines the group has, and how many audited rows."""
+        valid = f"CASE WHEN {self._present} AND NOT ({self._outside}) THEN {self._valid} END"
+        lines = f"COUNT(DISTINCT {valid})" if histogram else "1"
+        return [f"{lines} AS lines", f"COUNT(CASE WHEN {self._present} THEN 1 END) AS present"]
 
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
         """The parts of WHERE as written: those on public columns, and those on the secret."""

@@ -262,7 +262,10 @@ def _check_order(select: exp.Select, sets: list[Keys], scope: Scope) -> None:
                 got=shown(ordered),
                 fix="it would publish the order of the exact numbers: sort the noisy numbers",
             )
-        _check_made_of_keys(scope.bind(plain), ordered, sets)
+        bound = scope.bind(plain)
+        if bound.find(exp.Column) is None:
+            refuse("ORDER BY on public columns", got=shown(ordered), fix="a constant orders nothing")
+        _check_made_of_keys(bound, ordered, sets)
 
 
 def _is_all(node: exp.Expr) -> bool:
