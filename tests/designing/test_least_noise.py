@@ -14,6 +14,7 @@ from sightline.arrays import FloatArray
 from sightline.designing.common_factor import common_factor
 from sightline.designing.newton import least_noise
 from sightline.designing.problem import Cuts
+from sightline.designing.risks import RiskAt, Risks
 from tests.designing.noise_problems import naive_optimum, naive_phi, problem_of, rows_of, variances
 
 VARIETIES: dict[str, dict[str, Any]] = {
@@ -28,6 +29,11 @@ VARIETIES: dict[str, dict[str, Any]] = {
 
 seeds = st.integers(0, 10_000)
 varieties = st.sampled_from(sorted(VARIETIES))
+
+
+def best_recipes(risks: Risks, at: RiskAt) -> FloatArray:
+    found = at.recipes(np.arange(risks.needed.size))
+    return found if isinstance(found, np.ndarray) else np.asarray(found.toarray())
 
 
 def drawn_x(generator: np.random.Generator, size: int, most: float = 4.0) -> FloatArray:
@@ -63,9 +69,9 @@ def test_any_recipe_is_a_valid_cut(seed: int, variety: str) -> None:
     for risks in problem.risks:
         count = risks.needed.size
         at = risks.at(variances(problem, drawn_x(generator, x.size)))
-        best = at.recipes if isinstance(at.recipes, np.ndarray) else at.recipes.toarray()
+        best = best_recipes(risks, at)
         for recipes in (best, generator.standard_normal(best.shape)):
-            worth, needed = (recipes**2).T @ s, risks.offsets(recipes)
+            worth, needed = risks.sign * (recipes**2).T @ s, risks.offsets(recipes, np.arange(count))
             mine = kept[first : first + count]
             assert np.all(worth[mine] >= needed[mine] - 1e-9 * np.abs(worth[mine]))
         first += count
@@ -85,8 +91,7 @@ def test_the_best_recipe_is_the_slope(seed: int, variety: str) -> None:
     along, first = problem.lift @ direction, 0
     for risks in problem.risks:
         at = risks.at(problem.variances(x))
-        recipes = at.recipes if isinstance(at.recipes, np.ndarray) else at.recipes.toarray()
-        slope = (recipes**2).T @ along / risks.needed
+        slope = risks.sign * (best_recipes(risks, at) ** 2).T @ along / np.abs(risks.needed)
         np.testing.assert_allclose(slope, change[first : first + slope.size], rtol=1e-4, atol=1e-7)
         np.testing.assert_allclose(at.phi / risks.needed, naive_phi(problem, x)[first : first + slope.size])
         first += slope.size
@@ -102,13 +107,12 @@ def test_any_prices_and_recipes_bound_the_loss_from_below(seed: int, variety: st
     if least is None:
         return
     prices = tuple(10**size * generator.random(one.needed.size) for one in problem.risks)
-    at = [one.at(variances(problem, drawn_x(generator, least.x.size))).recipes for one in problem.risks]
-    noisy = tuple(
-        (one if isinstance(one, np.ndarray) else one.toarray())
-        * (1 + 0.1 * generator.standard_normal(one.shape))
-        for one in at
-    )
-    assert Cuts(prices=prices, recipes=noisy).lower_bound(problem) <= least.upper * (1 + 1e-12)
+    x = drawn_x(generator, least.x.size)
+    best = [best_recipes(one, one.at(variances(problem, x))) for one in problem.risks]
+    noisy = tuple(one * (1 + 0.1 * generator.standard_normal(one.shape)) for one in best)
+    everyone = tuple(np.arange(one.needed.size) for one in problem.risks)
+    cuts = Cuts(prices=prices, recipes=noisy, chosen=everyone)
+    assert cuts.lower_bound(problem) <= least.upper + 1e-12 * abs(least.upper)
 
 
 @pytest.mark.parametrize("variety", VARIETIES)
@@ -160,4 +164,4 @@ def test_the_common_factor_is_the_least_one(variety: str, seed: int) -> None:
     assert np.min(naive_phi(problem, found.factor * (1 - 1e-6) * everyone)) < 1
     least = least_noise(problem)
     assert least is not None
-    assert least.upper <= problem.loss(found.x) * (1 + 1e-9)
+    assert least.upper <= problem.loss(found.factor * everyone) * (1 + 1e-9)

@@ -39,6 +39,16 @@ class PricedAttack(_Part):
     price: float  # its share of the loss that was added; all shares sum to 1
 
 
+class DesignedBudget(_Part):
+    """What the designed noise costs of the budget, for the releases that the budget pays for."""
+
+    accountant: str
+    epsilon: float  # what the plan allows
+    delta: float
+    epsilon_spent: float  # of the designed noise, under the accountant
+    price: float  # the budget's share of the noise; with the prices of the attacks it sums to 1
+
+
 class DesignResult(_Part):
     """The least noise with which everyone keeps the limit, and how it compares. Owner-only."""
 
@@ -56,6 +66,7 @@ class DesignResult(_Part):
     noise: Annotated[tuple[DesignedNoise, ...], Many]
     attacks: Annotated[tuple[PricedAttack, ...], Many]  # the dearest first
     attacks_in_all: int
+    budget: DesignedBudget | None  # none if no noise can move within a budget
     never_binds_below_epsilon: float  # under exact Gaussian accounting, at the delta
     delta: float
     passed: bool  # whether the audit of the proposed plan passes

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from sightline.arrays import FloatArray
@@ -15,8 +13,14 @@ from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
 from sightline.designing.choice import best_noise, common_guess, targets_of
 from sightline.designing.levels import never_binds_below
-from sightline.designing.proposal import Certified, below_the_largest, certified, least_largest
-from sightline.designing.result import DesignedNoise, DesignResult
+from sightline.designing.proposal import (
+    Certified,
+    below_the_largest,
+    certified,
+    certified_common,
+    least_largest,
+)
+from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
@@ -66,10 +70,9 @@ def _designed(
     session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int, watch: Progress
 ) -> DesignResult:
     targets = targets_of(task)
-    unbounded = replace(task, ceilings=np.full_like(task.ceilings, np.inf))
     watch("trying a common factor", 0.0)
-    common = certified(unbounded, common_guess(unbounded, targets))
-    chosen = None if common is None else best_noise(task, targets, common.x, watch)
+    common = certified_common(task, common_guess(task, targets))
+    chosen = None if common is None else best_noise(task, targets, common.stddevs, watch)
     if common is None or chosen is None:
         raise _infeasible(session, task, names=names)
     watch("auditing the proposal", 0.0)
@@ -79,8 +82,8 @@ def _designed(
         proof = None if largest is None else below_the_largest(task, chosen.problem, largest)
         at_least = 0.0 if largest is None else largest.not_enough
     else:
-        proof, at_least = certified(task, chosen.optimum.x), chosen.optimum.lower
-    within = bool(np.all(common.x <= task.ceilings))
+        proof, at_least = certified(task, task.factors(chosen.optimum.x)), chosen.optimum.lower
+    within = bool(np.all((common.stddevs <= task.most) | ~task.free))
     if within and (proof is None or task.total(common.stddevs) < task.total(proof.stddevs)):
         proof = common
     if proof is None:
@@ -92,14 +95,15 @@ def _designed(
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
     keys = known_keys if names else None
-    attacks, in_all = priced_attacks(findings, chosen, top=top, keys=keys)
+    priced = priced_attacks(findings, chosen, top=top, keys=keys)
+    attacks, in_all = priced.attacks, priced.in_all
     if task.loss is Loss.LARGEST and attacks:  # one attack alone decides the largest error
         attacks, in_all = (sharpest_attack(findings, keys=keys)[0],), 1
     return DesignResult(
         limit=task.limit,
         grain=grain.value,
         loss=task.loss.value,
-        binds=task.lowest(task.floor) < task.limit,
+        binds=_binds(task, in_all),
         loss_before=task.total(task.before),
         loss_with_common_factor=task.total(common.stddevs),
         common_factor=_factor(task, common.stddevs),
@@ -108,6 +112,7 @@ def _designed(
         noise=_noise(task, proof.stddevs),
         attacks=attacks,
         attacks_in_all=in_all,
+        budget=_budget(task, proof.stddevs, priced.budget),
         never_binds_below_epsilon=never_binds_below(task.linear.prior, task.limit, delta),
         delta=delta,
         passed=audit.verdict.passed is True,
@@ -117,9 +122,30 @@ def _designed(
     )
 
 
+def _binds(task: DesignTask, attacks: int) -> bool:
+    """Whether the limit asks for noise: more than the floors, and more than the budget where it pays."""
+    if task.paid is not None:
+        return attacks > 0
+    least = task.findings.least
+    return least is not None and least.lower < task.limit
+
+
+def _budget(task: DesignTask, stddevs: FloatArray, price: float) -> DesignedBudget | None:
+    if task.paid is None:
+        return None
+    budget = task.paid.accountant.budget
+    return DesignedBudget(
+        accountant=task.paid.name,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        epsilon_spent=task.paid.epsilon(stddevs),
+        price=price,
+    )
+
+
 def _factor(task: DesignTask, stddevs: FloatArray) -> float:
-    """The common factor on all standard deviations, over the floor."""
-    return float(np.max((stddevs / task.floor)[task.free]))
+    """The common factor on all standard deviations."""
+    return float(np.max((stddevs / task.common_base)[task.free]))
 
 
 def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
@@ -141,7 +167,7 @@ def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
 
 def _infeasible(session: Session, task: DesignTask, *, names: bool) -> InvalidPlan:
     """Who is not protected by any noise within the ceilings, and by which recipe they are seen."""
-    most = np.where(np.isinf(task.ceilings), 1e12, task.ceilings)
+    most = np.minimum(task.most_factors, 1e12)
     findings = find(task.proposal(task.stddevs(most)), task.membership)
     attack, kept = sharpest_attack(findings, keys=session.keys(task.membership) if names else None)
     return InvalidPlan(
