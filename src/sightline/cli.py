@@ -104,14 +104,14 @@ def audit(  # many parameters: one for each option
     max_seconds: float | None,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.report.files import check_new
     from sightline.report.progress import Ticker
 
     if html is not None:
         check_new(html, force=force)
     with Ticker() as progress:
-        found = run.audit(
+        found = jobs.audit(
             plan,
             limit=limit,
             names=names,
@@ -185,12 +185,12 @@ def design(  # many parameters: one for each option
 @_force
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
     """Write every figure of a plan's report as SVG and PDF, for print."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.report.export import export_figures
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
-        found = run.audit(plan, limit=limit, names=names, progress=progress)
+        found = jobs.audit(plan, limit=limit, names=names, progress=progress)
         progress("drawing the figures", 0.0)
         paths = export_figures(found.publishable() if publishable else found, out, force=force)
     for path in paths:
@@ -210,9 +210,9 @@ def check(plan: str | None, schema: bool) -> None:
         return
     if plan is None:
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
-    from sightline.auditing import run
+    from sightline import jobs
 
-    found = run.check(plan)
+    found = jobs.check(plan)
     print(f"{plan}: a good plan, with {count(len(found.releases), 'release')}")
 
 
@@ -222,11 +222,11 @@ def check(plan: str | None, schema: bool) -> None:
 @click.option("--record", required=True, metavar="KEY", help="The key of the record.")
 def explain(plan: str, as_json: bool, record: str) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
-        found = run.explain(plan, record=record, progress=progress)
+        found = jobs.explain(plan, record=record, progress=progress)
     if as_json:
         _print_json([one.model_dump(mode="json") for one in found.exposed])
         return
@@ -262,14 +262,14 @@ def init(table: str, record: str | None, secret: str | None, out: Path, force: b
 @_force
 def demo(as_json: bool, html: Path | None, force: bool) -> None:
     """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.examples.shipped import example_plan
     from sightline.report.files import check_new
 
     if html is not None:
         check_new(html, force=force)
     plan = example_plan("microgrid")
-    found = run.audit(plan, names=True)
+    found = jobs.audit(plan, names=True)
     _print_result(found, as_json)
     if html is not None:
         from sightline.report.html import write_report

@@ -41,7 +41,8 @@ def remedies(
             helpful = [r for r in releases if r.exposes_alone and not (r.outputs == 1 and r.name in told)]
             helpful.sort(key=lambda r: -(r.exposes_alone or 0))
             changes += [_drop(findings, found, releases.index(r), r) for r in helpful[:_MOST_RELEASES]]
-        if found.limit is not None:
+        # What is published already keeps the noise that it has.
+        if found.limit is not None and not any(one.published for one in findings.plan.releases):
             changes.append(_more_noise(findings, found, found.limit))
     return tuple(change for change in changes if change is not None)
 
@@ -240,4 +241,11 @@ def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Chan
     epsilon = epsilon_for(findings, factor)
     budget = "" if epsilon is None else f", which is a budget of epsilon = {rounded(epsilon, up=False):.3g}"
     text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"
-    return Change(kind=ChangeKind.NOISE, release=None, noise_factor=factor, epsilon=epsilon, text=text)
+    return Change(
+        kind=ChangeKind.NOISE,
+        release=None,
+        noise_factor=factor,
+        epsilon=epsilon,
+        variance_factor=factor**2,
+        text=text,
+    )

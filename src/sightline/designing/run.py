@@ -11,16 +11,9 @@ from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
-from sightline.designing.choice import best_noise, common_guess, targets_of
 from sightline.designing.levels import never_binds_below
-from sightline.designing.proposal import (
-    Certified,
-    below_the_largest,
-    certified,
-    certified_common,
-    least_largest,
-)
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
+from sightline.designing.solution import solve
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
@@ -69,25 +62,10 @@ def design(  # many parameters: the options of one command
 def _designed(
     session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int, watch: Progress
 ) -> DesignResult:
-    targets = targets_of(task)
-    watch("trying a common factor", 0.0)
-    common = certified_common(task, common_guess(task, targets))
-    chosen = None if common is None else best_noise(task, targets, common.stddevs, watch)
-    if common is None or chosen is None:
+    found = solve(task, watch)
+    if found is None:
         raise _infeasible(session, task, names=names)
-    watch("auditing the proposal", 0.0)
-    proof: Certified | None
-    if task.loss is Loss.LARGEST:
-        largest = least_largest(task)
-        proof = None if largest is None else below_the_largest(task, chosen.problem, largest)
-        at_least = 0.0 if largest is None else largest.not_enough
-    else:
-        proof, at_least = certified(task, task.factors(chosen.optimum.x)), chosen.optimum.lower
-    within = bool(np.all((common.stddevs <= task.most) | ~task.free))
-    if within and (proof is None or task.total(common.stddevs) < task.total(proof.stddevs)):
-        proof = common
-    if proof is None:
-        raise _infeasible(session, task, names=names)
+    common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership)
     known_keys = session.keys(task.membership)
@@ -108,7 +86,7 @@ def _designed(
         loss_with_common_factor=task.total(common.stddevs),
         common_factor=_factor(task, common.stddevs),
         loss_designed=total,
-        loss_at_least=at_least if at_least <= total and task.findings.persons is None else None,
+        loss_at_least=found.loss_at_least,
         noise=_noise(task, proof.stddevs),
         attacks=attacks,
         attacks_in_all=in_all,
