@@ -137,6 +137,7 @@ def audit(  # many parameters: one for each option
 @_limit
 @_names
 @click.option("--out", type=click.Path(path_type=Path), help="Write the proposed plan to this file.")
+@_html
 @click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
 @click.option(
     "--loss", default="variance", show_default=True, help="What to make small: variance, relative or largest."
@@ -148,6 +149,7 @@ def design(  # many parameters: one for each option
     limit: str | None,
     names: bool,
     out: Path | None,
+    html: Path | None,
     grain: str,
     loss: str,
     force: bool,
@@ -164,8 +166,18 @@ def design(  # many parameters: one for each option
             raise InvalidInput(
                 f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
             )
+    if html is not None:
+        check_new(html, force=force)
     with Ticker() as progress:
-        found = run.design(plan, limit=limit, grain=grain, loss=loss, names=names, progress=progress)
+        found = run.design(
+            plan,
+            limit=limit,
+            grain=grain,
+            loss=loss,
+            names=names,
+            other_limits=html is not None,
+            progress=progress,
+        )
     if as_json:
         _print_json(found.model_dump(mode="json"))
     else:
@@ -173,6 +185,13 @@ def design(  # many parameters: one for each option
     if out is not None:
         write_new(out, found.plan.encode("utf-8"), force=force)
         print(f"Wrote {out}", file=sys.stderr)
+    if html is not None:
+        from sightline.report.design_html import write_design
+
+        with Ticker() as progress:
+            progress("drawing the page", 0.0)
+            write_design(found, html, force=force)
+        print(f"Wrote {html}", file=sys.stderr)
     return 0 if found.passed else 2
 
 

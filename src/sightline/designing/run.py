@@ -15,6 +15,7 @@ from sightline.designing.levels import never_binds_below
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
 from sightline.designing.solution import solve
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
+from sightline.designing.trade_off import trade_off
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
 
@@ -29,6 +30,7 @@ def design(  # many parameters: the options of one command
     loss: str = "variance",
     names: bool = False,
     top: int = 10,
+    other_limits: bool = False,
     progress: Progress | None = None,
 ) -> DesignResult:
     """The least noise with which everyone keeps the limit, as a plan that the audit passes.
@@ -37,7 +39,8 @@ def design(  # many parameters: the options of one command
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
     ``loss`` is what is made small: "variance", the weighted sum of variances; "relative", the same over
     today's variances; or "largest", the largest weighted standard deviation. ``names`` names records in the
-    attacks by their keys, and ``top`` is how many attacks are listed. Only noise is added: a release's
+    attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what a
+    handful of other limits would cost. Only noise is added: a release's
     floor is its noise in the plan, unless the plan says least_noise_stddev.
     """
     require(top >= 1, "top >= 1", got=top)
@@ -56,7 +59,11 @@ def design(  # many parameters: the options of one command
     with opened(checked, base) as session:
         membership = session.membership(watch)
         task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
-        return _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
+        found = _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
+        if not other_limits:
+            return found
+        losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
+        return found.model_copy(update={"trade_off": trade_off(task, **losses, watch=watch)})
 
 
 def _designed(
