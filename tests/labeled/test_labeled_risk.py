@@ -281,6 +281,8 @@ class TestWhatIsKnown:
                 below, above = getattr(more, name)[left], getattr(less, name)[left]
                 error = less.relative_error + more.relative_error + top.relative_error
                 assert error < 1e-6
+                if name == "remaining_lower":  # rounded down: where 1e-5 is left, by 1e5 times the error
+                    error += 1e5 * np.finfo(np.float64).eps * 100
                 assert np.all((below <= above * (1 + error)) | np.isinf(above))
                 assert np.all(getattr(top, name)[left] <= below * (1 + error))
 
@@ -419,5 +421,7 @@ class TestIllConditioned:
         careful = design.exposures(domain=(0, 1))
         monkeypatch.setattr("sightline.labeled.unknown_gram._AFFORDABLE", 0)
         quick = design.exposures(domain=(0, 1))
-        assert careful.relative_error < quick.relative_error < 1e-3
-        assert np.allclose(quick.remaining_upper, careful.remaining_upper, rtol=quick.relative_error)
+        both = careful.relative_error + quick.relative_error
+        assert 0 < careful.relative_error < 1e-5
+        assert 0 < quick.relative_error < 1e-5
+        assert np.allclose(quick.remaining_upper, careful.remaining_upper, rtol=both, atol=0)
