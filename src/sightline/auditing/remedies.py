@@ -13,10 +13,11 @@ from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, findings_with, linear_findings
 from sightline.auditing.merging import merged
 from sightline.auditing.noise_factor import epsilon_for, noise_factor, rounded
-from sightline.auditing.pricing import budget_of, price
+from sightline.auditing.pricing import budget_of, most_own_releases, price
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import Change, ChangeKind, ReleaseReport
 from sightline.format import count, percent_at_least
+from sightline.noise.pricing import shared_unit_noise
 from sightline.privacy.registry import accountant_named
 
 _MOST_TRIED, _MOST_SHOWN = 8, 5  # numbers that are audited again, and that are proposed
@@ -90,7 +91,7 @@ def _publish_once(findings: Findings, query: int, report: ReleaseReport) -> Chan
     """A copy takes a share of the budget, or sharpens what is seen; none if neither can be shown."""
     effect = None
     if not report.noise_given:
-        effect = _with_fewer_releases(findings, report.counted)
+        effect = _with_fewer_releases(findings, query)
     found = findings.linear
     if effect is None and found is not None and found.repeatable:
         fewer = findings_with(findings, found.linear.without_release(query))
@@ -105,13 +106,20 @@ def _publish_once(findings: Findings, query: int, report: ReleaseReport) -> Chan
     return Change(kind=ChangeKind.MERGE, release=report.name, noise_factor=None, epsilon=None, text=text)
 
 
-def _with_fewer_releases(findings: Findings, fewer: int) -> str | None:
-    """How much less noise the budget asks for if so many releases fewer share it."""
-    budget, sharing = budget_of(findings.plan), findings.pricing.releases
-    if budget is None or fewer >= sharing:
+def _with_fewer_releases(findings: Findings, query: int) -> str | None:
+    """How much less noise the budget asks for if one release does not share it."""
+    pricing, membership, budget = findings.pricing, findings.membership, budget_of(findings.plan)
+    left = tuple(one for one in pricing.shared if membership.partitions[one[0]].query != query)
+    if budget is None or not left:
         return None
     rule = accountant_named(findings.plan.privacy.accountant, budget)
-    share = (rule.kappa(sharing - fewer) / rule.kappa(sharing)) ** 0.5
+
+    def noise(shared: tuple[tuple[int, ...], ...]) -> float:
+        own = most_own_releases(membership, shared=shared, times=pricing.times, limit=pricing.limit)
+        count = int(sum(pricing.times[bundle[0]] for bundle in shared))
+        return shared_unit_noise(rule, releases=count, own_releases=own) ** 0.5
+
+    share = noise(left) / noise(pricing.shared)
     return f"without it the same budget asks for {share:.3g} times the noise on the others"
 
 

@@ -170,6 +170,7 @@ class ScaledNoise:
             values=self.spectrum.values / factor**2,
             vectors=self.spectrum.vectors,
             whitening=gram.whitening,
+            gram=self.spectrum.gram,
         )
         risks = {Quantity.HIDDEN: Risk(precision=precision, unit=precision)}
         forms = forms_from_eigenvalues(spectrum, risks, linear=np.zeros((0, gram.design.row_count)))
