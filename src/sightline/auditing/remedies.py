@@ -6,6 +6,7 @@ many are below the limit, and as many identifiable, is not proposed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from sightline.auditing.design import LinearDesign, cell_name
@@ -117,7 +118,7 @@ def _with_fewer_releases(findings: Findings, query: int) -> str | None:
     def noise(shared: tuple[tuple[int, ...], ...]) -> float:
         own = most_own_releases(membership, shared=shared, times=pricing.times, limit=pricing.limit)
         count = int(sum(pricing.times[bundle[0]] for bundle in shared))
-        return shared_unit_noise(rule, releases=count, own_releases=own) ** 0.5
+        return math.sqrt(shared_unit_noise(rule, releases=count, own_releases=own))
 
     share = noise(left) / noise(pricing.shared)
     return f"without it the same budget asks for {share:.3g} times the noise on the others"
