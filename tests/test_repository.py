@@ -252,7 +252,7 @@ def test_rooms_with_a_stub_are_at_the_root() -> None:
 
 
 def test_a_module_of_any_room_can_be_imported_under_another_name() -> None:
-    import sightline.auditing.run as run
+    import sightline.jobs as run
 
     assert sightline.audit is run.audit
 

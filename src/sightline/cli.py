@@ -104,14 +104,14 @@ def audit(  # many parameters: one for each option
     max_seconds: float | None,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.report.files import check_new
     from sightline.report.progress import Ticker
 
     if html is not None:
         check_new(html, force=force)
     with Ticker() as progress:
-        result = run.audit(
+        result = jobs.audit(
             plan,
             limit=limit,
             names=names,
@@ -137,6 +137,7 @@ def audit(  # many parameters: one for each option
 @_limit
 @_names
 @click.option("--out", type=click.Path(path_type=Path), help="Write the proposed plan to this file.")
+@_html
 @click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
 @click.option(
     "--loss", default="variance", show_default=True, help="What to make small: variance, relative or largest."
@@ -148,6 +149,7 @@ def design(  # many parameters: one for each option
     limit: str | None,
     names: bool,
     out: Path | None,
+    html: Path | None,
     grain: str,
     loss: str,
     force: bool,
@@ -164,8 +166,18 @@ def design(  # many parameters: one for each option
             raise InvalidInput(
                 f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
             )
+    if html is not None:
+        check_new(html, force=force)
     with Ticker() as progress:
-        found = run.design(plan, limit=limit, grain=grain, loss=loss, names=names, progress=progress)
+        found = run.design(
+            plan,
+            limit=limit,
+            grain=grain,
+            loss=loss,
+            names=names,
+            other_limits=html is not None,
+            progress=progress,
+        )
     if as_json:
         _print_json(found.model_dump(mode="json"))
     else:
@@ -173,6 +185,13 @@ def design(  # many parameters: one for each option
     if out is not None:
         write_new(out, found.plan.encode("utf-8"), force=force)
         print(f"Wrote {out}", file=sys.stderr)
+    if html is not None:
+        from sightline.report.design_html import write_design
+
+        with Ticker() as progress:
+            progress("drawing the page", 0.0)
+            write_design(found, html, force=force)
+        print(f"Wrote {html}", file=sys.stderr)
     return 0 if found.passed else 2
 
 
@@ -185,12 +204,12 @@ def design(  # many parameters: one for each option
 @_force
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
     """Write every figure of a plan's report as SVG and PDF, for print."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.report.export import export_figures
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
-        result = run.audit(plan, limit=limit, names=names, progress=progress)
+        result = jobs.audit(plan, limit=limit, names=names, progress=progress)
         progress("drawing the figures", 0.0)
         paths = export_figures(result.publishable() if publishable else result, out, force=force)
     for path in paths:
@@ -210,9 +229,9 @@ def check(plan: str | None, schema: bool) -> None:
         return
     if plan is None:
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
-    from sightline.auditing import run
+    from sightline import jobs
 
-    checked = run.check(plan)
+    checked = jobs.check(plan)
     print(f"{plan}: a good plan, with {count(len(checked.releases), 'release')}")
 
 
@@ -222,11 +241,11 @@ def check(plan: str | None, schema: bool) -> None:
 @click.option("--record", required=True, metavar="KEY", help="The key of the record.")
 def explain(plan: str, as_json: bool, record: str) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
-        explanation = run.explain(plan, record=record, progress=progress)
+        explanation = jobs.explain(plan, record=record, progress=progress)
     if as_json:
         _print_json([one.model_dump(mode="json") for one in explanation.exposed])
         return
@@ -262,14 +281,14 @@ def init(table: str, record: str | None, secret: str | None, out: Path, force: b
 @_force
 def demo(as_json: bool, html: Path | None, force: bool) -> None:
     """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.examples.shipped import example_plan
     from sightline.report.files import check_new
 
     if html is not None:
         check_new(html, force=force)
     plan = example_plan("microgrid")
-    result = run.audit(plan, names=True)
+    result = jobs.audit(plan, names=True)
     _print_result(result, as_json)
     if html is not None:
         from sightline.report.html import write_report

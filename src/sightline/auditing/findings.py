@@ -280,13 +280,21 @@ def find(
 
 
 def linear_findings(
-    plan: Plan, membership: Membership, pricing: Pricing, *, progress: Progress = silent
+    plan: Plan,
+    membership: Membership,
+    pricing: Pricing,
+    *,
+    attacks: bool = True,
+    progress: Progress = silent,
 ) -> LinearFindings | None:
-    """The exposures of the linear part of a plan at some prices; none if it has no linear part."""
+    """The exposures of the linear part of a plan at some prices; none if it has no linear part.
+
+    Without ``attacks`` it says who is identifiable and what remains, and not how large the errors are.
+    """
     linear = linear_design(plan, membership, pricing)
     if linear is None:
         return None
-    exposures = assess(linear, progress)
+    exposures = assess(linear, progress, attacks=attacks)
     found = LinearFindings(
         linear=linear,
         exposures=exposures,
@@ -297,15 +305,30 @@ def linear_findings(
 
 
 def findings_up_to(findings: Findings, release: int) -> LinearFindings | None:
-    """The exposures once the releases up to this one are published; none if nothing linear is yet."""
+    """Who is identifiable and what remains once the releases up to this one are published.
+
+    None if nothing linear is yet.
+    """
     found = findings.linear
-    linear = None if found is None else found.linear.up_to(release)
+    if found is None or release == len(findings.plan.releases) - 1:
+        return found
+    return findings_with(findings, found.linear.up_to(release), up_to=release)
+
+
+def findings_with(
+    findings: Findings, linear: LinearDesign | None, *, up_to: int | None = None
+) -> LinearFindings | None:
+    """Who is identifiable and what remains with some rows of the design only; none if it has no row.
+
+    ``up_to`` is the last release that is published, of those that are not linear.
+    """
+    found = findings.linear
     if found is None or linear is None:
         return None
-    exposures = assess(linear, silent)
-    lower = _lower(linear, exposures, findings.membership, findings.pricing, release)
+    exposures = assess(linear, silent, attacks=False)
+    lower = _lower(linear, exposures, findings.membership, findings.pricing, up_to)
     now = replace(found, linear=linear, exposures=exposures, lower=lower)
-    return _with_persons(now, findings.membership, findings.pricing, release, silent)
+    return _with_persons(now, findings.membership, findings.pricing, up_to, silent)
 
 
 def _with_persons(

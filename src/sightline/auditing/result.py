@@ -255,7 +255,8 @@ class ChangeKind(StrEnum):
     DROP = "drop"  # leave a release out
     MERGE = "merge"  # publish one of two releases or numbers
     COARSEN = "coarsen"  # merge a group with another one
-    NOISE = "noise"  # add noise
+    NOISE = "noise"  # multiply all noise
+    DESIGN = "design"  # change the noise of some numbers
 
 
 class Change(_Part):
@@ -265,6 +266,7 @@ class Change(_Part):
     release: str | None
     noise_factor: float | None
     epsilon: float | None
+    variance_factor: float | None = None  # the total variance of the noise after the change, over today's
     text: str
     publishable_text: str | None = None  # without the keys of persons, where that differs
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.optimize import brentq
 
 from sightline.arrays import FloatArray
 from sightline.designing.newton import least_noise
@@ -23,6 +22,7 @@ _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
 _SAME = 1e-6  # variance over its floor's that counts as the floor
 _RAISED_ALONE = 2.0
+_SHRINKS = 0.5  # what a step must leave of a bracket, or the next one halves it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -143,9 +143,27 @@ def _raised(estimate: Callable[[float], float]) -> float | None:
 
 
 def _root(estimate: Callable[[float], float], low: float, high: float) -> float:
-    """Where the estimate meets the limit, between a place where it does not keep it and one where it does."""
-    found = float(brentq(estimate, low, high, xtol=_CLOSE, rtol=1e-12))
-    return found if estimate(found) >= 0 else min(found + 2 * _CLOSE, high)
+    """Where the estimate meets the limit, from above: it keeps the limit at ``high`` and not at ``low``.
+
+    False position with the weights of Anderson and Björck; where the bracket does not shrink, its middle.
+    Written here because importing SciPy's root finders takes longer than a small audit.
+    """
+    below, above = estimate(low), estimate(high)
+    shrunk, width = True, high - low
+    while high - low > _CLOSE:
+        share = below / (below - above) if shrunk and below < 0 < above else 0.5
+        middle = min(max(low + share * (high - low), low + _CLOSE / 2), high - _CLOSE / 2)
+        value = estimate(middle)
+        if value == 0:
+            return middle
+        if value > 0:
+            below *= max(1 - value / above, 0.0) or 0.5 if above > 0 else 1.0
+            high, above = middle, value
+        else:
+            above *= max(1 - value / below, 0.0) or 0.5 if below < 0 else 1.0
+            low, below = middle, value
+        shrunk, width = high - low < _SHRINKS * width, high - low
+    return high
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

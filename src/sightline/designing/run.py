@@ -11,24 +11,15 @@ from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
-from sightline.designing.choice import best_noise, common_guess, targets_of
 from sightline.designing.levels import never_binds_below
-from sightline.designing.proposal import (
-    Certified,
-    audited_or_more,
-    below_the_largest,
-    certified,
-    certified_common,
-    least_largest,
-    proportional,
-)
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
+from sightline.designing.solution import solve
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
+from sightline.designing.trade_off import trade_off
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
 
 _USUAL_DELTA = 1e-6
-_ROUNDING = 1e-12
 
 
 def design(  # many parameters: the options of one command
@@ -39,6 +30,7 @@ def design(  # many parameters: the options of one command
     loss: str = "variance",
     names: bool = False,
     top: int = 10,
+    other_limits: bool = False,
     progress: Progress | None = None,
 ) -> DesignResult:
     """The least noise with which everyone keeps the limit, as a plan that the audit passes.
@@ -47,7 +39,8 @@ def design(  # many parameters: the options of one command
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
     ``loss`` is what is made small: "variance", the weighted sum of variances; "relative", the same over
     today's variances; or "largest", the largest weighted standard deviation. ``names`` names records in the
-    attacks by their keys, and ``top`` is how many attacks are listed. Only noise is added: a release's
+    attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what a
+    handful of other limits would cost. Only noise is added: a release's
     floor is its noise in the plan, unless the plan says least_noise_stddev.
     """
     require(top >= 1, "top >= 1", got=top)
@@ -66,35 +59,20 @@ def design(  # many parameters: the options of one command
     with opened(checked, base) as session:
         membership = session.membership(watch)
         task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
-        return _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
+        found = _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
+        if not other_limits:
+            return found
+        losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
+        return found.model_copy(update={"trade_off": trade_off(task, **losses, watch=watch)})
 
 
 def _designed(
     session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int, watch: Progress
 ) -> DesignResult:
-    targets = targets_of(task)
-    watch("trying a common factor", 0.0)
-    common = certified_common(task, common_guess(task, targets))
-    by_sensitivity = proportional(task)
-    candidates = (None if common is None else common.stddevs, by_sensitivity)
-    starts = [one for one in candidates if one is not None]
-    chosen = None if common is None else best_noise(task, targets, starts, watch)
-    if common is None or chosen is None:
+    found = solve(task, watch)
+    if found is None:
         raise _infeasible(session, task, names=names)
-    watch("auditing the proposal", 0.0)
-    proof: Certified | None
-    if task.loss is Loss.LARGEST:
-        largest = least_largest(task)
-        proof = None if largest is None else below_the_largest(task, chosen.problem, largest)
-        at_least = 0.0 if largest is None else largest.not_enough
-    else:
-        proof, at_least = certified(task, task.factors(chosen.optimum.x)), chosen.optimum.lower
-    for rival in starts:
-        within = bool(np.all((rival <= task.most) | ~task.free))
-        if within and (proof is None or task.total(rival) < task.total(proof.stddevs) * (1 - _ROUNDING)):
-            proof = audited_or_more(task, rival) or proof
-    if proof is None:
-        raise _infeasible(session, task, names=names)
+    common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership)
     known_keys = session.keys(task.membership)
@@ -115,7 +93,7 @@ def _designed(
         loss_with_common_factor=task.total(common.stddevs),
         common_factor=_factor(task, common.stddevs),
         loss_designed=total,
-        loss_at_least=_proven(task, at_least, total),
+        loss_at_least=found.loss_at_least,
         noise=_noise(task, proof.stddevs),
         attacks=attacks,
         attacks_in_all=in_all,
@@ -127,13 +105,6 @@ def _designed(
         rounds=chosen.optimum.rounds,
         plan=plan_text(proposed),
     )
-
-
-def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
-    """The lower bound; none where the audit passes with less, or judges persons by several rows."""
-    if task.findings.persons is not None or at_least > total * (1 + _ROUNDING):
-        return None
-    return min(at_least, total)
 
 
 def _binds(task: DesignTask, attacks: int) -> bool:

@@ -332,7 +332,8 @@ def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> 
 
 
 def _assessed(plan: Plan, membership: Membership, progress: Progress) -> LinearFindings:
-    found = linear_findings(plan, membership, price(plan, membership), progress=progress)
+    prices = price(plan, membership)
+    found = linear_findings(plan, membership, prices, attacks=False, progress=progress)
     assert found is not None  # the plan was checked to publish something linear
     return found
 

@@ -194,3 +194,23 @@ def combined(design: LinearReleases, weights: FloatArray) -> FloatArray:
     everyone = np.ones(design.size, dtype=np.bool_)
     sums: FloatArray = design.incidence.forms(forms, everyone, silent)[0]
     return sums
+
+
+def records_alike(gram: UnknownRecordsGram, group_sizes: IndexArray) -> FloatArray:
+    """For every unknown record how many have its signature, also where these are several groups.
+
+    ``group_sizes`` has for every unknown record the size of its group.
+    """
+    sizes = group_sizes.astype(np.float64)
+    if gram.design.incidence.counts is None or gram.design.incidence.distinct:
+        return sizes
+    signature = gram.design.incidence.signatures(gram.unknown)[gram.unknown]
+    return np.asarray(np.bincount(signature, sizes)[signature])
+
+
+def laplace_answers(gram: UnknownRecordsGram, copies: FloatArray | None) -> FloatArray | None:
+    """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
+    if gram.design.law.excess == 1:
+        return None
+    each = np.ones(gram.design.row_count) if copies is None else copies
+    return row_counts(gram.design, each)[gram.unknown]
