@@ -68,8 +68,12 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     group, leaves = resolved_group(parts.select, scope=scope)
     public = {text: leaf for text, leaf in leaves.items() if not scope.is_secret(scope.bind(leaf))}
     names = list(public)
+    identity = {
+        id(key): scope.identity(key) for key in {id(k): k for keys in parts.sets for k in keys}.values()
+    }
     sets = tuple(
-        tuple(name in {scope.identity(key) for key in keys} for name in names) for keys in parts.sets
+        tuple(name in used for name in names)
+        for used in ({identity[id(key)] for key in keys} for keys in parts.sets)
     )
     several = len(set(sets)) > 1
     texts = {name: f"({leaf.sql(scope.dialect)})" for name, leaf in public.items()}
