@@ -19,6 +19,7 @@ from sightline.auditing.design import LinearDesign, linear_design
 from sightline.auditing.key_columns import key_columns
 from sightline.auditing.nonlinear import (
     NonlinearFindings,
+    features_kept,
     is_nonlinear,
     kept_with_nonlinear,
     nonlinear_findings,
@@ -237,12 +238,12 @@ class Findings:
         if not self.has_nonlinear:
             return np.zeros(0)
         carried, table = nonlinear_information(self.membership, self.pricing), self.membership.persons
+        kept = kept_with_nonlinear if table is None else features_kept
         if table is None:
             carried = carried[self._unknown]
         else:
             carried = carried_by_persons(table, carried)[_unknown_persons(table)]
-        none = np.zeros(carried.size)
-        return kept_with_nonlinear(self.prior.number, none, carried, self.pricing.law)
+        return kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.law)
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import math
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +282,33 @@ def test_moments_of_several_rows_are_not_shown(tmp_path: Path) -> None:
     )
     result = sl.audit(plan(tmp_path, *releases, max_rows_per_record=3))
     assert result.verdict.status is not VerdictStatus.PASSED
+
+
+@pytest.mark.parametrize("prior", ["uniform", "two-point"])
+@pytest.mark.parametrize("linear", [True, False])
+def test_moments_of_several_rows_keep_no_more_than_is_shown(tmp_path: Path, prior: str, linear: bool) -> None:
+    """Of every unit feature of the rows at least 1 - 2I remains; with little noise nothing is shown."""
+    rows = [(f"c{i}", m, [0.0, 100.0][(3 * i + m) % 2]) for i in range(5) for m in range(3)]
+    written(tmp_path, "customer,month,x", rows)
+    for noise, shown in ((0.5, False), (1e6, True)):
+        releases = [("SELECT COUNT(*) FILTER (WHERE x > 50) FROM data", noise)]
+        releases += [("SELECT SUM(x) FROM data", 100 * noise)] if linear else []
+        asked = plan(tmp_path, *releases, max_rows_per_record=3, bandwidth=1.0)
+        asked["attacker"] = {"prior": prior}
+        asked["limits"]["accept"] = ["few_values"]
+        result = sl.audit(asked)
+        least = result.least_remaining_uncertainty
+        assert least is not None
+        # The count moves by at most 3; the sum has the information 3/(100 noise)² about a unit feature.
+        nats = math.log1p(0.25 * (3 / noise) ** 2) / 2
+        if linear:
+            variance = 100.0**2 / (12 if prior == "uniform" else 4)
+            nats += math.log1p(3 * variance / (100 * noise) ** 2) / 2
+        entropy = 12 / (2 * math.pi * math.e) * math.exp(-2 * nats) if prior == "uniform" else 0.0
+        assert least.lower == pytest.approx(max(1 - 2 * nats, entropy), rel=1e-9)
+        assert (result.verdict.status is VerdictStatus.PASSED) == shown
+        if not shown:
+            assert any(one.name.value == "local" for one in result.unverified)
 
 
 @pytest.mark.slow
