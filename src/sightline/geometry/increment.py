@@ -139,7 +139,7 @@ class Extension:
         """
         projection = self.profile.projection
         columns, lines = max(8, self.profile.basis.size), self.jacobian.shape[0]
-        return (4 * lines + 20) * columns * _UNIT * max(projection.nuisance_inverse_norm, 1.0)
+        return float((4 * lines + 20) * columns * _UNIT * max(projection.nuisance_inverse_norm, 1.0))
 
     @cached_property
     def _dependence(self) -> FloatArray:
