@@ -29,6 +29,7 @@ from sightline.auditing.design import LINEAR, cell_name
 from sightline.auditing.findings import Findings
 from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
+from sightline.errors import InvalidNoise
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.subject import SecretKind
@@ -140,6 +141,8 @@ class _Groups:
                 logs = -((away / self.deviation[cell]) ** 2) / 2
             case NoiseLaw.LAPLACE:  # the copies' scale is √(T/2) times the deviation of their mean
                 logs = -away * math.sqrt(2 * self.copies) / self.deviation[cell]
+            case other:
+                raise InvalidNoise(f"expected Gaussian or Laplace noise, got {other}")
         ways = np.array([math.log(math.comb(rows, int(k))) for k in counts])
         tosses = ways + counts * math.log(prior.share) + (rows - counts) * math.log1p(-prior.share)
         remaining = []
