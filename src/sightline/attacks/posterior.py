@@ -15,7 +15,7 @@ from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
 from sightline.attacks.group import exact_answers, one_group, touched
 from sightline.attacks.prior import PriorDensity
-from sightline.errors import require
+from sightline.errors import InvalidNoise, require
 from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import NoiseLaw
@@ -128,6 +128,8 @@ def _posterior(noise: Noise, answers: FloatArray, expected: FloatArray, masses: 
             middle = c.mean(axis=0)  # squares of smaller numbers cancel less
             z, c = z - middle, c - middle
             loss = 0.5 * np.sum(c**2, axis=1) - z @ c.T
+        case other:
+            raise InvalidNoise(f"expected Gaussian or Laplace noise, got {other}")
     loss -= loss.min(axis=1, keepdims=True)
     posterior = masses * np.exp(-loss)
     posterior /= posterior.sum(axis=1, keepdims=True)

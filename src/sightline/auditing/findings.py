@@ -131,6 +131,12 @@ class LinearFindings:
         return least if np.isfinite(least) else None
 
     @property
+    def relative_error(self) -> float:
+        """A bound for the errors of unbiased attacks, on persons, too, and for the upper ends."""
+        of_persons = 0.0 if self.persons is None else self.persons.seen.relative_error
+        return max(self.exposures.relative_error, of_persons)
+
+    @property
     def identifiable_groups(self) -> int:
         """How many groups of several records have an identifiable sum."""
         return int(np.count_nonzero(self.exposures.groups.identifiable & (self.exposures.groups.sizes > 1)))

@@ -39,6 +39,7 @@ from sightline.auditing.known_sums import (
 )
 from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
+from sightline.errors import InvalidNoise
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.subject import SecretKind
@@ -159,6 +160,8 @@ class _View:
                 logs = -((away / deviation) ** 2) / 2
             case NoiseLaw.LAPLACE:  # the copies' scale is √(T/2) times the deviation of their mean
                 logs = -away * np.sqrt(2 * self.sums.copies[chosen, None]) / deviation
+            case other:
+                raise InvalidNoise(f"expected Gaussian or Laplace noise, got {other}")
         logs = np.where(counts <= rows, logs, -np.inf)
         others = np.maximum(rows - counts, 0)
         ways = gammaln(rows + 1) - gammaln(counts + 1) - gammaln(others + 1)

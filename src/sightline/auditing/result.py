@@ -315,7 +315,7 @@ class AuditResult(Displayed, _Part):
     what_to_change: Annotated[tuple[Change, ...], Many]
     assumptions: Annotated[tuple[str, ...], Many]
     owner_only: Annotated[tuple[str, ...], Many]
-    relative_error: float  # of the numbers, first order
+    relative_error: float  # a bound for the errors of unbiased attacks and the upper ends
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
     publishable_plan: str | None = None  # the plan without folders and what the attacker knows
