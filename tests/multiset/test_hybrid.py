@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scipy import integrate, optimize, stats
 
 import sightline as sl
+from sightline.attacks.group import exact_answers
 from sightline.errors import InvalidInput, InvalidRelease
 from sightline.multiset.hybrid_splits import clipped_risk
 from sightline.multiset.label_risk import label_lower, places_of, value_lower
@@ -154,7 +155,7 @@ def test_the_searched_separation_is_that_of_a_grid() -> None:
     axis = np.linspace(-1, 1, 201)
     points = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     points = points[np.abs(points[:, 0] - PAIR[0]) >= 0.5]
-    answers = np.stack([transcript.answers(point) for point in points[::3]])
+    answers = exact_answers(transcript, points)
     distance = np.linalg.norm((answers - transcript.answers(PAIR)) / model.scales, axis=1).min()
     found = sl.attacks.separation(transcript, at=PAIR, target=0, radius=0.5)
     assert found.distance <= distance
@@ -255,7 +256,7 @@ def test_the_value_bound_is_van_trees_with_the_mean_information() -> None:
         window=window,
     )
     generator = np.random.default_rng(0)
-    drawn = sl.labeled.CosineSquaredPrior(-window, window).sample((200_000, 2), generator=generator)
+    drawn = sl.labeled.CosineSquaredPrior(-window, window).sample((60_000, 2), generator=generator)
     for features in range(releases + 1):
         A = memberships.rows(2)
         inside = (A.T * memberships.counts(releases - features)) @ A
@@ -263,7 +264,7 @@ def test_the_value_bound_is_van_trees_with_the_mean_information() -> None:
         mean = np.einsum("bli,blj->ij", G, G) / len(drawn)
         for k, order in enumerate(([0, 1], [1, 0])):
             M = (mean[np.ix_(order, order)] + inside) / kappa + (math.pi / window) ** 2 * np.eye(2)
-            assert found[k, 0, features] == pytest.approx(np.linalg.inv(M)[0, 0], rel=3e-3)
+            assert found[k, 0, features] == pytest.approx(np.linalg.inv(M)[0, 0], rel=6e-3)
 
 
 def test_without_subset_means_no_guess_at_all_beats_the_label_bound() -> None:

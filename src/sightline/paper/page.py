@@ -49,6 +49,7 @@ def _figure_fields(made: MadeFigure) -> dict[str, Any]:
     return {
         "label": made.label,
         "anchor": file_stem(made.label),
+        "beyond": made.label.startswith("beyond:"),
         "title": made.figure.title,
         "about": made.figure.about,
         "panels": [
