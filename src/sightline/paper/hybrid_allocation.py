@@ -162,7 +162,9 @@ def _panel(result: Result, name: str) -> Any:
     kinds = {"attack": result.attack, "approximation": result.approximation, "lower bound": result.lower}
     rows = {kind: list(_rows(lines[name], kind)) for kind, lines in kinds.items()}
     everything = [row for lines in rows.values() for row in lines]
-    x = axis("x", [row["x"] for row in everything], title="moments among the 8 releases", log=False)
+    counts = sorted({row["x"] for row in everything})
+    title = f"moments among the {counts[-1]:g} releases"
+    x = axis("x", counts, title=title, log=False, ticks=counts)
     ends = [row[end] for row in everything for end in ("low", "high") if row[end] > 0]
     y = axis("y", ends, title="squared error of the target", log=True)
     tips = ["kind:N", "series:N", "x:Q", alt.Tooltip("y:Q", format=".4g")]
@@ -183,7 +185,7 @@ def _panel(result: Result, name: str) -> Any:
     ]
     heading = alt.TitleParams(
         text=name.capitalize(),
-        subtitle="points: attack; lines: approximation; dots: no attack is below; ring: most damaging",
+        subtitle="points: attack; lines: approximation; dotted: below every attack; ring: most damaging",
     )
     return alt.layer(*layers).properties(title=heading, width=330, height=270)
 
@@ -203,9 +205,11 @@ def _rows(lines: tuple[Line, ...], kind: str) -> Iterator[dict[str, Any]]:
 
 
 def _best(result: Result, name: str) -> Iterator[dict[str, Any]]:
+    """The most damaging split of each budget at which the splits differ: by half of the smallest risk."""
     for line in result.attack[name]:
         x, y = line.lowest
-        yield {"series": line.name, "x": x, "y": y}
+        if max(line.y) > 1.5 * y:
+            yield {"series": line.name, "x": x, "y": y}
 
 
 def claims(result: Result) -> tuple[Claim, ...]:
