@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.attacks import pair, starts
+from sightline.attacks import pair, relabeling, starts
 from sightline.attacks.estimates import (
     AttackStatus,
     Estimates,
@@ -46,6 +46,10 @@ class ConstrainedMLE:
     from ``random_starts`` fixed random points, takes Newton steps in the box from each, and keeps the best.
     With ``wide``, trials whose optimum is not certified are searched again from the best points of a dense
     grid: 16 starts, or 128 with compact thresholds. By default ``box`` is the domain that the releases state.
+
+    With symmetric releases *and* releases over subsets of the same records the search is over values and
+    labels: the best multiset is given to the records in all orders (up to six values; beyond, by exchanges of
+    two, a heuristic), and the best orders are starts.
 
     ``certified`` says for which trials the global optimum is proven: an objective of zero, or two values
     under two moments. In all other cases the search is wide but proves nothing.
@@ -164,14 +168,45 @@ class ConstrainedMLE:
             column[open_] = improved
         return best
 
+    def _labelings(
+        self, model: Model, answers: Any, whitened: Sequence[Column], box: Box
+    ) -> list[list[Column]]:
+        """The multiset that fits the symmetric releases best, in the orders that fit all releases best."""
+        part = relabeling.symmetric_part(model)
+        if part is None:
+            return []
+        symmetric, places = part
+        own = answers[:, places]
+        multiset = self._search(
+            symmetric, symmetric.whiten(columns_of(own)), self.begin(symmetric, own, box=box), box
+        )
+        values = multiset[: model.unknowns]
+        return [values, *relabeling.reordered(model, whitened, values)]
+
+    def _relabel(
+        self, model: Model, whitened: Sequence[Column], best: list[Column], box: Box
+    ) -> list[Column]:
+        """Give the values found to the records in other orders, and search on from there."""
+        xp, m = namespace(best[0]), model.unknowns
+        for _ in range(1 if m <= relabeling.ALL_ORDERS else relabeling.ROUNDS):
+            other = self._search(model, whitened, relabeling.reordered(model, whitened, best[:m]), box)
+            better = other[m] < best[m] - _BETTER * (1.0 + best[m])
+            best = [xp.where(better, new, old) for new, old in zip(other, best, strict=True)]
+        return best
+
     def _fit_block(self, model: Objective, answers: Any, box: Box) -> Estimates:
         xp, m = namespace(answers), model.unknowns
         whitened = model.whiten(columns_of(answers))
-        best = self._search(model, whitened, self.begin(model, answers, box=box), box)
+        begins = self.begin(model, answers, box=box)
+        if relabeling.applies(model):
+            begins += self._labelings(model, answers, whitened, box)
+        best = self._search(model, whitened, begins, box)
         if self.wide and isinstance(model, Model) and not model.linear:
             open_ = ~_certified(model, answers, best[m], box)
             if bool(xp.any(open_)):
                 best = self._widen(model, whitened, best, open_, box)
+        if relabeling.applies(model):
+            best = self._relabel(model, whitened, best, box)
         u, objective, unfinished = best[:m], best[m], best[m + 1]
         width = box[1] - box[0]
         spread = _standard_errors(xp, model, u, limit=1e6 * width)

@@ -180,6 +180,8 @@ class Chunk(NamedTuple):
     losses: FloatArray
     trivial: FloatArray  # losses of the attack that ignores the answers
     errors: FloatArray  # trials × targets
+    matching: FloatArray  # losses of the sorted values
+    labeled: FloatArray  # trials × targets: squared errors of each target under its own name
     covered: FloatArray | None
     statuses: dict[int, int]
     certified: int | None
@@ -206,11 +208,9 @@ def run_chunk(job: Job, index: int, trials: int) -> Chunk:
         got="none that is identifiable",
         fix="reconstruct() shows the missing directions; LinearBayes needs only a prior",
     )
-    truth = records[:, list(estimates.targets)]
+    named = records[:, list(estimates.targets)]
     guess = trivial_guess(job.baseline, estimates.targets, unlabeled=estimates.unlabeled)
-    if estimates.unlabeled:
-        truth = np.sort(truth, axis=1)
-    return _chunk(estimates, truth, guess)
+    return _chunk(estimates, named, guess)
 
 
 @lru_cache(maxsize=2)  # chunks arrive in the order of their jobs
@@ -219,9 +219,14 @@ def _first(job: Job) -> Job:
     return job
 
 
-def _chunk(estimates: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
-    values = np.sort(estimates.values, axis=1) if estimates.unlabeled else estimates.values
+def _chunk(estimates: Estimates, named: FloatArray, guess: FloatArray) -> Chunk:
+    ranked, ranks = np.sort(estimates.values, axis=1), np.sort(named, axis=1)
+    values, truth = (ranked, ranks) if estimates.unlabeled else (estimates.values, named)
     errors = values - truth
+    # An unlabelled value belongs to each record with the same probability.
+    labeled = (
+        np.mean((values[:, :, None] - named[:, None, :]) ** 2, axis=1) if estimates.unlabeled else errors**2
+    )
     covered = None
     if estimates.lower is not None and estimates.upper is not None:
         covered = ((estimates.lower <= truth) & (truth <= estimates.upper)).astype(np.float64)
@@ -231,6 +236,8 @@ def _chunk(estimates: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
         losses=np.sum(errors**2, axis=1),
         trivial=np.sum((guess - truth) ** 2, axis=1),
         errors=errors,
+        matching=np.sum((ranked - ranks) ** 2, axis=1),
+        labeled=labeled,
         covered=covered,
         statuses=dict(Counter(np.asarray(estimates.status).tolist())),
         certified=None if estimates.certified is None else int(np.sum(estimates.certified)),
@@ -286,6 +293,7 @@ def _summary(job: Job, chunks: list[Chunk], *, confidence: float) -> Simulation:
     covered = [chunk.covered for chunk in chunks if chunk.covered is not None]
     certified = [chunk.certified for chunk in chunks if chunk.certified is not None]
     lower, upper = _bracket(job, first)
+    nonlinear = job.transcript.dimension == 1 and not all(q.linear for q in job.transcript.queries)
     statuses = sum((Counter(chunk.statuses) for chunk in chunks), Counter())
     return Simulation(
         attack=type(job.attack).__name__,
@@ -304,6 +312,8 @@ def _summary(job: Job, chunks: list[Chunk], *, confidence: float) -> Simulation:
         bayes_lower=lower,
         bayes_upper=upper,
         trivial_mse=float(np.mean(np.concatenate([chunk.trivial for chunk in chunks]))),
+        matching_mse=float(np.mean(np.concatenate([c.matching for c in chunks]))) if nonlinear else None,
+        labeled_mse=np.mean(np.concatenate([c.labeled for c in chunks]), axis=0) if nonlinear else None,
         statuses={AttackStatus(code): statuses[code] for code in sorted(statuses)},
         certified=sum(certified) if certified else None,
     )

@@ -11,7 +11,7 @@ from flint import fmpq
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Balls, Family
-from sightline.releases.query import Convention
+from sightline.releases.query import Convention, Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,6 +79,25 @@ class Mixture:
             if own.any():
                 rows[:, own] = family.rows(groups, int(own.sum()))
         return rows
+
+    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
+        """Each family's answers at the places of its turns."""
+        whose = self.whose(releases)
+        answers = np.empty((len(groups), releases))
+        for turn, family in enumerate(self.families):
+            own = whose == turn
+            if own.any():
+                answers[:, own] = family.answers(groups, int(own.sum()))
+        return answers
+
+    def queries_of(self, members: int, releases: int) -> list[Query]:
+        """Each family's queries at the places of its turns."""
+        whose = self.whose(releases)
+        supply = [
+            iter(family.queries_of(members, int(np.sum(whose == turn))))
+            for turn, family in enumerate(self.families)
+        ]
+        return [next(supply[turn]) for turn in whose]
 
     def check(self, groups: FloatArray) -> None:
         """Values lie in every family's domain."""

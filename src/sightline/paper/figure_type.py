@@ -70,6 +70,11 @@ class MadeFigure:
     computed: bool  # True if this run computed it, False if an earlier run did
 
     @property
+    def beyond_the_paper(self) -> bool:
+        """Whether the paper has no such figure."""
+        return self.label.startswith("beyond:")
+
+    @property
     def largest_relative_difference(self) -> float | None:
         """The largest over all printed curves without intervals; ``None`` if there are none."""
         exact = [c.largest_relative_difference for c in self.comparisons if not c.random]
