@@ -59,7 +59,7 @@ def assemble(
         dropped=membership.dropped,
         clipped=membership.clipped,
         cells=len(membership.cells),
-        signatures=len(membership.signatures) if membership.rows else 0,
+        signatures=membership.signature_count,
         rank=found.exposures.rank if found else 0,
         identifiable_records=section.identifiable_records,
         identifiable_groups=found.identifiable_groups if found else 0,

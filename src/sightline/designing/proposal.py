@@ -136,9 +136,9 @@ def _raised(estimate: Callable[[float], float]) -> float | None:
     """The smallest exponent with which the estimate keeps the limit."""
     low, high = 0.0, _FIRST
     while estimate(high) < 0:
-        low, high = high, 30 * high
-        if high > math.log(_LAST):
+        if high >= math.log(_LAST):
             return None
+        low, high = high, min(30 * high, math.log(_LAST))
     return _root(estimate, low, high) if high > _FIRST else high
 
 

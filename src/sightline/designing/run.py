@@ -12,8 +12,10 @@ from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
 from sightline.designing.levels import never_binds_below
+from sightline.designing.merging import enough_merges, merging_report
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
 from sightline.designing.solution import solve
+from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.designing.trade_off import trade_off
 from sightline.errors import InvalidPlan, require
@@ -59,11 +61,21 @@ def design(  # many parameters: the options of one command
     with opened(checked, base) as session:
         membership = session.membership(watch)
         task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
-        found = _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
+        gone = smallest_suppression(task, watch)
+        kept = task if gone is None else replaced_task(task, gone.withheld, Grain(grain))
+        found = _designed(session, kept, Grain(grain), names=names, top=top, watch=watch)
+        if gone is not None:
+            suppressed = suppressed_numbers(task, gone)
+            joined = enough_merges(task, Grain(grain), watch)
+            if joined is not None:
+                merged = _designed(session, joined.task, Grain(grain), names=names, top=top, watch=watch)
+                update = {"merging": merging_report(task, joined, merged)}
+                suppressed = suppressed.model_copy(update=update)
+            found = found.model_copy(update={"suppressed": suppressed})
         if not other_limits:
             return found
         losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
-        return found.model_copy(update={"trade_off": trade_off(task, **losses, watch=watch)})
+        return found.model_copy(update={"trade_off": trade_off(kept, **losses, watch=watch)})
 
 
 def _designed(

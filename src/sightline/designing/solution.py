@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.designing.choice import Chosen, best_noise, common_guess, targets_of
 from sightline.designing.proposal import (
     Certified,
@@ -39,7 +40,7 @@ def solve(task: DesignTask, watch: Progress = silent) -> Solution | None:
     watch("trying a common factor", 0.0)
     common = certified_common(task, common_guess(task, targets))
     candidates = (None if common is None else common.stddevs, proportional(task))
-    starts = [one for one in candidates if one is not None]
+    starts = [_within(task, one) for one in candidates if one is not None]
     chosen = None if common is None else best_noise(task, targets, starts, watch)
     if common is None or chosen is None:
         return None
@@ -66,3 +67,9 @@ def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
     if task.findings.persons is not None or at_least > total * (1 + _ROUNDING):
         return None
     return min(at_least, total)
+
+
+def _within(task: DesignTask, stddevs: FloatArray) -> FloatArray:
+    """Noise to start from: a common factor's, or the ceilings where that is too much."""
+    above = bool(np.any((stddevs > task.most) & task.free))
+    return np.where(task.free & np.isfinite(task.most), task.most, stddevs) if above else stddevs

@@ -147,6 +147,14 @@ class Membership:
     few_values: int | None = None  # distinct values of a number that takes few; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     persons: PersonTable | None = None  # none if every person has one row
+    distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
+
+    @property
+    def signature_count(self) -> int:
+        """How many different signatures the rows have."""
+        if not self.rows:
+            return 0
+        return len(self.signatures if self.distinct else np.unique(self.signatures, axis=0))
 
     @property
     def empty(self) -> tuple[int, ...]:
