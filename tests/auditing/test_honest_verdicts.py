@@ -47,6 +47,7 @@ def test_enough_noise_on_a_moment_passes_for_everyone_and_in_public() -> None:
     assert result.publishable().verdict.passed is True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", list(NoiseLaw))
 @pytest.mark.parametrize("multiplier", [0.2, 0.7, 3.0])
 def test_the_noise_protects_a_number_whatever_is_published_of_it(multiplier: float, law: NoiseLaw) -> None:
@@ -107,6 +108,7 @@ def test_under_laplace_noise_a_recipe_errs_by_its_own_noise() -> None:
     assert one.rmse == pytest.approx(examined.pricing.scale[0])  # what no unbiased attack can beat
 
 
+@pytest.mark.slow
 def test_steps_say_of_which_category_they_are_and_records_are_counted_once() -> None:
     categories = ["a", "b", "c"]
     settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}

@@ -82,7 +82,7 @@ def assemble(
         what_to_change=remedies(findings, reports, section),
         assumptions=assumptions(findings),
         owner_only=("dropped", "clipped", "homogeneous", *(("local", "exposed: local") if local else ())),
-        relative_error=found.exposures.relative_error if found else 0.0,
+        relative_error=found.relative_error if found else 0.0,
         plan=plan_text(plan),
         version=version("sightline"),
         publishable_plan=publishable_plan_text(plan),

@@ -103,7 +103,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.FEW_VALUES,
-            count=0 if findings.prior.name == "two-point" else membership.few_values or 0,
+            count=(membership.few_values or 0) if findings.prior.number.has_density else 0,
             one=f"value is all that {data.secret} takes in the table, so that attackers can round",
             many=f"values are all that {data.secret} takes in the table, so that attackers can round; "
             'prior = "two-point" in [attacker] allows for that',

@@ -56,10 +56,10 @@ class Session:
                 f"release {empty[0]!r}: expected rows that meet its conditions, got none; "
                 'check the spelling of its constants, or say accept = ["empty"] in [limits]'
             )
-        progress("comparing with the engine's own groups", 0.0)
-        unaudited = verify(self.engine, self.queries, self.subject, membership)
         cells = sum(membership.partitions[cell.partition].feature in LINEAR for cell in membership.cells)
         self.limits.check_cells(cells, designs=2 if self.subject.kind is SecretKind.CATEGORY else 1)
+        progress("comparing with the engine's own groups", 0.0)
+        unaudited = verify(self.engine, self.queries, self.subject, membership)
         membership = replace(membership, unaudited=unaudited)
         if membership.contributions <= 1:
             return as_published(self.plan, membership)

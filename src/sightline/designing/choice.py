@@ -8,6 +8,7 @@ the last choice, and with the precisions of hidden records at the last noise; an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
@@ -34,13 +35,17 @@ from sightline.progress import Progress, silent
 from sightline.tables.subject import SecretKind
 
 _ROUNDS = 5
+_ROUGH = 1e-2  # the certified gap of a quick answer
 _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
 _MOST_PAIRS = 2_000_000
-# How often the precisions of hidden records are taken between two noises, and how often they are raised then.
-_MIXED, _RAISED = 3, 12
+# How often the precisions of hidden records are taken between two noises: as often as this work allows.
+_LEAST_MIXED, _MOST_MIXED, _WORK = 4, 40, 3e8
+_SHARE = 0.3  # of the way from one to the other, in logarithms
+_CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
+_RAISED = 12  # how often they are raised then
 _SAME = 1e-9  # precisions that are the same
-_BEYOND = 1.5  # precisions that were too small are raised by more than they lack
-_TOLERANCE = 1e-7
+_BEYOND = 1.2  # precisions that were too small are raised by more than they lack
+_TOLERANCE = 5e-8
 
 
 class BoundName(StrEnum):
@@ -114,22 +119,27 @@ def _row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:
 
 
 def best_noise(
-    task: DesignTask, targets: Targets, common: FloatArray, progress: Progress = silent
+    task: DesignTask, targets: Targets, starts: Sequence[FloatArray], progress: Progress = silent
 ) -> Chosen | None:
     """The least noise over a few choices of bounds; ``None`` if no noise within the ceilings is enough.
 
-    ``common`` are standard deviations with a common factor that keeps the limit.
+    ``starts`` are standard deviations that keep the limit. They suggest choices where those are cheap.
     """
     nobody = np.zeros(len(targets), dtype=np.bool_)
     best = _Choice(targets=targets, hidden=nobody).solved(task, progress)
     if not targets.can_hide:
         return best
-    start = _row_variances(task, common)
-    choices = [_Choice(targets=targets, hidden=~nobody)]
-    if task.findings.repeatable and not (roomiest := _roomiest(task, targets, start)).hidden.all():
-        choices.append(roomiest)
-    for choice in choices:
-        found = choice.solved_with_its_own_precisions(task, start, progress)
+    places = [] if best is None else [best.variances]
+    places += [_row_variances(task, one) for one in starts]
+    tried = [(_Choice(targets=targets, hidden=~nobody), places[0])]
+    if task.findings.repeatable:
+        tried += [(_roomiest(task, targets, place), place) for place in places]
+    seen: set[bytes] = set()
+    for choice, place in tried:
+        if (mark := choice.hidden.tobytes()) in seen:
+            continue
+        seen.add(mark)
+        found = choice.solved_with_its_own_precisions(task, place, progress)
         if found is not None and (best is None or found.optimum.upper < best.optimum.upper):
             best = found
     for _ in range(_ROUNDS):
@@ -143,6 +153,12 @@ def best_noise(
             break
         best = found
     return best
+
+
+def quick_noise(task: DesignTask, targets: Targets) -> Chosen | None:
+    """The least noise against an attacker who knows all other records, to a percent: one convex problem."""
+    nobody = np.zeros(len(targets), dtype=np.bool_)
+    return _Choice(targets=targets, hidden=nobody).solved(task, silent, tolerance=_ROUGH)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -165,30 +181,24 @@ class _Choice:
         """
         if not self.hidden.any():
             return self.solved(task, progress)
-        assumed, found, change = precisions_at(task.linear, task.of_numbers(start)), None, 1.0
-        for attempt in range(_MIXED + _RAISED):
+        assumed, found = precisions_at(task.linear, task.of_numbers(start)), None
+        raising, tolerance = False, _ROUGHLY
+        mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
+        for attempt in range(mixed + _RAISED):
             level = hidden_level(task.linear, self.targets.record, task.limit, assumed)
-            last = attempt >= _MIXED
-            next_one = replace(self, level=level).solved(
-                task,
-                progress,
-                near=None if found is None else found.optimum,
-                difference=3 * change,
-                tolerance=_TOLERANCE if last else max(_TOLERANCE, min(1e-2, 0.1 * change)),
-            )
+            near = None if found is None else found.optimum
+            next_one = replace(self, level=level).solved(task, progress, near=near, tolerance=tolerance)
             if next_one is None:
                 return found
             found = next_one
             true = precisions_at(task.linear, task.of_numbers(found.variances))
             ratio = true / assumed
             change = float(np.max(np.abs(np.log(ratio))))
-            if last and float(np.max(ratio)) <= 1 + _SAME:
+            if raising and float(np.max(ratio)) <= 1 + _SAME:
                 break
-            if attempt < _MIXED - 1:
-                assumed = np.sqrt(assumed * true)
-            else:
-                assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND
-                change = _BEYOND * max(float(np.max(np.log(ratio))), _SAME)
+            raising = raising or attempt + 2 >= mixed or change < _CLOSE_ENOUGH
+            tolerance = _TOLERANCE if raising else float(np.clip(0.03 * change, 1e-9, _ROUGHLY))
+            assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
         return found
 
     def solved(  # many parameters: those of the method beside the task
@@ -197,13 +207,10 @@ class _Choice:
         progress: Progress,
         *,
         near: Optimum | None = None,
-        difference: float = 1e-2,
         tolerance: float = _TOLERANCE,
     ) -> Chosen | None:
         problem = self.problem(task)
-        optimum = least_noise(
-            problem, tolerance=tolerance, near=near, difference=difference, progress=progress
-        )
+        optimum = least_noise(problem, tolerance=tolerance, near=near, progress=progress)
         if optimum is None:
             return None
         kinds = [(name, place) for name, place in self._kinds() if place.size]

@@ -30,7 +30,7 @@ from sightline.tables.subject import SecretKind
 
 _MOST = 1e15  # information times the squared width that stands for no noise at all
 _LEAST = 1e-15  # and for noise that leaves nothing to see
-_HALVINGS = 120
+_HALVINGS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

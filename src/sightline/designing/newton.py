@@ -14,9 +14,12 @@ that were broken on the way; the upper bound looks at all of them.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csc_array
 
@@ -29,7 +32,12 @@ from sightline.progress import Progress, silent
 
 _ROUNDS = 120
 _STEP = 0.99  # how far towards the nearest bound a step goes
+_LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
+_FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
 _NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero
+_PRICED = 1e-3  # a price over the largest that shows how far apart two problems are
+_BEHIND = 3.0  # a start near another optimum is at a gap of so many times the difference
+_TOO_FAR = 0.03  # and one that differs by more is of no use
 _FACTORISED = 512  # larger systems are inverted by matrix products
 
 
@@ -136,23 +144,21 @@ def least_noise(
     *,
     tolerance: float = 1e-7,
     near: Optimum | None = None,
-    difference: float = 1e-2,
     progress: Progress = silent,
 ) -> Optimum | None:
     """The least noise that keeps the limits; ``None`` if none within the ceilings keeps them.
 
-    ``near`` is the optimum of a problem that differs by about ``difference`` in its constraints, and by
-    nothing else.
+    ``near`` is the optimum of a problem with other values of the same constraints.
     """
     floor = np.ones(problem.weights.size)
     if not any(one.needed.size for one in problem.risks) or problem.least_slack(floor) >= 0:
         return _at_the_floor(problem, floor)
-    begun = _continued(problem, near, difference) or _begun(problem)
+    begun = _continued(problem, near) or _begun(problem)
     if begun is None:
         return None
     at, safe, safe_phi = begun
     best_x, best_upper, best_lower = safe, problem.loss(safe), -np.inf
-    best_cuts, path, step, rounds = None, [], 0.0, 0
+    best_cuts, path, rounds = None, [], 0
     for rounds in range(1, _ROUNDS + 1):
         if rounds > 1:
             _admit_constraints(at)
@@ -173,10 +179,8 @@ def least_noise(
         used = sum((G @ lam for G, lam in zip(gradients, at.lam, strict=True)), np.zeros(floor.size))
         if rounds > 1:
             _admit_variables(at, used)
-        taken = _newton_step(at, gradients, used, step)
-        if taken is None:
+        if not _newton_step(at, gradients, used):
             break
-        step = taken
     assert best_cuts is not None  # there was at least one round
     best_x, best_upper = _repaired(problem, best_x, safe)
     return Optimum(
@@ -216,20 +220,29 @@ def _begun(problem: NoiseProblem) -> _Begun | None:
     weights = problem.weights
     slack = at.slack
     at.g = _parts(slack, at.working)
-    used = sum((G @ (1 / g) for G, g in zip(at.gradients(), at.g, strict=True)), np.zeros(weights.size))
-    share = 0.7 * float(np.min(weights[used > 0] / used[used > 0]))
-    at.lam = [share / g for g in at.g]
-    left = (weights - share * used)[at.active]
-    at.y = np.where(np.isfinite(at.above), 0.1 * np.abs(left), 0.0)
-    at.z = left + at.y
+    each = zip(at.gradients(), at.g, strict=True)
+    used = sum((abs(G) @ (1 / g) for G, g in each), np.zeros(weights.size))
+    # One product of slacks and multipliers for all: half of the optimality conditions err each way.
+    below, above = at.below, at.above
+    both = 1 / below + np.where(np.isfinite(above), 1 / above, 0.0)
+    centre = float(np.median(weights[active] / (used[active] + both)))
+    at.lam = [centre / g for g in at.g]
+    at.z, at.y = centre / below, np.where(np.isfinite(above), centre / above, 0.0)
     return at, x.copy(), [now.phi for now in at.now]
 
 
-def _continued(problem: NoiseProblem, near: Optimum | None, difference: float) -> _Begun | None:
+def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
     """The method at a waypoint of another problem, before it came closer than the two problems differ."""
-    points = () if near is None else near.path
-    far = [one for one in points if one.gap >= difference]
-    if not far:
+    if near is None or not near.path:
+        return None
+    slacks = problem.slacks(near.x)
+    chosen = zip(slacks, near.cuts.chosen, near.cuts.prices, strict=True)
+    priced = [
+        np.abs(slack[own][prices > _PRICED * prices.max()]) for slack, own, prices in chosen if own.size
+    ]
+    difference = float(np.max(np.concatenate(priced), initial=0.0))
+    far = [one for one in near.path if one.gap >= _BEHIND * difference]
+    if difference > _TOO_FAR or not far:
         return None
     point = far[-1]
     safe = _Iterate(problem=problem, x=point.safe, active=point.active, working=list(point.working))
@@ -244,7 +257,7 @@ def _continued(problem: NoiseProblem, near: Optimum | None, difference: float) -
     at.evaluate()
     if any(np.any(now.phi <= 0) for now, one in zip(at.now, problem.risks, strict=True) if one.sign > 0):
         return None
-    centre = float(np.mean(np.concatenate([at.z * at.below, *[np.zeros(0)]])))
+    centre = float(np.mean(at.z * at.below))
     at.g = [
         np.maximum(slack, centre / np.maximum(lam, np.finfo(np.float64).tiny))
         for slack, lam in zip(_parts(at.slack, at.working), at.lam, strict=True)
@@ -302,50 +315,130 @@ def _admit_variables(at: _Iterate, used: FloatArray) -> None:
     at.y = np.concatenate([at.y, np.where(np.isfinite(above), centre / above, 0.0)])
 
 
-def _newton_step(
-    at: _Iterate, gradients: list[FloatArray | csc_array], used: FloatArray, last: float
-) -> float | None:
-    """Take one step; returns its length, the smaller of the primal and the dual one. None: no digits left."""
+def _newton_step(at: _Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> bool:
+    """Take one step: Mehrotra's predictor tells how far towards the boundary the step may aim.
+
+    False if the equations have no digits left.
+    """
     problem, active = at.problem, at.active
-    d, e, z, y = at.below, at.above, at.z, at.y
-    g, lam = np.concatenate(at.g), np.concatenate(at.lam)
-    finite = np.isfinite(e)
-    e_or_one = np.where(finite, e, 1.0)
-    dual = problem.weights[active] - used[active] - z + y
-    primal = at.slack - g
+    equations = _Equations.of(at, gradients, used)
+    if equations is None:
+        return False
     centre = at.centre()
-    mu = centre * (0.05 if last > 0.9 else 0.15 if last > 0.7 else 0.3 if last > 0.4 else 0.6)
-    G = [one[active] if isinstance(one, np.ndarray) else one.tocsr()[active].tocsc() for one in gradients]
-    diagonal = z / d + np.where(finite, y / e_or_one, 0.0)
-    towards = _parts((mu - lam * g - lam * primal) / g, at.working)
-    right = -dual + (mu - z * d) / d - np.where(finite, (mu - y * e_or_one) / e_or_one, 0.0)
-    right = right + sum(one @ part for one, part in zip(G, towards, strict=True))
-    dx = _solved(_hessian(at, G, diagonal, exact=True), right)
-    if dx is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
-        dx = _solved(_hessian(at, G, diagonal, exact=False), right)
-    if dx is None:
-        return None
-    dg = np.concatenate([one.T @ dx for one in G]) + primal
-    dlam = (mu - lam * g - lam * dg) / g
-    dz = (mu - z * d - z * dx) / d
-    dy = np.where(finite, (mu - y * e_or_one + y * dx) / e_or_one, 0.0)
-    alpha = min(_longest(d, dx), _longest(g, dg), _longest(e_or_one[finite], -dx[finite]))
-    beta = min(_longest(lam, dlam), _longest(z, dz), _longest(y[finite], dy[finite]))
+    predicted = equations.direction(0.0, None)
+    alpha, beta = equations.longest(predicted)
+    aim = (equations.centre_after(predicted, alpha, beta) / centre) ** 3
+    far = min(alpha, beta) > _FAR  # a short prediction says nothing of second-order terms
+    aim = float(np.clip(aim, _LEAST_AIM if far else _CENTRING, 1.0))
+    chosen = equations.direction(centre * aim, predicted if far else None)
+    alpha, beta = equations.longest(chosen)
     before = at.x
     for _ in range(5):
         at.x = before.copy()
-        at.x[active] += alpha * dx
+        at.x[active] += alpha * chosen.x
         at.evaluate()
         rising = zip(at.now, problem.risks, strict=True)
         if all(np.all(now.phi > 0) for now, one in rising if one.sign > 0):
             break
         alpha *= 0.6
-    moved = g + alpha * dg
+    moved = equations.g + alpha * chosen.g
     true = at.slack  # use the true slack wherever it is positive enough
     at.g = _parts(np.where(true > 0.1 * moved, true, moved), at.working)
-    at.lam = _parts(lam + beta * dlam, at.working)
-    at.z, at.y = z + beta * dz, y + beta * dy
-    return min(alpha, beta)
+    at.lam = _parts(equations.lam + beta * chosen.lam, at.working)
+    at.z, at.y = at.z + beta * chosen.z, at.y + beta * chosen.y
+    return True
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Direction:
+    """Changes of the variables, the slacks and the multipliers."""
+
+    x: FloatArray
+    g: FloatArray
+    lam: FloatArray
+    z: FloatArray
+    y: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Equations:
+    """The linearised optimality conditions at an iterate, factorised."""
+
+    solve: Callable[[FloatArray], FloatArray]
+    G: list[FloatArray | csc_array]
+    working: list[IndexArray]
+    dual: FloatArray
+    primal: FloatArray
+    g: FloatArray
+    lam: FloatArray
+    d: FloatArray
+    z: FloatArray
+    e: FloatArray  # 1 where there is no ceiling
+    y: FloatArray
+    finite: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, at: _Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> _Equations | None:
+        active, e = at.active, at.above
+        finite = np.isfinite(e)
+        G = [one[active] if isinstance(one, np.ndarray) else one.tocsr()[active].tocsc() for one in gradients]
+        e_or_one, g = np.where(finite, e, 1.0), np.concatenate(at.g)
+        diagonal = at.z / at.below + at.y / e_or_one
+        solve = _factorised(_hessian(at, G, diagonal, exact=True))
+        if solve is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
+            solve = _factorised(_hessian(at, G, diagonal, exact=False))
+        if solve is None:
+            return None
+        return cls(
+            solve=solve,
+            G=G,
+            working=at.working,
+            dual=at.problem.weights[active] - used[active] - at.z + at.y,
+            primal=at.slack - g,
+            g=g,
+            lam=np.concatenate(at.lam),
+            d=at.below,
+            z=at.z,
+            e=e_or_one,
+            y=at.y,
+            finite=finite,
+        )
+
+    def direction(self, centre: float, before: _Direction | None) -> _Direction:
+        """Towards products of slacks and multipliers of ``centre``, given the terms of second order."""
+        g, lam, d, z, e, y = self.g, self.lam, self.d, self.z, self.e, self.y
+        to_g, to_z, to_y = centre - lam * g, centre - z * d, np.where(self.finite, centre - y * e, 0.0)
+        if before is not None:
+            to_g = to_g - before.lam * before.g
+            to_z = to_z - before.z * before.x
+            to_y = to_y + np.where(self.finite, before.y * before.x, 0.0)
+        parts = _parts((to_g - lam * self.primal) / g, self.working)
+        right = -self.dual + to_z / d - to_y / e
+        right = right + sum(one @ part for one, part in zip(self.G, parts, strict=True))
+        dx = self.solve(right)
+        dg = np.concatenate([one.T @ dx for one in self.G]) + self.primal
+        return _Direction(
+            x=dx,
+            g=dg,
+            lam=(to_g - lam * dg) / g,
+            z=(to_z - z * dx) / d,
+            y=np.where(self.finite, (to_y + y * dx) / e, 0.0),
+        )
+
+    def longest(self, step: _Direction) -> tuple[float, float]:
+        """How far the primal and the dual part of a direction may go."""
+        own = self.finite
+        alpha = min(_longest(self.d, step.x), _longest(self.g, step.g), _longest(self.e[own], -step.x[own]))
+        beta = min(_longest(self.lam, step.lam), _longest(self.z, step.z), _longest(self.y[own], step.y[own]))
+        return alpha, beta
+
+    def centre_after(self, step: _Direction, alpha: float, beta: float) -> float:
+        """The mean product of a slack and its multiplier after a step."""
+        total = (self.g + alpha * step.g) @ (self.lam + beta * step.lam)
+        total += (self.d + alpha * step.x) @ (self.z + beta * step.z)
+        ceilings = (self.e - alpha * step.x) * (self.y + beta * step.y)
+        total += ceilings[self.finite].sum()
+        return float(total) / (self.g.size + self.d.size + int(self.finite.sum()))
 
 
 def _hessian(
@@ -372,26 +465,31 @@ def _hessian(
     return total
 
 
-def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray | None:
-    """The solution; ``None`` if the matrix is not positive definite, to rounding."""
+def _factorised(matrix: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    """A solver of the equations; ``None`` if the matrix is not positive definite, to rounding."""
     unit = 1 / np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(np.float64).tiny))
     matrix *= unit
     matrix *= unit[:, None]
-    wanted = unit * right
+    inverse: Callable[[FloatArray], FloatArray]
     if len(matrix) <= _FACTORISED:
         try:
             factor = cho_factor(matrix, lower=True, check_finite=False)
         except LinAlgError:
             return None
-        found = cho_solve(factor, wanted, check_finite=False)
-        found += cho_solve(factor, wanted - matrix @ found, check_finite=False)
+        inverse = partial(cho_solve, factor, check_finite=False)
+    else:
+        dense = positive_inverse(matrix.copy())
+        if dense is None:
+            return None
+        inverse = dense.__matmul__
+
+    def solve(right: FloatArray) -> FloatArray:
+        wanted = unit * right
+        found = inverse(wanted)
+        found = found + inverse(wanted - matrix @ found)  # once more, for the digits that were lost
         return np.asarray(unit * found)
-    inverse = positive_inverse(matrix.copy())
-    if inverse is None:
-        return None
-    found = inverse @ wanted
-    found += inverse @ (wanted - matrix @ found)  # once more, for the digits that the inverse lost
-    return np.asarray(unit * found)
+
+    return solve
 
 
 def _longest(values: FloatArray, changes: FloatArray) -> float:

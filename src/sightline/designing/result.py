@@ -76,6 +76,14 @@ class DesignedBudget(_Part):
     price: float  # the budget's share of the noise; with the prices of the attacks it sums to 1
 
 
+class TradeOff(_Part):
+    """The loss with which everyone keeps another limit, by a quick design and by a common factor."""
+
+    limit: float
+    loss_designed: float
+    loss_with_common_factor: float
+
+
 class DesignResult(_Part):
     """The least noise with which everyone keeps the limit, and how it compares. Owner-only."""
 
@@ -102,6 +110,7 @@ class DesignResult(_Part):
     plan: str  # the proposed plan in TOML
     loss_independent: float | None = None  # with independent noise, where the plan has correlated noise
     suppressed: Suppressed | None = None  # none if every number is published
+    trade_off: Annotated[tuple[TradeOff, ...], Many] = ()  # by limit; empty unless it was asked for
 
     @property
     def gap(self) -> float | None:

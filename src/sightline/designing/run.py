@@ -11,20 +11,15 @@ from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
-from sightline.designing.choice import best_noise, common_guess, targets_of
+from sightline.designing.choice import best_noise, targets_of
 from sightline.designing.correlated_plan import NoiseKind, check_correlated, correlated_plan
 from sightline.designing.levels import never_binds_below
 from sightline.designing.merging import enough_merges, merging_report
-from sightline.designing.proposal import (
-    Certified,
-    below_the_largest,
-    certified,
-    certified_common,
-    least_largest,
-)
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
+from sightline.designing.solution import solve
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
+from sightline.designing.trade_off import trade_off
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
 
@@ -40,6 +35,7 @@ def design(  # many parameters: the options of one command
     noise: str = "independent",
     names: bool = False,
     top: int = 10,
+    other_limits: bool = False,
     progress: Progress | None = None,
 ) -> DesignResult:
     """The least noise with which everyone keeps the limit, as a plan that the audit passes.
@@ -49,7 +45,8 @@ def design(  # many parameters: the options of one command
     ``loss`` is what is made small: "variance", the weighted sum of variances; "relative", the same over
     today's variances; or "largest", the largest weighted standard deviation. ``noise`` is "independent", or
     "correlated" for a covariance between the numbers, which costs less. ``names`` names records in the
-    attacks by their keys, and ``top`` is how many attacks are listed. Only noise is added: a release's
+    attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what a
+    handful of other limits would cost. Only noise is added: a release's
     floor is its noise in the plan, unless the plan says least_noise_stddev.
     """
     require(top >= 1, "top >= 1", got=top)
@@ -73,41 +70,29 @@ def design(  # many parameters: the options of one command
             found = _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
             return _with_correlation(session, task, found, watch)
         gone = smallest_suppression(task, watch)
-        if gone is None:
-            return _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
-        left = replaced_task(task, gone.withheld, Grain(grain))
-        found = _designed(session, left, Grain(grain), names=names, top=top, watch=watch)
-        suppressed = suppressed_numbers(task, gone)
-        joined = enough_merges(task, Grain(grain), watch)
-        if joined is not None:
-            merged = _designed(session, joined.task, Grain(grain), names=names, top=top, watch=watch)
-            update = {"merging": merging_report(task, joined, merged)}
-            suppressed = suppressed.model_copy(update=update)
-        return found.model_copy(update={"suppressed": suppressed})
+        kept = task if gone is None else replaced_task(task, gone.withheld, Grain(grain))
+        found = _designed(session, kept, Grain(grain), names=names, top=top, watch=watch)
+        if gone is not None:
+            suppressed = suppressed_numbers(task, gone)
+            joined = enough_merges(task, Grain(grain), watch)
+            if joined is not None:
+                merged = _designed(session, joined.task, Grain(grain), names=names, top=top, watch=watch)
+                update = {"merging": merging_report(task, joined, merged)}
+                suppressed = suppressed.model_copy(update=update)
+            found = found.model_copy(update={"suppressed": suppressed})
+        if not other_limits:
+            return found
+        losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
+        return found.model_copy(update={"trade_off": trade_off(kept, **losses, watch=watch)})
 
 
 def _designed(
     session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int, watch: Progress
 ) -> DesignResult:
-    targets = targets_of(task)
-    watch("trying a common factor", 0.0)
-    common = certified_common(task, common_guess(task, targets))
-    chosen = None if common is None else best_noise(task, targets, _within(task, common.stddevs), watch)
-    if common is None or chosen is None:
+    found = solve(task, watch)
+    if found is None:
         raise _infeasible(session, task, names=names)
-    watch("auditing the proposal", 0.0)
-    proof: Certified | None
-    if task.loss is Loss.LARGEST:
-        largest = least_largest(task)
-        proof = None if largest is None else below_the_largest(task, chosen.problem, largest)
-        at_least = 0.0 if largest is None else largest.not_enough
-    else:
-        proof, at_least = certified(task, task.factors(chosen.optimum.x)), chosen.optimum.lower
-    within = bool(np.all((common.stddevs <= task.most) | ~task.free))
-    if within and (proof is None or task.total(common.stddevs) < task.total(proof.stddevs)):
-        proof = common
-    if proof is None:
-        raise _infeasible(session, task, names=names)
+    common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership)
     known_keys = session.keys(task.membership)
@@ -128,7 +113,7 @@ def _designed(
         loss_with_common_factor=task.total(common.stddevs),
         common_factor=_factor(task, common.stddevs),
         loss_designed=total,
-        loss_at_least=at_least if at_least <= total and task.findings.persons is None else None,
+        loss_at_least=found.loss_at_least,
         noise=_noise(task, proof.stddevs),
         attacks=attacks,
         attacks_in_all=in_all,
@@ -149,7 +134,7 @@ def _with_correlation(
     if not independent.binds:
         return independent
     stddevs = np.array([one.stddev for one in independent.noise])
-    chosen = best_noise(task, targets_of(task), stddevs, watch)
+    chosen = best_noise(task, targets_of(task), [stddevs], watch)
     found = None if chosen is None else correlated_plan(task, chosen, watch)
     if found is None or task.total(found.stddevs) >= independent.loss_designed:
         return independent
@@ -170,12 +155,6 @@ def _with_correlation(
             "plan": plan_text(found.plan),
         }
     )
-
-
-def _within(task: DesignTask, stddevs: FloatArray) -> FloatArray:
-    """Noise to start from: a common factor's, or the ceilings where that is too much."""
-    above = bool(np.any((stddevs > task.most) & task.free))
-    return np.where(task.free & np.isfinite(task.most), task.most, stddevs) if above else stddevs
 
 
 def _binds(task: DesignTask, attacks: int) -> bool:

@@ -11,7 +11,7 @@ from sightline.format import count, number, percent
 
 _MOST_LINES = 12
 
-_LOSSES = {
+LOSSES = {
     Loss.VARIANCE: "the weighted sum of variances",
     Loss.RELATIVE: "the weighted sum of variances over today's",
     Loss.LARGEST: "the largest weighted standard deviation",
@@ -41,7 +41,7 @@ def lines(result: DesignResult) -> Iterator[str]:
 
 
 def _comparison(result: DesignResult) -> Iterator[str]:
-    yield f"What is made small: {_LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
+    yield f"What is made small: {LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
     yield f"  before                  {number(result.loss_before)}, which breaks the limit"
     common, factor = result.loss_with_common_factor, number(result.common_factor)
     yield f"  with a common factor    {number(common)}, all noise times {factor}"

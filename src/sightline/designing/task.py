@@ -59,6 +59,7 @@ class DesignTask:
     floor: FloatArray  # the least one that it may have
     least: FloatArray  # the least one that the plan allows, where the floor is below it; else the floor
     most: FloatArray  # the most that it may have; infinite for no limit
+    sensitivity: FloatArray  # of each cell
     weights: FloatArray  # of each cell's variance in the loss
     variable: IndexArray  # of each cell
     level: IndexArray  # of each cell: the variable of its release's level, which it adds to; FIXED for none
@@ -301,6 +302,7 @@ def task_of(
         floor=floor,
         least=np.maximum(floor, least),
         most=most,
+        sensitivity=pricing.sensitivity,
         weights=weights,
         variable=variable,
         level=level,
@@ -330,7 +332,8 @@ def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> 
 
 
 def _assessed(plan: Plan, membership: Membership, progress: Progress) -> LinearFindings:
-    found = linear_findings(plan, membership, price(plan, membership), progress=progress)
+    prices = price(plan, membership)
+    found = linear_findings(plan, membership, prices, attacks=False, progress=progress)
     assert found is not None  # the plan was checked to publish something linear
     return found
 

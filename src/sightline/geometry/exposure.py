@@ -109,7 +109,7 @@ class Exposure:
             return np.full((width, width), math.inf)
         if self._enclosed is not None:
             return self._enclosed.covariance
-        half = self._factors[1] @ np.eye(width)
+        half = self._half_inverse @ np.eye(width)
         gram: FloatArray = half.T @ half
         return gram
 
@@ -133,7 +133,7 @@ class Exposure:
                 recipe = np.zeros(self.geometry.noise.outputs)
                 recipe[self._own_noise] = self._enclosed.recipes[place]
             else:
-                left, half_inverse = self._factors
+                left, half_inverse = self._factors[1], self._half_inverse
                 half = half_inverse @ np.array(combination, dtype=np.float64)
                 whitened = self.profile.projection.unrotate((left @ half)[:, None])[:, 0]
                 crb, recipe = float(half @ half), self.geometry.noise.recipe(whitened)
@@ -234,7 +234,7 @@ class Exposure:
 
     @cached_property
     def _own_noise(self) -> IndexArray:
-        """The answers whose noise is no combination of the others'."""
+        """The answers whose noise is not a combination of the noise on others."""
         noise = self.geometry.noise
         if not noise.singular:
             return np.arange(noise.outputs)
@@ -249,8 +249,10 @@ class Exposure:
         """Bound on the relative error in double precision."""
         if self.identifiable is Decision.UNDECIDED:
             return math.inf
-        noise_error = self.geometry.noise.relative_error
-        return self.profile.projection.error_bound(self._combinations, noise_error=noise_error)
+        along, _, inverse = self._factors
+        return self.profile.projection.error_bound(
+            along, inverse, noise_error=self.geometry.noise.relative_error
+        )
 
     @cached_property
     def _enclosed(self) -> Enclosed | None:
@@ -266,8 +268,8 @@ class Exposure:
         return Extension(frame=self.frame, profile=self.profile, rows=self.geometry)
 
     @cached_property
-    def _factors(self) -> tuple[FloatArray, FloatArray]:
-        """U and S⁻¹Vᵀ of the residual E = U S Vᵀ, on the revealed combinations only."""
+    def _factors(self) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """What takes revealed combinations to the target's columns, and U and V S⁻¹ of E = U S Vᵀ on them."""
         along = np.eye(len(self.labels))
         if len(self._combinations) < len(self.labels):
             along = self.profile.projection.right_inverse(self._combinations)
@@ -275,7 +277,12 @@ class Exposure:
         lengths = np.linalg.norm(seen, axis=0)
         left, values, right = np.linalg.svd(seen / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
         with np.errstate(divide="ignore", invalid="ignore"):  # where all digits are lost there is no bound
-            return left, (right / values[:, None] / lengths) @ along.T
+            return along, left, (right / values[:, None] / lengths).T
+
+    @property
+    def _half_inverse(self) -> FloatArray:
+        along, _, inverse = self._factors
+        return np.asarray(inverse.T @ along.T)
 
 
 def _factor(coefficient: Fraction | float) -> str:

@@ -32,35 +32,26 @@ class AccountantEntry:
     """One accountant of the list."""
 
     build: Callable[[Budget], Accountant]
-    title: str  # what people read
     law: NoiseLaw = NoiseLaw.GAUSSIAN
     cost: str | None = (
         None  # the figure of `account` that is the cost of unequal noise; none: equal noise only
     )
     own_releases: bool = False  # a record pays only for the releases that it is in
 
-    @property
-    def needs_delta(self) -> bool:
-        """Whether the budget's delta enters: Laplace noise is pure epsilon-DP."""
-        return self.law is not NoiseLaw.LAPLACE
-
 
 ACCOUNTANTS: Mapping[str, AccountantEntry] = MappingProxyType(
     {
-        "basic": AccountantEntry(build=BasicComposition, title="basic composition", cost="epsilon_basic"),
+        "basic": AccountantEntry(build=BasicComposition, cost="epsilon_basic"),
         "basic-analytic": AccountantEntry(
             build=lambda budget: BasicComposition(budget, calibration=Calibration.ANALYTIC),
-            title="basic composition, analytic calibration",
             cost="epsilon_basic",
         ),
-        "advanced": AccountantEntry(build=AdvancedComposition, title="advanced composition"),
-        "zcdp": AccountantEntry(build=ZeroConcentrated, title="zero-concentrated DP", cost="epsilon_zcdp"),
-        "renyi": AccountantEntry(build=Renyi, title="Rényi DP", cost="epsilon_renyi"),
-        "gaussian-dp": AccountantEntry(build=GaussianDP, title="Gaussian DP, exact", cost="epsilon_exact"),
-        "per-record": AccountantEntry(
-            build=PerRecord, title="Gaussian DP, exact for each record", own_releases=True
-        ),
-        "laplace": AccountantEntry(build=LaplaceComposition, title="Laplace noise", law=NoiseLaw.LAPLACE),
+        "advanced": AccountantEntry(build=AdvancedComposition),
+        "zcdp": AccountantEntry(build=ZeroConcentrated, cost="epsilon_zcdp"),
+        "renyi": AccountantEntry(build=Renyi, cost="epsilon_renyi"),
+        "gaussian-dp": AccountantEntry(build=GaussianDP, cost="epsilon_exact"),
+        "per-record": AccountantEntry(build=PerRecord, own_releases=True),
+        "laplace": AccountantEntry(build=LaplaceComposition, law=NoiseLaw.LAPLACE),
     }
 )
 
@@ -112,7 +103,7 @@ def costs(multipliers: FloatArray, *, largest_own: float, delta: float, law: Noi
         if entry.law is not law:
             continue
         if entry.own_releases:
-            found[name] = smallest_epsilon(largest_own, delta)
+            found[name] = smallest_epsilon(largest_own, delta) if largest_own > 0 else 0.0
         elif entry.cost is not None:
             found[name] = float(getattr(spent, entry.cost))
         elif equal:
