@@ -226,6 +226,14 @@ class Release(_Section):
     weight: Positive = Field(
         default=1.0, description="How much a design minds the variance of its noise, beside other releases'."
     )
+    optional: bool = Field(
+        default=False,
+        description="Whether a design may leave it out, if not all can be kept; weight is its value then.",
+    )
+    instead_of: Text | None = Field(
+        default=None,
+        description="An optional release that it stands in for, such as a finer one: at most one is kept.",
+    )
     least_noise_stddev: Positive | None = Field(
         default=None, description="A design gives each output at least this noise, in place of today's."
     )
@@ -376,6 +384,14 @@ class Plan(_Section):
             "a name of its own for each release",
             got=f"{twice[0] if twice else ''!r} twice",
             fix="for copies of one query use times",
+            error=InvalidPlan,
+        )
+        optional = {release.name for release in self.releases if release.optional and not release.published}
+        wishes = [r for r in self.releases if r.optional or r.instead_of is not None]
+        require(
+            all(r.name in optional and r.instead_of in (None, *(optional - {r.name})) for r in wishes),
+            "optional releases that are not published, and instead_of between two of them",
+            got="another",
             error=InvalidPlan,
         )
         priced = [release for release in self.releases if not release.noise_given]

@@ -18,8 +18,9 @@ from sightline.designing.merging import enough_merges, merging_report
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
 from sightline.designing.solution import solve
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
-from sightline.designing.task import DesignTask, Grain, Loss, task_of
+from sightline.designing.task import DesignTask, Grain, Loss
 from sightline.designing.trade_off import trade_off
+from sightline.designing.wishes import DesignOptions, granted_wishes
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
 
@@ -64,14 +65,20 @@ def design(  # many parameters: the options of one command
     watch("opening the table", 0.0)
     with opened(checked, base) as session:
         membership = session.membership(watch)
-        task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
+        options = DesignOptions(limit=share, grain=Grain(grain), loss=Loss(loss))
+        granted = granted_wishes(checked, membership, options, watch)
+        if granted is not None:
+            checked, membership = granted.plan, granted.membership
+        task = options.task(checked, membership, watch)
+        wishes = {"wishes": None if granted is None else granted.wishes}
         if NoiseKind(noise) is NoiseKind.CORRELATED:
             check_correlated(task, Grain(grain))
             found = _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
-            return _with_correlation(session, task, found, watch)
+            return _with_correlation(session, task, found, watch).model_copy(update=wishes)
         gone = smallest_suppression(task, watch)
         kept = task if gone is None else replaced_task(task, gone.withheld, Grain(grain))
         found = _designed(session, kept, Grain(grain), names=names, top=top, watch=watch)
+        found = found.model_copy(update=wishes)
         if gone is not None:
             suppressed = suppressed_numbers(task, gone)
             joined = enough_merges(task, Grain(grain), watch)

@@ -21,6 +21,7 @@ LOSSES = {
 def lines(result: DesignResult) -> Iterator[str]:
     """The result, line by line."""
     share = percent(result.limit)
+    yield from _wishes(result)
     yield from _suppressed(result)
     if not result.binds:
         yield f"The plan keeps the limit of {share} as it is: no noise is added."
@@ -56,6 +57,20 @@ def _comparison(result: DesignResult) -> Iterator[str]:
             f"  at least                {number(result.loss_at_least or 0.0)} for the chosen bounds: "
             f"a certified gap of {result.gap:.1e}"
         )
+
+
+def _wishes(result: DesignResult) -> Iterator[str]:
+    wishes = result.wishes
+    if wishes is None:
+        return
+    everything = len(wishes.kept) + len(wishes.given_up)
+    yield (
+        f"{count(len(wishes.kept), 'wish', 'wishes')} of {everything:,} can be kept, "
+        f"worth {number(wishes.value)}; no choice is worth more than {number(wishes.value_at_most)}"
+    )
+    yield from (f'  kept: "{name}"' for name in wishes.kept[:_MOST_LINES])
+    yield from (f'  given up: "{name}"' for name in wishes.given_up[:_MOST_LINES])
+    yield ""
 
 
 def _suppressed(result: DesignResult) -> Iterator[str]:
