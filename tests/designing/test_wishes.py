@@ -98,14 +98,13 @@ def test_a_budget_that_pays_for_fewer_wishes(tmp_path: Path) -> None:
         del release["noise_stddev"]
         release.pop("most_noise_stddev", None)
     plan["privacy"] = {"epsilon": 1.0, "delta": 1e-5}
-    plan["release"][0]["most_noise_stddev"] = 12.0
-    alone = sl.audit({**plan, "release": plan["release"][:1]}).releases[0].smallest_noise_stddev
-    together = sl.audit(plan).releases[0].smallest_noise_stddev
+    alone = sl.audit({**plan, "release": plan["release"][:1]}).releases[0].largest_noise_stddev
+    together = [one.largest_noise_stddev for one in sl.audit(plan).releases]
     assert alone is not None
-    assert together is not None
-    plan["release"][0]["most_noise_stddev"] = (alone * together) ** 0.5
-    for release in plan["release"][1:]:
-        release["most_noise_stddev"] = 1e3
+    assert together[0] is not None
+    share = (alone / together[0]) ** 0.5  # between what the budget asks of all and of one alone
+    for release, most in zip(plan["release"], together, strict=True):
+        release["most_noise_stddev"] = share * most
     found = sl.design(plan, limit=0.05, grain="release")
     assert found.wishes is not None
     assert found.passed
