@@ -24,7 +24,7 @@ from sightline.numerics.residuals import gamma
 
 # Designs of up to so many groups, and so many entries of rows × groups. Of each, the groups with the widest
 # brackets.
-_MOST_GROUPS, _MOST_ENTRIES, _MOST_CHOSEN = 64, 20_000, 32
+_MOST_GROUPS, _MOST_ENTRIES, _MOST_CHOSEN = 40, 20_000, 32
 _WIDE = 1.05  # brackets narrower than that are left alone
 # Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release.
 _PENALTIES = np.array([0.1, 1.0, 5.0])
