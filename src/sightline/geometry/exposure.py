@@ -253,8 +253,12 @@ class Exposure:
         if self.identifiable is Decision.UNDECIDED:
             return math.inf
         along, _, inverse = self._factors
+        rounding = self.frame.rounding(self.geometry.whitened)
+        if rounding is not None:  # of the independent nuisance columns, then of the target's
+            target = rounding[rounding.size - len(self.labels) :]
+            rounding = np.concatenate([rounding[self.profile.basis], target])
         return self.profile.projection.error_bound(
-            along, inverse, noise_error=self.geometry.noise.relative_error
+            along, inverse, noise_error=self.geometry.noise.relative_error, cancelled=rounding
         )
 
     @cached_property
