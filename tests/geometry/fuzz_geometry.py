@@ -130,7 +130,7 @@ def compare_functional(
             for k in range(rows.shape[1])
         ]
     else:
-        wanted = [Fraction(int(c)) for c in generator.integers(-2, 3, rows.shape[1])]
+        wanted = [Fraction(int(generator.integers(-2, 3))) for _ in range(rows.shape[1])]
     coefficients = np.zeros(case.rows.shape[1])
     coefficients[case.unknown] = [float(entry) for entry in wanted]
     exactly = all(Fraction(float(entry)) == entry for entry in wanted)
