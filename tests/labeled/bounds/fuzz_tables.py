@@ -32,7 +32,8 @@ def fuzz(seed: int, seconds: float) -> dict[str, int]:
     for chosen in generator.permutation(len(places)):
         if time.monotonic() > until:
             break
-        check(*places[chosen], count)
+        name, place = places[int(chosen)]
+        check(name, place, count)
     return dict(sorted(count.items()))
 
 
