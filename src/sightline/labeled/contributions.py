@@ -94,7 +94,10 @@ def contributions(
     singles = np.flatnonzero(groups.sizes[exposed] == 1)
     in_order = without = np.zeros((design.release_count, exposed.size))
     error = 0.0
-    if singles.size:
+    if singles.size and design.release_count == 1:  # nobody is identifiable without it
+        in_order, error = groups.rmse[exposed][None], found.relative_error
+        without = np.full_like(in_order, np.inf)
+    elif singles.size:
         among = np.full(len(groups) + 1, -1, dtype=np.intp)  # the last entry is for known records
         among[exposed] = np.arange(exposed.size)
         targets = ExposedGroups(
