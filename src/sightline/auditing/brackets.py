@@ -61,7 +61,7 @@ def _assess(linear: LinearDesign, part: CategoryDesign, progress: Progress, *, a
         upper = np.minimum(1.0, upper * (linear.prior.categories / (linear.prior.categories - 1)))
         if not part.reference.all():
             others = np.flatnonzero(~part.reference)
-            alone = _exposures(linear, part, others, progress, attacks=False)
+            alone = _exposures(linear, part, others, progress, attacks=attacks)
             upper = np.minimum(upper, alone.remaining_upper)
     lower = _coin_bounds(linear, part, exposures.known)
     return replace(exposures, remaining_lower=lower, remaining_upper=upper)
