@@ -267,7 +267,7 @@ class HybridSplits(Displayed):
         return np.asarray(array[0]) if self.one_group else array
 
 
-def hybrid(
+def hybrid(  # many parameters: a transcript in six nouns, and progress
     group: ArrayLike,
     target: int,
     family: Family,
