@@ -340,6 +340,13 @@ def _assessed(plan: Plan, membership: Membership, progress: Progress) -> LinearF
 
 def _check(plan: Plan, membership: Membership) -> None:
     require(
+        plan.correlation is None,
+        "a plan without [correlation]",
+        got="one with it",
+        fix="a design starts from independent noise; leave it out",
+        error=InvalidPlan,
+    )
+    require(
         not is_nonlinear(membership),
         "means, sums and counts",
         got="a plan with moments or thresholds",
