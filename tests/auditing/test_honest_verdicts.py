@@ -127,9 +127,11 @@ def test_steps_say_of_which_category_they_are_and_records_are_counted_once() -> 
 
 
 def test_a_budget_that_nothing_uses_was_given_all_the_same() -> None:
-    plan = plan_of({"name": "mean", "noise_stddev": 1.0})
-    result = assemble(find(plan, membership_of([partition(0, "mean")], [["a", "b", "b"]])))
-    assert result.budget.note == "no release takes a share of the budget"
+    for noise, kept in ((1.0, "costs more than the budget"), (1e9, "keeps to the budget")):
+        plan = plan_of({"name": "mean", "noise_stddev": noise})
+        result = assemble(find(plan, membership_of([partition(0, "mean")], [["a", "b", "b"]])))
+        said = f"no release takes a share of the budget: the noise was chosen elsewhere, and {kept}"
+        assert result.budget.note == said
 
 
 def test_a_recipe_says_when_known_records_are_to_be_subtracted() -> None:

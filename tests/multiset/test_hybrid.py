@@ -468,6 +468,8 @@ def test_a_family_with_few_releases_limits_the_splits() -> None:
         ({"releases": 2.5}, "releases >= 1"),
         ({"family": "moments"}, "a family of releases"),
         ({"memberships": [[0]]}, "Memberships"),
+        ({"family": sl.Moments(bound=2.0)}, "releases with the bound 1"),
+        ({"family": sl.multiset.Mixture(families=(sl.Moments(bound=3.0), STEPS))}, "got bounds"),
         ({"memberships": sl.multiset.Memberships(sets=[[5]])}, "subsets of the 2 records"),
         ({"accountant": sl.LaplaceComposition(sl.Budget(epsilon=1.0, delta=1e-5))}, "Gaussian noise"),
         ({"accountant": 3}, "Gaussian noise"),
