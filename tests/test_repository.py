@@ -423,6 +423,7 @@ def test_the_demo_lock_is_part_of_the_dev_lock() -> None:
 # ------------------------------------------------------------------ the same tests every time
 
 
+@pytest.mark.slow
 def test_property_tests_draw_the_same_examples_whatever_is_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -10,7 +10,7 @@ Item = TypeVar("Item")
 
 
 def silent(stage: str, share: float) -> None:
-    """The default: report to nobody."""
+    """The default: report nothing."""
 
 
 def counted(items: Sequence[Item], progress: Progress, stage: str = "computing") -> Iterator[Item]:

@@ -142,6 +142,7 @@ class TestLosses:
 
 
 class TestAlternatives:
+    @pytest.mark.slow
     def test_each_is_the_audit_with_that_accountant(self) -> None:
         for one in result_of().alternatives:
             privacy = {"epsilon": 1.0, "delta": 1e-5, "accountant": one.accountant}

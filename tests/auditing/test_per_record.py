@@ -78,6 +78,7 @@ def parameters(rows: tuple[tuple[Any, ...], ...], stddevs: dict[tuple[str, str],
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("rows", "limit"), [(ROWS, 3), (ROWS, 5), (tuple(row for row in ROWS if row[0] in "bd"), 1)]
 )
@@ -103,6 +104,7 @@ def test_the_worst_record_is_exactly_at_the_budget(
     assert np.ptp(ratio) <= 1e-12 * ratio[0], "noise is in proportion to sensitivity"
 
 
+@pytest.mark.slow
 def test_the_table_of_accountants_has_it(tmp_path: Path) -> None:
     report = sl.audit(plan_of(tmp_path, ROWS, 3)).budget
     assert report.accountant == "per-record"
@@ -139,6 +141,7 @@ def test_a_histogram_costs_the_two_categories_with_the_least_noise(tmp_path: Pat
     assert costs == pytest.approx([worst] * len(costs), rel=1e-12)
 
 
+@pytest.mark.slow
 def test_releases_with_a_noise_of_their_own_are_outside_the_budget(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, ROWS, 3)
     plan["release"] = [{**RELEASES[0], "noise_stddev": 5.0}, *RELEASES[1:]]
@@ -150,6 +153,7 @@ def test_releases_with_a_noise_of_their_own_are_outside_the_budget(tmp_path: Pat
     )
 
 
+@pytest.mark.slow
 def test_noise_chosen_elsewhere_is_held_against_the_budget(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, ROWS, 3)
     for stddev, kept in ((1e4, True), (1.0, False)):

@@ -46,6 +46,7 @@ def noise(changes: tuple[Change, ...]) -> Change:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "gaussian-dp", "basic-analytic", "advanced"])
 def test_the_noise_that_is_recommended_is_enough_and_not_much_more(accountant: str) -> None:
     found = examination(0.6, accountant)
@@ -60,6 +61,7 @@ def test_the_noise_that_is_recommended_is_enough_and_not_much_more(accountant: s
     assert not assemble(examination(0.6, accountant, change.epsilon * 1.05)).verdict.passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
 @pytest.mark.parametrize("limit", [0.6, 0.9, 0.999])
 def test_every_limit_is_reached_with_enough_noise(limit: float, accountant: str) -> None:
@@ -69,6 +71,7 @@ def test_every_limit_is_reached_with_enough_noise(limit: float, accountant: str)
     assert not assemble(examination(limit, accountant, 1.1 * reachable.epsilon)).verdict.passed
 
 
+@pytest.mark.slow
 @given(limit=st.floats(0.05, 0.9), epsilon=st.floats(1.0, 1e4))
 @settings(deadline=None, max_examples=30)
 def test_enough_noise_is_enough_for_every_limit(limit: float, epsilon: float) -> None:

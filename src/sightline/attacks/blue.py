@@ -32,8 +32,7 @@ class Blue:
     identifiable record is attacked. If a target is not identifiable, the error names a change of the records
     that changes the target and no answer.
 
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean, Transcript
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])

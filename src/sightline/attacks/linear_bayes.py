@@ -29,9 +29,8 @@ class LinearBayes:
     for independent records of prior mean :math:`\mu` and variance v. It uses only two moments of the prior
     and is defined for every record. For a record that no release depends on, it is the prior mean.
 
+    >>> from sightline import SubsetSum, Transcript
     >>> from sightline.labeled.bounds.uniform import UniformPrior
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0, 1], radius=1.0)], noise=[1.0])
     >>> attack = LinearBayes(prior=UniformPrior(-3.0, 3.0))
     >>> attack.estimate(transcript, [3.5]).values.round(6).tolist()  # 3 / (3 + 3 + 1) of the answer
@@ -88,9 +87,8 @@ def bayes_bracket(transcript: Transcript, *, prior: PriorDensity, target: Target
     I is the Fisher information of linear releases, J that of the prior and v its variance. Under a prior
     without finite J, such as the uniform one, the lower bound is 0.
 
+    >>> from sightline import SubsetSum, Transcript
     >>> from sightline.labeled.bounds.cosine import CosineSquaredPrior
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[0.5])
     >>> bracket = bayes_bracket(transcript, prior=CosineSquaredPrior(-1.0, 1.0))
     >>> bracket.lower.round(4).tolist(), bracket.upper.round(4).tolist()

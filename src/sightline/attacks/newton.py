@@ -14,14 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from sightline.attacks.model import Local, Objective, total
-from sightline.attacks.namespace import Column, compiles, namespace
+from sightline.attacks.namespace import Box, Column, compiles, namespace
 
 _STEPS = 5  # steps between two checks of which columns are done
 _WORTHWHILE = 0.7  # below this share of open columns, continue with those only
 _STUCK = 1e12  # above this λ no step can lower the objective further
+
+
+# One interval for all unknowns, or the lower and the upper end of each.
+Boxes: TypeAlias = Box | tuple[tuple[float, ...], tuple[float, ...]]
 
 
 class State(NamedTuple):
@@ -35,17 +39,12 @@ class State(NamedTuple):
 
 
 def minimise(
-    model: Objective,
-    whitened: Sequence[Column],
-    starts: Sequence[Column],
-    *,
-    box: tuple[float, float],
-    steps: int = 60,
+    model: Objective, whitened: Sequence[Column], starts: Sequence[Column], *, box: Boxes, steps: int = 60
 ) -> State:
     """Minimise the objective from one start for every column of whitened answers."""
     xp = namespace(starts[0])
-    low, high = box
-    u = tuple(xp.clip(column, low, high) for column in starts)
+    lows, highs = _ends(box, len(starts))
+    u = tuple(xp.clip(column, lows[k], highs[k]) for k, column in enumerate(starts))
     local = model.local(u, whitened)
     state = State(u, local, 0.0 * u[0] + 1e-3, u[0] != u[0], tuple(whitened))
     if compiles(xp):
@@ -53,7 +52,7 @@ def minimise(
     return _run(xp, model, state, box, steps)
 
 
-def _run(xp: Any, model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
+def _run(xp: Any, model: Objective, state: State, box: Boxes, steps: int) -> State:
     """Take steps; once few columns are still open, continue with those only."""
     while steps > 0:
         for _ in range(min(_STEPS, steps)):
@@ -68,7 +67,7 @@ def _run(xp: Any, model: Objective, state: State, box: tuple[float, float], step
     return state
 
 
-def _run_packed(xp: Any, model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
+def _run_packed(xp: Any, model: Objective, state: State, box: Boxes, steps: int) -> State:
     open_ = ~state.done
     packed: State = _map(lambda column: column[open_], state)
     packed = _run(xp, model, packed, box, steps)
@@ -79,7 +78,7 @@ def _run_packed(xp: Any, model: Objective, state: State, box: tuple[float, float
     return merged
 
 
-def _run_compiled(model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
+def _run_compiled(model: Objective, state: State, box: Boxes, steps: int) -> State:
     several = _compiled(model, box)
     for _ in range(0, steps, _STEPS):
         state = several(state)
@@ -89,7 +88,7 @@ def _run_compiled(model: Objective, state: State, box: tuple[float, float], step
 
 
 @lru_cache(maxsize=16)
-def _compiled(model: Objective, box: tuple[float, float]) -> Any:
+def _compiled(model: Objective, box: Boxes) -> Any:
     """A few steps as one JAX program, compiled once for each model and number of columns."""
     import jax
 
@@ -99,13 +98,13 @@ def _compiled(model: Objective, box: tuple[float, float]) -> Any:
     return jax.jit(several)
 
 
-def advance(xp: Any, model: Objective, state: State, box: tuple[float, float]) -> State:
+def advance(xp: Any, model: Objective, state: State, box: Boxes) -> State:
     """One step of every column."""
-    low, high = box
     u, local, damping, done, whitened = state
     m = len(u)
+    lows, highs = _ends(box, m)
     g, H = local.gradient, local.hessian
-    free = [~(((u[k] <= low) & (g[k] > 0)) | ((u[k] >= high) & (g[k] < 0))) for k in range(m)]
+    free = [~(((u[k] <= lows[k]) & (g[k] > 0)) | ((u[k] >= highs[k]) & (g[k] < 0))) for k in range(m)]
     scale = xp.abs(H[0][0])
     for k in range(1, m):
         larger = xp.abs(H[k][k])
@@ -114,7 +113,7 @@ def advance(xp: Any, model: Objective, state: State, box: tuple[float, float]) -
     floor = 50.0 * float(digits.eps) * scale + float(digits.tiny)
     d = solve_positive(xp, H, g, free, shift=damping * scale, floor=floor)
     predicted = -0.5 * total([g[k] * d[k] for k in range(m)])
-    trial = tuple(xp.where(done, u[k], xp.clip(u[k] + d[k], low, high)) for k in range(m))
+    trial = tuple(xp.where(done, u[k], xp.clip(u[k] + d[k], lows[k], highs[k])) for k in range(m))
     attempt = model.local(trial, whitened)
     better = attempt.objective < local.objective
     last = predicted <= 4.0 * float(digits.eps) * (1.0 + local.objective)
@@ -123,6 +122,13 @@ def advance(xp: Any, model: Objective, state: State, box: tuple[float, float]) -
     local = _map(lambda new, old: xp.where(better, new, old), attempt, local)
     u = tuple(xp.where(better, trial[k], u[k]) for k in range(m))
     return State(u, local, damping, finished, whitened)
+
+
+def _ends(box: Boxes, unknowns: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    low, high = box
+    if isinstance(low, tuple) and isinstance(high, tuple):
+        return low, high
+    return (low,) * unknowns, (high,) * unknowns  # type: ignore[return-value]  # both are numbers
 
 
 def solve_positive(

@@ -11,6 +11,7 @@ from sightline.attacks.blue import apply_recipes
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
 from sightline.attacks.group import touched
 from sightline.attacks.mle import ConstrainedMLE
+from sightline.attacks.namespace import Box
 from sightline.attacks.target import (
     MissingDirection,
     identifiable_targets,
@@ -67,11 +68,7 @@ class Reconstruction:
 
 
 def reconstruct(
-    transcript: Transcript,
-    answers: Any,
-    *,
-    box: tuple[float, float] | None = None,
-    confidence: float = 0.95,
+    transcript: Transcript, answers: Any, *, box: Box | None = None, confidence: float = 0.95
 ) -> Reconstruction:
     """Reconstruct every exposed record from one set of published answers.
 
@@ -80,7 +77,7 @@ def reconstruct(
     group: the constrained maximum likelihood multiset in ``box`` (default: the domain that the releases
     state), whose standard errors are local.
 
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> reconstruction = reconstruct(Transcript([whole, without], noise=[0.03, 0.04]), [0.5, 0.25])

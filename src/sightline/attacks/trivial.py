@@ -21,9 +21,8 @@ class Trivial:
 
     An attack without a smaller risk has learned nothing. Every simulation also reports this risk.
 
+    >>> from sightline import Moment, Transcript
     >>> from sightline.labeled.bounds.uniform import UniformPrior
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.moment import Moment
     >>> transcript = Transcript([Moment(order=2, members=range(2), bound=1.0)], noise=[1.0])
     >>> Trivial(prior=UniformPrior(-1.0, 1.0)).estimate(transcript, [0.3]).values.round(6).tolist()
     [[-0.333333, 0.333333]]

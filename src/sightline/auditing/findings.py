@@ -19,6 +19,7 @@ from sightline.auditing.design import LinearDesign, linear_design
 from sightline.auditing.key_columns import key_columns
 from sightline.auditing.nonlinear import (
     NonlinearFindings,
+    features_kept,
     is_nonlinear,
     kept_with_nonlinear,
     nonlinear_findings,
@@ -130,6 +131,12 @@ class LinearFindings:
         return least if np.isfinite(least) else None
 
     @property
+    def relative_error(self) -> float:
+        """A bound for the errors of unbiased attacks, on persons, too, and for the upper ends."""
+        of_persons = 0.0 if self.persons is None else self.persons.seen.relative_error
+        return max(self.exposures.relative_error, of_persons)
+
+    @property
     def identifiable_groups(self) -> int:
         """How many groups of several records have an identifiable sum."""
         return int(np.count_nonzero(self.exposures.groups.identifiable & (self.exposures.groups.sizes > 1)))
@@ -237,12 +244,12 @@ class Findings:
         if not self.has_nonlinear:
             return np.zeros(0)
         carried, table = nonlinear_information(self.membership, self.pricing), self.membership.persons
+        kept = kept_with_nonlinear if table is None else features_kept
         if table is None:
             carried = carried[self._unknown]
         else:
             carried = carried_by_persons(table, carried)[_unknown_persons(table)]
-        none = np.zeros(carried.size)
-        return kept_with_nonlinear(self.prior.number, none, carried, self.pricing.law)
+        return kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.law)
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:

@@ -8,6 +8,7 @@ the last choice, and with the precisions of hidden records at the last noise; an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
@@ -118,22 +119,27 @@ def _row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:
 
 
 def best_noise(
-    task: DesignTask, targets: Targets, common: FloatArray, progress: Progress = silent
+    task: DesignTask, targets: Targets, starts: Sequence[FloatArray], progress: Progress = silent
 ) -> Chosen | None:
     """The least noise over a few choices of bounds; ``None`` if no noise within the ceilings is enough.
 
-    ``common`` are standard deviations with a common factor that keeps the limit.
+    ``starts`` are standard deviations that keep the limit. They suggest choices where those are cheap.
     """
     nobody = np.zeros(len(targets), dtype=np.bool_)
     best = _Choice(targets=targets, hidden=nobody).solved(task, progress)
     if not targets.can_hide:
         return best
-    start = _row_variances(task, common) if best is None else best.variances
-    choices = [_Choice(targets=targets, hidden=~nobody)]
-    if task.findings.repeatable and not (roomiest := _roomiest(task, targets, start)).hidden.all():
-        choices.append(roomiest)
-    for choice in choices:
-        found = choice.solved_with_its_own_precisions(task, start, progress)
+    places = [] if best is None else [best.variances]
+    places += [_row_variances(task, one) for one in starts]
+    tried = [(_Choice(targets=targets, hidden=~nobody), places[0])]
+    if task.findings.repeatable:
+        tried += [(_roomiest(task, targets, place), place) for place in places]
+    seen: set[bytes] = set()
+    for choice, place in tried:
+        if (mark := choice.hidden.tobytes()) in seen:
+            continue
+        seen.add(mark)
+        found = choice.solved_with_its_own_precisions(task, place, progress)
         if found is not None and (best is None or found.optimum.upper < best.optimum.upper):
             best = found
     for _ in range(_ROUNDS):

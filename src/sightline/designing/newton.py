@@ -220,7 +220,8 @@ def _begun(problem: NoiseProblem) -> _Begun | None:
     weights = problem.weights
     slack = at.slack
     at.g = _parts(slack, at.working)
-    used = sum((G @ (1 / g) for G, g in zip(at.gradients(), at.g, strict=True)), np.zeros(weights.size))
+    each = zip(at.gradients(), at.g, strict=True)
+    used = sum((abs(G) @ (1 / g) for G, g in each), np.zeros(weights.size))
     # One product of slacks and multipliers for all: half of the optimality conditions err each way.
     below, above = at.below, at.above
     both = 1 / below + np.where(np.isfinite(above), 1 / above, 0.0)

@@ -19,6 +19,7 @@ _NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
 _CLOSE = 1e-10  # factors are found up to this, by the estimates
 _FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
+_LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
 _SAME = 1e-6  # variance over its floor's that counts as the floor
 _RAISED_ALONE = 2.0
 _SHRINKS = 0.5  # what a step must leave of a bracket, or the next one halves it
@@ -57,31 +58,66 @@ def certified_common(task: DesignTask, guess: float) -> Certified | None:
     return _least(task, lambda factor: task.times_common(guess * factor), least=1 / guess)
 
 
+def proportional(task: DesignTask) -> FloatArray | None:
+    """Noise in proportion to sensitivity, or the floor where that is more: another rival, by estimates.
+
+    With one factor a release, in proportion to its largest sensitivity over its floor. None if no factor is
+    enough, or if there are no estimates.
+    """
+    if task.lower_ends is None:
+        return None
+    free, ratio = task.free, (task.sensitivity / task.floor) ** 2
+    largest = np.zeros(task.ceilings.size)
+    np.maximum.at(largest, task.variable[free], ratio[free])
+    each = np.where(free, np.append(largest, 0.0)[task.variable], 0.0)
+    each /= each.max()
+    least = np.where(free, (task.least / task.floor) ** 2, 1.0)
+
+    def noise(factor: float) -> FloatArray:
+        return task.stddevs(np.clip(each * (factor * _LARGE), least, task.most_factors))
+
+    factor = _by_estimates(task, noise, least=1 / _LARGE)
+    return None if factor is None else noise(factor)
+
+
+def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified | None:
+    """Noise that the audit passes, from noise that passes by the estimates; none if it does not."""
+    for extra in (0.0, _FIRST, 1e-6):
+        more = np.where(task.free, np.minimum(stddevs * (1 + extra), task.most), stddevs)
+        if task.lowest(more) >= task.limit:
+            return Certified(stddevs=more, audits=1)
+    return None
+
+
 def _least(task: DesignTask, noise: Callable[[float], FloatArray], *, least: float) -> Certified | None:
     """The least noise of a family that grows with a factor, from ``least`` on, with which the audit passes.
 
     Estimates choose the factor, and the audit decides.
     """
     limit, audits = task.limit, 0
-
-    def estimate(exponent: float) -> float:
-        return task.estimate(noise(math.exp(exponent))) / limit - 1
-
-    factor, room = 1.0, estimate(0.0)
-    if room >= _NOTICEABLE and least < 1:
-        factor = math.exp(_lowered(estimate, math.log(least)))
-    elif room < 0:
-        found = _raised(estimate)
-        if found is None:
-            return None
-        factor = math.exp(found)
-    while factor <= _LAST:
+    factor = _by_estimates(task, noise, least=least)
+    while factor is not None and factor <= _LAST:
         audits += 1
         if (lowest := task.lowest(noise(factor))) >= limit:
             return Certified(stddevs=noise(factor), audits=audits)
         short = min(limit / lowest - 1, 1.0) if lowest > 0 else 1.0
         factor *= 1 + max(_FIRST, _OVERSHOOT * short)
     return None
+
+
+def _by_estimates(task: DesignTask, noise: Callable[[float], FloatArray], *, least: float) -> float | None:
+    """The least factor from ``least`` on with which the estimates keep the limit; none if none does."""
+
+    def estimate(exponent: float) -> float:
+        return task.estimate(noise(math.exp(exponent))) / task.limit - 1
+
+    room = estimate(0.0)
+    if room >= _NOTICEABLE and least < 1:
+        return math.exp(_lowered(estimate, math.log(least)))
+    if room >= 0:
+        return 1.0
+    found = _raised(estimate)
+    return None if found is None else math.exp(found)
 
 
 def _lowered(estimate: Callable[[float], float], least: float) -> float:
@@ -100,9 +136,9 @@ def _raised(estimate: Callable[[float], float]) -> float | None:
     """The smallest exponent with which the estimate keeps the limit."""
     low, high = 0.0, _FIRST
     while estimate(high) < 0:
-        low, high = high, 30 * high
-        if high > math.log(_LAST):
+        if high >= math.log(_LAST):
             return None
+        low, high = high, min(30 * high, math.log(_LAST))
     return _root(estimate, low, high) if high > _FIRST else high
 
 

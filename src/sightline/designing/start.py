@@ -16,7 +16,8 @@ _ALL = 300  # so many constraints of one kind are taken without a choice
 def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray] | None:
     """A point that keeps all limits with room, and the variables above their floors there.
 
-    The noise is enough against an attacker who knows all other records, and then more. ``None`` if no noise
+    The noise is enough against an attacker who knows all other records, and then more. Numbers that none of
+    the records is in are raised only where that fails: an attack may use them, too. ``None`` if no noise
     within the ceilings keeps the limits with room.
     """
     rows = problem.floors.size
@@ -42,7 +43,11 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray] | 
     ceilings = problem.ceilings.copy()
     np.minimum.at(ceilings, level[shared], most[shared] / problem.floors[shared])
     factor = 1.5
-    while factor <= _MOST:
+    while True:
+        if factor > _MOST:
+            if active.size == first.size:
+                return None
+            factor, active = 1.5, np.arange(first.size)
         x = np.ones(first.size)
         x[active] = first[active] * factor
         finite = np.isfinite(ceilings)
@@ -55,7 +60,6 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray] | 
         if problem.least_slack(x) > 0:
             return x, active
         factor *= 4
-    return None
 
 
 def worst_of_each_row(one: Risks, slack: FloatArray, eligible: IndexArray) -> IndexArray:

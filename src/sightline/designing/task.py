@@ -59,6 +59,7 @@ class DesignTask:
     floor: FloatArray  # the least one that it may have
     least: FloatArray  # the least one that the plan allows, where the floor is below it; else the floor
     most: FloatArray  # the most that it may have; infinite for no limit
+    sensitivity: FloatArray  # of each cell
     weights: FloatArray  # of each cell's variance in the loss
     variable: IndexArray  # of each cell
     level: IndexArray  # of each cell: the variable of its release's level, which it adds to; FIXED for none
@@ -301,6 +302,7 @@ def task_of(
         floor=floor,
         least=np.maximum(floor, least),
         most=most,
+        sensitivity=pricing.sensitivity,
         weights=weights,
         variable=variable,
         level=level,
@@ -337,6 +339,13 @@ def _assessed(plan: Plan, membership: Membership, progress: Progress) -> LinearF
 
 
 def _check(plan: Plan, membership: Membership) -> None:
+    require(
+        plan.correlation is None,
+        "a plan without [correlation]",
+        got="one with it",
+        fix="a design starts from independent noise; leave it out",
+        error=InvalidPlan,
+    )
     require(
         not is_nonlinear(membership),
         "means, sums and counts",

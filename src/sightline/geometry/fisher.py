@@ -26,7 +26,7 @@ class Geometry(WhitenedRows):
 
     Build it with :meth:`Transcript.geometry`, or directly from rows:
 
-    >>> from sightline.noise.laws import GaussianNoise
+    >>> from sightline import GaussianNoise
     >>> rows = np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
     >>> geometry = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=[3.0, 4.0]))
     >>> exposure = geometry.profile(target=0)

@@ -16,6 +16,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled import certified
 from sightline.labeled.bounds.target import Seen, TargetPrior
+from sightline.labeled.chords import with_chords
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.hidden import (
     HiddenInformation,
@@ -303,7 +304,7 @@ def _with_others_unknown(
         _PerRecord(
             identifiable=decisions.identifiable[decisions.group] & (sizes == 1),
             rmse=np.where(sizes == 1, attacks.rmse[decisions.group], np.inf),
-            lower=prior.lower(seen),
+            lower=with_chords(problem.gram, decisions, prior, prior.lower(seen), upper),
             upper=upper,
             information=quantities[Quantity.INFORMATION],
             relative_error=error,

@@ -70,6 +70,8 @@ class GramFactor:
             chunks += 1
         # What Q misses is known: half of it is taken off (Newton's step), and its square is left.
         off = (products - np.eye(rank)) / 2
+        if not float(np.linalg.norm(off)) < 1 / 8:
+            return self
         inverse, factor = self.inverse - off @ self.inverse, factor - factor @ off
         norm = float(np.linalg.norm(inverse / np.where(scale > 0, scale, 1.0)[self.pivots]))
         terms = gamma(_CHUNK + BLOCK // _CHUNK + chunks + 4)

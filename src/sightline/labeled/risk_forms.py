@@ -222,18 +222,18 @@ def forms_from_factor(
         linear=linear,
         whitening=whitening,
     )
-    bound += 4 * factor.coordinate_error + 2 * _error_of_factor(factor, whitening, risks)
+    bound += 4 * factor.coordinate_error + 2 * error_of_factor(factor, whitening, least)
     return RiskForms(names=names, forms=forms, share_error=bound)
 
 
-def _error_of_factor(factor: GramFactor, whitening: FloatArray, risks: Risks) -> float:
+def error_of_factor(factor: GramFactor, whitening: FloatArray, least: float) -> float:
     r"""A bound on the relative error of :math:`|(B^\top B + cI)^{1/2} z|` for every z, from that of F.
 
     The factor is :math:`F + E`, which moves a length by at most :math:`\|\Sigma^{-1/2}E\|/\sqrt c` of it.
+    ``least`` is at most the least eigenvalue.
     """
     lengths = np.linalg.norm(factor.factor, axis=1)
     reach = float(np.linalg.norm(whitening * lengths))
-    least = min(risk.precision for risk in risks.values())
     size = len(lengths)
     own = gamma(2) if whitening.ndim == 1 else gamma(size) * math.sqrt(size)  # of the product with F
     eta = reach * (float(np.linalg.norm(factor.column_errors)) + own) / math.sqrt(least)

@@ -21,14 +21,7 @@ from sightline.errors import require
 from sightline.multiset.counts import Counts, checked_counts
 from sightline.multiset.family import Balls, Family, checked_group
 from sightline.noise.pricing import unit_noise
-from sightline.numerics.balls import (
-    FIRST_BITS,
-    LAST_BITS,
-    rounded_down,
-    rounded_up,
-    sharp,
-    trace_of_inverse,
-)
+from sightline.numerics.balls import FIRST_BITS, LAST_BITS, rounded_down, rounded_up, sharp, trace_of_inverse
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
 from sightline.releases.query import Convention
@@ -90,9 +83,7 @@ def certified_curve(
 ) -> CertifiedCurve:
     """The curve of one group with proven enclosures; for moments, thresholds and mixtures of them.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.privacy.basic import BasicComposition
-    >>> from sightline.privacy.budget import Budget
+    >>> from sightline import BasicComposition, Budget, Moments
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> curve = certified_curve([0.5, 0.500001], family=Moments(), accountant=basic, releases=range(1, 30))
     >>> curve.best, f"{curve.lower[3]:.6e}", bool(curve.upper[3] / curve.lower[3] - 1 < 1e-13)

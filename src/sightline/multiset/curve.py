@@ -230,9 +230,7 @@ def release_curve(
     Counts below the number of values have an infinite bound. ``progress(stage, share)`` is called during
     the computation.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.privacy.basic import BasicComposition
-    >>> from sightline.privacy.budget import Budget
+    >>> from sightline import BasicComposition, Budget, Moments
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> curve = release_curve([0.7, -0.4], family=Moments(convention="uniform"), accountant=basic)
     >>> curve.crb[:3].round(6).tolist(), curve.best, curve.first_identifiable
@@ -255,9 +253,7 @@ def release_curves(
 ) -> ReleaseCurves:
     """The curves of many groups of one size, a row of ``groups`` each, computed together.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.privacy.budget import Budget
-    >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
+    >>> from sightline import Budget, Moments, ZeroConcentrated
     >>> zcdp = ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5))
     >>> pairs = [[-0.4, 0.7], [0.95, 0.2], [-1.0, 1.0]]
     >>> release_curves(pairs, family=Moments(), accountant=zcdp, releases=range(2, 21)).best.tolist()

@@ -42,6 +42,12 @@ class Family(Protocol):
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """The gradients for groups ``(B, m)`` of checked, sorted values: ``(B, releases, m)``."""
 
+    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
+        """The answers over their sensitivities, whose gradients the rows are: ``(B, releases)``."""
+
+    def queries_of(self, members: int, releases: int) -> list[Query]:
+        """The releases as queries on the records ``range(members)``."""
+
     def check(self, groups: FloatArray) -> None:
         """Raise unless every value of the groups ``(B, m)`` is in the family's domain."""
 
@@ -98,7 +104,7 @@ class QueryFamily(Family):
 
     Each query has one output, all m records of the group as its members, and does not depend on their order.
 
-    >>> from sightline.releases.moment import Moment
+    >>> from sightline import Moment
     >>> family = QueryFamily(queries=lambda order: Moment(order=order, members=range(2), bound=1.0))
     >>> family.rows(np.array([[-0.5, 0.5]]), 2).tolist()
     [[[0.5, 0.5], [-1.0, 1.0]]]
@@ -129,13 +135,23 @@ class QueryFamily(Family):
 
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """Jacobian over sensitivity of each query at each group."""
-        queries = [self._query(number, groups.shape[1]) for number in range(1, releases + 1)]
+        queries = self.queries_of(groups.shape[1], releases)
         rows = np.empty((len(groups), releases, groups.shape[1]))
         for b, group in enumerate(groups):
             for i, query in enumerate(queries):
                 _require_order_free(query, group, number=i + 1)
                 rows[b, i] = query.jacobian(group)[0, :, 0] / query.sensitivity
         return rows
+
+    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
+        """The value over the sensitivity of each query at each group."""
+        queries = self.queries_of(groups.shape[1], releases)
+        answers = [[float(q.value(group)[0] / q.sensitivity[0]) for q in queries] for group in groups]
+        return np.array(answers).reshape(len(groups), releases)
+
+    def queries_of(self, members: int, releases: int) -> list[Query]:
+        """The first queries of the list or rule."""
+        return [self._query(number, members) for number in range(1, releases + 1)]
 
     def check(self, groups: FloatArray) -> None:
         """Nothing: each query checks its own domain when it is evaluated."""

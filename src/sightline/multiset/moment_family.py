@@ -15,8 +15,8 @@ from sightline.multiset.family import Balls, Family, in_domain
 from sightline.numerics.balls import ball
 from sightline.releases.domain import one_of, positive_number
 from sightline.releases.features import ratio_powers
-from sightline.releases.moment import moment_sensitivity
-from sightline.releases.query import Convention
+from sightline.releases.moment import Moment, moment_sensitivity
+from sightline.releases.query import Convention, Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,6 +61,19 @@ class Moments(Family):
         powers = ratio_powers(groups.T, self.bound, releases)
         powers *= (order / self._widths(releases) / self.bound)[:, None, None]
         return np.moveaxis(powers, -1, 0)
+
+    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
+        r"""Power sums :math:`\sum_k r_k^\ell / c_\ell`."""
+        powers = ratio_powers(groups.T, self.bound, releases + 1)[1:]
+        answers: FloatArray = np.sum(powers, axis=1).T / self._widths(releases)
+        return answers
+
+    def queries_of(self, members: int, releases: int) -> list[Query]:
+        """The moments of order 1 to ``releases``."""
+        return [
+            Moment(order=order, members=range(members), bound=self.bound, convention=self.convention)
+            for order in range(1, releases + 1)
+        ]
 
     def check(self, groups: FloatArray) -> None:
         """Values lie within the bound."""

@@ -70,8 +70,7 @@ def moment_sum_limit(s: Fraction | float, *, family: Moments) -> Fraction:
 def scalar_crb(value: float, *, family: Moments, accountant: Accountant, releases: int) -> FloatArray:
     r"""The curve :math:`4\kappa_L R^2/T(L)` of one value for :math:`L = 1, \ldots` (``eq:m1_crb``).
 
-    >>> from sightline.privacy.budget import Budget
-    >>> from sightline.privacy.laplace import LaplaceComposition
+    >>> from sightline import Budget, LaplaceComposition
     >>> laplace = LaplaceComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> scalar_crb(0.0, family=Moments(), accountant=laplace, releases=3).tolist()
     [4.0, 16.0, 36.0]
@@ -189,8 +188,7 @@ def pair_signal(pair: ArrayLike, releases: int, *, family: Moments) -> FloatArra
 def pair_crb(pair: ArrayLike, *, family: Moments, accountant: Accountant, releases: int) -> FloatArray:
     r"""The curve of a pair for :math:`L = 2, 3, \ldots`, closed form (``eq:m2_crb``).
 
-    >>> from sightline.privacy.basic import BasicComposition
-    >>> from sightline.privacy.budget import Budget
+    >>> from sightline import BasicComposition, Budget
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> curve = pair_crb([-0.4, 0.7], family=Moments(convention="uniform"), accountant=basic, releases=3)
     >>> curve.round(6).tolist()

@@ -49,7 +49,7 @@ def step_overlap(distance: ArrayLike, *, bandwidth: float, kernel: Kernel = "log
         case "compact":
             v = np.maximum(2.0 - x, 0.0)  # the width of the common support
             wide = v * (1 + np.cos(np.pi * v) / 2) - 1.5 * np.sin(np.pi * v) / np.pi
-            # The series of the same, for steps that hardly overlap, where the formula cancels.
+            # The power series, for steps that hardly overlap: there the formula cancels.
             a = (np.pi * v) ** 2
             narrow = v * a**2 / 120 * (1 - a / 21 + a**2 / 1008 - a**3 / 83160 + a**4 / 10378368)
             return np.where(v < 0.15, narrow, wide) / (4 * bandwidth)

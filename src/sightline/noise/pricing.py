@@ -28,8 +28,7 @@ def price(
     Gaussian noise, L1 for Laplace noise.
 
     >>> import numpy as np
-    >>> from sightline.privacy.budget import Budget
-    >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
+    >>> from sightline import Budget, ZeroConcentrated
     >>> accountant = ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5))
     >>> noise = price(accountant, np.array([0.5, 2.0]), releases=4)
     >>> bool(np.allclose(noise.variances, accountant.kappa(4) * np.array([0.25, 4.0])))
@@ -45,7 +44,7 @@ def shared_unit_noise(accountant: Accountant, *, releases: int, own_releases: fl
     A record that is in :math:`L` of the releases has the cost of one release with :math:`\sqrt L` times the
     sensitivity; L need not be whole where a record has only some of its rows in a release.
 
-    >>> from sightline.privacy.budget import Budget
+    >>> from sightline import Budget
     >>> from sightline.privacy.per_record import PerRecord
     >>> accountant = PerRecord(Budget(epsilon=1.0, delta=1e-5))
     >>> round(shared_unit_noise(accountant, releases=20, own_releases=2.5) / accountant.kappa(5), 12)
@@ -67,8 +66,7 @@ def unit_noise(accountant: Accountant, releases: int | Counts) -> float | FloatA
 
     The scale is a standard deviation for Gaussian noise and a Laplace scale for Laplace noise.
 
-    >>> from sightline.privacy.budget import Budget
-    >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
+    >>> from sightline import Budget, ZeroConcentrated
     >>> round(unit_noise(ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5)), 20), 6)
     480.308819
     """

@@ -1,13 +1,14 @@
-"""The type of a figure: its parameters, computation, drawing, comparison and claims."""
+"""A figure: its parameters, computation, drawing, comparison and claims; and the same when it is finished."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 from sightline.paper.claim import Claim
-from sightline.paper.comparison import Comparison
+from sightline.paper.comparison import Comparison, JointTest
 from sightline.progress import Progress
 
 
@@ -43,3 +44,38 @@ class Figure:
         """Return the parameters of a run, with the seed if the figure uses random numbers."""
         chosen = self.fast if fast else self.full
         return replace(chosen, seed=seed) if hasattr(chosen, "seed") else chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Panel:
+    """A drawn panel: its Vega-Lite specification and the SVG file that shows it."""
+
+    name: str
+    file: Path
+    specification: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MadeFigure:
+    """A finished figure: its result, panels, comparisons with the printed curves, and claims."""
+
+    label: str
+    figure: Figure
+    document: dict[str, Any]  # the content of its JSON file
+    result: Any
+    panels: tuple[Panel, ...]
+    comparisons: tuple[Comparison, ...]
+    agreement: JointTest | None
+    claims: tuple[Claim, ...]
+    computed: bool  # True if this run computed it, False if an earlier run did
+
+    @property
+    def beyond_the_paper(self) -> bool:
+        """Whether the paper has no such figure."""
+        return self.label.startswith("beyond:")
+
+    @property
+    def largest_relative_difference(self) -> float | None:
+        """The largest over all printed curves without intervals; ``None`` if there are none."""
+        exact = [c.largest_relative_difference for c in self.comparisons if not c.random]
+        return max(exact) if exact else None

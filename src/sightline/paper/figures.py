@@ -11,7 +11,8 @@ from importlib import import_module
 from sightline.errors import InvalidInput
 from sightline.paper.figure_type import Figure
 
-# Label -> its module, in the order of the paper; figures that it mentions and does not show come last.
+# Label -> its module, in the order of the paper; then figures that it mentions and does not show, and
+# figures that go beyond it.
 _MODULES = {
     "tab:adjacency": "adjacency",
     "tab:accountant_scaling_main": "accountant_scaling",
@@ -27,6 +28,7 @@ _MODULES = {
     "diag:compact": "compact_control",
     "diag:calibration": "calibration",
     "diag:bounds": "lower_bounds",
+    "beyond:hybrid": "hybrid_allocation",
     "claims": "statements",
 }
 LABELS = tuple(_MODULES)
@@ -43,7 +45,7 @@ def figure(label: str) -> Figure:
     sightline.errors.InvalidInput: expected a figure or table of the paper, got 'fig:pol'; known: \
 tab:adjacency, tab:accountant_scaling_main, fig:inout, fig:poly_synth, fig:realdata, fig:threshold, fig:mle, \
 fig:app_mle_vs_L, diag:boundary, diag:releases, diag:bottleneck, diag:compact, diag:calibration, \
-diag:bounds, claims
+diag:bounds, beyond:hybrid, claims
     """
     module = _MODULES.get(label)
     if module is None:

@@ -103,7 +103,7 @@ def costs(multipliers: FloatArray, *, largest_own: float, delta: float, law: Noi
         if entry.law is not law:
             continue
         if entry.own_releases:
-            found[name] = smallest_epsilon(largest_own, delta)
+            found[name] = smallest_epsilon(largest_own, delta) if largest_own > 0 else 0.0
         elif entry.cost is not None:
             found[name] = float(getattr(spent, entry.cost))
         elif equal:

@@ -28,7 +28,7 @@ class Cells:
 
     :meth:`jacobian` is block diagonal and dense; if there are many cells, read the blocks from :attr:`cells`.
 
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean
     >>> streets = Cells(cells=[SubsetMean(members=[0, 2], radius=1.0), SubsetMean(members=[1], radius=1.0)])
     >>> streets.members.tolist(), streets.sensitivity.tolist()
     ([0, 1, 2], [0.5, 1.0])

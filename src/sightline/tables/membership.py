@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -125,7 +126,7 @@ class PersonTable:
         return next((int(kind) for kind in alike if self.entries(int(kind)) == entries), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Membership:
     """The signatures of all rows with a secret, in an order that is the same on every engine.
 
@@ -146,6 +147,14 @@ class Membership:
     few_values: int | None = None  # distinct values of a number that takes few; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     persons: PersonTable | None = None  # none if every person has one row
+    distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
+
+    @property
+    def signature_count(self) -> int:
+        """How many different signatures the rows have."""
+        if not self.rows:
+            return 0
+        return len(self.signatures if self.distinct else np.unique(self.signatures, axis=0))
 
     @property
     def empty(self) -> tuple[int, ...]:
@@ -164,7 +173,7 @@ class Membership:
         """Groups whose presence in an answer, or absence from it, tells something of the secrets."""
         return sum(rows.telling_groups for rows in self.unaudited)
 
-    @property
+    @cached_property
     def starts(self) -> IndexArray:
         """The position in ``cells`` at which each partition starts; at the end, the number of cells."""
         owner = np.array([cell.partition for cell in self.cells], dtype=np.intp)

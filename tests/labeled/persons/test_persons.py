@@ -90,6 +90,7 @@ def _check_recipe(panel: Panel, seen: Persons, kind: int, person: int) -> None:
         assert feature.rmse <= seen.totals[kind].rmse * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_signature", [True, False])
 def test_identifiable_features_by_exact_rank(by_signature):
     for panel in panels(FAST):
@@ -105,6 +106,7 @@ def test_identifiable_features_of_5000_panels_by_exact_rank():
         check_identifiable(drawn[start : start + TOGETHER], True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_signature", [True, False])
 def test_risks_by_dense_algebra(by_signature):
     for panel in panels(FAST):
@@ -117,6 +119,7 @@ def test_risks_of_many_panels_by_dense_algebra():
         check_numbers(panel, True)
 
 
+@pytest.mark.slow
 def test_a_leverage_filter_changes_nothing(monkeypatch):
     """Large panels look at leverages before they decide exactly."""
     expected = [assessed(panel, by_signature=True)[0].directions for panel in panels(FAST)]
@@ -125,6 +128,7 @@ def test_a_leverage_filter_changes_nothing(monkeypatch):
         assert np.array_equal(assessed(panel, by_signature=True)[0].directions, directions)
 
 
+@pytest.mark.slow
 def test_without_the_blocks_the_bracket_is_wider_and_holds(monkeypatch):
     """Beyond the work that is affordable, persons keep a bracket from their rows and the trace."""
     exact = [assessed(panel, by_signature=True)[0] for panel in panels(FAST)]
@@ -147,6 +151,7 @@ def test_rows_that_no_person_has_are_refused():
         persons(design, fewer, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["cosine", "uniform", "coin"])
 def test_brute_force_risk_is_inside_the_bracket(prior):
     """Two people with two rows each: the risk of the posterior mean, by sums over a grid of values.

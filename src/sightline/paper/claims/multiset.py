@@ -41,7 +41,7 @@ def sorted_chart(cases: int, generator: np.random.Generator) -> Claim:
     moments = [Moment(order=order, members=range(4), bound=1.0) for order in range(1, 7)]
     transcript = Transcript(moments, noise=BASIC)
     values = generator.uniform(-1, 1, 4)
-    turned = max(
+    change = max(
         float(np.max(np.abs(transcript.answers(values[list(order)]) - transcript.answers(values))))
         for order in permutations(range(4))
     )
@@ -50,10 +50,10 @@ def sorted_chart(cases: int, generator: np.random.Generator) -> Claim:
         "(i) The law of the answers is permutation-invariant; (iii) the matching loss is locally the squared "
         "error of the sorted values.",
         checked=f"{cases} random pairs of vectors against all permutations; six moments at all orders of "
-        f"four values (largest change {turned:.0e})",
+        f"four values (largest change {change:.0e})",
         value=largest,
         quantity="largest relative difference of the two losses",
-        holds=largest < 1e-12 and turned < 1e-15,
+        holds=largest < 1e-12 and change < 1e-15,
         remark="(iii) holds everywhere, not only locally: for scalars sorting is the best matching "
         "(rearrangement inequality)",
     )
@@ -234,15 +234,13 @@ def boundary_growth(cases: int, generator: np.random.Generator) -> Claim:
 def kernel_approximation(cases: int, generator: np.random.Generator) -> Claim:
     """The paper's Riemann-sum approximation, and its error near the edges."""
     family = Thresholds(bandwidth=0.12, convention="uniform")
-    values = np.array([-0.3, 0.1, 0.4])
-    spacing = family.spacing(400)
-    rows = family.rows(values[None], 400)[0]
-    kernel = dense_grid_matrix(values, family=family, edges=False)
-    off = float(np.max(np.abs(rows.T @ rows * spacing - kernel)) / np.max(kernel))
-    close = np.array([0.7, 0.85, 0.97])
-    rows = family.rows(close[None], 400)[0]
-    kernel = dense_grid_matrix(close, family=family, edges=False)
-    edge = float(np.max(np.abs(rows.T @ rows * spacing - kernel)) / np.max(kernel))
+
+    def misfit(*values: float) -> float:
+        rows = family.rows(np.array([values]), 400)[0]
+        kernel = dense_grid_matrix(values, family=family, edges=False)
+        return float(np.max(np.abs(rows.T @ rows * family.spacing(400) - kernel)) / np.max(kernel))
+
+    off, edge = misfit(-0.3, 0.1, 0.4), misfit(0.7, 0.85, 0.97)
     return claim(
         "subsec:lever2_threshold",
         "Interior values: (A_L)_ij ≈ K(z_i − z_j)/(4η_L).",

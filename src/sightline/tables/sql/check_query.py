@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -67,8 +68,12 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     group, leaves = resolved_group(parts.select, scope=scope)
     public = {text: leaf for text, leaf in leaves.items() if not scope.is_secret(scope.bind(leaf))}
     names = list(public)
+    identity = {
+        id(key): scope.identity(key) for key in {id(k): k for keys in parts.sets for k in keys}.values()
+    }
     sets = tuple(
-        tuple(name in {scope.identity(key) for key in keys} for name in names) for keys in parts.sets
+        tuple(name in used for name in names)
+        for used in ({identity[id(key)] for key in keys} for keys in parts.sets)
     )
     several = len(set(sets)) > 1
     texts = {name: f"({leaf.sql(scope.dialect)})" for name, leaf in public.items()}
@@ -102,7 +107,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _CheckWriter:
     """Writes the counts of a check as SQL in the source's dialect."""
 
@@ -114,7 +119,7 @@ class _CheckWriter:
         """FROM, JOIN and the public part of WHERE, as the plan has them."""
         select, dialect = self.parts.select, self.secret.scope.dialect
         parts = [select.args["from_"], *(select.args.get("joins") or [])]
-        public, _ = self._where()
+        public, _ = self._where
         where = " AND ".join(map(self._text, public))
         return " ".join(part.sql(dialect) for part in parts) + (f" WHERE {where}" if where else "")
 
@@ -165,7 +170,7 @@ class _CheckWriter:
         """
         scope, categories = self.secret.scope, self.subject.categories
         values = 2 if self.subject.kind is SecretKind.BOOLEAN else len(categories or ())
-        never = 2 if self._where()[1] else 0
+        never = 2 if self._where[1] else 0
         return tuple(
             values if any(scope.is_secret(key) for key in keys) else never if keys else 0
             for keys in self.parts.sets
@@ -177,6 +182,7 @@ class _CheckWriter:
         lines = f"COUNT(DISTINCT {valid})" if histogram else "1"
         return [f"{lines} AS lines", f"COUNT(CASE WHEN {self._present} THEN 1 END) AS present"]
 
+    @cached_property
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
         """The parts of WHERE as written: those on public columns, and those on the secret."""
         where = self.parts.select.args.get("where")
@@ -188,7 +194,7 @@ class _CheckWriter:
     def _rows_and_value(self, item: exp.Expr) -> tuple[str, str]:
         """The condition on the rows of an aggregate, and the expression that it adds up, as written."""
         node = item.unalias().unnest()
-        conditions = list(map(self._text, self._where()[1]))
+        conditions = list(map(self._text, self._where[1]))
         if isinstance(node, exp.Filter):
             conditions.append(self._text(node.expression.this))
             node = node.this
@@ -221,15 +227,15 @@ class _CheckWriter:
                 yes = f"{self._valid} > {test.parameter!r}"
         return f"(CASE WHEN {yes} THEN {int(test.above)} ELSE {int(not test.above)} END)"
 
-    @property
+    @cached_property
     def _record(self) -> str:
         return self._column(self.subject.record)
 
-    @property
+    @cached_property
     def _raw(self) -> str:
         return self._column(self.subject.secret)
 
-    @property
+    @cached_property
     def _valid(self) -> str:
         """The secret if the audit uses it, else NULL: NaN, infinite, or a boolean other than 0 and 1."""
         raw = self._raw
@@ -240,11 +246,11 @@ class _CheckWriter:
             return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
         return raw
 
-    @property
+    @cached_property
     def _present(self) -> str:
         return f"{self._record} IS NOT NULL AND {self._valid} IS NOT NULL"
 
-    @property
+    @cached_property
     def _outside(self) -> str:
         if self.subject.bounds is not None:
             low, high = self.subject.bounds
