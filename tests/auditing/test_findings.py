@@ -189,6 +189,7 @@ def test_a_copy_aggregates_the_same_rows_in_the_same_way() -> None:
 NUMBERS = {"source": "t.csv", "record": "id", "secret": "x"}
 
 
+@pytest.mark.slow
 def test_the_limit_is_held_against_the_lower_end() -> None:
     plan, membership = in_and_out(privacy={"epsilon": 100.0, "delta": 1e-5})
     bracket = examined(plan, membership).least_remaining_uncertainty
@@ -413,12 +414,14 @@ def test_a_single_record_is_exposed_by_its_own_mean() -> None:
     assert result.exposed[0].recipe.text == '1 × "a"'
 
 
+@pytest.mark.slow
 def test_more_cells_than_fit_a_square_table_are_refused() -> None:
     rows = [str(i) for i in range(20_001)]
     with pytest.raises(InvalidPlan, match="at most 20,000 cells, got 20,001"):
         examined(plan_of({"name": "a"}), membership_of([partition()], [rows]))
 
 
+@pytest.mark.slow
 def test_records_with_several_rows_are_counted_once() -> None:
     plan = plan_of({"name": "a"}, data={**NUMBERS, "bounds": [0, 1], "max_rows_per_record": 2})
     owners = ["ann", "ann", "bob", "cy"]

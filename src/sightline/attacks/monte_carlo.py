@@ -31,6 +31,7 @@ from sightline.attacks.estimates import (
 )
 from sightline.attacks.group import exact_answers
 from sightline.attacks.linear_bayes import bayes_bracket
+from sightline.attacks.namespace import Box
 from sightline.attacks.prior import PriorDensity
 from sightline.attacks.simulation import Simulation
 from sightline.attacks.trivial import trivial_guess
@@ -52,7 +53,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
-    domain: tuple[float, float] | None = None,
+    domain: Box | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
@@ -71,8 +72,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     result is the same to the last digit. Everything runs in the calling process if it is a worker itself, if
     the work cannot be pickled, or if JAX or the attack's ``device`` already uses all cores or a GPU.
 
-    >>> from sightline.attacks.blue import Blue
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import Blue, SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])
@@ -102,7 +102,7 @@ def sweep(  # many parameters: the same settings as simulate
     at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
-    domain: tuple[float, float] | None = None,
+    domain: Box | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
@@ -112,8 +112,7 @@ def sweep(  # many parameters: the same settings as simulate
 
     The workers get all chunks of all strata together, so they are busy until the end of the sweep.
 
-    >>> from sightline.attacks.mle import ConstrainedMLE
-    >>> from sightline.releases.moment import Moment
+    >>> from sightline import ConstrainedMLE, Moment
     >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
     >>> strata = {stddev: Transcript(moments, noise=[stddev] * 2) for stddev in (0.01, 10.0)}
     >>> risks = sweep(strata, attack=ConstrainedMLE(), at=[-0.4, 0.7], trials=500)
@@ -249,28 +248,26 @@ def _job(
     transcript: Transcript,
     attack: Attack,
     at: ArrayLike | PriorDensity,
-    domain: tuple[float, float] | None,
+    domain: Box | None,
     *,
     seed: int,
     key: tuple[int, ...],
 ) -> Job:
     require(isinstance(transcript, Transcript), "transcripts to attack", got=type(transcript).__name__)
+    baseline: PriorDensity
     if isinstance(at, PriorDensity):
-        baseline: PriorDensity = at if domain is None else UniformPrior(*checked_box(domain))
-        return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
-    records = frozen_floats(at, name="records")
-    p = transcript.dimension
-    shaped = records.ndim == (1 if p == 1 else 2) and records.size % p == 0
-    require(shaped, f"records of dimension {p}", got=f"shape {records.shape}")
-    transcript.answers(records)  # the releases check the records themselves
-    return Job(
-        transcript=transcript,
-        attack=attack,
-        at=frozen_floats(records.ravel(), name="records"),
-        baseline=UniformPrior(*box_of(transcript, domain)),
-        seed=seed,
-        key=key,
-    )
+        baseline = at if domain is None else UniformPrior(*checked_box(domain))
+    else:
+        records = frozen_floats(at, name="records")
+        p = transcript.dimension
+        shaped = records.ndim == (1 if p == 1 else 2) and records.size % p == 0
+        require(shaped, f"records of dimension {p}", got=f"shape {records.shape}")
+        transcript.answers(records)  # the releases check the records themselves
+        at, baseline = (
+            frozen_floats(records.ravel(), name="records"),
+            UniformPrior(*box_of(transcript, domain)),
+        )
+    return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
 
 
 def _runs_in_parallel(job: Job) -> bool:

@@ -177,6 +177,28 @@ class CellNoise(_Section):
     stddev: Positive = Field(description="Standard deviation of the Gaussian noise on it.")
 
 
+class WithheldCell(_Section):
+    """A group of a release whose number is not published."""
+
+    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), description="The values of the group, in the order of GROUP BY; empty without one."
+    )
+    label: str = Field(
+        default="", description="Which of the release's aggregates is withheld; all of them unless given."
+    )
+
+
+class MergedCells(_Section):
+    """Groups of a release that are published as one: their sum, or the mean of all their rows."""
+
+    keys: Annotated[
+        tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False, min_length=2)
+    ] = Field(description="The values of each group, in the order of GROUP BY.")
+    label: str = Field(
+        default="", description="Which of the release's aggregates is merged; all of them unless given."
+    )
+
+
 class Release(_Section):
     """One query, published once or several times."""
 
@@ -192,11 +214,25 @@ class Release(_Section):
     noise_by_cell: Annotated[tuple[CellNoise, ...], Field(strict=False)] = Field(
         default=(), description="The same for each published number by itself, instead of noise_stddev."
     )
+    withhold: Annotated[tuple[WithheldCell, ...], Field(strict=False)] = Field(
+        default=(), description="Numbers of the query that are not published."
+    )
+    merge: Annotated[tuple[MergedCells, ...], Field(strict=False)] = Field(
+        default=(), description="Groups of the query that are published as one number."
+    )
     published: bool = Field(
         default=False, description="Whether it is out already: a design leaves its noise as it is."
     )
     weight: Positive = Field(
         default=1.0, description="How much a design minds the variance of its noise, beside other releases'."
+    )
+    optional: bool = Field(
+        default=False,
+        description="Whether a design may leave it out, if not all can be kept; weight is its value then.",
+    )
+    instead_of: Text | None = Field(
+        default=None,
+        description="An optional release that it stands in for, such as a finer one: at most one is kept.",
     )
     least_noise_stddev: Positive | None = Field(
         default=None, description="A design gives each output at least this noise, in place of today's."
@@ -242,6 +278,42 @@ class Release(_Section):
         return self
 
 
+class NumberName(_Section):
+    """One published number."""
+
+    release: Text = Field(description="The name of its release.")
+    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), description="The values of its group, in the order of GROUP BY; empty without one."
+    )
+    label: str = Field(default="", description="Which of the release's aggregates it is, of several.")
+
+
+class Correlation(_Section):
+    """The correlation of the noise on some numbers; the noise on all others is independent."""
+
+    numbers: Annotated[tuple[NumberName, ...], Field(strict=False, min_length=2)] = Field(
+        description="The numbers, each with a noise of its own in its release."
+    )
+    rows: Annotated[tuple[Annotated[tuple[Number, ...], Field(strict=False)], ...], Field(strict=False)] = (
+        Field(
+            description="For each number its correlations with those before it: a row of 0, 1, 2, … entries."
+        )
+    )
+
+    @model_validator(mode="after")
+    def _is_a_triangle(self) -> Correlation:
+        sizes = [len(row) for row in self.rows]
+        triangle = sizes == list(range(len(self.numbers)))
+        within = all(abs(value) < 1 for row in self.rows for value in row)
+        require(
+            triangle and within,
+            "a row for each number: of 0, 1, 2, … correlations between -1 and 1",
+            got=f"rows of {', '.join(map(str, sizes[:4]))} …" if within else "another correlation",
+            error=InvalidPlan,
+        )
+        return self
+
+
 class Attacker(_Section):
     """What the attacker knows besides who is in which group."""
 
@@ -261,6 +333,7 @@ class AssumptionName(StrEnum):
     DROPPED = "dropped"
     CLIPPED = "clipped"
     EMPTY = "empty"
+    GROUPS = "groups"
     PUBLISHED_BUT_DROPPED = "published_but_dropped"
     UNDECIDED = "undecided"
     LOCAL = "local"
@@ -301,6 +374,7 @@ class Plan(_Section):
     releases: Annotated[tuple[Release, ...], Field(strict=False, min_length=1)] = Field(alias="release")
     attacker: Attacker = Attacker()
     limits: Limits = Limits()
+    correlation: Correlation | None = None
 
     @model_validator(mode="after")
     def _names_and_noise(self) -> Plan:
@@ -310,6 +384,14 @@ class Plan(_Section):
             "a name of its own for each release",
             got=f"{twice[0] if twice else ''!r} twice",
             fix="for copies of one query use times",
+            error=InvalidPlan,
+        )
+        optional = {release.name for release in self.releases if release.optional and not release.published}
+        wishes = [r for r in self.releases if r.optional or r.instead_of is not None]
+        require(
+            all(r.name in optional and r.instead_of in (None, *(optional - {r.name})) for r in wishes),
+            "optional releases that are not published, and instead_of between two of them",
+            got="another",
             error=InvalidPlan,
         )
         priced = [release for release in self.releases if not release.noise_given]

@@ -11,7 +11,7 @@ from sightline.format import count, number, percent
 
 _MOST_LINES = 12
 
-_LOSSES = {
+LOSSES = {
     Loss.VARIANCE: "the weighted sum of variances",
     Loss.RELATIVE: "the weighted sum of variances over today's",
     Loss.LARGEST: "the largest weighted standard deviation",
@@ -21,6 +21,8 @@ _LOSSES = {
 def lines(result: DesignResult) -> Iterator[str]:
     """The result, line by line."""
     share = percent(result.limit)
+    yield from _wishes(result)
+    yield from _suppressed(result)
     if not result.binds:
         yield f"The plan keeps the limit of {share} as it is: no noise is added."
     else:
@@ -40,10 +42,12 @@ def lines(result: DesignResult) -> Iterator[str]:
 
 
 def _comparison(result: DesignResult) -> Iterator[str]:
-    yield f"What is made small: {_LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
+    yield f"What is made small: {LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
     yield f"  before                  {number(result.loss_before)}, which breaks the limit"
     common, factor = result.loss_with_common_factor, number(result.common_factor)
     yield f"  with a common factor    {number(common)}, all noise times {factor}"
+    if result.loss_independent is not None:
+        yield f"  independent noise       {number(result.loss_independent)}"
     share = percent(result.loss_designed / common)
     yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's"
     if result.gap is None:
@@ -53,6 +57,45 @@ def _comparison(result: DesignResult) -> Iterator[str]:
             f"  at least                {number(result.loss_at_least or 0.0)} for the chosen bounds: "
             f"a certified gap of {result.gap:.1e}"
         )
+
+
+def _wishes(result: DesignResult) -> Iterator[str]:
+    wishes = result.wishes
+    if wishes is None:
+        return
+    everything = len(wishes.kept) + len(wishes.given_up)
+    yield (
+        f"{count(len(wishes.kept), 'wish', 'wishes')} of {everything:,} can be kept, "
+        f"worth {number(wishes.value)}; no choice is worth more than {number(wishes.value_at_most)}"
+    )
+    yield from (f'  kept: "{name}"' for name in wishes.kept[:_MOST_LINES])
+    yield from (f'  given up: "{name}"' for name in wishes.given_up[:_MOST_LINES])
+    yield ""
+
+
+def _suppressed(result: DesignResult) -> Iterator[str]:
+    gone = result.suppressed
+    if gone is None:
+        return
+    size = len(gone.withheld)
+    fewest = "no fewer are enough" if gone.at_least == size else f"at least {gone.at_least} are needed"
+    yield f"{count(size, 'number')} must be withheld, because no noise below the ceilings is enough; {fewest}"
+    yield from (
+        f"  {_quoted(one.release, one.cell)}, {count(one.rows, 'row')}" for one in gone.withheld[:_MOST_LINES]
+    )
+    if size > _MOST_LINES:
+        yield f"  and {size - _MOST_LINES:,} more; the plan has all of them"
+    yield f"  To withhold the smallest groups first would take {count(gone.smallest_first, 'number')}."
+    other = gone.merging
+    if other is not None:
+        yield (
+            f"  To merge groups instead would cost {count(other.numbers_lost, 'number')}, with a loss of "
+            f"{number(other.loss_designed)} on the others, against {number(result.loss_designed)}:"
+        )
+        yield from (f'  "{name}"' for name in other.merged[:_MOST_LINES])
+        if len(other.merged) > _MOST_LINES:
+            yield f"  and {len(other.merged) - _MOST_LINES:,} more"
+    yield ""
 
 
 def _noise(result: DesignResult) -> Iterator[str]:
@@ -66,10 +109,16 @@ def _noise(result: DesignResult) -> Iterator[str]:
 
 
 def _name(one: DesignedNoise) -> str:
-    return f'"{one.release}: {one.cell}"' if one.cell else f'"{one.release}"'
+    return _quoted(one.release, one.cell)
+
+
+def _quoted(release: str, cell: str) -> str:
+    return f'"{release}: {cell}"' if cell else f'"{release}"'
 
 
 def _attacks(result: DesignResult) -> Iterator[str]:
+    if not result.attacks:
+        return
     yield f"What the added noise is for: {count(result.attacks_in_all, 'attack')}, the dearest first"
     yield from (f"  {percent(one.price):>6}  {_attack(one)}" for one in result.attacks)
 

@@ -16,6 +16,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, InvalidNoise, require
 from sightline.labeled import certified
 from sightline.labeled.bounds.target import Seen, TargetPrior
+from sightline.labeled.chords import with_chords
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.hidden import (
     HiddenInformation,
@@ -34,13 +35,16 @@ from sightline.labeled.routes.independent import by_independent_rows
 from sightline.labeled.routes.partitions import by_partitions
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
 from sightline.labeled.sharp_records import GroupAttacks, group_attacks, refine_sharp
-from sightline.labeled.unknown_gram import UnknownRecordsGram, row_counts
+from sightline.labeled.unknown_gram import UnknownRecordsGram, laplace_answers, records_alike
 from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
 _TINY = float(np.finfo(np.float64).tiny)
 # Signals beyond this would overflow a double when they are squared and summed.
 _MOST = 1e140
+# Brackets are rounded outwards by their error and printed to a thousandth. Where nothing else is asked for, a
+# larger error than that of the attacks will do.
+_ENOUGH_FOR_BRACKETS = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -206,11 +210,13 @@ def exposures(
     prior: TargetPrior,
     known: Iterable[int] | Known = (),
     copies: FloatArray | None = None,
+    attacks: bool = True,
     progress: Progress = silent,
 ) -> Exposures:
     """The exposures of all records of a design that the attacker does not know.
 
     ``copies`` says how many independent answers each row is the mean of, which matters for Laplace noise.
+    Without ``attacks`` there are decisions and brackets, but no RMSE (NaN) and no recipes.
     """
     unknown = unknown_records(design.size, known)
     gram = UnknownRecordsGram.of(design, unknown, progress)
@@ -233,56 +239,43 @@ def exposures(
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
     progress("the most exposed", 0.0)
-    laplace_answers = _laplace_answers(gram, copies)
+    answers = laplace_answers(gram, copies)
     if told:
-        return _with_others_known(problem, reading, prior, laplace_answers)
+        return _with_others_known(problem, reading, prior, answers)
     by_record = None if precision is None else hidden_by_record(gram, precision, progress)
-    return _with_others_unknown(problem, reading, prior, laplace_answers, by_record)
-
-
-def _laplace_answers(gram: UnknownRecordsGram, copies: FloatArray | None) -> FloatArray | None:
-    """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
-    if gram.design.law.excess == 1:
-        return None
-    each = np.ones(gram.design.row_count) if copies is None else copies
-    return row_counts(gram.design, each)[gram.unknown]
-
-
-def _alike(gram: UnknownRecordsGram, decisions: Decisions) -> FloatArray:
-    """For every unknown record how many have its signature, also where these are several groups."""
-    sizes = decisions.sizes[decisions.group].astype(np.float64)
-    if gram.design.incidence.counts is None or gram.design.incidence.distinct:
-        return sizes
-    signature = gram.design.incidence.signatures(gram.unknown)[gram.unknown]
-    return np.asarray(np.bincount(signature, sizes)[signature])
+    found = group_attacks(problem, reading) if attacks else None
+    return _with_others_unknown(problem, reading, prior, answers, by_record, attacks=found)
 
 
 def _with_others_unknown(
     problem: Problem,
     reading: Reading,
     prior: TargetPrior,
-    laplace_answers: FloatArray | None,
+    answers: FloatArray | None,
     by_record: HiddenInformation | None,
+    *,
+    attacks: GroupAttacks | None,
 ) -> Exposures:
     decisions, quantities = reading.decisions, reading.quantities
-    attacks = group_attacks(problem, reading)
+    brackets_only = attacks is None
+    if attacks is None:
+        attacks = _no_attacks(problem, reading, rmse=np.nan)
     sharp, refined = refine_sharp(problem, reading)
     touched = quantities[Quantity.INFORMATION] > 0
     share_error = np.where(touched, reading.share_error + 2 * problem.gram.whitening_error, 0.0)
     share_error[sharp] = 0.0
     relative_error = np.zeros(touched.size)
     relative_error[sharp] = refined
-    if (
-        max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
-        > certified.ENOUGH
-    ):
+    error = max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
+    if error > (_ENOUGH_FOR_BRACKETS if brackets_only else certified.ENOUGH):
         numbers = certified.certified_numbers(problem, reading)
         if numbers is not None:
             error, quantities = certified.RELATIVE_ERROR, numbers.quantities
             attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
             share_error = np.zeros(touched.size)
             relative_error = np.where(touched, error, 0.0)
-    sizes, alike = decisions.sizes[decisions.group], _alike(problem.gram, decisions)
+    sizes = decisions.sizes[decisions.group]
+    alike = records_alike(problem.gram, sizes)
     hidden = None
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
@@ -296,8 +289,8 @@ def _with_others_unknown(
         hidden_information=None if hidden is None else hidden.information,
         precision=None if hidden is None else hidden.precision,
         alike=alike,
-        laplace_answers=laplace_answers,
-        laplace_information=None if laplace_answers is None else information,
+        laplace_answers=answers,
+        laplace_information=None if answers is None else information,
     )
     upper = prior.upper(seen)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -311,7 +304,7 @@ def _with_others_unknown(
         _PerRecord(
             identifiable=decisions.identifiable[decisions.group] & (sizes == 1),
             rmse=np.where(sizes == 1, attacks.rmse[decisions.group], np.inf),
-            lower=prior.lower(seen),
+            lower=with_chords(problem.gram, decisions, prior, prior.lower(seen), upper),
             upper=upper,
             information=quantities[Quantity.INFORMATION],
             relative_error=error,
@@ -321,7 +314,7 @@ def _with_others_unknown(
 
 
 def _with_others_known(
-    problem: Problem, reading: Reading, prior: TargetPrior, laplace_answers: FloatArray | None
+    problem: Problem, reading: Reading, prior: TargetPrior, answers: FloatArray | None
 ) -> Exposures:
     """One unknown record when all others are known: both ends depend on its own information alone."""
     information, design = reading.quantities[Quantity.INFORMATION], problem.gram.design
@@ -332,18 +325,13 @@ def _with_others_known(
     seen = Seen(
         information=information * (1 + error),
         linear_information=information * (1 - error) / design.law.excess,
-        laplace_answers=laplace_answers,
-        laplace_information=None if laplace_answers is None else information * (1 + error),
-    )
-    nobody = GroupAttacks(
-        rmse=np.full(reading.decisions.sizes.size, np.inf),
-        recipes=np.zeros((0, design.row_count)),
-        relative_error=0.0,
+        laplace_answers=answers,
+        laplace_information=None if answers is None else information * (1 + error),
     )
     return _laid_out(
         problem,
         reading,
-        nobody,
+        _no_attacks(problem, reading, rmse=np.inf),
         _PerRecord(
             identifiable=touched,
             rmse=rmse,
@@ -353,6 +341,14 @@ def _with_others_known(
             relative_error=error,
             prior=prior,
         ),
+    )
+
+
+def _no_attacks(problem: Problem, reading: Reading, *, rmse: float) -> GroupAttacks:
+    return GroupAttacks(
+        rmse=np.full(reading.decisions.sizes.size, rmse),
+        recipes=np.zeros((0, problem.gram.design.row_count)),
+        relative_error=0.0,
     )
 
 

@@ -21,7 +21,7 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.column_forms import MatrixForms
 from sightline.labeled.incidence.protocol import EXACT
-from sightline.labeled.risk_forms import both_sides, forms_error
+from sightline.labeled.risk_forms import both_sides, is_mild, matrix_forms_error
 from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics.inverse import positive_inverse
 from sightline.progress import Progress, silent
@@ -31,7 +31,7 @@ _UNIT = float(np.finfo(np.float64).eps)
 # As fine as they can be, up to this many bits.
 _FINEST, _COARSEST = 40, 12
 # Operations for dense rows; beyond that one precision serves all records.
-_AFFORDABLE = 1e8
+_AFFORDABLE = 2e8
 # Below this 1 − q/c has lost too many digits.
 _CANCELLED = 1e-6
 # A weight of fewer levels than this was rounded too much.
@@ -106,13 +106,14 @@ def hidden_by_record(
         rounded = unit / levels
     products = incidence.weighted_gram(levels, progress) / unit
     seen = both_sides(gram.whitening, products)
-    error = forms_error(seen)
-    if error is None:
+    if not is_mild(seen, 1.0):
         return None
-    seen[np.diag_indices_from(seen)] += 1.0
-    inverse = positive_inverse(seen)
+    shifted = seen.copy()
+    shifted[np.diag_indices_from(shifted)] += 1.0
+    inverse = positive_inverse(shifted)
     if inverse is None:
         return None
+    error = matrix_forms_error(products, gram.whitening, seen, inverse, divisor=1.0)
     forms = MatrixForms(
         symmetric=(both_sides(gram.whitening.T, inverse),),
         offsets=np.zeros(1),
@@ -120,6 +121,8 @@ def hidden_by_record(
     )
     q = incidence.forms(forms, unknown, progress)[0][unknown]
     q = np.maximum(q, 0.0) * (1 + error + 2 * gram.whitening_error)
+    if gram.whitening.ndim == 2:  # the error is that of q/c
+        q += np.where(np.isfinite(rounded[unknown]), error * rounded[unknown], 0.0)
     left = 1 - q / rounded[unknown]
     kept = (left > _CANCELLED) & (levels[unknown] >= _ROUGH)
     information = np.where(kept, q / np.where(kept, left, 1.0), np.inf)

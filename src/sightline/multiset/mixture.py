@@ -21,8 +21,7 @@ class Mixture:
     Both name families by position. By default the families alternate; ``lead=(0, 0, 0), turns=(1,)`` makes
     three releases of the first family and all others of the second.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.multiset.threshold_family import Thresholds
+    >>> from sightline import Moments, Thresholds
     >>> both = Mixture(families=(Moments(), Thresholds(bandwidth=0.2)), lead=(0,), turns=(1, 0))
     >>> both.whose(5).tolist()
     [0, 1, 0, 1, 0]

@@ -91,13 +91,7 @@ class Signal:
         return Signal(**{name: getattr(self, name)[None] for name in self.__slots__})
 
 
-def signals(
-    groups: FloatArray,
-    *,
-    family: Family,
-    counts: IndexArray,
-    progress: Progress = silent,
-) -> Signal:
+def signals(groups: FloatArray, *, family: Family, counts: IndexArray, progress: Progress = silent) -> Signal:
     """The signal of sorted groups ``(B, m)`` at increasing counts."""
     B, m = groups.shape
     size = max(1, _CHUNK // (int(counts[-1]) * m))

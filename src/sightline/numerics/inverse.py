@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.arrays import FloatArray
+from sightline.numerics.residuals import absolute_product, gamma, inverse_error
 
-_UNIT = float(np.finfo(np.float64).eps)
 _LEAF = 128  # blocks up to this size are factorised directly
 
 
@@ -28,6 +28,9 @@ def positive_inverse(matrix: FloatArray) -> FloatArray | None:
     [[0.5, -0.5], [-0.5, 1.0]]
     >>> positive_inverse(np.array([[1.0, 2.0], [2.0, 1.0]]))
     """
+    diagonal = np.diagonal(matrix)
+    if np.count_nonzero(matrix) == len(matrix) and np.all(diagonal > 0):  # rows that share no record
+        return np.diag(1 / diagonal)
     try:
         _whiten(matrix)
     except np.linalg.LinAlgError:
@@ -36,17 +39,21 @@ def positive_inverse(matrix: FloatArray) -> FloatArray | None:
 
 
 def inverse_of_products(products: FloatArray) -> tuple[FloatArray, float] | None:
-    """The inverse of a Gram matrix of non-zero rows, and its relative error; ``None`` if singular."""
+    """The inverse of a Gram matrix of non-zero rows; ``None`` if singular, to rounding.
+
+    With a bound on the relative error of its quadratic forms. Below 1 it proves the rows independent.
+    """
     scale = 1 / np.sqrt(np.diagonal(products))
     scaled = products * np.outer(scale, scale)
-    size = float(np.max(np.sum(np.abs(scaled), axis=1), initial=0.0))
-    inverse = positive_inverse(scaled)
+    inverse = positive_inverse(scaled.copy())
     if inverse is None:
         return None
-    error = size * float(np.max(np.sum(np.abs(inverse), axis=1), initial=0.0)) * _UNIT
+    # Scaling by rounded factors changes nothing that the forms depend on; its own rounding counts.
+    error = inverse_error(scaled, inverse)
+    spread = float(np.max(absolute_product(scaled, absolute_product(inverse, np.ones((len(scale), 1))))))
     inverse *= scale[:, None]
     inverse *= scale
-    return inverse, error
+    return inverse, error + gamma(4) * spread
 
 
 def _whiten(matrix: FloatArray) -> None:

@@ -1,9 +1,12 @@
-"""The figures and tables of the paper by their labels."""
+"""The figures and tables of the paper by their labels.
+
+Each is a module: ``TITLE``, ``ABOUT``, ``Parameters``, ``Result``, ``compute`` and ``claims``; and, where it
+has them, ``FAST`` (the parameters of a fast run), ``draw``, ``compare`` and ``tables``.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 from sightline.errors import InvalidInput
 from sightline.paper.figure_type import Figure
@@ -31,7 +34,7 @@ _MODULES = {
 LABELS = tuple(_MODULES)
 
 
-def figure(label: str) -> Figure[Any, Any]:
+def figure(label: str) -> Figure:
     """Return the figure with a label of the paper.
 
     >>> figure("fig:poly_synth").title
@@ -49,5 +52,16 @@ diag:bounds, beyond:hybrid, claims
         raise InvalidInput(
             f"expected a figure or table of the paper, got {label!r}; known: {', '.join(LABELS)}"
         )
-    labelled: Figure[Any, Any] = import_module(f"sightline.paper.{module}").FIGURE
-    return labelled
+    own = import_module(f"sightline.paper.{module}")
+    return Figure(
+        title=own.TITLE,
+        about=own.ABOUT,
+        full=own.Parameters(),
+        fast=getattr(own, "FAST", own.Parameters()),
+        result=own.Result,
+        compute=own.compute,
+        draw=getattr(own, "draw", lambda _: {}),
+        compare=getattr(own, "compare", lambda _: ()),
+        claims=own.claims,
+        tables=getattr(own, "tables", lambda _: ()),
+    )
