@@ -73,6 +73,17 @@ def test_beyond_six_values_exchanges_of_two_improve_the_labels() -> None:
     assert np.stack(starts[0], axis=1) == pytest.approx(np.tile(truth, (4, 1)))
 
 
+def test_beyond_six_values_the_heuristic_improves_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    transcript = hybrid(7, moments=9, means=3, stddev=0.01)
+    answers = noisy(transcript, [0.9, -0.7, 0.3, -0.2, 0.6, 0.05, -0.95], 12, seed=3)
+    few = sl.ConstrainedMLE(grid_starts=1, random_starts=0, wide=False)
+    joint = few.estimate(transcript, answers)
+    monkeypatch.setattr(relabeling, "applies", lambda model: False)
+    without = few.estimate(transcript, answers)
+    assert np.all(joint.objective <= without.objective + 1e-9)
+    assert np.mean(joint.objective < without.objective - 0.1) > 0.3
+
+
 def test_the_best_orders_come_first() -> None:
     transcript = hybrid(3, moments=3, means=2, stddev=0.1)
     model = model_of(transcript.queries, transcript.law)
