@@ -24,6 +24,7 @@ def hybrid(members: int, *, moments: int, means: int, stddev: float) -> sl.Trans
     return sl.Transcript(queries, noise=[stddev] * len(queries))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("members", "stddev"), [(2, 0.3), (3, 0.1)])
 def test_the_joint_optimum_is_that_of_a_fine_grid_polished_by_scipy(members: int, stddev: float) -> None:
     transcript = hybrid(members, moments=members + 1, means=2, stddev=stddev)
@@ -46,6 +47,7 @@ def test_the_joint_optimum_is_that_of_a_fine_grid_polished_by_scipy(members: int
         assert objective <= min(polished) + 1e-7
 
 
+@pytest.mark.slow
 def test_all_orders_of_six_values_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little noise: one general start ends at wrong labels; with all orders compared it does not."""
     transcript = hybrid(6, moments=9, means=2, stddev=0.002)
