@@ -17,7 +17,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
-from sightline.display import Displayed
 from sightline.errors import InvalidRelease, require
 from sightline.geometry.transcript import Transcript
 from sightline.multiset.competitors import SplitGeometry, split_features, split_geometry
@@ -58,7 +57,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HybridSplits(Displayed):
+class HybridSplits:
     r"""A target's risk under every split of L releases. Owner-only: everything depends on the values.
 
     Arrays have one entry for each split, after an axis of groups if there were several.
@@ -130,15 +129,20 @@ class HybridSplits(Displayed):
             risk += share * np.where(np.isfinite(about), about, 0.0)
         return self._shaped(np.where(missing, self.kappa * geometry.local, risk))
 
-    @cached_property
+    @property
     def lower(self) -> FloatArray:
         """The lower bound with the default window, an eighth of the bound."""
-        return self.lower_bound(self.memberships.bound / 8)
+        return self._default_lower[0]
 
     @property
     def partner(self) -> IndexArray:
-        """For each split the record whose exchange with the target gives ``lower``."""
-        return self._lower_of_partners(self.memberships.bound / 8)[1]
+        """For each split the record whose exchange with the target gives ``lower``; the target itself if none
+        gives more than its own value does."""
+        return self._default_lower[1]
+
+    @cached_property
+    def _default_lower(self) -> tuple[FloatArray, IndexArray]:
+        return self._lower_of_partners(self.memberships.bound / 8)
 
     def lower_bound(self, window: float) -> FloatArray:
         """A lower bound for every attack under a prior around the group.
