@@ -131,7 +131,8 @@ def _designed(
 
 def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
     """The lower bound; none where the audit passes with less, or judges persons by several rows."""
-    if task.findings.persons is not None or at_least > total * (1 + _ROUNDING):
+    left_out = task.findings.persons is not None and task.persons is None
+    if left_out or at_least > total * (1 + _ROUNDING):
         return None
     return min(at_least, total)
 

@@ -14,6 +14,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.nonlinear import is_nonlinear
+from sightline.auditing.persons import PersonFindings
 from sightline.auditing.plan import CellNoise, Plan
 from sightline.auditing.pricing import price
 from sightline.designing.levels import LowerEnds, lower_ends
@@ -25,6 +26,7 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership
+from sightline.tables.subject import SecretKind
 
 _DIGITS = 9  # of a proposed standard deviation, rounded up
 
@@ -83,6 +85,12 @@ class DesignTask:
     def rows(self) -> int:
         """How many rows the problem has: the numbers, and one for the level of each release that is paid."""
         return self.linear.cells.size + self.levels.size
+
+    @property
+    def persons(self) -> PersonFindings | None:
+        """Persons with several rows who are in the problem; those with a category are not."""
+        category = self.linear.prior.kind is SecretKind.CATEGORY
+        return None if category else self.findings.persons
 
     def of_numbers(self, variances: FloatArray) -> FloatArray:
         """Of the variances of all rows, those of the published numbers."""
@@ -204,7 +212,11 @@ class DesignTask:
     @cached_property
     def lower_ends(self) -> LowerEnds | None:
         """What remains of every record, without an audit; none where only the audit says it."""
-        return lower_ends(self.linear) if self.findings.persons is None else None
+        if self.findings.persons is not None:
+            return None
+        below = np.flatnonzero(self.findings.lower < self.limit)
+        columns = csc_array(self.columns(below)[: self.linear.cells.size])
+        return lower_ends(self.linear, below, columns)
 
     def estimate(self, stddevs: FloatArray) -> float:
         """What the audit says that everyone keeps with this noise, up to its margins for rounding."""
