@@ -11,7 +11,7 @@ from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
-from sightline.designing.choice import best_noise, common_guess, targets_of
+from sightline.designing.choice import best_noise, common_guess
 from sightline.designing.levels import never_binds_below
 from sightline.designing.proposal import (
     Certified,
@@ -23,6 +23,7 @@ from sightline.designing.proposal import (
     proportional,
 )
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
+from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent

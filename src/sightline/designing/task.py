@@ -13,10 +13,10 @@ from scipy.sparse import csc_array
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import LinearFindings, linear_findings
-from sightline.auditing.nonlinear import is_nonlinear
 from sightline.auditing.persons import PersonFindings
 from sightline.auditing.plan import CellNoise, Plan
 from sightline.auditing.pricing import price
+from sightline.designing.checks import check_bounds, check_ceilings, check_plan
 from sightline.designing.levels import LowerEnds, lower_ends
 from sightline.designing.paid import PaidReleases, paid_releases
 from sightline.designing.problem import FIXED, NoiseProblem
@@ -239,7 +239,7 @@ def task_of(
     plan: Plan, membership: Membership, *, limit: float, grain: Grain, loss: Loss, progress: Progress = silent
 ) -> DesignTask:
     """Check that a plan can be designed, and lay out its numbers."""
-    _check(plan, membership)
+    check_plan(plan, membership)
     pricing = price(plan, membership)
     require(
         pricing.law is NoiseLaw.GAUSSIAN,
@@ -270,8 +270,8 @@ def task_of(
             by_release = np.maximum(by_release, least)
         floor = np.where(paid.cells, by_release, floor)
     most = np.where(published, np.inf, most)
-    _check_bounds(plan, queries, np.maximum(floor, least), most)
-    _check_ceilings(paid, most)
+    check_bounds(plan, queries, np.maximum(floor, least), most)
+    check_ceilings(paid, most)
     stuck = published | (floor == most)
     if paid is not None:
         stuck &= ~paid.cells
@@ -347,62 +347,6 @@ def _assessed(plan: Plan, membership: Membership, progress: Progress) -> LinearF
     found = linear_findings(plan, membership, price(plan, membership), progress=progress)
     assert found is not None  # the plan was checked to publish something linear
     return found
-
-
-def _check(plan: Plan, membership: Membership) -> None:
-    require(
-        not is_nonlinear(membership),
-        "means, sums and counts",
-        got="a plan with moments or thresholds",
-        fix="how much noise hides a record in them depends on the values; design the others without them",
-        error=InvalidPlan,
-    )
-    require(
-        bool(membership.cells) and bool(np.any(membership.counts > membership.known)),
-        "a plan that publishes something about a secret that the attacker does not know",
-        got="none",
-        error=InvalidPlan,
-    )
-    several = _release_with_twins(membership)
-    require(
-        several is None,
-        "numbers that their key and label tell apart",
-        got=f"two alike in release {plan.releases[several or 0].name!r}",
-        fix="make them two releases",
-        error=InvalidPlan,
-    )
-
-
-def _release_with_twins(membership: Membership) -> int | None:
-    """A release two of whose numbers have the same key and label; none if there is none."""
-    seen = set()
-    for cell in membership.cells:
-        part = membership.partitions[cell.partition]
-        mark = (part.query, part.label, cell.key)
-        if mark in seen:
-            return part.query
-        seen.add(mark)
-    return None
-
-
-def _check_bounds(plan: Plan, queries: IndexArray, floor: FloatArray, most: FloatArray) -> None:
-    for place in np.flatnonzero(floor > most)[:1]:
-        release = plan.releases[queries[place]]
-        raise InvalidPlan(
-            f"release {release.name!r}: expected most_noise_stddev of at least its noise of "
-            f"{floor[place]:.6g}, got {most[place]:.6g}; a design only adds noise: say least_noise_stddev"
-        )
-
-
-def _check_ceilings(paid: PaidReleases | None, most: FloatArray) -> None:
-    if paid is not None and np.isfinite(most[paid.cells]).any():
-        require(
-            paid.cost(most) <= paid.most,
-            "ceilings with which the budget can be kept",
-            got="most_noise_stddev that costs more than epsilon allows",
-            fix="raise most_noise_stddev or epsilon",
-            error=InvalidPlan,
-        )
 
 
 def _rounded_up(value: float) -> float:
