@@ -31,9 +31,10 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.progress import Progress, silent
 
 _ROUNDS = 5
+_FEW_ROWS = 200  # up to which more choices are tried
 _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
 # How often the precisions of hidden records are taken between two noises: as often as this work allows.
-_LEAST_MIXED, _MOST_MIXED, _WORK = 4, 40, 3e8
+_LEAST_MIXED, _MOST_MIXED, _WORK = 4, 40, 1.5e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
 _CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
 _RAISED = 12  # how often they are raised then
@@ -90,7 +91,7 @@ def best_noise(
     places = [] if best is None else [best.variances]
     places += [row_variances(task, one) for one in starts]
     tried = [(_Choice(targets=targets, hidden=~nobody), places[0])]
-    if task.findings.repeatable:
+    if task.rows <= _FEW_ROWS:
         tried += [(_roomiest(task, targets, place), place) for place in places]
     seen: set[bytes] = set()
     for choice, place in tried:

@@ -102,6 +102,10 @@ class Equations:
         beta = min(_longest(self.lam, step.lam), _longest(self.z, step.z), _longest(self.y[own], step.y[own]))
         return alpha, beta
 
+    def unbalanced(self) -> float:
+        """How far the loss is from balance with its multipliers, in the unit of the products."""
+        return float(np.mean(np.abs(self.dual) * self.d))
+
     def centre_after(self, step: Direction, alpha: float, beta: float) -> float:
         """The mean product of a slack and its multiplier after a step."""
         total = (self.g + alpha * step.g) @ (self.lam + beta * step.lam)

@@ -28,6 +28,7 @@ from sightline.progress import Progress, silent
 
 _ROUNDS = 120
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
+_UNBALANCED = 0.8  # what a step aims at while the optimality conditions are further off than the products
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
 _PRICED = 1e-3  # a price over the largest that shows how far apart two problems are
 _BEHIND = 3.0  # a start near another optimum is at a gap of so many times the difference
@@ -238,6 +239,8 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
     aim = (equations.centre_after(predicted, alpha, beta) / centre) ** 3
     far = min(alpha, beta) > _FAR  # a short prediction says nothing of second-order terms
     aim = float(np.clip(aim, _LEAST_AIM if far else _CENTRING, 1.0))
+    if equations.unbalanced() > centre:  # products that vanish before the other conditions hold lose digits
+        aim = max(aim, _UNBALANCED)
     chosen = equations.direction(centre * aim, predicted if far else None)
     alpha, beta = equations.longest(chosen)
     before = at.x
