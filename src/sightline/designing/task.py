@@ -352,8 +352,8 @@ def _assessed(plan: Plan, membership: Membership, progress: Progress) -> LinearF
 def _rounded_up(value: float) -> float:
     """A value to some digits, rounded up.
 
-    >>> _rounded_up(3.14159265), _rounded_up(2.0)
-    (3.141593, 2.0)
+    >>> _rounded_up(3.14159265358979), _rounded_up(2.0)
+    (3.14159266, 2.0)
     """
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
     found = float(f"{math.ceil(value / step * (1 - 1e-15)) * step:.{_DIGITS}g}")
