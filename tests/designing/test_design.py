@@ -169,6 +169,23 @@ def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
     assert found.loss_designed <= found.loss_with_common_factor
 
 
+def test_persons_whose_rows_hold_one_value_keep_the_limit_too(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    lines = table.read_text().splitlines()
+    again = []  # a second row for some persons, elsewhere, with the same value
+    for line in lines[1:9]:
+        person, _, _, *rest = line.split(",")
+        again.append(",".join([person, "t3", "j4", *rest]))
+    table.write_text("\n".join([*lines, *again]) + "\n")
+    data = {**NUMBER, "max_rows_per_record": 2, "values": "constant"}
+    plan = plan_for(table, MEANS, noise=1.0, data=data, attacker={"prior": "cos2"})
+    found = sl.design(plan, limit=0.5)
+    assert audited(found).verdict.passed is True
+    assert found.gap is not None
+    assert found.gap < 1e-6
+    assert found.loss_designed < found.loss_with_common_factor
+
+
 def test_the_microgrid_says_who_the_noise_is_for() -> None:
     found = sl.design(example_plan("microgrid"), names=True)
     assert {one.record for one in found.attacks} >= {"H13"}

@@ -225,7 +225,11 @@ class DesignTask:
         return self.lower_ends.least(stddevs[self.linear.cells] ** 2 * self.row_unit)
 
     def columns(self, chosen: IndexArray) -> csc_array:
-        """Some columns of the design as 0 and 1: rows of the problem × columns."""
+        """Some columns of the design, 0 and 1 or rows of a person: rows of the problem × columns."""
+        if self.linear.people is not None:
+            own = csc_array(self.linear.design.incidence.columns(chosen))
+            own.resize((self.rows, len(chosen)))
+            return own
         cells = self.linear.signatures[self.linear.column_signature[chosen]]
         owner = np.array([self.membership.cells[c].partition for c in self.linear.cells])
         starts = np.searchsorted(_ranks(owner), np.arange(cells.shape[1]))
