@@ -11,13 +11,14 @@ from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
-from sightline.designing.choice import best_noise, targets_of
+from sightline.designing.choice import best_noise
 from sightline.designing.correlated_plan import NoiseKind, check_correlated, correlated_plan
 from sightline.designing.levels import never_binds_below
 from sightline.designing.merging import enough_merges, merging_report
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
 from sightline.designing.solution import solve
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
+from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss
 from sightline.designing.trade_off import trade_off
 from sightline.designing.wishes import DesignOptions, granted_wishes

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sightline.designing.attacks import who
-from sightline.designing.result import DesignedNoise, DesignResult, PricedAttack
+from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack
 from sightline.designing.task import Loss
 from sightline.format import count, number, percent
 
 _MOST_LINES = 12
+_NOTHING = 1e-3
 
 LOSSES = {
     Loss.VARIANCE: "the weighted sum of variances",
@@ -23,14 +24,20 @@ def lines(result: DesignResult) -> Iterator[str]:
     share = percent(result.limit)
     yield from _wishes(result)
     yield from _suppressed(result)
-    if not result.binds:
+    if not result.binds and result.budget is None:
         yield f"The plan keeps the limit of {share} as it is: no noise is added."
+    elif not result.binds:
+        yield f"The budget alone keeps the limit of {share}: noise only moves between releases within it."
+        yield from _comparison(result)
     else:
         yield from _comparison(result)
         yield ""
         yield from _noise(result)
         yield ""
         yield from _attacks(result)
+    if result.budget is not None:
+        yield ""
+        yield _budget(result.budget)
     yield ""
     yield (
         f"A limit of {share} cannot bind below epsilon = {result.never_binds_below_epsilon:.3g} at delta = "
@@ -43,7 +50,8 @@ def lines(result: DesignResult) -> Iterator[str]:
 
 def _comparison(result: DesignResult) -> Iterator[str]:
     yield f"What is made small: {LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
-    yield f"  before                  {number(result.loss_before)}, which breaks the limit"
+    breaks = ", which breaks the limit" if result.binds else ""
+    yield f"  before                  {number(result.loss_before)}{breaks}"
     common, factor = result.loss_with_common_factor, number(result.common_factor)
     yield f"  with a common factor    {number(common)}, all noise times {factor}"
     if result.loss_independent is not None:
@@ -96,6 +104,14 @@ def _suppressed(result: DesignResult) -> Iterator[str]:
         if len(other.merged) > _MOST_LINES:
             yield f"  and {len(other.merged) - _MOST_LINES:,} more"
     yield ""
+
+
+def _budget(budget: DesignedBudget) -> str:
+    spent = (
+        f"epsilon = {number(budget.epsilon_spent)} of {number(budget.epsilon)} at delta = {budget.delta:g}"
+    )
+    price = f"; {percent(budget.price)} of the noise is for the budget" if budget.price > _NOTHING else ""
+    return f"The budget under {budget.accountant}: {spent}{price}."
 
 
 def _noise(result: DesignResult) -> Iterator[str]:
