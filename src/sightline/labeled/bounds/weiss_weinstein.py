@@ -22,6 +22,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.labeled.bounds.scalar_risk import MARGIN
 
+_MANY = 1e-3  # t below which log(1 + t) − t would lose digits
 # Steps in units of 1/√G, and the longest one: about the best for a few Laplace answers with little noise.
 _STEPS, _LONGEST = (0.4, 0.7, 1.0, 1.3, 1.6, 1.9, 2.3, 2.8), 0.4
 
@@ -48,10 +49,13 @@ class PriorAffinity:
 
 
 def _affinity(h: FloatArray, information: FloatArray, laplace: FloatArray, count: FloatArray) -> FloatArray:
-    """ρ(h)."""
+    """ρ(h), rounded down: very many answers count as Gaussian, since log(1 + t) − t is at least −t²/2."""
     t = h / 2 * np.sqrt(laplace / count)
+    many = t < _MANY
+    exponent = np.where(many, 1.0, count) * (np.log1p(t) - t)
+    exponent = np.where(many, -laplace * np.square(h) / 8, exponent)
     gaussian = np.maximum(information - laplace, 0.0) * np.square(h) / 8
-    return np.asarray(np.exp(count * (np.log1p(t) - t) - gaussian))
+    return np.asarray(np.exp(exponent - gaussian))
 
 
 UNIFORM_AFFINITY = PriorAffinity(
