@@ -1,8 +1,8 @@
 """Nodes of the shipped risk tables, enclosed in balls: each must lie below its risk, and close.
 
 Every node of the coin, of a uniform value in one Laplace answer, and of a uniform value in Gaussian noise
-from an information of 0.25 on, in an order drawn from the seed; ten minutes are enough for all of them. The
-other nodes are held against a finer quadrature (``test_tables.py``).
+from an information of 0.25 on, in an order drawn from the seed. The other nodes are held against a finer
+quadrature (``test_tables.py``).
 
 ``python -m tools.fuzz --entry tests.labeled.bounds.fuzz_tables --seed 1 --seconds 600`` runs it alone.
 """
