@@ -48,10 +48,12 @@ class PriorAffinity:
 
 
 def _affinity(h: FloatArray, information: FloatArray, laplace: FloatArray, count: FloatArray) -> FloatArray:
-    """ρ(h)."""
+    """ρ(h). It falls with the number of answers, to that of Gaussian noise for infinitely many."""
+    finite = np.isfinite(count)
     t = h / 2 * np.sqrt(laplace / count)
-    gaussian = np.maximum(information - laplace, 0.0) * np.square(h) / 8
-    return np.asarray(np.exp(count * (np.log1p(t) - t) - gaussian))
+    few = np.where(finite, count, 1.0) * (np.log1p(t) - t)
+    gaussian = np.where(finite, np.maximum(information - laplace, 0.0), information) * np.square(h) / 8
+    return np.asarray(np.exp(np.where(finite, few, 0.0) - gaussian))
 
 
 UNIFORM_AFFINITY = PriorAffinity(
