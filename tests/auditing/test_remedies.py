@@ -220,8 +220,8 @@ def test_the_quick_lower_end_is_that_of_the_audit(
     assert found.linear is not None
     quick, audited = least_kept(found, factor), lowest(found, factor)
     assert quick <= audited * (1 + 1e-9)
-    # With very little noise digits cancel, which the audit repairs. For small tables and uniform values it has
-    # a further bound.
+    # With very little noise digits cancel, which the audit repairs. For small tables of uniform values it
+    # has a further bound.
     if case[3] * factor > 0.05 and case[4] not in ("uniform", "known", "laplace"):
         assert quick == pytest.approx(audited, rel=1e-6)
 
