@@ -70,6 +70,16 @@ def test_with_at_most_one_moment_it_is_the_linear_theory(group: tuple[float, ...
     assert splits.approximation[0] == pytest.approx(clipped[0], rel=1e-12)
 
 
+@pytest.mark.parametrize("features", [0, 1])
+def test_without_the_box_the_attack_has_the_linear_risk(features: int) -> None:
+    splits, trials = splits_of(PAIR, epsilon=5.0), 2_000
+    transcript = splits.transcript(features)
+    noise = transcript.law.sample(trials, generator=np.random.default_rng(6))
+    found = sl.ConstrainedMLE(box=(-1e3, 1e3)).estimate(transcript, transcript.answers(PAIR) + noise)
+    risk = np.mean((found.values[:, 0] - PAIR[0]) ** 2)
+    assert risk == pytest.approx(16 * splits.kappa / 8, rel=4 * math.sqrt(2 / trials))
+
+
 def test_without_subset_means_it_is_the_multiset_module() -> None:
     group = (0.8, -0.5, 0.2)
     splits = splits_of(group, releases=6)
