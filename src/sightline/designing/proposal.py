@@ -14,7 +14,7 @@ from sightline.designing.problem import NoiseProblem
 from sightline.designing.task import DesignTask
 
 _SMALLEST = 1e-6  # how much less variance is tried, over the proposed
-_LAST = 1e6  # and how much more
+_LAST = 1e12  # and how much more
 _NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
 _CLOSE = 1e-10  # factors are found up to this, by the estimates
 _ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
@@ -136,11 +136,11 @@ def _lowered(estimate: Callable[[float], float], least: float, close: float) -> 
 
 def _raised(estimate: Callable[[float], float], close: float) -> float | None:
     """The smallest exponent with which the estimate keeps the limit."""
-    low, high = 0.0, _FIRST
+    low, high, most = 0.0, _FIRST, math.log(_LAST)
     while estimate(high) < 0:
-        if high >= math.log(_LAST):
+        if high == most:
             return None
-        low, high = high, min(30 * high, math.log(_LAST))
+        low, high = high, min(30 * high, most)
     return _root(estimate, low, high, close) if high > _FIRST else high
 
 
@@ -204,7 +204,7 @@ def least_largest(task: DesignTask) -> LeastLargest | None:
         return LeastLargest(enough=least, not_enough=least, factors=at(least))
     low, high = least, 2 * least
     while not passes(high):
-        if np.all(at(high) == ceilings) or high > _LAST**2 * least:
+        if np.all(at(high) == ceilings) or high > _LAST * least:
             return None
         low, high = high, 2 * high
     while high > low * (1 + _SAME):
