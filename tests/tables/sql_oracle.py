@@ -7,7 +7,7 @@ The oracle runs the release's own text, with COUNT and SUM, on the engine. It do
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -236,14 +236,48 @@ class RandomReleases:
         return f" GROUP BY {', '.join(listed)}", (tuple(keys),)
 
 
+def raw_answers(releases: Sequence[Release], run: Run) -> list[list[list[tuple[Any, ...]]]]:
+    """For every release and grouping set its own text, answered: keys, how many secrets, and their sum.
+
+    What is counted over the same rows and keys is asked in one query.
+    """
+    asked: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
+    for release in releases:
+        for keys in release.sets:
+            columns = asked.setdefault((release.source, keys), {})
+            for text in (release.count, release.total):
+                columns.setdefault(text, len(keys) + len(columns))
+    answers = {
+        (source, keys): run(_raw_query(source, keys, columns)) for (source, keys), columns in asked.items()
+    }
+    return [
+        [
+            _chosen(answers[release.source, keys], len(keys), asked[release.source, keys], release)
+            for keys in release.sets
+        ]
+        for release in releases
+    ]
+
+
+def _chosen(
+    rows: list[tuple[Any, ...]], keys: int, columns: dict[str, int], release: Release
+) -> list[tuple[Any, ...]]:
+    count, total = columns[release.count], columns[release.total]
+    return [(*row[:keys], row[count], row[total]) for row in rows]
+
+
+def _raw_query(source: str, keys: Sequence[str], aggregates: Iterable[str]) -> str:
+    grouped = f" GROUP BY {', '.join(f'({key})' for key in keys)}" if keys else ""
+    listed = [f"({key}) AS g{place}" for place, key in enumerate(keys)]
+    return f"SELECT {', '.join([*listed, *aggregates])} {source}{grouped}"
+
+
 def raw_queries(release: Release) -> list[str]:
     """For every grouping set the release's own text: the keys, how many secrets a group has, their sum."""
-    queries = []
-    for keys in release.sets:
-        grouped = f" GROUP BY {', '.join(f'({key})' for key in keys)}" if keys else ""
-        listed = [*(f"({key}) AS g{place}" for place, key in enumerate(keys)), f"{release.count} AS n"]
-        queries.append(f"SELECT {', '.join(listed)}, {release.total} AS total {release.source}{grouped}")
-    return queries
+    return [
+        _raw_query(release.source, keys, (f"{release.count} AS n", f"{release.total} AS total"))
+        for keys in release.sets
+    ]
 
 
 def published(rows: list[tuple[Any, ...]]) -> Table:
@@ -296,8 +330,10 @@ def differences(engine: Engine, run: Run, seed: int, number: int, *, together: b
         verify(engine, queries, SUBJECT, membership)
     # Sums need every row's secret, which takes as long as the rest: compare them for every fourth seed.
     values = row_values(engine, queries, SUBJECT) if seed % 4 == 0 else None
-    raw = [raw_queries(release) for release in releases]
-    answers = _answers_together(raw, run) if together else [[run(text) for text in texts] for texts in raw]
+    if together:
+        answers = _answers_together([raw_queries(release) for release in releases], run)
+    else:
+        answers = raw_answers(releases, run)
     different = []
     for place, (release, rows) in enumerate(zip(releases, answers, strict=True)):
         ours: list[Any] = audited(membership, values, place)
