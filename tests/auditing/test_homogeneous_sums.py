@@ -98,9 +98,10 @@ def test_forty_values_at_a_bound_are_seen_through_a_difference(tmp_path: Path) -
     assert result.verdict.status is VerdictStatus.NOT_SHOWN
     assert result.homogeneous is not None
     (told,) = result.homogeneous
-    # The attack says 0 for all forty. Their sum is at most 3 deviations, and each at most 10.
+    # Every sum of the forty is equally likely before, and 0 is seen: half a normal law. Each is at most 10.
+    mean = math.hypot(3, 3) * math.sqrt(2 / math.pi) / 40
     assert told.rows == 40
-    assert told.remaining == pytest.approx(10 * 3 * math.hypot(3, 3) / 40 / (100 / 12), rel=1e-9)
+    assert told.remaining == pytest.approx(mean * (10 - mean) / (100 / 12), rel=1e-9)
     spread = [f"{value:.3f}" for value in rng.uniform(0, 10, 40)]
     assert audited(tmp_path, spread + others, *releases, data={"bounds": [0, 10]}).verdict.passed
 
@@ -128,7 +129,8 @@ def test_all_groups_of_a_release_together(tmp_path: Path) -> None:
     assert result.homogeneous is not None
     (told,) = result.homogeneous
     assert (told.rows, told.text.split(" tells")[0]) == (400, 'all groups of "r0" together')
-    assert told.remaining == pytest.approx(3 * 2.3 * math.sqrt(40) / 400 / 0.25, rel=1e-9)
+    mean = 2.3 * math.sqrt(40) * math.sqrt(2 / math.pi) / 400  # of half a normal law
+    assert told.remaining == pytest.approx(mean * (1 - mean) / 0.25, rel=1e-9)
 
 
 def test_categories_and_complements(tmp_path: Path) -> None:

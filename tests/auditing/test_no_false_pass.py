@@ -388,10 +388,42 @@ def test_a_mean_at_its_bound(tmp_path: Path) -> None:
     assert result.least_remaining_uncertainty.lower > 0.9
     assert names(result) == {"homogeneous", "few_values"}
     assert result.homogeneous is not None
+    # Every total of 400 values is equally likely, and the answer is 0 with noise of 10.
+    totals = np.linspace(0, 200, 200_001)
+    likely = np.exp(-((totals / 10) ** 2) / 2)
+    mean = float((totals * likely).sum() / likely.sum()) / 400
     v = 100 / 12
-    assert result.homogeneous[0].remaining == pytest.approx(10 * 3 * 10 / 400 / v, rel=1e-9)
+    assert result.homogeneous[0].remaining == pytest.approx(mean * (10 - mean) / v, rel=1e-4)
     spread = [f"p{i},f,{i / 40}" for i in range(400)]
     assert sl.audit(written(tmp_path, spread, ("SELECT AVG(x) FROM data", 10 / 400))).verdict.passed
+
+
+@pytest.mark.parametrize("kind", ["number", "boolean"])
+def test_values_at_a_bound_are_found_although_the_noise_is_wide(tmp_path: Path, kind: str) -> None:
+    """Whoever guesses the published mean for everyone errs by about a tenth of what they did before.
+
+    Half of the table has values of its own, so the whole table does not take few values. Groups of more than
+    200 have no posterior by enumeration.
+    """
+    rows = 400
+    high = 10.0 if kind == "number" else 1.0
+    noise = 0.05 * high
+    if kind == "number":
+        mixed, alike, data = [f"p{i},m,{i / 40}" for i in range(rows)], "0.0", {}
+    else:
+        mixed, alike, data = [f"p{i},m,{i % 2}" for i in range(rows)], "0", {"kind": "boolean"}
+    same = [f"q{i},f,{alike}" for i in range(rows)]
+    release = ("SELECT sex, AVG(x) FROM data GROUP BY sex", noise)
+    result = sl.audit(written(tmp_path, [*mixed, *same], release, data=data or None))
+    assert names(result) == {"homogeneous"}
+    assert result.homogeneous is not None
+    assert [cell.rows for cell in result.homogeneous] == [rows]
+    # At the true values: guess the published mean, cut off at the bound, for everyone.
+    draws = np.maximum(np.random.default_rng(5).normal(0, noise, 100_000), 0)
+    variance = high**2 / 12 if kind == "number" else 1 / 4
+    attack = float((draws**2).mean()) / variance
+    assert attack < 0.1
+    assert attack < result.homogeneous[0].remaining < 0.5
 
 
 def test_known_rows_do_not_hide_that_the_others_are_alike(tmp_path: Path) -> None:

@@ -2,14 +2,16 @@ r"""Groups whose true answer tells everyone's value: all alike, at a bound or ne
 
 The brackets average over the values that records may have. A group in which everyone has the smallest or the
 largest value is rare under the prior, but if it is there, noise that hides one record does not hide it. This
-check looks at the true answers. For n unknown rows between a and b with the true sum S, and noise of standard
-deviation s on the sum, an attacker learns that the rows differ from the nearer bound by at most
+check looks at the true answers. For n unknown rows between a and b with the true sum S, the rows differ from
+the nearer bound by :math:`D = \min(S - n a,\; n b - S)` in all. With normal noise of standard deviation s on
+the sum, an attacker who takes every sum for equally likely, and sees the true answer, expects
 
-.. math:: \delta = \min(S - n a,\; n b - S) + 3 s
+.. math:: m = \frac1n\Bigl(D + s\,\frac{\varphi(D/s)}{\Phi(D/s)}\Bigr)
 
-in all. Guessing the bound for everyone then has a mean squared error of at most
-:math:`(b - a)\,\delta / n`, because one row differs by at most :math:`b - a`; guessing :math:`\delta/2` away
-from it errs by at most :math:`\delta/2` for each. For a yes or no, and for a category, the posterior at the
+for the mean distance. One row differs by at most :math:`b - a`, so guessing m away from the bound for everyone
+has an expected mean squared error of at most :math:`m (b - a - m)`. And guessing half of :math:`D + 3 s` errs
+by at most that much for each, unless the noise is larger than 3 s. For a yes or no, and for a category, the
+posterior at the
 true answer is computed exactly in groups of up to 200: with :math:`\pi` the posterior mean of the count over
 n, :math:`\pi(1 - \pi)` of the prior variance :math:`p(1 - p)` remains. It is computed for an attacker who
 takes every row for an independent toss with the prior's odds, and for one who knows no rate and takes every
@@ -26,7 +28,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import gammaln
+from scipy.special import gammaln, log_ndtr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
@@ -147,8 +149,10 @@ class _View:
         low, high = prior.bounds
         number = prior.kind is SecretKind.NUMBER
         variance = prior.of_column.variance
-        apart = np.minimum(totals - rows * low, rows * high - totals) + _DEVIATIONS * deviation
-        left = np.minimum((high - low) * apart / rows, (apart / 2) ** 2) / variance
+        apart = np.minimum(totals - rows * low, rows * high - totals)
+        each = np.minimum(_expected_distance(apart, deviation) / rows, (high - low) / 2)
+        half = (apart + _DEVIATIONS * deviation) / 2
+        left = np.minimum(each * (high - low - each), half**2) / variance
         if not number:
             for chosen, posterior in self._posteriors(totals):
                 left[chosen] = np.minimum(left[chosen], posterior)
@@ -212,3 +216,10 @@ class _View:
             text=f"{name} tells the values of {counted(rows, 'row')}: they are nearly all alike, and "
             f"{readable(100 * remaining, 2)} % of their uncertainty is left",
         )
+
+
+def _expected_distance(distance: FloatArray, deviation: FloatArray) -> FloatArray:
+    """The mean of a normal law around ``distance``, cut off below 0."""
+    standard = np.maximum(distance, 0) / deviation
+    logs = -(standard**2) / 2 - math.log(2 * math.pi) / 2 - log_ndtr(standard)
+    return np.asarray(distance + deviation * np.exp(logs))
