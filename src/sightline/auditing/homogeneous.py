@@ -8,14 +8,15 @@ the sum, an attacker who takes every sum for equally likely, and sees the true a
 
 .. math:: m = \frac1n\Bigl(D + s\,\frac{\varphi(D/s)}{\Phi(D/s)}\Bigr)
 
-for the mean distance. One row differs by at most :math:`b - a`, so guessing m away from the bound for everyone
-has an expected mean squared error of at most :math:`m (b - a - m)`. And guessing half of :math:`D + 3 s` errs
-by at most that much for each, unless the noise is larger than 3 s. For a yes or no, and for a category, the
-posterior at the
-true answer is computed exactly in groups of up to 200: with :math:`\pi` the posterior mean of the count over
-n, :math:`\pi(1 - \pi)` of the prior variance :math:`p(1 - p)` remains. It is computed for an attacker who
-takes every row for an independent toss with the prior's odds, and for one who knows no rate and takes every
-count for equally likely. The smaller result counts.
+for the mean distance of a row from that bound. One row differs by at most :math:`b - a`, so guessing m away
+from the bound for everyone has an expected mean squared error of at most :math:`m (b - a - m)`. Guessing half of
+:math:`D + 3 s` away errs by at most that half for each row, if the noise is within three deviations. The
+smaller of the two counts.
+
+For a yes or no, and for a category, the posterior at the true answer is also computed exactly in groups of up
+to 200: with :math:`\pi` the posterior mean of the count over n, :math:`\pi(1 - \pi)` of the prior variance
+:math:`p(1 - p)` remains. It is computed for an attacker who takes every row for an independent toss with the
+prior's odds, and for one who knows no rate and takes every count for equally likely.
 
 The sums are those of the published numbers, and those that follow from several of them: differences, numbers
 about the same rows, all groups of a release (:mod:`sightline.auditing.known_sums`).
