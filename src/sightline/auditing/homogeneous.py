@@ -9,8 +9,8 @@ the sum, an attacker who takes every sum for equally likely, and sees the true a
 .. math:: m = \frac1n\Bigl(D + s\,\frac{\varphi(D/s)}{\Phi(D/s)}\Bigr)
 
 for the mean distance of a row from that bound. One row differs by at most :math:`b - a`, so guessing m away
-from the bound for everyone has an expected mean squared error of at most :math:`m (b - a - m)`. Guessing half of
-:math:`D + 3 s` away errs by at most that half for each row, if the noise is within three deviations. The
+from the bound for everyone has an expected mean squared error of at most :math:`m (b - a - m)`. Guessing half
+of :math:`D + 3 s` away errs by at most that half for each row, if the noise is within three deviations. The
 smaller of the two counts.
 
 For a yes or no, and for a category, the posterior at the true answer is also computed exactly in groups of up
@@ -215,7 +215,7 @@ class _View:
             rows=rows,
             remaining=remaining,
             text=f"{name} tells the values of {counted(rows, 'row')}: they are nearly all alike, and "
-            f"{readable(100 * remaining, 2)} % of their uncertainty is left",
+            f"at most {readable(100 * remaining, 2)} % of their uncertainty is left",
         )
 
 
