@@ -23,24 +23,30 @@ from sightline.labeled.hidden import (
     hidden_by_share,
     information_error,
     precisions,
+    sparse_hidden_by_record,
 )
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import Known, unknown_records
-from sightline.labeled.risk_forms import Quantity, risks_over_v
+from sightline.labeled.risk_forms import Quantity, Risks, risks_over_v
 from sightline.labeled.routes.columns import by_columns
+from sightline.labeled.routes.cost import RouteCost, choose_route
 from sightline.labeled.routes.exact import by_elimination
 from sightline.labeled.routes.gap import by_gap
 from sightline.labeled.routes.independent import by_independent_rows
 from sightline.labeled.routes.partitions import by_partitions
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
-from sightline.labeled.sharp_records import GroupAttacks, group_attacks, refine_sharp
-from sightline.labeled.unknown_gram import UnknownRecordsGram, row_counts
+from sightline.labeled.routes.sparse import by_sparse_factor
+from sightline.labeled.sharp_records import GroupAttacks, RecipeTable, group_attacks, refine_sharp
+from sightline.labeled.sparse_gram import SparseGram
+from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram, row_counts
 from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
 _TINY = float(np.finfo(np.float64).tiny)
 # Signals beyond this would overflow a double when they are squared and summed.
 _MOST = 1e140
+# Rows of a design whose undecided records are decided by dense elimination after all.
+_MOST_ELIMINATED = 6_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,8 +110,9 @@ class Exposures:
     rank: int  # directions that the releases see
     relative_error: float  # a bound for rmse, information and the upper end; infinite where there is none
     prior: TargetPrior  # how the values are spread beforehand: what both ends are averages over
-    recipes: FloatArray  # weights on the answers, one row for each identifiable group in order
+    recipes: RecipeTable  # weights on the answers, one row for each identifiable group in order
     names: tuple[str, ...]  # of the rows
+    cost: RouteCost  # the route that was taken, why, and what it was expected to take
 
     def __len__(self) -> int:
         return len(self.rmse)
@@ -213,42 +220,115 @@ def exposures(
     ``copies`` says how many independent answers each row is the mean of, which matters for Laplace noise.
     """
     unknown = unknown_records(design.size, known)
+    cost, pattern = choose_route(design, progress)
+    attack = _Attack(
+        prior=prior, everyone_told=isinstance(known, Known), copies=copies, cost=cost, progress=progress
+    )
+    if pattern is not None:
+        progress(str(cost), 0.0)
+        found = sparse_exposures(
+            SparseGram(design=design, unknown=unknown, pairs=pattern.pairs, symbolic=pattern.symbolic), attack
+        )
+        if not found.undecided.any() or design.row_count > _MOST_ELIMINATED:
+            return found
     gram = UnknownRecordsGram.of(design, unknown, progress)
-    require(
-        gram.signal < _MOST,
-        f"numbers of at most {_MOST:g} times their noise",
-        got=f"{gram.signal:g}",
-        fix="so little noise is none",
-        error=InvalidNoise,
-    )
     progress("factorising the products", 0.0)
-    told = isinstance(known, Known)
-    precision = None if told else precisions(gram, prior)
-    risks = risks_over_v(
-        prior.variance,
-        excess=design.law.excess,
-        precision=None if precision is None else float(np.max(precision)),
-    )
+    precision, risks = attack.risks(gram)
     problem = Problem(gram=gram, risks=risks, progress=progress)
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
     progress("the most exposed", 0.0)
-    laplace_answers = _laplace_answers(gram, copies)
-    if told:
-        return _with_others_known(problem, reading, prior, laplace_answers)
+    if attack.everyone_told:
+        return _with_others_known(gram, reading, attack)
     by_record = None if precision is None else hidden_by_record(gram, precision, progress)
-    return _with_others_unknown(problem, reading, prior, laplace_answers, by_record)
+    return _with_others_unknown(gram, reading, _refined(problem, reading), attack, by_record)
 
 
-def _laplace_answers(gram: UnknownRecordsGram, copies: FloatArray | None) -> FloatArray | None:
-    """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
-    if gram.design.law.excess == 1:
-        return None
-    each = np.ones(gram.design.row_count) if copies is None else copies
-    return row_counts(gram.design, each)[gram.unknown]
+def sparse_exposures(gram: SparseGram, attack: _Attack) -> Exposures:
+    """The exposures by the route of a sparse factor."""
+    precision, risks = attack.risks(gram)
+    found = by_sparse_factor(gram, risks, attack.progress)
+    if attack.everyone_told:
+        return _with_others_known(gram, found.reading, attack)
+    touched = found.reading.quantities[Quantity.INFORMATION] > 0
+    numbers = _Numbers(
+        attacks=found.attacks,
+        quantities=found.reading.quantities,
+        share_error=np.where(touched, found.reading.share_error + 2 * gram.whitening_error, 0.0),
+        relative_error=np.zeros(touched.size),
+    )
+    by_record = None if precision is None else sparse_hidden_by_record(gram, precision)
+    return _with_others_unknown(gram, found.reading, numbers, attack, by_record)
 
 
-def _alike(gram: UnknownRecordsGram, decisions: Decisions) -> FloatArray:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Attack:
+    """What is assumed of the values and of the attacker, and how it is computed."""
+
+    prior: TargetPrior
+    everyone_told: bool  # the attacker knows all other records, whichever is the target
+    copies: FloatArray | None
+    cost: RouteCost
+    progress: Progress
+
+    def risks(self, gram: RecordsGram) -> tuple[FloatArray | None, Risks]:
+        """The precision of every record's prior, if others are unknown, and the risks to compute."""
+        require(
+            gram.signal < _MOST,
+            f"numbers of at most {_MOST:g} times their noise",
+            got=f"{gram.signal:g}",
+            fix="so little noise is none",
+            error=InvalidNoise,
+        )
+        precision = None if self.everyone_told else precisions(gram, self.prior)
+        return precision, risks_over_v(
+            self.prior.variance,
+            excess=gram.design.law.excess,
+            precision=None if precision is None else float(np.max(precision)),
+        )
+
+    def laplace_answers(self, gram: RecordsGram) -> FloatArray | None:
+        """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
+        if gram.design.law.excess == 1:
+            return None
+        each = np.ones(gram.design.row_count) if self.copies is None else self.copies
+        return row_counts(gram.design, each)[gram.unknown]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Numbers:
+    """The attacks on identifiable groups and the quantities of every unknown record, with their errors."""
+
+    attacks: GroupAttacks
+    quantities: dict[Quantity, FloatArray]
+    share_error: FloatArray  # bounds on the absolute errors of the risks over v
+    relative_error: FloatArray  # and on relative errors that come on top
+
+
+def _refined(problem: Problem, reading: Reading) -> _Numbers:
+    """The numbers of a dense route, computed again where digits were lost."""
+    quantities = reading.quantities
+    attacks = group_attacks(problem, reading)
+    sharp, refined = refine_sharp(problem, reading)
+    touched = quantities[Quantity.INFORMATION] > 0
+    share_error = np.where(touched, reading.share_error + 2 * problem.gram.whitening_error, 0.0)
+    share_error[sharp] = 0.0
+    relative_error = np.zeros(touched.size)
+    relative_error[sharp] = refined
+    errors = (reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
+    if max(errors) > certified.ENOUGH:
+        numbers = certified.certified_numbers(problem, reading)
+        if numbers is not None:
+            error, quantities = certified.RELATIVE_ERROR, numbers.quantities
+            attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
+            share_error = np.zeros(touched.size)
+            relative_error = np.where(touched, error, 0.0)
+    return _Numbers(
+        attacks=attacks, quantities=quantities, share_error=share_error, relative_error=relative_error
+    )
+
+
+def _alike(gram: RecordsGram, decisions: Decisions) -> FloatArray:
     """For every unknown record how many have its signature, also where these are several groups."""
     sizes = decisions.sizes[decisions.group].astype(np.float64)
     if gram.design.incidence.counts is None or gram.design.incidence.distinct:
@@ -258,38 +338,23 @@ def _alike(gram: UnknownRecordsGram, decisions: Decisions) -> FloatArray:
 
 
 def _with_others_unknown(
-    problem: Problem,
+    gram: RecordsGram,
     reading: Reading,
-    prior: TargetPrior,
-    laplace_answers: FloatArray | None,
+    numbers: _Numbers,
+    attack: _Attack,
     by_record: HiddenInformation | None,
 ) -> Exposures:
-    decisions, quantities = reading.decisions, reading.quantities
-    attacks = group_attacks(problem, reading)
-    sharp, refined = refine_sharp(problem, reading)
-    touched = quantities[Quantity.INFORMATION] > 0
-    share_error = np.where(touched, reading.share_error + 2 * problem.gram.whitening_error, 0.0)
-    share_error[sharp] = 0.0
-    relative_error = np.zeros(touched.size)
-    relative_error[sharp] = refined
-    if (
-        max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
-        > certified.ENOUGH
-    ):
-        numbers = certified.certified_numbers(problem, reading)
-        if numbers is not None:
-            error, quantities = certified.RELATIVE_ERROR, numbers.quantities
-            attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
-            share_error = np.zeros(touched.size)
-            relative_error = np.where(touched, error, 0.0)
-    sizes, alike = decisions.sizes[decisions.group], _alike(problem.gram, decisions)
+    decisions, quantities, prior = reading.decisions, numbers.quantities, attack.prior
+    attacks, share_error, relative_error = numbers.attacks, numbers.share_error, numbers.relative_error
+    laplace_answers = attack.laplace_answers(gram)
+    sizes, alike = decisions.sizes[decisions.group], _alike(gram, decisions)
     hidden = None
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
-        hidden = hidden_by_share(share, problem.risks[Quantity.HIDDEN].precision)
+        hidden = hidden_by_share(share, attack.risks(gram)[1][Quantity.HIDDEN].precision)
         hidden = hidden if by_record is None else by_record.or_else(hidden)
     linear = np.clip(quantities[Quantity.LINEAR] * (1 + relative_error) + share_error, _TINY, 1.0)
-    information = quantities[Quantity.INFORMATION] * (1 + information_error(problem.gram))
+    information = quantities[Quantity.INFORMATION] * (1 + information_error(gram))
     seen = Seen(
         information=information,
         linear_information=(1 / linear - 1) / prior.variance,
@@ -305,7 +370,7 @@ def _with_others_unknown(
         share = np.where(share_error > 0, 2 * share_error / least, 0.0)
     error = max(float(np.max(share + 2 * relative_error)), attacks.relative_error)
     return _laid_out(
-        problem,
+        gram,
         reading,
         attacks,
         _PerRecord(
@@ -315,20 +380,19 @@ def _with_others_unknown(
             upper=upper,
             information=quantities[Quantity.INFORMATION],
             relative_error=error,
-            prior=prior,
+            attack=attack,
         ),
     )
 
 
-def _with_others_known(
-    problem: Problem, reading: Reading, prior: TargetPrior, laplace_answers: FloatArray | None
-) -> Exposures:
+def _with_others_known(gram: RecordsGram, reading: Reading, attack: _Attack) -> Exposures:
     """One unknown record when all others are known: both ends depend on its own information alone."""
-    information, design = reading.quantities[Quantity.INFORMATION], problem.gram.design
+    information, design = reading.quantities[Quantity.INFORMATION], gram.design
+    prior, laplace_answers = attack.prior, attack.laplace_answers(gram)
     touched = information > 0
     with np.errstate(divide="ignore"):
         rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
-    error = information_error(problem.gram)
+    error = information_error(gram)
     seen = Seen(
         information=information * (1 + error),
         linear_information=information * (1 - error) / design.law.excess,
@@ -341,7 +405,7 @@ def _with_others_known(
         relative_error=0.0,
     )
     return _laid_out(
-        problem,
+        gram,
         reading,
         nobody,
         _PerRecord(
@@ -351,7 +415,7 @@ def _with_others_known(
             upper=prior.upper(seen),
             information=information,
             relative_error=error,
-            prior=prior,
+            attack=attack,
         ),
     )
 
@@ -366,12 +430,12 @@ class _PerRecord:
     upper: FloatArray
     information: FloatArray
     relative_error: float
-    prior: TargetPrior
+    attack: _Attack
 
 
-def _laid_out(problem: Problem, reading: Reading, attacks: GroupAttacks, own: _PerRecord) -> Exposures:
+def _laid_out(gram: RecordsGram, reading: Reading, attacks: GroupAttacks, own: _PerRecord) -> Exposures:
     """The numbers of the unknown records, laid out over all records."""
-    unknown, decisions = problem.gram.unknown, reading.decisions
+    unknown, decisions = gram.unknown, reading.decisions
     groups = Groups(
         sizes=decisions.sizes,
         identifiable=decisions.identifiable,
@@ -392,9 +456,10 @@ def _laid_out(problem: Problem, reading: Reading, attacks: GroupAttacks, own: _P
         evidence=reading.rank.evidence,
         rank=reading.rank.rank,
         relative_error=own.relative_error,
-        prior=own.prior,
+        prior=own.attack.prior,
         recipes=attacks.recipes,
-        names=problem.gram.design.names,
+        names=gram.design.names,
+        cost=own.attack.cost,
     )
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -34,6 +35,25 @@ from sightline.progress import Progress, silent
 _COARSE, _AFFORDABLE = 1e-10, 1e12
 _UNIT = float(np.finfo(np.float64).eps)
 BLOCK = 4096  # records whose columns are dense at a time
+
+
+class RecordsGram(Protocol):
+    """What every route knows of a design and its unknown records, however it holds the products of rows."""
+
+    @property
+    def design(self) -> LinearReleases: ...
+
+    @property
+    def unknown(self) -> BoolArray: ...
+
+    @property
+    def whitening(self) -> FloatArray: ...
+
+    @property
+    def whitening_error(self) -> float: ...
+
+    @property
+    def signal(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)

@@ -61,7 +61,7 @@ def selected_inverse(
     blocks: dict[int, tuple[FloatArray, float, int]] = {}  # the block, its error, children to come
     children = np.bincount(symbolic.parent[symbolic.parent >= 0], minlength=symbolic.supernodes)
     rounding = 0.0
-    for node in range(symbolic.supernodes - 1, -1, -1):
+    for node in symbolic.downwards:
         start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
         below, parent, width = symbolic.rows[node], int(symbolic.parent[node]), end - start
         if below.size:
@@ -89,9 +89,7 @@ def selected_inverse(
     )
 
 
-def _step(
-    panel: FloatArray, corner: FloatArray, gone: NDArray[np.bool_] | None
-) -> tuple[FloatArray, float]:
+def _step(panel: FloatArray, corner: FloatArray, gone: NDArray[np.bool_] | None) -> tuple[FloatArray, float]:
     """The block of the inverse over a supernode and its rows, and what its roundings add to the error."""
     height, width = panel.shape
     L = regular_corner(panel, width)
@@ -126,9 +124,7 @@ def _step(
     return block, 2 * error_across + error_own
 
 
-def _bound(
-    factor: SparseCholesky, diagonal: FloatArray, rounding: float, least: FloatArray | None
-) -> float:
+def _bound(factor: SparseCholesky, diagonal: FloatArray, rounding: float, least: FloatArray | None) -> float:
     """The relative error of forms of the selected inverse, from the roundings and the factor's error."""
     if not rounding < 1 / 4:
         return math.inf

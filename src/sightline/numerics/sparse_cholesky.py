@@ -82,7 +82,9 @@ class SparseCholesky:
         return solution
 
 
-def factorise(symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = VANISHING) -> SparseCholesky:
+def factorise(
+    symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = VANISHING
+) -> SparseCholesky:
     """The factor of the matrix with these entries; ``values`` are in the order given to the analysis."""
     size = symbolic.size
     diagonal = np.zeros(size)

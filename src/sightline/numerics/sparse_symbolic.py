@@ -17,7 +17,7 @@ import numpy as np
 from scipy import sparse
 from scipy.sparse.linalg import spilu
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import IndexArray
 
 _BYTES = 8
 
@@ -68,20 +68,46 @@ class SymbolicFactor:
         return float(np.sum(widths**3 / 3 + widths**2 * below + widths * below**2))
 
     @cached_property
+    def downwards(self) -> tuple[int, ...]:
+        """All supernodes, parents first. The heaviest child comes last, when its parent's block can go."""
+        weight = ((self.widths + self.below) ** 2).astype(np.float64)
+        children: list[list[int]] = [[] for _ in range(self.supernodes)]
+        for node, above in enumerate(self.parent.tolist()):
+            if above >= 0:
+                weight[above] += weight[node]
+                children[above].append(node)
+        stack = [node for node, above in enumerate(self.parent.tolist()) if above < 0]
+        visited = []
+        while stack:
+            node = stack.pop()
+            visited.append(node)
+            stack.extend(sorted(children[node], key=lambda child: -weight[child]))
+        return tuple(visited)
+
+    @cached_property
     def peak_bytes(self) -> int:
-        """The most memory of a factorisation with its selected inverse: the factor, and the open blocks."""
-        squares = (self.widths + self.below).astype(np.int64) ** 2
-        waiting, most = 0, 0
-        first_child = np.full(self.supernodes, self.supernodes, dtype=np.intp)
-        inside = np.flatnonzero(self.parent >= 0)
-        np.minimum.at(first_child, self.parent[inside], inside)
-        released = np.zeros(self.supernodes + 1, dtype=np.int64)
-        np.add.at(released, np.minimum(first_child, np.arange(self.supernodes)), squares)
-        for node in range(self.supernodes - 1, -1, -1):
-            waiting += int(squares[node])
-            most = max(most, waiting)
-            waiting -= int(released[node])
-        return _BYTES * (2 * self.factor_entries + 2 * most)
+        """The memory of a factor, its selected inverse and the blocks that wait at the same time."""
+        squares = ((self.widths + self.below) ** 2).tolist()
+        updates = (self.below**2).tolist()
+        parent = self.parent.tolist()
+        waiting = most = 0
+        held = [0] * self.supernodes  # by updates of children that wait for this supernode
+        for node, above in enumerate(parent):
+            most = max(most, waiting + squares[node])
+            waiting -= held[node]
+            if above >= 0:
+                held[above] += updates[node]
+                waiting += updates[node]
+        to_come = np.bincount(self.parent[self.parent >= 0], minlength=self.supernodes).tolist()
+        waiting = 0
+        for node in self.downwards:
+            most = max(most, waiting + 2 * squares[node])
+            above = parent[node]
+            waiting += squares[node] if to_come[node] else 0
+            if above >= 0:
+                to_come[above] -= 1
+                waiting -= 0 if to_come[above] else squares[above]
+        return _BYTES * (2 * self.factor_entries + most)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,20 +220,3 @@ def _column_structure(
             if above == j + 1:
                 before = below.size
     return np.array([*starts, size], dtype=np.intp), rows
-
-
-def dense_operations(size: int) -> float:
-    """Operations of one factorisation of a dense matrix with its inverse."""
-    return float(size) ** 3
-
-
-def dense_bytes(size: int, *, matrices: int) -> int:
-    """Memory of some dense matrices."""
-    return _BYTES * size**2 * matrices
-
-
-def scattered(values: FloatArray, places: IndexArray, shape: tuple[int, int]) -> FloatArray:
-    """A panel with some entries, zero elsewhere."""
-    panel = np.zeros(shape[0] * shape[1])
-    panel[places] = values
-    return panel.reshape(shape)

@@ -50,9 +50,7 @@ def dependencies(pairs: RowPairs, products: FloatArray) -> Any:
         if join.complete:
             earlier.add((p, q))
     empty = np.flatnonzero(products[:count] == 0)
-    alone = sparse.csc_array(
-        (np.ones(empty.size), (empty, np.arange(empty.size))), shape=(count, empty.size)
-    )
+    alone = sparse.csc_array((np.ones(empty.size), (empty, np.arange(empty.size))), shape=(count, empty.size))
     return sparse.csc_array(sparse.hstack([alone, *(join.vectors(incidence) for join in kept)], format="csc"))
 
 
@@ -120,7 +118,10 @@ class _Join:
         p, q = self.partitions
         width = int(incidence.widths[p])
         rows = np.concatenate(
-            [incidence.starts[p] + np.arange(width), incidence.starts[q] + np.arange(int(incidence.widths[q]))]
+            [
+                incidence.starts[p] + np.arange(width),
+                incidence.starts[q] + np.arange(int(incidence.widths[q])),
+            ]
         )
         signs = np.where(np.arange(rows.size) < width, 1.0, -1.0)
         inside = self.label >= 0

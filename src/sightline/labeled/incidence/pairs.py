@@ -7,6 +7,7 @@ as one number for each pair that occurs.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,7 +20,7 @@ from sightline.labeled.incidence.sparse import SparseIncidence
 from sightline.progress import Progress
 
 # Pairs that are looked up, over all columns: four bytes each, eight more where columns differ in length.
-MOST_PAIRS = 1_500_000_000
+_MOST_PAIRS = 1_500_000_000
 # Tables of two partitions up to this size are counted directly; larger ones are sorted.
 _DIRECT = 1 << 24
 
@@ -49,14 +50,17 @@ class RowPairs:
     slots: tuple[PairsOfSlots, ...]
 
     @classmethod
-    def of(cls, incidence: Incidence, progress: Progress) -> RowPairs | None:
+    def of(
+        cls, incidence: Incidence, progress: Progress, *, most_entries: float = math.inf
+    ) -> RowPairs | None:
         """The pairs; ``None`` where the incidence is dense, or there are too many."""
-        if pair_count(incidence) > MOST_PAIRS:
+        if pair_count(incidence) > _MOST_PAIRS:
             return None
         if isinstance(incidence, CellIncidence):
-            return _of_cells(incidence, progress)
+            return _of_cells(incidence, progress, most_entries)
         if isinstance(incidence, SparseIncidence):
-            return _of_columns(incidence)
+            pairs = _of_columns(incidence)
+            return pairs if pairs.entries <= most_entries else None
         return None
 
     @property
@@ -79,7 +83,7 @@ class RowPairs:
     def forms(self, values: FloatArray) -> FloatArray:
         r""":math:`a_j^\top Y a_j` for every column, for each row of values of a symmetric Y at the entries."""
         rows = self.incidence.row_count
-        found = self._diagonal_forms(values[:, :rows])
+        found = self.diagonal_forms(values[:, :rows])
         for slots in self.slots:
             for form, own in zip(found, values, strict=True):
                 table = np.append(2 * own[slots.offset : slots.offset + slots.count], 0.0)
@@ -101,7 +105,8 @@ class RowPairs:
             sums[start : start + width] = np.bincount(own + 1, each, width + 1)[1:]
         return sums
 
-    def _diagonal_forms(self, values: FloatArray) -> FloatArray:
+    def diagonal_forms(self, values: FloatArray) -> FloatArray:
+        r""":math:`\sum_\ell a_{\ell j}^2 y_\ell` for every column, for each row of values y, one a row."""
         incidence = self.incidence
         if isinstance(incidence, SparseIncidence):
             return np.asarray((incidence.stored.power(2).T @ values.T).T)
@@ -120,10 +125,10 @@ def pair_count(incidence: Incidence) -> float:
     if isinstance(incidence, SparseIncidence):
         degree = np.diff(incidence.stored.indptr).astype(np.float64)
         return 4 * float(np.sum(degree * (degree - 1) / 2))
-    return float("inf")
+    return math.inf
 
 
-def _of_cells(incidence: CellIncidence, progress: Progress) -> RowPairs:
+def _of_cells(incidence: CellIncidence, progress: Progress, most_entries: float) -> RowPairs | None:
     rows = np.arange(incidence.row_count)
     first, second, slots = [rows], [rows], []
     offset = incidence.row_count
@@ -136,15 +141,15 @@ def _of_cells(incidence: CellIncidence, progress: Progress) -> RowPairs:
             second.append(incidence.starts[q] + other)
             slots.append(PairsOfSlots(offset=offset, count=pairs.size, place=place, partitions=(p, q)))
             offset += pairs.size
+            if offset > most_entries:
+                return None
         progress("pairs of rows", (p + 1) * p / max(1, partitions * (partitions - 1)))
     return RowPairs(
         incidence=incidence, first=np.concatenate(first), second=np.concatenate(second), slots=tuple(slots)
     )
 
 
-def _pairs_between(
-    incidence: CellIncidence, p: int, q: int
-) -> tuple[IndexArray, NDArray[np.int32]]:
+def _pairs_between(incidence: CellIncidence, p: int, q: int) -> tuple[IndexArray, NDArray[np.int32]]:
     """The pairs of cells of two partitions that occur, as sorted numbers, and each column's place there."""
     width, other = int(incidence.widths[p]), int(incidence.widths[q])
     own, second = incidence.table[p], incidence.table[q]
