@@ -7,14 +7,13 @@ r"""What a design exposes of every record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.errors import InvalidInput, InvalidNoise, require
-from sightline.labeled import certified
+from sightline.errors import InvalidInput, require
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.hidden import (
@@ -22,29 +21,27 @@ from sightline.labeled.hidden import (
     hidden_by_record,
     hidden_by_share,
     information_error,
-    precisions,
     sparse_hidden_by_record,
 )
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import Known, unknown_records
-from sightline.labeled.risk_forms import Quantity, Risks, risks_over_v
+from sightline.labeled.record_numbers import Attack, RecordNumbers, refined_numbers, unrefined_numbers
+from sightline.labeled.risk_forms import Quantity
 from sightline.labeled.routes.columns import by_columns
-from sightline.labeled.routes.cost import RouteCost, choose_route
+from sightline.labeled.routes.cost import RouteCost, choose_route, dense_cost
 from sightline.labeled.routes.exact import by_elimination
 from sightline.labeled.routes.gap import by_gap
 from sightline.labeled.routes.independent import by_independent_rows
 from sightline.labeled.routes.partitions import by_partitions
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
 from sightline.labeled.routes.sparse import by_sparse_factor
-from sightline.labeled.sharp_records import GroupAttacks, RecipeTable, group_attacks, refine_sharp
+from sightline.labeled.sharp_records import GroupAttacks, RecipeTable
 from sightline.labeled.sparse_gram import SparseGram
-from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram, row_counts
+from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram
 from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
 _TINY = float(np.finfo(np.float64).tiny)
-# Signals beyond this would overflow a double when they are squared and summed.
-_MOST = 1e140
 # Rows of a design whose undecided records are decided by dense elimination after all.
 _MOST_ELIMINATED = 6_000
 
@@ -221,16 +218,16 @@ def exposures(
     """
     unknown = unknown_records(design.size, known)
     cost, pattern = choose_route(design, progress)
-    attack = _Attack(
+    attack = Attack(
         prior=prior, everyone_told=isinstance(known, Known), copies=copies, cost=cost, progress=progress
     )
     if pattern is not None:
         progress(str(cost), 0.0)
-        found = sparse_exposures(
-            SparseGram(design=design, unknown=unknown, pairs=pattern.pairs, symbolic=pattern.symbolic), attack
-        )
-        if not found.undecided.any() or design.row_count > _MOST_ELIMINATED:
+        found = sparse_exposures(SparseGram.of(design, unknown, pattern), attack)
+        settled = not found.undecided.any() and np.isfinite(found.relative_error)
+        if settled or design.row_count > _MOST_ELIMINATED:
             return found
+        attack = replace(attack, cost=dense_cost(design, "the sparse route left something undecided"))
     gram = UnknownRecordsGram.of(design, unknown, progress)
     progress("factorising the products", 0.0)
     precision, risks = attack.risks(gram)
@@ -241,91 +238,18 @@ def exposures(
     if attack.everyone_told:
         return _with_others_known(gram, reading, attack)
     by_record = None if precision is None else hidden_by_record(gram, precision, progress)
-    return _with_others_unknown(gram, reading, _refined(problem, reading), attack, by_record)
+    return _with_others_unknown(gram, reading, refined_numbers(problem, reading), attack, by_record)
 
 
-def sparse_exposures(gram: SparseGram, attack: _Attack) -> Exposures:
+def sparse_exposures(gram: SparseGram, attack: Attack) -> Exposures:
     """The exposures by the route of a sparse factor."""
     precision, risks = attack.risks(gram)
     found = by_sparse_factor(gram, risks, attack.progress)
     if attack.everyone_told:
         return _with_others_known(gram, found.reading, attack)
-    touched = found.reading.quantities[Quantity.INFORMATION] > 0
-    numbers = _Numbers(
-        attacks=found.attacks,
-        quantities=found.reading.quantities,
-        share_error=np.where(touched, found.reading.share_error + 2 * gram.whitening_error, 0.0),
-        relative_error=np.zeros(touched.size),
-    )
+    numbers = unrefined_numbers(gram, found.reading, found.attacks)
     by_record = None if precision is None else sparse_hidden_by_record(gram, precision)
     return _with_others_unknown(gram, found.reading, numbers, attack, by_record)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Attack:
-    """What is assumed of the values and of the attacker, and how it is computed."""
-
-    prior: TargetPrior
-    everyone_told: bool  # the attacker knows all other records, whichever is the target
-    copies: FloatArray | None
-    cost: RouteCost
-    progress: Progress
-
-    def risks(self, gram: RecordsGram) -> tuple[FloatArray | None, Risks]:
-        """The precision of every record's prior, if others are unknown, and the risks to compute."""
-        require(
-            gram.signal < _MOST,
-            f"numbers of at most {_MOST:g} times their noise",
-            got=f"{gram.signal:g}",
-            fix="so little noise is none",
-            error=InvalidNoise,
-        )
-        precision = None if self.everyone_told else precisions(gram, self.prior)
-        return precision, risks_over_v(
-            self.prior.variance,
-            excess=gram.design.law.excess,
-            precision=None if precision is None else float(np.max(precision)),
-        )
-
-    def laplace_answers(self, gram: RecordsGram) -> FloatArray | None:
-        """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
-        if gram.design.law.excess == 1:
-            return None
-        each = np.ones(gram.design.row_count) if self.copies is None else self.copies
-        return row_counts(gram.design, each)[gram.unknown]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Numbers:
-    """The attacks on identifiable groups and the quantities of every unknown record, with their errors."""
-
-    attacks: GroupAttacks
-    quantities: dict[Quantity, FloatArray]
-    share_error: FloatArray  # bounds on the absolute errors of the risks over v
-    relative_error: FloatArray  # and on relative errors that come on top
-
-
-def _refined(problem: Problem, reading: Reading) -> _Numbers:
-    """The numbers of a dense route, computed again where digits were lost."""
-    quantities = reading.quantities
-    attacks = group_attacks(problem, reading)
-    sharp, refined = refine_sharp(problem, reading)
-    touched = quantities[Quantity.INFORMATION] > 0
-    share_error = np.where(touched, reading.share_error + 2 * problem.gram.whitening_error, 0.0)
-    share_error[sharp] = 0.0
-    relative_error = np.zeros(touched.size)
-    relative_error[sharp] = refined
-    errors = (reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
-    if max(errors) > certified.ENOUGH:
-        numbers = certified.certified_numbers(problem, reading)
-        if numbers is not None:
-            error, quantities = certified.RELATIVE_ERROR, numbers.quantities
-            attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
-            share_error = np.zeros(touched.size)
-            relative_error = np.where(touched, error, 0.0)
-    return _Numbers(
-        attacks=attacks, quantities=quantities, share_error=share_error, relative_error=relative_error
-    )
 
 
 def _alike(gram: RecordsGram, decisions: Decisions) -> FloatArray:
@@ -340,8 +264,8 @@ def _alike(gram: RecordsGram, decisions: Decisions) -> FloatArray:
 def _with_others_unknown(
     gram: RecordsGram,
     reading: Reading,
-    numbers: _Numbers,
-    attack: _Attack,
+    numbers: RecordNumbers,
+    attack: Attack,
     by_record: HiddenInformation | None,
 ) -> Exposures:
     decisions, quantities, prior = reading.decisions, numbers.quantities, attack.prior
@@ -385,7 +309,7 @@ def _with_others_unknown(
     )
 
 
-def _with_others_known(gram: RecordsGram, reading: Reading, attack: _Attack) -> Exposures:
+def _with_others_known(gram: RecordsGram, reading: Reading, attack: Attack) -> Exposures:
     """One unknown record when all others are known: both ends depend on its own information alone."""
     information, design = reading.quantities[Quantity.INFORMATION], gram.design
     prior, laplace_answers = attack.prior, attack.laplace_answers(gram)
@@ -430,7 +354,7 @@ class _PerRecord:
     upper: FloatArray
     information: FloatArray
     relative_error: float
-    attack: _Attack
+    attack: Attack
 
 
 def _laid_out(gram: RecordsGram, reading: Reading, attacks: GroupAttacks, own: _PerRecord) -> Exposures:

@@ -125,8 +125,9 @@ def sparse_hidden_by_record(gram: SparseGram, precision: FloatArray) -> HiddenIn
     if not math.isfinite(inverse.relative_error):
         return None
     values, roundings = gram.forms(inverse.values[None])
-    q = np.maximum(values[0][gram.unknown], 0.0) * (1 + inverse.relative_error + 2 * gram.whitening_error)
-    return rounded.information(q + float(roundings[0]), gram.unknown)
+    q = np.maximum(values[0][gram.unknown], 0.0) + float(roundings[0])
+    q *= (1 + 2 * gram.whitening_error) / (1 - inverse.relative_error)
+    return rounded.information(q, gram.unknown)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

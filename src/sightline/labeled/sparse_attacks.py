@@ -6,8 +6,8 @@ An exact recipe y of a group's sum satisfies :math:`A^\top y = c`. Where rows de
 
 .. math:: y^* = y - N\,(N^\top \Sigma N)^{-1} N^\top \Sigma\, y
 
-(``eq:mse_optimal_s4``: generalised least squares, in the coordinates of the answers). For any t the variance of
-:math:`y - Nt` exceeds the least one by :math:`r^\top (N^\top\Sigma N)^{-1} r` with
+(``eq:mse_optimal_s4``: generalised least squares, in the coordinates of the answers). For any t the variance
+of :math:`y - Nt` exceeds the least one by :math:`r^\top (N^\top\Sigma N)^{-1} r` with
 :math:`r = N^\top\Sigma(y - Nt)`, so its error is bounded from the answer itself.
 """
 
@@ -58,7 +58,9 @@ class Dependencies:
         symbolic = analyse(first, second, size=combinations.shape[1], most_entries=3e8)
         if not isinstance(symbolic, SymbolicFactor):
             return None
-        factor = factorise(symbolic, products.data)
+        # Sums of products err by a rounding of the two lengths for each term.
+        longest = int(np.max(np.diff(combinations.indptr)))
+        factor = factorise(symbolic, products.data, entry_error=2 * (longest + 4) * _UNIT)
         inverse = selected_inverse(factor, products.nnz)
         return cls(combinations=combinations, variances=variances, factor=factor, inverse=inverse)
 
@@ -70,7 +72,7 @@ class Dependencies:
         return int(np.count_nonzero(~self.factor.dropped))
 
     def best(self, recipes: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """The best recipes from exact ones, their noise variances, and bounds on the relative error of these.
+        """The best recipes from exact ones, their noise variances, and bounds on relative errors of those.
 
         Recipes are columns.
         """
@@ -97,7 +99,7 @@ class Dependencies:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecipesOnDemand:
-    """The recipes of the best unbiased attacks, one a row like a table; each is computed when it is asked for."""
+    """The recipes of the best unbiased attacks, one a row; each is computed when it is asked for."""
 
     exact: Any  # exact recipes, rows × groups, sparse
     dependencies: Dependencies

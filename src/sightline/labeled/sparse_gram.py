@@ -18,6 +18,7 @@ from sightline.labeled.incidence.pairs import RowPairs
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
 from sightline.labeled.incidence.sparse import SparseIncidence
 from sightline.labeled.risk_forms import Quantity, Risks
+from sightline.labeled.routes.cost import SparsePattern
 from sightline.numerics.selected_inverse import SelectedInverse, selected_inverse
 from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
 from sightline.numerics.sparse_symbolic import SymbolicFactor
@@ -33,6 +34,11 @@ class SparseGram:
     unknown: BoolArray
     pairs: RowPairs
     symbolic: SymbolicFactor
+
+    @classmethod
+    def of(cls, design: LinearReleases, unknown: BoolArray, pattern: SparsePattern) -> SparseGram:
+        """The products of a design whose pattern is known."""
+        return cls(design=design, unknown=unknown, pairs=pattern.pairs, symbolic=pattern.symbolic)
 
     @property
     def whitening(self) -> FloatArray:

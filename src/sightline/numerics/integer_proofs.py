@@ -20,7 +20,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 
 # Weights of recipes are looked for as multiples of 1, 1/2, …; this close to one counts as one.
-_LARGEST_DENOMINATOR, _CLOSE = 12, 1e-4
+_LARGEST_DENOMINATOR, _CLOSE = 24, 1e-4
 # Below this, sums of 64-bit integers cannot overflow; the bound itself is rounded.
 _SAFE = 2.0**62
 

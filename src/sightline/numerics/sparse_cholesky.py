@@ -31,7 +31,7 @@ _UNIT = float(np.finfo(np.float64).eps)
 _OWN_ROUNDINGS = 8
 # A pivot of a matrix with unit diagonal below this belongs to a row that depends on earlier ones, as far as
 # floating point can tell. Whether it does is proved elsewhere.
-VANISHING = 1e-7
+VANISHING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -83,9 +83,12 @@ class SparseCholesky:
 
 
 def factorise(
-    symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = VANISHING
+    symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = VANISHING, entry_error: float = 0.0
 ) -> SparseCholesky:
-    """The factor of the matrix with these entries; ``values`` are in the order given to the analysis."""
+    """The factor of the matrix with these entries; ``values`` are in the order given to the analysis.
+
+    ``entry_error`` bounds the error of every entry of the scaled matrix beyond a few relative roundings.
+    """
     size = symbolic.size
     diagonal = np.zeros(size)
     for node, (entries, places) in enumerate(zip(symbolic.entries, symbolic.places, strict=True)):
@@ -117,7 +120,7 @@ def factorise(
             trailing = front[width:, width:]
             trailing -= lower @ lower.T
             updates[int(symbolic.parent[node])].append((symbolic.within_parent[node], trailing))
-    return _restricted(symbolic, scale, panels, dropped)
+    return _restricted(symbolic, scale, panels, dropped, entry_error)
 
 
 def regular_corner(panel: FloatArray, width: int) -> FloatArray:
@@ -163,11 +166,16 @@ def _eliminated(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArra
 
 
 def _restricted(
-    symbolic: SymbolicFactor, scale: FloatArray, panels: list[FloatArray], dropped: NDArray[np.bool_]
+    symbolic: SymbolicFactor,
+    scale: FloatArray,
+    panels: list[FloatArray],
+    dropped: NDArray[np.bool_],
+    entry_error: float,
 ) -> SparseCholesky:
     """The factor without its dropped rows, and the bound on its error."""
     sums = np.zeros(symbolic.size)  # |L| |L|ᵀ 1
     terms = np.zeros(symbolic.size)
+    given = np.zeros(symbolic.size)  # entries of the matrix in each row
     for node, below in enumerate(symbolic.rows):
         start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
         panel, width = panels[node], end - start
@@ -181,9 +189,14 @@ def _restricted(
         reach = size @ size.sum(axis=0)
         sums[start:end] += reach[:width]
         sums[below] += reach[width:]
+        if entry_error > 0:
+            local = np.concatenate([np.arange(start, end), below])
+            line, column = np.divmod(symbolic.places[node], width)
+            np.add.at(given, local[line], 1.0)
+            np.add.at(given, local[column], 1.0)
         terms[start:end] += width
         terms[below] += width
-    backward = 2 * (terms + _OWN_ROUNDINGS) * _UNIT * sums
+    backward = 2 * (terms + _OWN_ROUNDINGS) * _UNIT * sums + entry_error * given
     return SparseCholesky(
         symbolic=symbolic, scale=scale, panels=tuple(panels), dropped=dropped, backward=backward
     )

@@ -1,4 +1,4 @@
-"""The pairs of rows that have a record in common: products of rows and quadratic forms without a dense matrix.
+"""The pairs of rows that have a record in common: products and quadratic forms without a dense matrix.
 
 A record in few rows meets few pairs of them. The matrix of products of rows is zero at all other pairs, and
 a quadratic form of a record's column reads the form's matrix at the record's own pairs only. So both are kept
@@ -81,9 +81,8 @@ class RowPairs:
         return found
 
     def forms(self, values: FloatArray) -> FloatArray:
-        r""":math:`a_j^\top Y a_j` for every column, for each row of values of a symmetric Y at the entries."""
-        rows = self.incidence.row_count
-        found = self.diagonal_forms(values[:, :rows])
+        r""":math:`a_j^\top Y a_j` for every column, for each row of values of a Y at the entries."""
+        found = self.diagonal_forms(values)
         for slots in self.slots:
             for form, own in zip(found, values, strict=True):
                 table = np.append(2 * own[slots.offset : slots.offset + slots.count], 0.0)
@@ -106,10 +105,10 @@ class RowPairs:
         return sums
 
     def diagonal_forms(self, values: FloatArray) -> FloatArray:
-        r""":math:`\sum_\ell a_{\ell j}^2 y_\ell` for every column, for each row of values y, one a row."""
+        r""":math:`\sum_\ell a_{\ell j}^2 y_\ell` for every column, for each row of values whose first are y."""
         incidence = self.incidence
         if isinstance(incidence, SparseIncidence):
-            return np.asarray((incidence.stored.power(2).T @ values.T).T)
+            return np.asarray((incidence.stored.power(2).T @ values[:, : incidence.row_count].T).T)
         found = np.zeros((len(values), incidence.records))
         for start, width, own in zip(incidence.starts, incidence.widths, incidence.table, strict=True):
             for form, value in zip(found, values[:, start : start + width], strict=True):

@@ -66,7 +66,23 @@ def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost,
     """
     rows = design.row_count
     reason, pattern = _sparse_pattern(design, progress)
-    dense = RouteCost(
+    dense = dense_cost(design, reason or "the factor fills in: a dense one is faster")
+    cost = dense if pattern is None else cost_of(design, pattern)
+    if cost.route is Route.SPARSE and cost.seconds > dense.seconds and dense.bytes <= _memory():
+        cost, pattern = dense, None
+    if cost.bytes > _memory():
+        raise TooMuchWork(
+            f"expected a design that fits {_memory() / 1e9:.3g} GB of memory, got {rows:,} published numbers "
+            f"that need about {cost.bytes / 1e9:.3g} GB ({cost.reason}); publish fewer crossed keys, or "
+            "audit the releases of each region on their own"
+        )
+    return cost, pattern
+
+
+def dense_cost(design: LinearReleases, reason: str) -> RouteCost:
+    """What a dense route takes, and why it is taken."""
+    rows = design.row_count
+    return RouteCost(
         route=Route.DENSE,
         reason=reason,
         rows=rows,
@@ -74,16 +90,6 @@ def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost,
         bytes=8 * _DENSE_MATRICES * rows**2,
         seconds=_PER_DENSE * float(rows) ** 3,
     )
-    cost = dense if pattern is None else cost_of(design, pattern)
-    if cost.route is Route.SPARSE and cost.seconds > dense.seconds and dense.bytes <= _memory():
-        cost, pattern = dense, None
-    if cost.bytes > _memory():
-        raise TooMuchWork(
-            f"expected a design that fits {_memory() / 1e9:.3g} GB of memory, got {rows:,} published numbers that "
-            f"need about {cost.bytes / 1e9:.3g} GB ({cost.reason}); publish fewer crossed keys, or audit the "
-            "releases of each region on their own"
-        )
-    return cost, pattern
 
 
 def cost_of(design: LinearReleases, pattern: SparsePattern) -> RouteCost:

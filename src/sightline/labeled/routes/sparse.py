@@ -1,14 +1,14 @@
 r"""Rows with few records in common: a sparse factor, floating-point guesses, and proofs over the integers.
 
-**Rank.** Factorising the products of rows drops rows whose pivots vanish. The kept rows are proved independent
-by the bound on the factor's error. Dependencies are known from nested and crossed partitions, or guessed and
-proved (:mod:`sightline.numerics.integer_proofs`). As many proved independent dependencies as dropped rows leave
-no other rank.
+**Rank.** Factorising the products of rows drops rows whose pivots vanish. The kept rows are proved
+independent by the bound on the factor's error. Dependencies are known from nested and crossed partitions, or
+guessed and proved (:mod:`sightline.numerics.integer_proofs`). As many proved independent dependencies as
+dropped rows leave no other rank.
 
-**Who is identifiable** (``eq:lever1_ident_cond``). A group of n records is identifiable iff its leverages over
-independent rows sum to one. Below one by more than the proved error is a no. A yes needs an exact recipe: a row
-that holds no other record, or rounded weights that satisfy the identity in integers. What has neither is
-*undecided*.
+**Who is identifiable** (``eq:lever1_ident_cond``). A group of n records is identifiable iff its leverages
+over independent rows sum to one. Below one by more than the proved error is a no. A yes needs an exact
+recipe: a row that holds no other record, or rounded weights that satisfy the identity in integers. What has
+neither is *undecided*.
 """
 
 from __future__ import annotations
@@ -35,6 +35,7 @@ from sightline.progress import Progress
 
 # Dependencies that no two partitions explain, and groups near identifiability: each costs one solution.
 _MOST_GUESSES = 20_000
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,9 +55,12 @@ def by_sparse_factor(gram: SparseGram, risks: Risks, progress: Progress) -> Spar
     known = proved_dependencies(gram, factor)
     rank_proved = known is not None and inverse.proves_independence
     leverage, roundings = gram.forms(inverse.values[None])
-    error = inverse.relative_error + float(roundings[0]) if rank_proved else math.inf
+    if rank_proved and inverse.relative_error < 1:
+        most = (leverage[0][gram.unknown] + float(roundings[0])) / (1 - inverse.relative_error)
+    else:
+        most = np.full(np.count_nonzero(gram.unknown), np.inf)
     progress("sparse factor", 1 / 2)
-    decisions, recipes = _decide(gram, factor, leverage[0][gram.unknown], error)
+    decisions, recipes = _decide(gram, factor, most)
     progress("sparse factor", 3 / 4)
     quantities = {Quantity.INFORMATION: gram.information()[gram.unknown]}
     shares, share_error = gram.risks(risks)
@@ -132,13 +136,14 @@ def _proved_combinations(gram: SparseGram, factor: SparseCholesky, rows: IndexAr
     return sparse.csc_array(sparse.hstack(found))
 
 
-def _decide(
-    gram: SparseGram, factor: SparseCholesky, leverage: FloatArray, error: float
-) -> tuple[Decisions, Any]:
-    """Who is identifiable, and an exact recipe for each identifiable group as columns of a sparse array."""
+def _decide(gram: SparseGram, factor: SparseCholesky, leverage: FloatArray) -> tuple[Decisions, Any]:
+    """Who is identifiable, and an exact recipe for each identifiable group as columns of a sparse array.
+
+    ``leverage`` bounds that of every unknown record from above.
+    """
     group, sizes, first = _groups(gram)
     shares = sizes * leverage[first]
-    refuted = shares * (1 + error) < 1 if math.isfinite(error) else np.zeros(sizes.size, dtype=np.bool_)
+    refuted = shares * (1 + _ROUNDING) < 1
     near = np.flatnonzero(~refuted)
     records = np.flatnonzero(gram.unknown)[first]
     row = _row_alone(gram, records[near], sizes[near])
@@ -206,7 +211,7 @@ def _attacks(
 ) -> GroupAttacks:
     """The best unbiased attacks on the identifiable groups.
 
-    Without all dependencies there may be better ones: then the exact recipes are only upper bounds.
+    Without a proof that all dependencies are known there may be better ones than the exact recipes.
     """
     rmse = np.full(decisions.sizes.size, np.inf)
     if known is None:
@@ -219,8 +224,10 @@ def _attacks(
     for part in batches(squares.size, gram.design.row_count):
         _, squares[part], errors = known.best(recipes[:, part])
         worst = max(worst, float(np.max(errors)))
-    if squares.size == 0:
-        worst = 0.0
+    if not math.isfinite(worst):  # at least what an attacker errs by who knows all others
+        first = np.flatnonzero(gram.unknown)[decisions.first[decisions.identifiable]]
+        squares = 1 / gram.information()[first]
     rmse[decisions.identifiable] = np.sqrt(squares)
+    worst = worst if squares.size else 0.0
     table = RecipesOnDemand(exact=recipes, dependencies=known, scale=gram.design.scale)
     return GroupAttacks(rmse=rmse, recipes=table, relative_error=worst)
