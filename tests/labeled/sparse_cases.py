@@ -43,9 +43,7 @@ def sparsely(
         cost=cost_of(design, pattern),
         progress=silent,
     )
-    return sparse_exposures(
-        SparseGram.of(design, unknown_records(design.size, known), pattern), attack
-    )
+    return sparse_exposures(SparseGram.of(design, unknown_records(design.size, known), pattern), attack)
 
 
 def census(generator: np.random.Generator, *, records: int, blocks: int) -> CellIncidence:

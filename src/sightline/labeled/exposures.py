@@ -247,7 +247,7 @@ def sparse_exposures(gram: SparseGram, attack: Attack) -> Exposures:
     found = by_sparse_factor(gram, risks, attack.progress)
     if attack.everyone_told:
         return _with_others_known(gram, found.reading, attack)
-    numbers = unrefined_numbers(gram, found.reading, found.attacks)
+    numbers = unrefined_numbers(gram, found.reading, found.attacks, risks)
     by_record = None if precision is None else sparse_hidden_by_record(gram, precision)
     return _with_others_unknown(gram, found.reading, numbers, attack, by_record)
 
@@ -275,7 +275,7 @@ def _with_others_unknown(
     hidden = None
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
-        hidden = hidden_by_share(share, attack.risks(gram)[1][Quantity.HIDDEN].precision)
+        hidden = hidden_by_share(share, numbers.risks[Quantity.HIDDEN].precision)
         hidden = hidden if by_record is None else by_record.or_else(hidden)
     linear = np.clip(quantities[Quantity.LINEAR] * (1 + relative_error) + share_error, _TINY, 1.0)
     information = quantities[Quantity.INFORMATION] * (1 + information_error(gram))

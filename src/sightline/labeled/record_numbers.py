@@ -61,6 +61,7 @@ class RecordNumbers:
     """The attacks on identifiable groups and the quantities of every unknown record, with their errors."""
 
     attacks: GroupAttacks
+    risks: Risks  # what the quantities of the same names are
     quantities: dict[Quantity, FloatArray]
     share_error: FloatArray  # bounds on the absolute errors of the risks over v
     relative_error: FloatArray  # and on relative errors that come on top
@@ -85,15 +86,22 @@ def refined_numbers(problem: Problem, reading: Reading) -> RecordNumbers:
             share_error = np.zeros(touched.size)
             relative_error = np.where(touched, error, 0.0)
     return RecordNumbers(
-        attacks=attacks, quantities=quantities, share_error=share_error, relative_error=relative_error
+        attacks=attacks,
+        risks=problem.risks,
+        quantities=quantities,
+        share_error=share_error,
+        relative_error=relative_error,
     )
 
 
-def unrefined_numbers(gram: RecordsGram, reading: Reading, attacks: GroupAttacks) -> RecordNumbers:
+def unrefined_numbers(
+    gram: RecordsGram, reading: Reading, attacks: GroupAttacks, risks: Risks
+) -> RecordNumbers:
     """The numbers of a reading as they are, with its error for all of them."""
     touched = reading.quantities[Quantity.INFORMATION] > 0
     return RecordNumbers(
         attacks=attacks,
+        risks=risks,
         quantities=reading.quantities,
         share_error=np.where(touched, reading.share_error + 2 * gram.whitening_error, 0.0),
         relative_error=np.zeros(touched.size),
