@@ -105,7 +105,7 @@ class RowPairs:
         return sums
 
     def diagonal_forms(self, values: FloatArray) -> FloatArray:
-        r""":math:`\sum_\ell a_{\ell j}^2 y_\ell` for every column, for each row of values whose first are y."""
+        r""":math:`\sum_\ell a_{\ell j}^2 y_\ell` for every column, for each row of values, y first."""
         incidence = self.incidence
         if isinstance(incidence, SparseIncidence):
             return np.asarray((incidence.stored.power(2).T @ values[:, : incidence.row_count].T).T)
