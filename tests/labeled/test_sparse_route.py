@@ -280,3 +280,5 @@ class TestTheChoice:
             TooMuchWork, match=r"0\.0001 GB of memory, got .* published numbers that need about"
         ):
             design.exposures(domain=(0, 1))
+        with pytest.raises(TooMuchWork, match="products of all rows"):
+            UnknownRecordsGram.of(design, unknown_records(design.size, ()))

@@ -26,6 +26,7 @@ from sightline.labeled.risk_forms import (
     forms_from_factor,
     forms_from_inverses,
 )
+from sightline.labeled.routes.cost import dense_cost, require_memory
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Evidence, Rank
 from sightline.progress import Progress, silent
@@ -68,7 +69,8 @@ class UnknownRecordsGram:
     def of(
         cls, design: LinearReleases, unknown: BoolArray, progress: Progress = silent
     ) -> UnknownRecordsGram:
-        """One sweep over the records."""
+        """One sweep over the records. A matrix that does not fit this machine is refused."""
+        require_memory(dense_cost(design, "products of all rows"))
         return cls(design=design, matrix=design.incidence.gram(unknown, progress), unknown=unknown)
 
     @property

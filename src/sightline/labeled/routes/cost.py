@@ -64,19 +64,23 @@ def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost,
 
     Raises :class:`~sightline.errors.TooMuchWork` where neither route fits this machine's memory.
     """
-    rows = design.row_count
     reason, pattern = _sparse_pattern(design, progress)
     dense = dense_cost(design, reason or "the factor fills in: a dense one is faster")
     cost = dense if pattern is None else cost_of(design, pattern)
     if cost.route is Route.SPARSE and cost.seconds > dense.seconds and dense.bytes <= _memory():
         cost, pattern = dense, None
+    require_memory(cost)
+    return cost, pattern
+
+
+def require_memory(cost: RouteCost) -> None:
+    """Refuse a route that does not fit this machine's memory, with the number and what would help."""
     if cost.bytes > _memory():
         raise TooMuchWork(
-            f"expected a design that fits {_memory() / 1e9:.3g} GB of memory, got {rows:,} published numbers "
-            f"that need about {cost.bytes / 1e9:.3g} GB ({cost.reason}); publish fewer crossed keys, or "
+            f"expected a design that fits {_memory() / 1e9:.3g} GB of memory, got {cost.rows:,} published "
+            f"numbers that need about {cost.bytes / 1e9:.3g} GB ({cost.reason}); publish fewer crossed keys, or "
             "audit the releases of each region on their own"
         )
-    return cost, pattern
 
 
 def dense_cost(design: LinearReleases, reason: str) -> RouteCost:
