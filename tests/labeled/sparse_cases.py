@@ -40,7 +40,7 @@ def sparsely(
         prior=prior_on(domain, prior),
         everyone_told=isinstance(known, Known),
         copies=None,
-        cost=cost_of(design, pattern),
+        cost=cost_of(pattern),
         progress=silent,
     )
     return sparse_exposures(SparseGram.of(design, unknown_records(design.size, known), pattern), attack)

@@ -71,6 +71,17 @@ class Dependencies:
             return 0
         return int(np.count_nonzero(~self.factor.dropped))
 
+    def least_variances(self, recipes: Any) -> tuple[FloatArray, float]:
+        """The noise variances of the best recipes, and a bound on the relative errors of all of them."""
+        rows, count = recipes.shape
+        if self.factor is None:
+            return np.asarray(recipes.power(2).T @ self.variances), 4 * rows * _UNIT if count else 0.0
+        squares, worst = np.zeros(count), 0.0
+        for part in batches(count, rows):
+            _, squares[part], errors = self.best(recipes[:, part])
+            worst = max(worst, float(np.max(errors)))
+        return squares, worst
+
     def best(self, recipes: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The best recipes from exact ones, their noise variances, and bounds on relative errors of those.
 
@@ -79,7 +90,8 @@ class Dependencies:
         y = recipes.toarray()
         spread = self.variances[:, None]
         if self.factor is None or self.inverse is None:
-            return y, np.sum(spread * y**2, axis=0), np.full(y.shape[1], 4 * len(y) * _UNIT)
+            least, error = self.least_variances(recipes)
+            return y, least, np.full(y.shape[1], error)
         N = self.combinations
         kept = ~self.factor.dropped
         scale = np.zeros(kept.size)

@@ -60,7 +60,11 @@ def selected_inverse(
     diagonal = np.zeros(symbolic.size)
     blocks: dict[int, tuple[FloatArray, float, int]] = {}  # the block, its error, children to come
     children = np.bincount(symbolic.parent[symbolic.parent >= 0], minlength=symbolic.supernodes)
-    rounding = 0.0
+    rounding = 8 * _UNIT
+    alone = symbolic.starts[symbolic.isolated]
+    diagonal[alone] = ~dropped[alone]
+    positions, entries = symbolic.diagonal
+    values[entries] = diagonal[positions] * scale[positions] ** 2
     for node in symbolic.downwards:
         start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
         below, parent, width = symbolic.rows[node], int(symbolic.parent[node]), end - start

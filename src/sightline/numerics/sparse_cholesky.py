@@ -59,17 +59,17 @@ class SparseCholesky:
         symbolic = self.symbolic
         x = right[symbolic.order] * self.scale[:, None]
         x[self.dropped] = 0.0
-        corners = []
-        for node, panel in enumerate(self.panels):
+        corners: dict[int, FloatArray] = {}
+        for node in symbolic.linked:
+            panel = self.panels[node]
             start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
-            corner = regular_corner(panel, end - start)
-            corners.append(corner)
+            corner = corners[node] = regular_corner(panel, end - start)
             own = solved_lower(corner, x[start:end])
             x[start:end] = own
             below = symbolic.rows[node]
             if below.size:
                 x[below] -= panel[end - start :] @ own
-        for node in range(symbolic.supernodes - 1, -1, -1):
+        for node in reversed(symbolic.linked):
             start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
             below = symbolic.rows[node]
             own = x[start:end]
@@ -91,16 +91,17 @@ def factorise(
     """
     size = symbolic.size
     diagonal = np.zeros(size)
-    for node, (entries, places) in enumerate(zip(symbolic.entries, symbolic.places, strict=True)):
-        start, width = int(symbolic.starts[node]), int(symbolic.widths[node])
-        own = places % width == places // width
-        diagonal[start + places[own] // width] = values[entries[own]]
+    diagonal[symbolic.diagonal[0]] = values[symbolic.diagonal[1]]
     positive = diagonal > 0
     scale = np.where(positive, 1 / np.sqrt(np.where(positive, diagonal, 1.0)), 0.0)
     dropped = np.zeros(size, dtype=np.bool_)
-    panels: list[FloatArray] = []
+    # A row without other entries is one after scaling.
+    panels = [np.ones((1, 1))] * symbolic.supernodes
+    alone = symbolic.starts[symbolic.isolated]
+    dropped[alone] = ~positive[alone]
     updates: list[list[tuple[IndexArray, FloatArray]]] = [[] for _ in range(symbolic.supernodes)]
-    for node, below in enumerate(symbolic.rows):
+    for node in symbolic.linked:
+        below = symbolic.rows[node]
         start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
         width, height = end - start, end - start + below.size
         scales = np.concatenate([scale[start:end], scale[below]])
@@ -114,7 +115,7 @@ def factorise(
         panel, gone = _eliminated(front[:, :width], vanishing)
         if gone is not None:
             dropped[start:end] = gone
-        panels.append(panel)
+        panels[node] = panel
         if below.size:
             lower = panel[width:]
             trailing = front[width:, width:]
@@ -175,8 +176,10 @@ def _restricted(
     """The factor without its dropped rows, and the bound on its error."""
     sums = np.zeros(symbolic.size)  # |L| |L|ᵀ 1
     terms = np.zeros(symbolic.size)
+    sums[symbolic.starts[symbolic.isolated]] = 1.0
     given = np.zeros(symbolic.size)  # entries of the matrix in each row
-    for node, below in enumerate(symbolic.rows):
+    for node in symbolic.linked:
+        below = symbolic.rows[node]
         start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
         panel, width = panels[node], end - start
         gone = np.concatenate([dropped[start:end], dropped[below]])

@@ -37,6 +37,7 @@ class SymbolicFactor:
     within_parent: tuple[IndexArray, ...]  # where its rows are in the parent's own columns and rows
     entries: tuple[IndexArray, ...]  # the matrix's entries in each supernode's columns
     places: tuple[IndexArray, ...]  # where they are in the supernode's panel, row by row
+    diagonal: tuple[IndexArray, IndexArray]  # positions, and the entries on the diagonal there
 
     @property
     def size(self) -> int:
@@ -56,6 +57,18 @@ class SymbolicFactor:
         """Rows below each supernode."""
         return np.array([rows.size for rows in self.rows], dtype=np.intp)
 
+    @cached_property
+    def isolated(self) -> IndexArray:
+        """Supernodes of one row that has no entry beside its diagonal: there is nothing to compute."""
+        alone = (self.widths == 1) & (self.below == 0)
+        alone[self.parent[self.parent >= 0]] = False
+        return np.flatnonzero(alone)
+
+    @cached_property
+    def linked(self) -> tuple[int, ...]:
+        """All other supernodes, children first."""
+        return tuple(np.setdiff1d(np.arange(self.supernodes), self.isolated).tolist())
+
     @property
     def factor_entries(self) -> int:
         """Entries of the factor that are stored."""
@@ -69,14 +82,14 @@ class SymbolicFactor:
 
     @cached_property
     def downwards(self) -> tuple[int, ...]:
-        """All supernodes, parents first. The heaviest child comes last, when its parent's block can go."""
+        """The linked supernodes, parents first. The heaviest child is last: then its parent's block can go."""
         weight = ((self.widths + self.below) ** 2).astype(np.float64)
         children: list[list[int]] = [[] for _ in range(self.supernodes)]
         for node, above in enumerate(self.parent.tolist()):
             if above >= 0:
                 weight[above] += weight[node]
                 children[above].append(node)
-        stack = [node for node, above in enumerate(self.parent.tolist()) if above < 0]
+        stack = [node for node in self.linked if self.parent[node] < 0]
         visited = []
         while stack:
             node = stack.pop()
@@ -185,6 +198,7 @@ def analyse(
         within_parent=tuple(within),
         entries=tuple(entries),
         places=tuple(places),
+        diagonal=(row[row == column], np.flatnonzero(row == column)),
     )
 
 

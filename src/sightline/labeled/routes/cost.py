@@ -13,6 +13,7 @@ from enum import Enum
 from sightline.errors import TooMuchWork
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.incidence.pairs import RowPairs, pair_count
+from sightline.labeled.incidence.protocol import Incidence
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 from sightline.progress import Progress
 
@@ -66,7 +67,7 @@ def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost,
     """
     reason, pattern = _sparse_pattern(design, progress)
     dense = dense_cost(design, reason or "the factor fills in: a dense one is faster")
-    cost = dense if pattern is None else cost_of(design, pattern)
+    cost = dense if pattern is None else cost_of(pattern)
     if cost.route is Route.SPARSE and cost.seconds > dense.seconds and dense.bytes <= _memory():
         cost, pattern = dense, None
     require_memory(cost)
@@ -78,8 +79,8 @@ def require_memory(cost: RouteCost) -> None:
     if cost.bytes > _memory():
         raise TooMuchWork(
             f"expected a design that fits {_memory() / 1e9:.3g} GB of memory, got {cost.rows:,} published "
-            f"numbers that need about {cost.bytes / 1e9:.3g} GB ({cost.reason}); publish fewer crossed keys, or "
-            "audit the releases of each region on their own"
+            f"numbers that need about {cost.bytes / 1e9:.3g} GB ({cost.reason}); publish fewer crossed keys, "
+            "or audit the releases of each region on their own"
         )
 
 
@@ -96,11 +97,12 @@ def dense_cost(design: LinearReleases, reason: str) -> RouteCost:
     )
 
 
-def cost_of(design: LinearReleases, pattern: SparsePattern) -> RouteCost:
+def cost_of(pattern: SparsePattern) -> RouteCost:
     """What the sparse route takes with this pattern."""
     symbolic, pairs = pattern.symbolic, pattern.pairs
-    looked_up = pair_count(design.incidence)
-    share = symbolic.factor_entries / (design.row_count * (design.row_count + 1) / 2)
+    incidence = pairs.incidence
+    rows, looked_up = incidence.row_count, pair_count(incidence)
+    share = symbolic.factor_entries / (rows * (rows + 1) / 2)
     seconds = (
         _FACTORS * (_PER_NODE * symbolic.supernodes + _PER_OPERATION * 3 * symbolic.operations)
         + _PER_ENTRY * pairs.entries
@@ -109,9 +111,9 @@ def cost_of(design: LinearReleases, pattern: SparsePattern) -> RouteCost:
     return RouteCost(
         route=Route.SPARSE,
         reason=f"the factor has {symbolic.factor_entries:,} entries, {share:.2%} of a dense one",
-        rows=design.row_count,
+        rows=rows,
         factor_entries=symbolic.factor_entries,
-        bytes=int(symbolic.peak_bytes + 150 * pairs.entries + 4 * looked_up + 100 * design.size),
+        bytes=int(symbolic.peak_bytes + 150 * pairs.entries + 4 * looked_up + 100 * incidence.records),
         seconds=seconds,
     )
 
@@ -125,14 +127,14 @@ def _sparse_pattern(design: LinearReleases, progress: Progress) -> tuple[str, Sp
         return "the noise is correlated", None
     if not incidence.whole:
         return "the weights are not small integers", None
-    return sparse_pattern(design, progress)
+    return sparse_pattern(incidence, progress)
 
 
-def sparse_pattern(design: LinearReleases, progress: Progress) -> tuple[str, SparsePattern | None]:
-    """The pattern of integer rows with independent noise, or the reason why there is no sparse one."""
-    rows = design.row_count
+def sparse_pattern(incidence: Incidence, progress: Progress) -> tuple[str, SparsePattern | None]:
+    """The pattern of rows with few records in common, or the reason why there is no sparse one."""
+    rows = incidence.row_count
     most = min(_MOST_ENTRIES, max(_FEW_ROWS * 100, int(rows * rows * _SHARE_OF_PAIRS)))
-    pairs = RowPairs.of(design.incidence, progress, most_entries=most)
+    pairs = RowPairs.of(incidence, progress, most_entries=most)
     if pairs is None:
         return f"more than {most:,} pairs of rows have a record in common", None
     progress("pattern of the factor", 0.0)

@@ -217,17 +217,12 @@ def _attacks(
     if known is None:
         nothing = sparse.csc_array((gram.design.row_count, 0))
         known = Dependencies(combinations=nothing, variances=1 / gram.whitening**2, factor=None, inverse=None)
-        worst = math.inf
+        squares, error = np.zeros(recipes.shape[1]), math.inf if recipes.shape[1] else 0.0
     else:
-        worst = 0.0
-    squares = np.zeros(recipes.shape[1])
-    for part in batches(squares.size, gram.design.row_count):
-        _, squares[part], errors = known.best(recipes[:, part])
-        worst = max(worst, float(np.max(errors)))
-    if not math.isfinite(worst):  # at least what an attacker errs by who knows all others
+        squares, error = known.least_variances(recipes)
+    if not math.isfinite(error):  # at least what an attacker errs by who knows all others
         first = np.flatnonzero(gram.unknown)[decisions.first[decisions.identifiable]]
         squares = 1 / gram.information()[first]
     rmse[decisions.identifiable] = np.sqrt(squares)
-    worst = worst if squares.size else 0.0
     table = RecipesOnDemand(exact=recipes, dependencies=known, scale=gram.design.scale)
-    return GroupAttacks(rmse=rmse, recipes=table, relative_error=worst)
+    return GroupAttacks(rmse=rmse, recipes=table, relative_error=error)
