@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from flint import fmpz_mat
+from flint import arb, arb_mat, ctx, fmpz_mat
 from scipy import sparse
 
 import sightline.labeled.exposures as exposures_module
@@ -14,6 +14,8 @@ import sightline.labeled.routes.cost as cost_module
 import tests.labeled.fuzz_sparse_route as fuzz_sparse_route
 from sightline import MembershipDesign
 from sightline.errors import TooMuchWork
+from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.hidden import precisions, sparse_hidden_by_record
 from sightline.labeled.incidence.cells import CellIncidence
 from sightline.labeled.incidence.joins import dependencies
 from sightline.labeled.incidence.pairs import RowPairs
@@ -115,6 +117,34 @@ class TestSameAsTheDenseRoute:
         assert found.recipe(0).tolist() == [0.5, -0.5, 0.5]
 
 
+def test_hidden_information_is_never_below_the_truth() -> None:
+    """With noise over eight orders of magnitude, against ball arithmetic: it must be rounded up."""
+    generator = np.random.default_rng(0)
+    incidence = census(generator, records=60, blocks=8)
+    noise = 10 ** generator.uniform(-4, 4, incidence.row_count)
+    design = MembershipDesign(incidence, noise=noise, readout="sum")
+    gram = SparseGram.of(design, unknown_records(design.size, ()), pattern_of(design))
+    found = sparse_hidden_by_record(gram, precisions(gram, prior_on((0, 1), "uniform")))
+    assert found is not None
+    assert np.isfinite(found.information).all()
+    with ctx.workprec(300):
+        columns = incidence.columns(np.arange(design.size))
+        A = arb_mat([[arb(w) * a for a in row] for w, row in zip(design.whitening, columns, strict=True)])
+        counted = [
+            arb(int(n)) / arb(float(c)) for n, c in zip(incidence.counts, found.precision, strict=True)
+        ]
+        shares = arb_mat([[a * n for a, n in zip(row, counted, strict=True)] for row in A.tolist()])
+        seen = shares * A.transpose()
+        for i in range(design.row_count):
+            seen[i, i] += 1
+        solved = seen.solve(A)
+        for j, (information, c) in enumerate(zip(found.information, found.precision, strict=True)):
+            q = sum((A[i, j] * solved[i, j] for i in range(design.row_count)), arb(0))
+            truth = q / (1 - q / arb(float(c)))
+            assert arb(float(information)) >= truth
+            assert float(information) <= float(truth.mid()) * (1 + 1e-5)
+
+
 class TestWhatIsNotProvedIsUndecided:
     def test_recipes_with_large_denominators(self) -> None:
         """A cycle of rows with weights 1 and 3: the denominator is 3⁴ − 1 = 80, beyond guessing."""
@@ -178,7 +208,7 @@ class TestDependencies:
             assert explained == incidence.row_count - rank or records < 100
 
     def test_accidental_ones_are_guessed_and_proved(self) -> None:
-        for seed in range(20):
+        for seed in range(8):
             design = census_design(seed, records=25, blocks=15)
             found = sparsely(design)
             columns = design.incidence.columns(np.arange(design.size))
@@ -253,6 +283,18 @@ class TestTheChoice:
         assert str(cost) in told
         assert found.identifiable.all()
         assert found.rank == size
+
+    def test_what_needs_dense_matrices_is_left_out_where_they_do_not_fit(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        design = MembershipDesign(sparse.eye_array(3_000, format="csr"), noise=np.ones(3_000))
+        assert choose_route(design, silent)[0].left_out == ()
+        monkeypatch.setattr(cost_module, "_memory", lambda: 1e8)
+        cost, _ = choose_route(design, silent)
+        assert cost.route is Route.SPARSE
+        assert "left out: what each release adds" in str(cost)
+        with pytest.raises(TooMuchWork, match=r"0\.432 GB"):
+            design.contributions()
 
     def test_correlated_noise_and_real_weights_are_dense(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(cost_module, "_FEW_ROWS", 0)

@@ -82,7 +82,7 @@ class SymbolicFactor:
 
     @cached_property
     def downwards(self) -> tuple[int, ...]:
-        """The linked supernodes, parents first. The heaviest child is last: then its parent's block can go."""
+        """The linked supernodes, parents first. The heaviest child is last: its parent's block then goes."""
         weight = ((self.widths + self.below) ** 2).astype(np.float64)
         children: list[list[int]] = [[] for _ in range(self.supernodes)]
         for node, above in enumerate(self.parent.tolist()):

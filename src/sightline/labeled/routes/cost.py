@@ -7,7 +7,7 @@ number of entries and operations, which an analysis of the pattern gives without
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
 from sightline.errors import TooMuchWork
@@ -25,6 +25,7 @@ _SHARE_OF_PAIRS, _MOST_ENTRIES = 1 / 20, 60_000_000
 # of a dense operation. The sparse route factorises four matrices, the dense one needs memory for six.
 _PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_PAIR, _PER_DENSE = 3e-4, 2e-9, 1e-6, 3e-8, 2e-10
 _FACTORS, _DENSE_MATRICES = 4, 6
+_ONLY_DENSE = ("what each release adds", "persons with several rows", "smallest combinations")
 
 
 class Route(Enum):
@@ -44,12 +45,14 @@ class RouteCost:
     factor_entries: int
     bytes: int
     seconds: float  # an estimate
+    left_out: tuple[str, ...] = ()  # what only dense matrices give, where these do not fit this machine
 
     def __str__(self) -> str:
-        return (
+        text = (
             f"{self.route.value} route for {self.rows:,} rows: {self.reason}; "
             f"about {self.bytes / 1e9:.2g} GB and {self.seconds:.2g} s"
         )
+        return text + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -70,6 +73,8 @@ def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost,
     cost = dense if pattern is None else cost_of(pattern)
     if cost.route is Route.SPARSE and cost.seconds > dense.seconds and dense.bytes <= _memory():
         cost, pattern = dense, None
+    elif cost.route is Route.SPARSE and dense.bytes > _memory():
+        cost = replace(cost, left_out=_ONLY_DENSE)
     require_memory(cost)
     return cost, pattern
 

@@ -87,7 +87,7 @@ def proved_dependencies(gram: SparseGram, factor: SparseCholesky) -> Dependencie
     if found is not None and found.independent == dropped.size:
         return found
     missing = _unexplained(combinations, dropped)
-    if missing is None or missing.size > _MOST_GUESSES:
+    if missing is None or not 0 < missing.size <= _MOST_GUESSES:
         return None
     guessed = _proved_combinations(gram, factor, missing)
     if guessed is None:
