@@ -24,7 +24,7 @@ from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.incidence.cells import incidence_of_cells
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
-from sightline.labeled.routes.cost import RouteCost, cost_of, sparse_pattern
+from sightline.labeled.routes.cost import RouteCost, choose_for_cells
 from sightline.noise.pricing import noise_of_law
 from sightline.progress import silent
 from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition, Statistic
@@ -172,7 +172,7 @@ class LinearDesign:
 
 
 def sparse_cost(membership: Membership) -> RouteCost | None:
-    """What sparse factors over the linear cells take; ``None`` where they would not be sparse.
+    """What sparse factors over the linear cells take; ``None`` where dense ones are taken.
 
     Persons with several rows need dense ones.
     """
@@ -181,8 +181,8 @@ def sparse_cost(membership: Membership) -> RouteCost | None:
         return None
     widths = np.diff(membership.starts)[order]
     incidence = incidence_of_cells(membership.signatures[:, order], cells=widths, counts=membership.counts)
-    _, pattern = sparse_pattern(incidence, silent)
-    return None if pattern is None else cost_of(pattern)
+    cost, pattern = choose_for_cells(incidence, silent)
+    return None if pattern is None else cost
 
 
 def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> LinearDesign | None:

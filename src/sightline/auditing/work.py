@@ -100,13 +100,14 @@ class WorkLimits:
                 raise
             what = f"sparse factors over {cells:,} cells"
             self._check_memory(designs * cost.bytes, what, "publish fewer or coarser groups")
-            if designs * cost.seconds > self.left:
-                raise
+            self._check_seconds(designs * cost.seconds, what)
 
     def _check_dense(self, cells: int, designs: int) -> None:
         what = f"matrices of {cells:,} × {cells:,} cells"
         self._check_memory(_MATRICES * designs * 8 * cells**2, what, "publish fewer or coarser groups")
-        seconds = designs * float(cells) ** 3 / _PER_SECOND
+        self._check_seconds(designs * float(cells) ** 3 / _PER_SECOND, what)
+
+    def _check_seconds(self, seconds: float, what: str) -> None:
         if seconds > self.left:
             raise TooMuchWork(
                 f"expected an audit of at most {self.seconds:g} seconds, got about {seconds:,.0f} for "

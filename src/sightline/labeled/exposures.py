@@ -227,7 +227,9 @@ def exposures(
         settled = not found.undecided.any() and np.isfinite(found.relative_error)
         if settled or design.row_count > _MOST_ELIMINATED:
             return found
-        attack = replace(attack, cost=dense_cost(design, "the sparse route left something undecided"))
+        attack = replace(
+            attack, cost=dense_cost(design.row_count, "the sparse route left something undecided")
+        )
     gram = UnknownRecordsGram.of(design, unknown, progress)
     progress("factorising the products", 0.0)
     precision, risks = attack.risks(gram)

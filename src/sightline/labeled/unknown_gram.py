@@ -70,7 +70,7 @@ class UnknownRecordsGram:
         cls, design: LinearReleases, unknown: BoolArray, progress: Progress = silent
     ) -> UnknownRecordsGram:
         """One sweep over the records. A matrix that does not fit this machine is refused."""
-        require_memory(dense_cost(design, "products of all rows"))
+        require_memory(dense_cost(design.row_count, "products of all rows"))
         return cls(design=design, matrix=design.incidence.gram(unknown, progress), unknown=unknown)
 
     @property

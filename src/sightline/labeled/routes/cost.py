@@ -68,15 +68,24 @@ def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost,
 
     Raises :class:`~sightline.errors.TooMuchWork` where neither route fits this machine's memory.
     """
-    reason, pattern = _sparse_pattern(design, progress)
-    dense = dense_cost(design, reason or "the factor fills in: a dense one is faster")
-    cost = dense if pattern is None else cost_of(pattern)
-    if cost.route is Route.SPARSE and cost.seconds > dense.seconds and dense.bytes <= _memory():
-        cost, pattern = dense, None
-    elif cost.route is Route.SPARSE and dense.bytes > _memory():
-        cost = replace(cost, left_out=_ONLY_DENSE)
+    if design.whitening.ndim == 2:
+        cost, pattern = dense_cost(design.row_count, "the noise is correlated"), None
+    else:
+        cost, pattern = choose_for_cells(design.incidence, progress)
     require_memory(cost)
     return cost, pattern
+
+
+def choose_for_cells(incidence: Incidence, progress: Progress) -> tuple[RouteCost, SparsePattern | None]:
+    """The route of rows with independent noise, and the pattern if it is the sparse one."""
+    reason, pattern = _reason_or_pattern(incidence, progress)
+    if pattern is None:
+        return dense_cost(incidence.row_count, reason), None
+    cost = cost_of(pattern)
+    dense = dense_cost(incidence.row_count, "the factor fills in: a dense one is faster")
+    if dense.bytes > _memory():
+        return replace(cost, left_out=_ONLY_DENSE), pattern
+    return (cost, pattern) if cost.seconds <= dense.seconds else (dense, None)
 
 
 def require_memory(cost: RouteCost) -> None:
@@ -89,9 +98,8 @@ def require_memory(cost: RouteCost) -> None:
         )
 
 
-def dense_cost(design: LinearReleases, reason: str) -> RouteCost:
+def dense_cost(rows: int, reason: str) -> RouteCost:
     """What a dense route takes, and why it is taken."""
-    rows = design.row_count
     return RouteCost(
         route=Route.DENSE,
         reason=reason,
@@ -123,21 +131,13 @@ def cost_of(pattern: SparsePattern) -> RouteCost:
     )
 
 
-def _sparse_pattern(design: LinearReleases, progress: Progress) -> tuple[str, SparsePattern | None]:
-    """The pattern of the sparse route, or the reason why there is none."""
-    rows, incidence = design.row_count, design.incidence
-    if rows < _FEW_ROWS:
-        return f"fewer than {_FEW_ROWS:,} rows", None
-    if design.whitening.ndim == 2:
-        return "the noise is correlated", None
-    if not incidence.whole:
-        return "the weights are not small integers", None
-    return sparse_pattern(incidence, progress)
-
-
-def sparse_pattern(incidence: Incidence, progress: Progress) -> tuple[str, SparsePattern | None]:
+def _reason_or_pattern(incidence: Incidence, progress: Progress) -> tuple[str, SparsePattern | None]:
     """The pattern of rows with few records in common, or the reason why there is no sparse one."""
     rows = incidence.row_count
+    if rows < _FEW_ROWS:
+        return f"fewer than {_FEW_ROWS:,} rows", None
+    if not incidence.whole:
+        return "the weights are not small integers", None
     most = min(_MOST_ENTRIES, max(_FEW_ROWS * 100, int(rows * rows * _SHARE_OF_PAIRS)))
     pairs = RowPairs.of(incidence, progress, most_entries=most)
     if pairs is None:
