@@ -23,7 +23,7 @@ from sightline import MembershipDesign
 from sightline.labeled.incidence.cells import CellIncidence
 
 # Persons and blocks for about so many cells.
-PERSONS_PER_CELL, CELLS_PER_BLOCK = 22, 8.7
+PERSONS_PER_CELL, CELLS_PER_BLOCK = 29, 8.7
 
 
 def census(cells: int) -> CellIncidence:
