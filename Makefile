@@ -15,7 +15,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 PARALLEL := --numprocesses 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fuzz check format rooms bench docs lock clean
+.PHONY: help demo test quick fuzz check lint coverage format rooms bench docs lock clean
 
 help: ## Show this list
 	@echo "make TARGET, where TARGET is one of:"
@@ -40,13 +40,17 @@ fuzz: $(VENV)/.dev ## Hunt for failures with random seeds, for FUZZ_SECONDS (600
 rooms: ## Print which rooms and modules import which, the cycles, and the lines of source in each room
 	@$(PYTHON) tools/rooms.py
 
-check: $(VENV)/.dev ## Everything that must hold before a change lands: format, lint, types, tests with coverage, docs
+check: ## Everything that must hold before a change lands, and branch coverage: lint, types, tests, docs
+	$(MAKE) --no-print-directory lint coverage docs
+
+lint: $(VENV)/.dev ## Check the format, the linter's rules and the types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
+
+coverage: $(VENV)/.dev ## Run the tests and print the branch coverage of src; slower than make test
 	$(BIN)/pytest $(PARALLEL) --cov --cov-report=
 	@echo "Branch coverage of src: $$($(BIN)/coverage report --format=total)%"
-	$(MAKE) --no-print-directory docs
 
 format: $(VENV)/.dev ## Format the code and repair what the linter can
 	$(BIN)/ruff format

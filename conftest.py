@@ -18,7 +18,7 @@ settings.register_profile("same", derandomize=True, deadline=None, database=None
 settings.register_profile("fuzz", max_examples=500, deadline=None, database=None, print_blob=True)
 settings.register_profile("quick", parent=settings.get_profile("same"))
 EXAMPLES = os.environ.get("SIGHTLINE_EXAMPLES", "same")
-FEW = 10
+FEW = 5
 settings.load_profile(EXAMPLES)
 
 # Hypothesis also draws constants that it reads in the modules imported so far, so the examples of a property

@@ -89,6 +89,7 @@ def test_the_tour_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert printed["rmse"]["exact Gaussian"]["32"] == tour().rmse["exact Gaussian"][32]
 
 
+@pytest.mark.slow
 def test_the_same_command_prints_the_same_bytes(capsys: pytest.CaptureFixture[str]) -> None:
     main(["demo", "--json"])
     first = capsys.readouterr().out
@@ -167,6 +168,7 @@ sys.meta_path.insert(0, Finder())
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("module", ["click", "sightline.format", "numpy", "sightline.demo", "rich.table"])
 def test_an_interrupt_while_modules_are_loaded_ends_quietly(module: str) -> None:
     code = CTRL_C.format(module=module) + START
@@ -202,6 +204,7 @@ def test_an_interrupt_while_a_query_runs_ends_quietly(
     assert capsys.readouterr() == ("", "Interrupted.\n")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize(
     "arguments", [["tour"], ["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str
@@ -223,12 +226,14 @@ class TestAnyTerminal:
         assert run.returncode in {0, 2}
         return run.stdout.decode(encoding)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252"])
     def test_signs_that_it_lacks_are_written_with_others(self, encoding: str) -> None:
         printed = self.run("demo", encoding=encoding)
         row = printed.replace("×", "x").replace("–", "-")
         assert re.search(r'H13 +155\.2 +7\.76 % +4-7 % +13 x "March" - 12 x "January"', row)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("encoding", ["ascii", "utf-8"])
     def test_json_says_the_same_in_every_encoding(self, encoding: str, tmp_path: Path) -> None:
         path = tmp_path / "plan.toml"
@@ -265,6 +270,7 @@ class TestPublishableKeys:
         (folder / "plan.toml").write_text("\n".join(sections))
         return str(folder / "plan.toml")
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("keys", "withheld", "shown"),
         [
@@ -305,6 +311,7 @@ class TestPublishableKeys:
         result = sl.audit(self.plan(tmp_path, "feeder, hour")).publishable()
         assert "(withheld)" not in result.to_json()
 
+    @pytest.mark.slow
     def test_advice_is_given_once(self, tmp_path: Path) -> None:
         result = sl.audit(self.plan(tmp_path, "home, hour")).publishable()
         texts = [change.text for change in result.what_to_change]
@@ -312,6 +319,7 @@ class TestPublishableKeys:
         assert len(set(texts)) == len(texts)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "arguments", [["tour"], ["demo"], ["demo", "--json"], ["check", "--schema"]], ids=str
 )
@@ -343,6 +351,7 @@ def test_help_loads_no_numerics(command: str) -> None:
     assert loaded & heavy == set()
 
 
+@pytest.mark.slow
 def test_the_tour_loads_no_slow_module() -> None:
     loaded = modules_after("from sightline.cli import main; main(['tour'])")
     assert loaded & {"scipy.stats", "jax", "duckdb", "sqlglot"} == set()

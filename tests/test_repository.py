@@ -252,7 +252,7 @@ def test_rooms_with_a_stub_are_at_the_root() -> None:
 
 
 def test_a_module_of_any_room_can_be_imported_under_another_name() -> None:
-    import sightline.auditing.run as run
+    import sightline.jobs as run
 
     assert sightline.audit is run.audit
 
@@ -423,6 +423,7 @@ def test_the_demo_lock_is_part_of_the_dev_lock() -> None:
 # ------------------------------------------------------------------ the same tests every time
 
 
+@pytest.mark.slow
 def test_property_tests_draw_the_same_examples_whatever_is_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,9 +3,9 @@
 # ruff: isort: skip_file
 
 # Audit a plan
-from sightline.auditing.run import audit as audit
-from sightline.auditing.run import explain as explain
-from sightline.auditing.run import Explanation as Explanation
+from sightline.jobs import audit as audit
+from sightline.jobs import explain as explain
+from sightline.jobs import Explanation as Explanation
 from sightline.auditing.plan import Plan as Plan
 from sightline.auditing.result import AuditResult as AuditResult
 from sightline.report.html import report_html as report_html

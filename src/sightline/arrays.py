@@ -36,6 +36,15 @@ def frozen_floats(
     return array
 
 
+def coordinates(records: IndexArray, dimension: int) -> IndexArray:
+    """Positions (record · dimension + place in it) of all coordinates of some records.
+
+    >>> coordinates(np.array([0, 2]), 2).tolist()
+    [0, 1, 4, 5]
+    """
+    return (records[:, None] * dimension + np.arange(dimension)).ravel()
+
+
 def frozen_index(
     members: Members, *, name: str = "members", error: type[InvalidInput] = InvalidInput
 ) -> IndexArray:

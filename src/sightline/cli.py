@@ -1,7 +1,7 @@
 """The command line: a command parses its options, calls one function of the library, and prints.
 
-Exit status: 0 fine; 1 an error, told in one line; 2 a limit that is broken or not shown to hold; 130
-interrupted; 141 the reader of the output has gone. A defect of Sightline itself keeps its traceback.
+Exit status: 0 fine; 1 an error, in one line; 2 a limit that is broken or not shown to hold; 130 interrupted;
+141 the program that reads the output has ended. A defect of Sightline itself keeps its traceback.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _READER_GONE = 128 + 13  # and PIPE
 
 
 class _Commands(click.Group):
-    """Commands that end without a word, as others do, when the reader of a pipe has gone."""
+    """Commands that end silently, as other programs do, when the program that reads the pipe has ended."""
 
     def invoke(self, ctx: click.Context) -> object:
         try:
@@ -104,14 +104,14 @@ def audit(  # many parameters: one for each option
     max_seconds: float | None,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.report.files import check_new
     from sightline.report.progress import Ticker
 
     if html is not None:
         check_new(html, force=force)
     with Ticker() as progress:
-        found = run.audit(
+        result = jobs.audit(
             plan,
             limit=limit,
             names=names,
@@ -120,15 +120,15 @@ def audit(  # many parameters: one for each option
             max_memory=max_memory,
             max_seconds=max_seconds,
         )
-    _print_result(found.publishable() if publishable else found, as_json)
+    _print_result(result.publishable() if publishable else result, as_json)
     if html is not None:
         from sightline.report.html import write_report
 
         with Ticker() as progress:
             progress("drawing the report", 0.0)
-            write_report(found, html, force=force, publishable=publishable, date=date)
+            write_report(result, html, force=force, publishable=publishable, date=date)
         print(f"Wrote {html}", file=sys.stderr)
-    return 2 if found.verdict.passed is False else 0
+    return 2 if result.verdict.passed is False else 0
 
 
 @commands.command(epilog="Example:  sightline design plan.toml --limit 50% --out designed.toml")
@@ -137,6 +137,7 @@ def audit(  # many parameters: one for each option
 @_limit
 @_names
 @click.option("--out", type=click.Path(path_type=Path), help="Write the proposed plan to this file.")
+@_html
 @click.option("--grain", default="cell", show_default=True, help="One noise for each cell, or release.")
 @click.option(
     "--loss", default="variance", show_default=True, help="What to make small: variance, relative or largest."
@@ -148,6 +149,7 @@ def design(  # many parameters: one for each option
     limit: str | None,
     names: bool,
     out: Path | None,
+    html: Path | None,
     grain: str,
     loss: str,
     force: bool,
@@ -164,8 +166,18 @@ def design(  # many parameters: one for each option
             raise InvalidInput(
                 f"expected a file beside the plan, where its paths start from, got {str(out)!r}"
             )
+    if html is not None:
+        check_new(html, force=force)
     with Ticker() as progress:
-        found = run.design(plan, limit=limit, grain=grain, loss=loss, names=names, progress=progress)
+        found = run.design(
+            plan,
+            limit=limit,
+            grain=grain,
+            loss=loss,
+            names=names,
+            other_limits=html is not None,
+            progress=progress,
+        )
     if as_json:
         _print_json(found.model_dump(mode="json"))
     else:
@@ -173,6 +185,13 @@ def design(  # many parameters: one for each option
     if out is not None:
         write_new(out, found.plan.encode("utf-8"), force=force)
         print(f"Wrote {out}", file=sys.stderr)
+    if html is not None:
+        from sightline.report.design_html import write_design
+
+        with Ticker() as progress:
+            progress("drawing the page", 0.0)
+            write_design(found, html, force=force)
+        print(f"Wrote {html}", file=sys.stderr)
     return 0 if found.passed else 2
 
 
@@ -185,17 +204,17 @@ def design(  # many parameters: one for each option
 @_force
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
     """Write every figure of a plan's report as SVG and PDF, for print."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.report.export import export_figures
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
-        found = run.audit(plan, limit=limit, names=names, progress=progress)
+        result = jobs.audit(plan, limit=limit, names=names, progress=progress)
         progress("drawing the figures", 0.0)
-        paths = export_figures(found.publishable() if publishable else found, out, force=force)
+        paths = export_figures(result.publishable() if publishable else result, out, force=force)
     for path in paths:
         print(path)
-    return 2 if found.verdict.passed is False else 0
+    return 2 if result.verdict.passed is False else 0
 
 
 @commands.command(epilog="Example:  sightline check plan.toml")
@@ -210,10 +229,10 @@ def check(plan: str | None, schema: bool) -> None:
         return
     if plan is None:
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
-    from sightline.auditing import run
+    from sightline import jobs
 
-    found = run.check(plan)
-    print(f"{plan}: a good plan, with {count(len(found.releases), 'release')}")
+    checked = jobs.check(plan)
+    print(f"{plan}: a good plan, with {count(len(checked.releases), 'release')}")
 
 
 @commands.command(epilog="Example:  sightline explain plan.toml --record A7")
@@ -222,18 +241,18 @@ def check(plan: str | None, schema: bool) -> None:
 @click.option("--record", required=True, metavar="KEY", help="The key of the record.")
 def explain(plan: str, as_json: bool, record: str) -> None:
     """Explain why one record is exposed, step by step. For the table's owner only."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
-        found = run.explain(plan, record=record, progress=progress)
+        explanation = jobs.explain(plan, record=record, progress=progress)
     if as_json:
-        _print_json([one.model_dump(mode="json") for one in found.exposed])
+        _print_json([one.model_dump(mode="json") for one in explanation.exposed])
         return
     from sightline.report.console import console
     from sightline.report.terminal import print_explanation
 
-    print_explanation(found, console())
+    print_explanation(explanation, console())
 
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
@@ -262,20 +281,20 @@ def init(table: str, record: str | None, secret: str | None, out: Path, force: b
 @_force
 def demo(as_json: bool, html: Path | None, force: bool) -> None:
     """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
-    from sightline.auditing import run
+    from sightline import jobs
     from sightline.examples.shipped import example_plan
     from sightline.report.files import check_new
 
     if html is not None:
         check_new(html, force=force)
     plan = example_plan("microgrid")
-    found = run.audit(plan, names=True)
-    _print_result(found, as_json)
+    result = jobs.audit(plan, names=True)
+    _print_result(result, as_json)
     if html is not None:
         from sightline.report.html import write_report
 
         try:
-            write_report(found, html, force=force)
+            write_report(result, html, force=force)
             print(f"\nThe report, to open in a browser: {html}", file=sys.stderr if as_json else sys.stdout)
         except MissingExtra as error:  # a demo without pictures is still a demo
             print(f"\nNo report was written: {error}", file=sys.stderr)
@@ -291,13 +310,13 @@ def tour_command(as_json: bool) -> None:
     """Show the idea with one record, a mean with it, a mean without it, and three accountants."""
     from sightline.demo import print_tour, tour
 
-    found = tour()
+    result = tour()
     if as_json:
-        _print_json(asdict(found))
+        _print_json(asdict(result))
         return
     from sightline.report.console import console
 
-    print_tour(found, console())
+    print_tour(result, console())
 
 
 @commands.command(epilog="Example:  sightline paper fig:mle --fast --out figures")
@@ -320,14 +339,14 @@ def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bo
         print("\n".join(summary.lines(made)))
 
 
-def _print_result(found: AuditResult, as_json: bool) -> None:
+def _print_result(result: AuditResult, as_json: bool) -> None:
     if as_json:
-        _print_json(found.model_dump(mode="json"))
+        _print_json(result.model_dump(mode="json"))
         return
     from sightline.report.console import console
     from sightline.report.terminal import print_result
 
-    print_result(found, console())
+    print_result(result, console())
 
 
 def _print_json(document: Any) -> None:
@@ -352,7 +371,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         _discard_output()
         return _READER_GONE
-    except OSError as error:  # a file or a device that fails: no defect of ours
+    except OSError as error:  # a file or a device that fails, not a defect of Sightline
         _discard_output()
         where = "" if error.filename is None else f" ({error.filename})"
         return _failed(f"{type(error).__name__}: {(error.strerror or str(error)).lower()}{where}")
@@ -373,7 +392,7 @@ def _discard_output() -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
-# How texts of ours are written for a terminal that has no such character.
+# What to write for a character that the terminal's encoding lacks.
 _PLAIN = {
     "×": "x",
     "−": "-",

@@ -38,9 +38,8 @@ class Tour:
     identifiable_from_in: str
     identifiable_from_in_and_out: str
     recipe: tuple[float, float]  # weights on one IN and one OUT answer
-    rmse: dict[
-        str, dict[int, float]
-    ]  # accountant -> number of releases -> error, in units of the value's range
+    # accountant -> number of releases -> error, in units of the value's range
+    rmse: dict[str, dict[int, float]]
 
 
 def tour() -> Tour:

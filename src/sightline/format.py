@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 _LARGEST, _SMALLEST = 1e15, 1e-6  # outside this range numbers are written with an exponent
@@ -92,24 +92,24 @@ def percent_at_least(share: float) -> str:
     >>> percent_at_least(0.1299), percent_at_least(0.00778), percent_at_least(0.0)
     ('12 %', '0.77 %', '0 %')
     """
-    whole = 100 * share
-    if whole >= 10 or whole <= 0:
-        return f"{math.floor(whole)} %"
-    unit = 10.0 ** (math.floor(math.log10(whole)) - 1)
-    return f"{math.floor(whole / unit) * unit:.2g} %"
+    return _rounded_percent(share, math.floor)
 
 
 def percent_at_most(share: float) -> str:
-    """An upper bound in percent, rounded up.
+    """Write an upper bound in percent, rounded up.
 
     >>> percent_at_most(0.1201), percent_at_most(0.00771), percent_at_most(1.0), percent_at_most(0.0)
     ('13 %', '0.78 %', '100 %', '0 %')
     """
+    return _rounded_percent(share, math.ceil)
+
+
+def _rounded_percent(share: float, rounded: Callable[[float], int]) -> str:
     whole = 100 * share
     if whole >= 10 or whole <= 0:
-        return f"{math.ceil(whole)} %"
+        return f"{rounded(whole)} %"
     unit = 10.0 ** (math.floor(math.log10(whole)) - 1)
-    return f"{math.ceil(whole / unit) * unit:.2g} %"
+    return f"{rounded(whole / unit) * unit:.2g} %"
 
 
 def percent_bracket(lower: float, upper: float) -> str:

@@ -132,6 +132,7 @@ class TestModel:
 
 
 class TestSearch:
+    @pytest.mark.slow
     def test_more_starts_never_help_much(self) -> None:
         """Three values under six moments: the default starts find what a hundred do, on 500 draws."""
         transcript = moments(20.0, releases=6, members=3)
@@ -140,6 +141,7 @@ class TestSearch:
         many = sl.ConstrainedMLE(grid_starts=20, random_starts=80).estimate(transcript, answers)
         assert np.max(default.objective - many.objective) <= 1e-8
 
+    @pytest.mark.slow
     def test_many_trials_are_worked_on_in_blocks(self) -> None:
         transcript = moments(5.0)
         answers = noisy(transcript, INTERIOR, 7000)
@@ -216,6 +218,7 @@ class TestStarts:
         one, other = (random_points(model, box=(-1, 1), count=3, seed=5) for _ in range(2))
         assert np.array_equal(one, other)
 
+    @pytest.mark.slow
     @given(st.lists(values, min_size=3, max_size=3))
     def test_three_moments_are_inverted_in_closed_form(self, records) -> None:
         transcript = sl.Transcript(

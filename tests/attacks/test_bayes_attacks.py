@@ -43,6 +43,7 @@ class TestEveryPrior:
         empirical = (np.arange(20_000) + 0.5) / 20_000
         assert np.max(np.abs(prior.cdf(drawn) - empirical)) < 2.2 / math.sqrt(20_000)
 
+    @pytest.mark.slow
     def test_expected_order_statistics_add_up_and_are_those_of_draws(self, prior) -> None:
         means = order_means(prior, 4)
         assert np.sum(means) == pytest.approx(4 * prior.mean, abs=1e-10)
@@ -81,6 +82,7 @@ class TestPosteriorMean:
         assert found.values[:, 0] == pytest.approx(np.array(closed), abs=1e-9)
         assert np.all(found.status == sl.attacks.AttackStatus.SOLVED)
 
+    @pytest.mark.slow
     def test_laplace_noise_has_its_own_likelihood(self) -> None:
         transcript = sl.Transcript(
             [sl.SubsetSum(members=[0], radius=1.0)], noise=sl.LaplaceNoise(scales=[0.5])
@@ -95,6 +97,7 @@ class TestPosteriorMean:
         closed = [float(weight(y, 1) / weight(y, 0)) for y in (-1.0, 0.25)]
         assert found.values[:, 0] == pytest.approx(np.array(closed), abs=1e-6)
 
+    @pytest.mark.slow
     def test_a_pair_under_two_moments_is_the_sum_over_a_fine_grid(self) -> None:
         transcript = moments(10.0)
         answers = noisy(transcript, (-0.4, 0.7), 3)
@@ -140,6 +143,7 @@ class TestPosteriorMean:
         assert found.mse < found.bayes_upper + 4.5 * found.standard_error
         assert found.ratio_to_trivial < 1.02
 
+    @pytest.mark.slow
     def test_no_other_attack_has_less_mean_risk(self) -> None:
         """The same draws for every attack, so the differences are sharp."""
         prior = sl.labeled.UniformPrior(-1.0, 1.0)

@@ -179,6 +179,7 @@ class TestBoxLeastSquares:
             assert residual @ residual <= 2 * other.cost + 1e-10
             assert values == pytest.approx(other.x, abs=1e-5)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("records", [12, 13, 25])
     def test_many_unknowns_are_solved_too(self, records) -> None:
         """On both sides of the size where the method changes, against SciPy's interior method."""
@@ -237,6 +238,7 @@ class TestLinearBayes:
         risks = np.diag(v * np.eye(3) - gain @ A * v)
         assert found.standard_errors[0] == pytest.approx(np.sqrt(risks), rel=1e-10)
 
+    @pytest.mark.slow
     def test_its_simulated_risk_is_the_upper_end_of_the_bracket(self) -> None:
         prior = sl.labeled.CosineSquaredPrior(-1.0, 1.0)
         for transcript in (triangle(), in_out(3)):

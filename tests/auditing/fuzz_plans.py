@@ -30,12 +30,15 @@ from sightline.report.console import console
 from sightline.report.terminal import print_result
 from tests.auditing.plan_material import (
     ABOUT,
+    ACCEPTED,
     AGGREGATES,
+    CELL_KEYS,
     CELLS,
     COLUMNS,
     CONDITIONS,
     GROUPINGS,
     KEYS,
+    LOOKUPS,
     NUMBERS,
     ODD_NAMES,
     ODD_VALUES,
@@ -64,6 +67,7 @@ def write_tables(draw: random.Random, folder: Path, number: int = 12) -> list[st
     """Small tables: CSV and Parquet, some with odd names of columns or no rows."""
     names = []
     (folder / "zones.csv").write_text("g,zone\nnorth,1\nsouth,2\n", encoding="utf-8")
+    (folder / "levels.csv").write_text("n,level\n0,low\n1,high\n2,\n", encoding="utf-8")
     for place in range(number):
         columns = list(COLUMNS)
         if draw.random() < 0.15:
@@ -71,11 +75,16 @@ def write_tables(draw: random.Random, folder: Path, number: int = 12) -> list[st
         if draw.random() < 0.05:
             columns.append(draw.choice(columns))
         tame = draw.random() < 0.6
-        rows = []
+        rows: list[list[str]] = []
+        # In a panel a person has several rows, and in some panels one value in all of them.
+        each, constant = draw.choice([(1, False), (1, False), (1, False), (3, False), (3, True)])
         for row in range(draw.choice([0, 1, 2, 5, 5, 9, 9, 9, 9, 9, 14, 30])):
             several = not tame and draw.random() < 0.1
             cells = [draw.choice(CELLS[one][: 3 if tame else None]) for one in COLUMNS]
-            cells[0] = cells[0] if several else f"P{row}"
+            cells[0] = cells[0] if several else f"P{row // each}"
+            if constant and row % each:
+                for place in (COLUMNS.index(one) for one in ("x", "b", "c")):
+                    cells[place] = rows[-1][place]
             rows.append([*cells, *["0"] * (len(columns) - len(cells))])
         path = folder / f"{place}.csv"
         lines = [
@@ -101,7 +110,7 @@ def draw_sql(draw: random.Random, kind: str) -> str:
         KEYS if wild else KEYS[:3], draw.choice([0, 0, 1, 1, 2, 3]) if not wild else draw.randrange(5)
     )
     text = f"SELECT {', '.join([*keys, *aggregates])} FROM data"
-    text += draw.choice([""] * 30 + [" JOIN zones USING (g)", " LEFT JOIN zones AS z ON data.g = z.g"])
+    text += draw.choice([""] * 40 + LOOKUPS)
     if draw.random() < 0.3:
         text += f" WHERE {draw.choice(CONDITIONS if wild else CONDITIONS[:5])}"
     if keys:
@@ -116,6 +125,32 @@ def draw_sql(draw: random.Random, kind: str) -> str:
     )
 
 
+def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
+    """The noise of a release: none of its own, one for all, or one by cell; and fields for a design."""
+    stddevs = [0.1, 1.0, 40, 1e-9, 1e9]
+    kind = draw.random()
+    if kind < 0.5:
+        release["noise_stddev"] = draw.choice(stddevs)
+    elif kind < 0.65:
+        key = draw.choice([None, *CELL_KEYS])
+        cells: list[dict[str, Any]] = [{"key": [name]} for name in CELL_KEYS.get(key or "", [])] or [{}]
+        if draw.random() < 0.2:
+            cells.append(copy.deepcopy(draw.choice(cells)))
+        aggregate = release["sql"].removeprefix("SELECT ").partition(" FROM")[0].rpartition(", ")[2]
+        if key is not None and draw.random() < 0.7:
+            release["sql"] = f"SELECT {key}, {aggregate} FROM data GROUP BY {key}"
+        elif draw.random() < 0.7:
+            release["sql"] = f"SELECT {aggregate} FROM data"
+        release["noise_by_cell"] = [{**cell, "stddev": draw.choice(stddevs)} for cell in cells]
+    if draw.random() < (0.15 if kind < 0.65 else 0.01):
+        release["published"] = True
+    if draw.random() < 0.1:
+        release["weight"] = draw.choice([0.5, 1e9])
+        release["least_noise_stddev"], release["most_noise_stddev"] = draw.choice(
+            [(0.1, 1.0)] * 4 + [(2.0, 1.0)]
+        )
+
+
 def draw_plan(draw: random.Random, sources: list[str]) -> dict[str, Any]:
     """A valid plan, as far as the table and the SQL allow."""
     kind = draw.choice(list(SECRETS))
@@ -125,29 +160,34 @@ def draw_plan(draw: random.Random, sources: list[str]) -> dict[str, Any]:
     for release in releases:
         if draw.random() < 0.3:
             release["times"] = draw.choice([1, 2, 7, 1000, 100_000])
-        if draw.random() < 0.6:
-            release["noise_stddev"] = draw.choice([0.1, 1.0, 40, 1e-9, 1e9])
+        draw_noise(draw, release)
     plan: dict[str, Any] = {
         "data": {"source": draw.choice(sources), "record": "who", **copy.deepcopy(SECRETS[kind])},
         "privacy": {"epsilon": draw.choice([0.1, 1.0, 10.0]), "delta": 1e-5},
         "release": releases,
-        "limits": {"accept": ["empty", "dropped", "clipped"]},
+        "limits": {"accept": draw.sample(ACCEPTED, draw.choice([0, 1, 3, len(ACCEPTED)]))},
     }
+    if draw.random() < 0.5:
+        plan["limits"]["accept"] = ["empty", "dropped", "clipped"]
     if draw.random() < 0.5:
         plan["limits"]["remaining_uncertainty"] = draw.choice([0.5, "50%", 0.95])
     if draw.random() < 0.2:
         plan["attacker"] = {"knows": [draw.choice(CONDITIONS[:5])]}
     if draw.random() < 0.2:
         plan.setdefault("attacker", {})["prior"] = draw.choice(["uniform", "cos2", "two-point"])
-    if draw.random() < 0.3:
-        plan["data"]["max_rows_per_record"] = draw.choice([1, 3, 100])
+    if draw.random() < 0.8:
+        plan["data"]["max_rows_per_record"] = draw.choice([1, 3, 3, 3, 3, 100])
+    if draw.random() < 0.1:
+        plan["data"]["values"] = draw.choice(["constant", "independent"])
     if kind == "number" and draw.random() < 0.9:
         plan["data"]["bandwidth"] = draw.choice([0.5, 1, 100])
     if draw.random() < 0.2:
         accountants = ["zcdp", "gaussian-dp", "renyi", "basic", "advanced", "laplace"]
         plan["privacy"]["accountant"] = draw.choice(accountants)
-    if draw.random() < 0.1:
-        plan["data"]["tables"] = {"zones": draw.choice(["tables/zones.csv", "tables/zones.csv", *sources])}
+    joined = any("zones" in release["sql"] or "levels" in release["sql"] for release in releases)
+    if draw.random() < (0.8 if joined else 0.1):
+        zones = draw.choice(["tables/zones.csv"] * 5 + sources)
+        plan["data"]["tables"] = {"zones": zones, "levels": "tables/levels.csv"}
     return plan
 
 
@@ -227,15 +267,16 @@ def spoil(draw: random.Random, plan: dict[str, Any]) -> None:
 def as_toml(plan: dict[str, Any]) -> str:
     """The plan as TOML where TOML can say it; the rest as text that is no TOML."""
 
-    def value(one: Any) -> str:
+    def value(one: Any, depth: int = 0) -> str:
+        if depth > 200:  # deeper than this only our own recursion would fail
+            return "[]"
         if isinstance(one, float):
             return repr(one)
         if isinstance(one, dict):
-            return (
-                "{" + ", ".join(f"{json.dumps(str(key))} = {value(held)}" for key, held in one.items()) + "}"
-            )
+            pairs = (f"{json.dumps(str(key))} = {value(held, depth + 1)}" for key, held in one.items())
+            return "{" + ", ".join(pairs) + "}"
         if isinstance(one, list):
-            return "[" + ", ".join(map(value, one)) + "]"
+            return "[" + ", ".join(value(held, depth + 1) for held in one) + "]"
         return json.dumps(one, default=str)
 
     lines: list[str] = []

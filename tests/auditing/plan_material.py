@@ -19,7 +19,10 @@ SOURCES = [
     "", ".", "/", "..", "nowhere.csv", "a\x00.csv", "x" * 300, "x" * 5000, "x" * 5000 + ".csv", "t/0.csv/",
     "postgresql://", "postgresql://[::1", "postgresql://h:99999/d", "spark://h:7077", "sc://", "http://x",
     "s3://bucket/x.parquet", "file" + "://x.csv", "*.csv", "tables/*.csv", "t.duckdb", "\ud800.csv",
-    "/dev/null", "/proc/self/mem", "plan.toml", "x.csv\n", "~", "con:", "table.parquet::t", "a.db::x",
+    "/dev/null", "/proc/self/mem",
+    "postgresql://127.0.0.1:1/d?table=t", "postgres://ann:hush@127.0.0.1:1/d?table=a.b&connect_timeout=1",
+    "postgresql://127.0.0.1:1/d", "POSTGRESQL://127.0.0.1:1/?table=a.b.c", "host=127.0.0.1 password=hush",
+    "plan.toml", "x.csv\n", "~", "con:", "table.parquet::t", "a.db::x",
 ]
 COLUMNS = [
     "who", "g", "n", "b", "x", "c", "d",
@@ -64,6 +67,18 @@ SNIPPETS = [
     "'", '"', "(", ")", "--", "/*", ";", " OR ", " NOT ", "\x00", "é", " UNION SELECT 1", ",", "NULL",
     "::INT", "*", "e400", ".", "[", "{", "\\", "\n", "\t", " HAVING COUNT(*) > 1", " LIMIT 1",
     " ORDER BY 1", "$1", "?", "`", "0x", "1",
+]
+ACCEPTED = [
+    "dropped", "clipped", "empty", "groups", "published_but_dropped", "undecided", "local", "homogeneous",
+    "few_values", "values",
+]
+CELL_KEYS: dict[str, list[str]] = {  # what the groups of tame tables are called
+    "g": ["north", "south", "NULL"], "n": ["0", "1", "2"], "b": ["true", "false", "NULL"],
+}
+LOOKUPS = [
+    " JOIN zones USING (g)", " LEFT JOIN zones AS z ON data.g = z.g",
+    " LEFT JOIN levels ON data.n = levels.n",
+    " JOIN zones ON data.g = zones.g JOIN levels ON zones.zone = levels.n",
 ]
 OPTIONS = [
     ["--json"], ["--names"], ["--publishable"], ["--top", "1"], ["--limit", "50%"], ["--top", "0"],

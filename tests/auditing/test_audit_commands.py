@@ -62,6 +62,7 @@ def test_json_is_the_result(capsys: Captured) -> None:
     assert len(result.exposed) == 3
 
 
+@pytest.mark.slow
 def test_names_only_when_asked(capsys: Captured) -> None:
     main(["audit", MICROGRID])
     assert "H13" not in capsys.readouterr().out
@@ -69,6 +70,7 @@ def test_names_only_when_asked(capsys: Captured) -> None:
     assert "H13" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_demo_audits_the_micro_grid_and_says_where_things_are(capsys: Captured) -> None:
     assert main(["demo"]) == 0
     printed = capsys.readouterr().out
@@ -79,6 +81,7 @@ def test_the_demo_audits_the_micro_grid_and_says_where_things_are(capsys: Captur
     assert sl.AuditResult.from_json(capsys.readouterr().out).identifiable_records == 2
 
 
+@pytest.mark.slow
 def test_explain_gives_the_recipe_step_by_step(capsys: Captured) -> None:
     assert main(["explain", MICROGRID, "--record", "H16"]) == 0
     printed = capsys.readouterr().out
@@ -195,6 +198,7 @@ def test_init_never_overwrites_unless_forced(tmp_path: Path, capsys: Captured) -
     assert sorted(p.name for p in tmp_path.iterdir()) == ["plan.toml", "t.csv"], "nothing is left behind"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "domain", "sql"),
     [
@@ -361,6 +365,7 @@ def test_quoted_and_foreign_identifiers(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.slow
 def test_boolean_and_categorical_secrets_from_sql(tmp_path: Path) -> None:
     ill = plan(
         tmp_path, "SELECT feeder, COUNT(*) FROM data WHERE ill GROUP BY feeder", data='kind = "boolean"'
@@ -410,12 +415,14 @@ def test_several_rows_a_record(tmp_path: Path) -> None:
     assert [(one.record, one.feature, one.rows) for one in result.exposed] == [("A", "row", 2)]
 
 
+@pytest.mark.slow
 def test_a_quick_run_says_nothing_about_progress(capsys: Captured) -> None:
     """Quick is what ends before the patience does; in the tests it never ends."""
     assert main(["audit", MICROGRID]) == 2
     assert capsys.readouterr().err == ""
 
 
+@pytest.mark.slow
 def test_a_run_that_outlasts_the_patience_says_what_is_under_way(
     capsys: Captured, monkeypatch: pytest.MonkeyPatch
 ) -> None:

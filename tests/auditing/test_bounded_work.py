@@ -46,6 +46,7 @@ def plan_with(folder: Path, rows: int, *sql: str, times: int = 1) -> dict[str, A
     }
 
 
+@pytest.mark.slow
 def test_memory_is_refused_before_it_is_taken(tmp_path: Path) -> None:
     keys = "k0, k1, k2, k3, k4"
     plan = plan_with(tmp_path, 400, f"SELECT {keys}, AVG(x) FROM data GROUP BY CUBE ({keys})")
@@ -156,6 +157,7 @@ def test_a_mistake_stays_a_mistake_while_there_is_time(tmp_path: Path) -> None:
     timed.close()
 
 
+@pytest.mark.slow
 def test_the_command_line_has_the_same_limits(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["audit", MICROGRID, "--max-memory", "4GB", "--max-seconds", "1000000"]) == 2
     capsys.readouterr()

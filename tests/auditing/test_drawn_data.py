@@ -11,7 +11,7 @@ import pytest
 from sightline.auditing import findings, losses
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find
-from sightline.auditing.losses import gathered, signature_costs
+from sightline.auditing.losses import gathered
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_text import plan_text
 from sightline.auditing.pricing import price
@@ -96,7 +96,7 @@ class TestLosses:
     def test_a_records_loss_is_that_of_the_releases_with_it_in_them(self) -> None:
         seen = examined()
         found = assemble(seen)
-        multiplier = math.sqrt(1 / signature_costs(seen.membership, seen.pricing).max() * 3)
+        multiplier = math.sqrt(1 / seen.pricing.record_costs.largest(seen.membership) * 3)
         two = account([multiplier] * 2, delta=1e-5).epsilon_exact
         three = account([multiplier] * 3, delta=1e-5).epsilon_exact
         by_epsilon = {round(point.epsilon, 9) for point in found.losses}
@@ -142,6 +142,7 @@ class TestLosses:
 
 
 class TestAlternatives:
+    @pytest.mark.slow
     def test_each_is_the_audit_with_that_accountant(self) -> None:
         for one in result_of().alternatives:
             privacy = {"epsilon": 1.0, "delta": 1e-5, "accountant": one.accountant}

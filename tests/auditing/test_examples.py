@@ -127,6 +127,7 @@ def survey_rows() -> np.ndarray:
     return np.array(rows)
 
 
+@pytest.mark.slow
 def test_the_survey_is_decided_exactly(survey: sl.AuditResult) -> None:
     rows = survey_rows()
     assert survey.cells == len(rows)
@@ -161,6 +162,7 @@ def test_an_example_that_does_not_exist() -> None:
         example_plan("nothing")
 
 
+@pytest.mark.slow
 def test_the_order_of_releases_changes_what_is_new_but_not_what_is_seen(microgrid: sl.AuditResult) -> None:
     plan, base = read_plan(example_plan("microgrid"))
     turned = plan.model_copy(

@@ -189,6 +189,7 @@ def test_a_copy_aggregates_the_same_rows_in_the_same_way() -> None:
 NUMBERS = {"source": "t.csv", "record": "id", "secret": "x"}
 
 
+@pytest.mark.slow
 def test_the_limit_is_held_against_the_lower_end() -> None:
     plan, membership = in_and_out(privacy={"epsilon": 100.0, "delta": 1e-5})
     bracket = examined(plan, membership).least_remaining_uncertainty
@@ -419,6 +420,7 @@ def test_more_cells_than_fit_a_square_table_are_assessed() -> None:
     assert (result.cells, result.identifiable_records) == (20_001, 1)
 
 
+@pytest.mark.slow
 def test_records_with_several_rows_are_counted_once() -> None:
     plan = plan_of({"name": "a"}, data={**NUMBERS, "bounds": [0, 1], "max_rows_per_record": 2})
     owners = ["ann", "ann", "bob", "cy"]

@@ -33,6 +33,7 @@ def test_some_thousand_plans(seed: int) -> None:
     assert run_cases(seed, go_on=lambda number: number < 700).total() == 700
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("error", [ZeroDivisionError, OverflowError, RuntimeWarning, TypeError])
 def test_the_fuzzer_notices_what_is_not_ours(error: type[Exception], monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*_: object, **__: object) -> None:
@@ -92,6 +93,7 @@ def test_a_key_that_is_no_text_is_refused(tmp_path: Path) -> None:
         sl.explain(plan, record="\ud800")
 
 
+@pytest.mark.slow
 def test_a_slope_whose_square_is_no_number_tells_nothing(tmp_path: Path) -> None:
     """Found by the fuzzer: the square of a value of 10⁻¹⁶⁰ changes by nothing, beside a noise of 10⁹⁸."""
     (tmp_path / "t.csv").write_text("who,g,x\na,1,1e-160\nb,1,1e-160\nc,2,3\nd,2,4\n")

@@ -10,15 +10,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.optimize import brentq
 
-from sightline.auditing import remedies
+from sightline.auditing import noise_factor as search
 from sightline.auditing.assemble import assemble
+from sightline.auditing.brackets import least_category_bound, scaled_noise
 from sightline.auditing.findings import Findings, find
+from sightline.auditing.merging import merged
+from sightline.auditing.noise_factor import epsilon_for, lowest, noise_factor, rounded
+from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
-from sightline.auditing.remedies import epsilon_for, least_factor, lowest, noise_factor
 from sightline.auditing.result import Change
+from sightline.labeled import hidden
 from sightline.labeled.bounds.scalar_risk import uniform_risk
+from sightline.labeled.scaled_noise import MOST_FACTORISATIONS
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountants
+from sightline.tables.membership import Feature, Membership, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 GROUPS = [["a", "a", "a", "b", "b"], [None, "", "", "", ""]]
@@ -40,6 +46,7 @@ def noise(changes: tuple[Change, ...]) -> Change:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "gaussian-dp", "basic-analytic", "advanced"])
 def test_the_noise_that_is_recommended_is_enough_and_not_much_more(accountant: str) -> None:
     found = examination(0.6, accountant)
@@ -54,6 +61,7 @@ def test_the_noise_that_is_recommended_is_enough_and_not_much_more(accountant: s
     assert not assemble(examination(0.6, accountant, change.epsilon * 1.05)).verdict.passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
 @pytest.mark.parametrize("limit", [0.6, 0.9, 0.999])
 def test_every_limit_is_reached_with_enough_noise(limit: float, accountant: str) -> None:
@@ -63,6 +71,7 @@ def test_every_limit_is_reached_with_enough_noise(limit: float, accountant: str)
     assert not assemble(examination(limit, accountant, 1.1 * reachable.epsilon)).verdict.passed
 
 
+@pytest.mark.slow
 @given(limit=st.floats(0.05, 0.9), epsilon=st.floats(1.0, 1e4))
 @settings(deadline=None, max_examples=30)
 def test_enough_noise_is_enough_for_every_limit(limit: float, epsilon: float) -> None:
@@ -72,12 +81,6 @@ def test_enough_noise_is_enough_for_every_limit(limit: float, epsilon: float) ->
     assert factor is not None
     assert factor >= 1
     assert lowest(found, factor) >= limit
-
-
-@given(target=st.floats(1.0, 1e6))
-def test_a_search_ends_on_the_safe_side(target: float) -> None:
-    found = least_factor(lambda factor: factor >= target, 2e6)
-    assert target <= found <= max(1.02 * target, 1.02)
 
 
 def test_the_epsilon_buys_at_least_the_noise() -> None:
@@ -103,10 +106,14 @@ def test_a_dropped_release_exposes_fewer() -> None:
     (drop,) = [
         change for change in result.what_to_change if change.release == "but one" and change.kind == "drop"
     ]
-    assert "without it 1 record is no longer identifiable" in drop.text
-    plan = plan_of({"name": "by group"})
+    assert drop.text == 'drop "but one": then 2 records are below the limit instead of 5'
+    # The same by hand: a plan without the release, with the noise that it had.
+    before = examination(0.6).pricing.scale.tolist()
+    cells = [{"key": [key], "stddev": stddev} for key, stddev in zip("ab", before, strict=False)]
+    plan = plan_of({"name": "by group", "noise_by_cell": cells}, limits={"remaining_uncertainty": 0.6})
     without = assemble(find(plan, membership_of(PARTS[:1], GROUPS[:1])))
-    assert without.identifiable_records == result.identifiable_records - 1
+    assert without.verdict.below_limit == 2
+    assert result.verdict.below_limit == 5
 
 
 def test_copies_small_groups_and_differences_are_pointed_out() -> None:
@@ -114,10 +121,16 @@ def test_copies_small_groups_and_differences_are_pointed_out() -> None:
     parts = [partition(q, name) for q, name in enumerate(("all", "but one", "again", "rare"))]
     rows = [[""] * 8, [None] + [""] * 7, [""] * 8, [None] * 7 + ["x"]]
     texts = [change.text for change in assemble(find(plan, membership_of(parts, rows))).what_to_change]
-    assert any('do not publish "again": it repeats "all"' in text for text in texts)
+    (again,) = [text for text in texts if 'do not publish "again": it repeats "all"' in text]
+    # By the accountant of the plan, zCDP: kappa of three releases over that of four.
+    zcdp = accountants(Budget(epsilon=1.0, delta=1e-5))["zcdp"]
+    share = math.sqrt(zcdp.kappa(3) / zcdp.kappa(4))
+    assert again.endswith(f"without it the same budget asks for {share:.3g} times the noise on the others")
     # Without "all" there would still be "again": only leaving out "but one" helps.
     assert any('do not publish "but one" beside "all": they differ by one record' in text for text in texts)
-    assert any('merge "rare: x" with another group: it holds one record' in text for text in texts)
+    # "rare" has no other group to merge with.
+    assert any('do not publish "rare: x": it holds one record' in text for text in texts)
+    assert not any(text.startswith("drop") for text in texts)  # it would say the same again
 
 
 def test_a_passing_plan_is_not_told_to_add_noise() -> None:
@@ -130,7 +143,7 @@ def test_a_large_table_gets_the_closed_form(monkeypatch: pytest.MonkeyPatch) -> 
     found = examination(0.6)
     assert found.linear is not None
     searched = noise_factor(found, found.linear, 0.6)
-    monkeypatch.setattr(remedies, "_SEARCHABLE", 0)
+    monkeypatch.setattr(search, "_SEARCHABLE", 0)
     closed = noise_factor(found, found.linear, 0.6)
     assert searched is not None
     assert closed is not None
@@ -143,4 +156,201 @@ def test_a_large_table_gets_the_closed_form(monkeypatch: pytest.MonkeyPatch) -> 
     sizes = member.sum(axis=1)
     information = ((member / sizes[:, None] / pricing.scale[:, None]) ** 2).sum(axis=0).max()
     enough = brentq(lambda share: 12 * uniform_risk(np.array([share**-2]))[0] - 0.6, 0.1, 2.0)
-    assert closed == pytest.approx(enough * 10 * math.sqrt(information), rel=1e-3)
+    assert closed == rounded(enough * 10 * math.sqrt(information), up=True)
+
+
+# ------------------------------------------------------------------ the search and its factorisations
+
+
+DRAWN = st.builds(
+    lambda seed, people, width, noise, kind: (seed, people, width, noise, kind),
+    st.integers(0, 10**6),
+    st.integers(4, 30),
+    st.integers(2, 6),
+    st.floats(0.003, 0.3),
+    st.sampled_from(["uniform", "cos2", "two-point", "laplace", "known", "category", "moment"]),
+)
+
+
+def drawn(seed: int, people: int, width: int, noise: float, kind: str) -> Findings:
+    """A random plan of three partitions with uneven noise."""
+    generator = np.random.default_rng(seed)
+    groups = [
+        [str(g) if g else None for g in generator.integers(0, width, people).tolist()] for _ in range(2)
+    ]
+    groups.append([""] * people)
+    groups[0][0] = groups[1][0] = "1"
+    sections: dict[str, object] = {"limits": {"remaining_uncertainty": 0.5}}
+    parts = [partition(q, f"r{q}") for q in range(3)]
+    if kind in ("cos2", "two-point"):
+        sections["attacker"] = {"prior": kind}
+    if kind == "category":
+        sections["data"] = {"source": "t", "record": "id", "secret": "x", "categories": ["a", "b", "c"]}
+        parts = [
+            partition(q, f"r{q}", feature=Feature.INDICATOR, parameter=value, statistic=Statistic.SUM)
+            for q, value in enumerate("aba")
+        ]
+    if kind == "moment":
+        parts[1] = partition(1, "r1", feature=Feature.POWER, parameter=2)
+    releases = [{"name": f"r{q}", "noise_stddev": noise * (q + 1)} for q in range(3)]
+    if kind == "laplace":
+        releases = [{"name": f"r{q}"} for q in range(3)]
+        sections["privacy"] = {"epsilon": 1 / noise, "accountant": "laplace"}
+    known = range(people // 4) if kind == "known" else ()
+    return find(plan_of(*releases, **sections), membership_of(parts, groups, known=known))
+
+
+def least_kept(findings: Findings, factor: float) -> float:
+    """What everyone keeps, as the search computes it."""
+    found = findings.linear
+    assert found is not None
+    if findings.has_nonlinear:
+        return search._least_with_nonlinear(findings, found, factor)
+    scaled = scaled_noise(found.linear, found.exposures)
+    return least_category_bound(found.linear, factor) if scaled is None else float(scaled.lower(factor).min())
+
+
+@given(case=DRAWN, factor=st.floats(1.0, 300.0))
+@settings(deadline=None, max_examples=25)
+def test_the_quick_lower_end_is_that_of_the_audit(
+    case: tuple[int, int, int, float, str], factor: float
+) -> None:
+    """The search's function of the factor against a whole assessment with that noise."""
+    found = drawn(*case)
+    assert found.linear is not None
+    quick, audited = least_kept(found, factor), lowest(found, factor)
+    assert quick <= audited * (1 + 1e-9)
+    if case[3] * factor > 0.05:  # with very little noise digits cancel, which the audit repairs
+        assert quick == pytest.approx(audited, rel=1e-6)
+
+
+@given(case=DRAWN, limit=st.floats(0.05, 0.95))
+@settings(deadline=None, max_examples=25)
+def test_the_factor_holds_and_is_nearly_the_least(
+    case: tuple[int, int, int, float, str], limit: float
+) -> None:
+    found = drawn(*case)
+    assert found.linear is not None
+    least = found.linear.least
+    assert least is not None
+    if least.lower >= limit:
+        return
+    factor = noise_factor(found, found.linear, limit)
+    assert factor is not None
+    assert lowest(found, factor) >= limit
+    assert factor == float(f"{factor:.3g}")  # as it is printed
+    assert lowest(found, factor / 1.03) < limit
+
+
+@pytest.mark.parametrize("kind", ["uniform", "cos2", "two-point", "laplace", "category"])
+def test_the_search_factorises_at_most_four_times(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = drawn(5, 25, 5, 0.01, kind)
+    assert found.linear is not None
+    calls: list[str] = []
+    inverse, spectrum = hidden.positive_inverse, np.linalg.eigh
+    monkeypatch.setattr(hidden, "positive_inverse", lambda matrix: calls.append("inverse") or inverse(matrix))
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: calls.append("spectrum") or spectrum(matrix))
+    monkeypatch.setattr(search, "lowest", lambda *_: 1.0)  # the audit at the end is no part of the search
+    assert noise_factor(found, found.linear, 0.7) is not None
+    expected = 0 if kind in ("two-point", "category") else MOST_FACTORISATIONS
+    assert len(calls) <= expected <= 4
+    assert bool(calls) == (expected > 0)
+
+
+def test_one_eigenproblem_serves_all_factors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where a precision for each record costs too much, one serves them all."""
+    found = drawn(5, 25, 5, 0.01, "uniform")
+    assert found.linear is not None
+    monkeypatch.setattr(hidden, "_COARSEST", 100)
+    monkeypatch.setattr(hidden, "_FINEST", 20)
+    scaled = scaled_noise(found.linear.linear, found.linear.exposures)
+    assert scaled is not None
+    calls: list[str] = []
+    spectrum = np.linalg.eigh
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: calls.append("spectrum") or spectrum(matrix))
+    quick = [float(scaled.lower(factor).min()) for factor in (2.0, 5.0, 20.0)]
+    assert len(calls) == 1
+    assert quick == pytest.approx([lowest(found, factor) for factor in (2.0, 5.0, 20.0)], rel=1e-6)
+
+
+# ------------------------------------------------------------------ merging
+
+
+@given(seed=st.integers(0, 10**6), width=st.integers(2, 5))
+@settings(deadline=None, max_examples=25)
+def test_merged_groups_are_those_of_a_table_with_one_group(seed: int, width: int) -> None:
+    """Against the membership that is read from rows whose groups were renamed."""
+    generator = np.random.default_rng(seed)
+    groups = [[str(g) for g in generator.integers(0, width, 12).tolist()] for _ in range(3)]
+    groups[1][:2] = ["0", "1"]
+    groups[2] = groups[1]
+    parts = [
+        partition(0, "a"),
+        partition(1, "b m", statistic=Statistic.SUM, label="m"),
+        partition(1, "b n", statistic=Statistic.SUM, label="n"),
+    ]
+    plan = plan_of(
+        {"name": "a"},
+        {
+            "name": "b",
+            "noise_by_cell": [
+                {"key": [key], "label": label, "stddev": 1.0 + int(key)}
+                for key in sorted(set(groups[1]))
+                for label in "mn"
+            ],
+        },
+        limits={"remaining_uncertainty": 0.5},
+    )
+    membership = membership_of(parts, groups, known=[3])
+    cells = membership.cells
+    first, second = (
+        next(i for i, cell in enumerate(cells) if cell.partition == 1 and cell.key == (key,)) for key in "10"
+    )
+    found = merged(plan, membership, first, second)
+    assert found is not None
+    renamed = [{"0": "1 + 0", "1": "1 + 0"}.get(group, group) for group in groups[1]]
+    expected = membership_of(parts, [groups[0], renamed, renamed], known=[3])
+    # The same cells and signatures, up to their order.
+    assert sorted((cell.partition, cell.key, cell.rows) for cell in found[1].cells) == sorted(
+        (cell.partition, cell.key, cell.rows) for cell in expected.cells
+    )
+    assert {(one.label, one.key): one.stddev for one in found[0].releases[1].noise_by_cell} == {
+        (label, (key,)): 2.0 if "+" in key else 1.0 + int(key) for key in set(renamed) for label in "mn"
+    }
+
+    def exposures(plan: Plan, membership: Membership) -> list[float]:
+        linear = find(plan, membership).linear
+        assert linear is not None
+        return sorted(np.repeat(linear.lower, linear.counts).tolist())
+
+    assert exposures(*found) == pytest.approx(exposures(found[0], expected), rel=1e-9)
+
+
+def test_a_group_of_one_is_merged_with_the_group_that_helps_most() -> None:
+    groups = [["a", "b", "b", "b", "c", "c", "c", "c"]]
+    plan = plan_of({"name": "by group", "noise_stddev": 0.5}, limits={"remaining_uncertainty": 0.5})
+    found = find(plan, membership_of([partition(0, "by group")], groups))
+    result = assemble(found)
+    texts = [change.text for change in result.what_to_change if change.kind == "coarsen"]
+    assert result.verdict.below_limit == 1
+    assert texts[0] == (
+        'merge "by group: a" with "by group: b": it holds one record; '
+        "then 0 records are below the limit instead of 1"
+    )
+    after = assemble(find(plan, membership_of([partition(0, "by group")], [["b", *groups[0][1:]]])))
+    assert after.verdict.below_limit == 0
+
+
+def test_a_change_that_changes_nothing_is_not_proposed() -> None:
+    """A subtotal holds the same record: leaving one of the two numbers out helps nobody."""
+    groups = [["a", "b", "b", "b"], ["x", "y", "y", "y"]]
+    plan = plan_of(
+        {"name": "one", "noise_stddev": 0.1},
+        {"name": "two", "noise_stddev": 0.1},
+        limits={"remaining_uncertainty": 0.5},
+    )
+    parts = [partition(0, "one"), partition(1, "two")]
+    result = assemble(find(plan, membership_of(parts, groups)))
+    kinds = [change.kind for change in result.what_to_change]
+    assert result.verdict.below_limit == 1
+    assert kinds == ["merge", "noise"]  # the second release repeats the first

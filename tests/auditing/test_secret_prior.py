@@ -122,6 +122,7 @@ def test_a_yes_or_no_is_a_coin_and_never_keeps_less_than_the_noise_guarantees(ac
     assert any("yes or no with even chances" in line for line in result.assumptions)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["uniform", "cos2", "two-point"])
 def test_a_number_keeps_what_a_lone_value_keeps(name: str) -> None:
     """Against the risk of one value in Gaussian noise, by quadrature; Laplace noise by van Trees' bound."""
@@ -142,6 +143,7 @@ def test_a_number_keeps_what_a_lone_value_keeps(name: str) -> None:
         assert 0 < laplace <= number.kept(information=noise**-2, law=NoiseLaw.GAUSSIAN) * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
 @pytest.mark.parametrize("data", [{"kind": "boolean"}, {"categories": CATEGORIES}])
 def test_more_noise_helps_secrets_of_few_values_too(data: dict[str, object], accountant: str) -> None:
@@ -171,6 +173,7 @@ def test_more_noise_helps_secrets_of_few_values_too(data: dict[str, object], acc
     assert least.lower == pytest.approx(0.9, abs=0.02)
 
 
+@pytest.mark.slow
 def test_the_order_of_the_categories_changes_nothing_and_the_sharpest_count_is_told() -> None:
     found = []
     for categories in (["0", "A", "B"], ["A", "B", "0"]):
@@ -192,6 +195,7 @@ def test_the_order_of_the_categories_changes_nothing_and_the_sharpest_count_is_t
     assert one.remaining_uncertainty == other.remaining_uncertainty
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "laplace"])
 def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that(accountant: str) -> None:
     settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}
@@ -210,6 +214,7 @@ def test_nobody_keeps_less_than_the_noise_guarantees_and_a_histogram_leaves_that
         assert 0 < result.guaranteed_by_noise < least.lower
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("categories", [2, 20])
 def test_copies_under_laplace_noise_cost_what_they_cost(categories: int) -> None:
     """The mean of T copies has 1/√T of their noise; the privacy loss is T times theirs."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from scipy.optimize import minimize
@@ -10,7 +11,7 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray
 from sightline.designing.problem import FIXED, NoiseProblem
-from sightline.designing.risks import HiddenRisks, KnownRisks, Risks
+from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, RowLimits
 
 TAU, LIMIT = 0.8, 0.5
 NEEDED = LIMIT * TAU / (TAU - LIMIT)
@@ -35,8 +36,12 @@ def problem_of(  # many parameters: one for each variety of problem
     ceiling: float = np.inf,
     grouped: bool = False,
     floor: float = 0.05,
+    budget: float | None = None,
 ) -> NoiseProblem:
-    """A problem over the rows of A: the last ``fixed`` rows are published, ``grouped`` takes rows in twos."""
+    """A problem over the rows of A: the last ``fixed`` rows are published, ``grouped`` takes rows in twos.
+
+    A ``budget`` is on levels that three rows share each; then a ceiling is one on the rows' variances.
+    """
     generator = np.random.default_rng(seed + 100)
     rows, records = A.shape
     first = np.arange(records) % 2 == 0 if kinds == "both" else np.full(records, kinds == "hidden")
@@ -55,19 +60,59 @@ def problem_of(  # many parameters: one for each variety of problem
     floors[variable == FIXED] = 3.0
     count = int(variable.max()) + 1
     weights = np.bincount(variable[variable != FIXED], floors[variable != FIXED], count)
-    return NoiseProblem(
+    plain = NoiseProblem(
         risks=tuple(risks),
         floors=floors,
         variable=variable,
         weights=weights * (0.5 + generator.random(count)),
         ceilings=np.full(count, ceiling),
     )
+    return plain if budget is None else with_budget(plain, budget, ceiling)
+
+
+def with_budget(plain: NoiseProblem, budget: float, ceiling: float) -> NoiseProblem:
+    """The problem with a level for each three rows, whose costs sum to the budget at most."""
+    rows, count = plain.floors.size, plain.weights.size
+    level = count + np.arange(rows) // 3
+    levels = int(level.max()) + 1 - count
+    owner = np.zeros((rows, levels))
+    owner[np.arange(rows), level - count] = 1.0
+    cost = np.linspace(1.0, 2.0, levels)
+    virtual = np.zeros((rows + levels, 1))
+    virtual[rows:, 0] = np.sqrt(cost)
+    risks: list[Risks] = []
+    for one in plain.risks:
+        columns = csc_array(np.pad(one.columns.toarray(), ((0, levels), (0, 0))))
+        if isinstance(one, HiddenRisks):
+            risks.append(replace(one, columns=columns, products=np.pad(one.products, (0, levels))))
+        elif isinstance(one, KnownRisks):
+            risks.append(replace(one, columns=columns))
+    risks.append(KnownRisks(columns=csc_array(virtual), needed=np.array([1 / budget])))
+    eye = np.eye(rows + levels)[:, :rows]
+    least = csc_array(eye[:, :1])
+    risks.append(RowLimits(columns=least, bounds=plain.floors[:1] * 1.7, sign=1.0))
+    if np.isfinite(ceiling):
+        risks.append(RowLimits(columns=csc_array(eye), bounds=plain.floors * ceiling, sign=-1.0))
+    own = plain.weights[plain.variable]
+    return replace(
+        plain,
+        risks=tuple(risks),
+        floors=np.concatenate([plain.floors, np.ones(levels)]),
+        variable=np.concatenate([plain.variable, count + np.arange(levels)]),
+        level=np.concatenate([level, np.full(levels, FIXED)]),
+        weights=np.concatenate([plain.weights, owner.T @ own]),
+        ceilings=np.full(count + levels, np.inf),
+        free_of_charge=float(own.sum()),
+    )
 
 
 def naive_phi(problem: NoiseProblem, x: FloatArray) -> FloatArray:
     """Every constraint's value over its least one, by solving dense systems."""
     return np.concatenate(
-        [phi / one.needed for one, phi in zip(problem.risks, _phis(problem, x), strict=True)]
+        [
+            1 + (phi - one.needed) / np.abs(one.needed)
+            for one, phi in zip(problem.risks, _phis(problem, x), strict=True)
+        ]
     )
 
 
@@ -75,6 +120,9 @@ def _phis(problem: NoiseProblem, x: FloatArray) -> list[FloatArray]:
     s = variances(problem, x)
     found = []
     for one in problem.risks:
+        if isinstance(one, RowLimits):
+            found.append(one.sign * (one.columns.toarray().T @ s))
+            continue
         M = np.diag(s) + (one.products if isinstance(one, HiddenRisks) else 0.0)
         columns, tau = one.columns.toarray(), one.tau if isinstance(one, HiddenRisks) else 0.0
         found.append(1 / np.sum(columns * np.linalg.solve(M, columns), axis=0) - tau)
@@ -83,8 +131,11 @@ def _phis(problem: NoiseProblem, x: FloatArray) -> list[FloatArray]:
 
 def variances(problem: NoiseProblem, x: FloatArray) -> FloatArray:
     """The variance of every row, row by row."""
-    pairs = zip(problem.floors, problem.variable, strict=True)
-    return np.array([floor * (1.0 if place == FIXED else x[place]) for floor, place in pairs])
+    none = np.full(problem.floors.size, FIXED)
+    levels = none if problem.level is None else problem.level
+    one = [*x.tolist(), 1.0]
+    each = zip(problem.floors, problem.variable, levels, strict=True)
+    return np.array([floor * (one[place] + one[level] - 1.0) for floor, place, level in each])
 
 
 def naive_optimum(problem: NoiseProblem, start: FloatArray) -> float:
@@ -97,17 +148,21 @@ def naive_optimum(problem: NoiseProblem, start: FloatArray) -> float:
     def slopes(x: FloatArray) -> FloatArray:
         s, found = variances(problem, x), []
         for one, columns in zip(problem.risks, rows, strict=True):
-            M = np.diag(s) + (one.products if isinstance(one, HiddenRisks) else 0.0)
-            images = np.linalg.solve(M, columns)
-            squares = (images / np.sum(columns * images, axis=0)) ** 2 / one.needed
+            if isinstance(one, RowLimits):
+                squares = one.sign * columns / np.abs(one.needed)
+            else:
+                M = np.diag(s) + (one.products if isinstance(one, HiddenRisks) else 0.0)
+                images = np.linalg.solve(M, columns)
+                squares = (images / np.sum(columns * images, axis=0)) ** 2 / one.needed
             slope = np.zeros((columns.shape[1], x.size))
-            for row, place in enumerate(problem.variable):
-                if place != FIXED:
-                    slope[:, place] += squares[row] * problem.floors[row]
+            for own in (problem.variable, problem.level):
+                for row, place in enumerate([] if own is None else own):
+                    if place != FIXED:
+                        slope[:, place] += squares[row] * problem.floors[row]
             found.append(slope)
         return np.concatenate(found)
 
-    unit = float(problem.weights @ start)
+    unit = abs(problem.loss(start))
     loss: Callable[[FloatArray], float] = lambda x: float(problem.weights @ x) / unit  # noqa: E731
     found = minimize(
         loss,
@@ -119,4 +174,4 @@ def naive_optimum(problem: NoiseProblem, start: FloatArray) -> float:
         options={"ftol": 1e-15, "maxiter": 1000},
     )
     assert np.min(slack(found.x)) > -1e-7
-    return float(problem.weights @ found.x)
+    return problem.loss(found.x)

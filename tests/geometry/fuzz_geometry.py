@@ -11,7 +11,6 @@ may be further from the truth than the stated error.
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from dataclasses import dataclass
 from fractions import Fraction
@@ -29,6 +28,7 @@ from sightline.numerics.decision import Decision
 from sightline.releases.weighted_sum import WeightedSum
 from tests.labeled import exact_designs
 from tests.labeled.exact_answers import ExactDesign, as_fraction, pivots_of, relative_error
+from tests.numbered_cases import check_cases
 
 UNIT = float(np.finfo(np.float64).eps)
 # A target this close to the span of its nuisance, relative to its own length, is inside it to rounding.
@@ -60,24 +60,12 @@ class Truth:
 
 def fuzz(seed: int, seconds: float, *, most: float = math.inf) -> dict[str, int]:
     """Cases 0, 1, … of a seed until the time is up, or until there were ``most``."""
-    until, count, trial = time.monotonic() + seconds, Counter[str](), 0
-    while time.monotonic() < until and trial < most:
-        check(seed, trial, count)
-        trial += 1
-    return dict(sorted(count.items()))
+    return check_cases(check, seed, seconds, most=most)
 
 
-def check(seed: int, trial: int, count: Counter[str]) -> None:
-    """One transcript; a failure tells how to repeat it."""
-    generator = np.random.default_rng([seed, trial])
-    try:
-        transcript(generator, count, real=trial % 3 == 2)
-    except Exception as failure:
-        failure.add_note(f"again: tests.geometry.fuzz_geometry.check({seed}, {trial}, Counter())")
-        raise
-
-
-def transcript(generator: np.random.Generator, count: Counter[str], *, real: bool) -> None:
+def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> None:
+    """One transcript."""
+    real = trial % 3 == 2
     rows = exact_designs.real_rows(generator) if real else designs.nasty_integers(generator, largest=7)
     case = designs.with_noise(rows, generator)
     rows, records = case.rows.astype(np.float64), case.rows.shape[1]

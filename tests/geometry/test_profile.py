@@ -52,6 +52,7 @@ def membership_rows(generator, lines, records):
             return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_of", [random_rows, nearly_collinear_rows, membership_rows])
 @pytest.mark.parametrize("decades", [0, 12])
 @pytest.mark.parametrize("seed", range(8))

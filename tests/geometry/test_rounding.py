@@ -80,6 +80,7 @@ def nasty_rows(generator: np.random.Generator, kind: int) -> np.ndarray:
             return rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", range(5))
 def test_no_number_is_further_off_than_is_stated(kind: int) -> None:
     generator = np.random.default_rng(kind)
@@ -126,6 +127,7 @@ def test_a_claim_is_infinite_where_nothing_is_known() -> None:
     assert exposure.relative_error == math.inf
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", range(4))
 def test_an_increment_states_its_error_and_decides_exactly_whether_it_helps(kind: int) -> None:
     generator = np.random.default_rng(100 + kind)

@@ -162,6 +162,7 @@ def test_vector_records_in_out_costs_p_times_the_scalar():
     assert vector.crb == pytest.approx(5 * scalar.crb)
 
 
+@pytest.mark.slow
 def test_autodiff_and_closed_forms_give_the_same_geometry():
     jnp = pytest.importorskip("jax.numpy")
     values = [-0.4, 0.1, 0.7]
@@ -179,6 +180,7 @@ def test_autodiff_and_closed_forms_give_the_same_geometry():
     np.testing.assert_allclose(ours.information, theirs.information, rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_a_million_bystanders_are_one_nuisance_column():
     background = 10**6
     transcript = sl.Transcript(in_out(background, 1), noise=[1.0, 1.0])

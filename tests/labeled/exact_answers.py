@@ -9,7 +9,9 @@ from functools import cached_property
 from typing import Any
 
 import numpy as np
-from flint import arb, arb_mat, ctx, fmpq, fmpq_mat, fmpz_mat
+from flint import arb, arb_mat, ctx, fmpq, fmpq_mat
+
+from tests.labeled.exact_designs import reduced
 
 BITS, MOST_BITS = 1000, 1 << 16
 
@@ -165,23 +167,6 @@ def as_fraction(value: fmpq) -> Fraction:
 def rational(table: np.ndarray) -> Any:
     """A table of integers or doubles over the rationals."""
     return fmpq_mat(table.shape[0], table.shape[1], [fraction(value) for value in table.ravel().tolist()])
-
-
-def integers_of(rows: np.ndarray) -> list[list[int]]:
-    """Every row times what makes it whole: doubles are integers times powers of two."""
-    table = []
-    for row in rows.tolist():
-        exact = [Fraction(weight) for weight in row]
-        common = max(weight.denominator for weight in exact)  # a power of two
-        table.append([int(weight * common) for weight in exact])
-    return table
-
-
-def reduced(rows: np.ndarray) -> tuple[list[list[int]], list[int]]:
-    """The non-zero rows of the reduced echelon form, up to factors, and their pivots."""
-    table, _, rank = fmpz_mat(integers_of(rows)).rref()
-    kept = [[int(entry) for entry in line] for line in table.tolist()[:rank]]
-    return kept, [next(k for k, entry in enumerate(line) if entry) for line in kept]
 
 
 def pivots_of(rows: np.ndarray) -> list[int]:

@@ -90,13 +90,14 @@ def integers_of(rows: np.ndarray) -> list[list[int]]:
     """Every row times what makes it whole: doubles are integers times powers of two."""
     table = []
     for row in rows.tolist():
-        exact = [Fraction(weight) for weight in row]
-        common = max(weight.denominator for weight in exact)  # a power of two
-        table.append([int(weight * common) for weight in exact])
+        ratios = [weight.as_integer_ratio() for weight in row]
+        common = max(denominator for _, denominator in ratios)  # a power of two
+        table.append([numerator * (common // denominator) for numerator, denominator in ratios])
     return table
 
 
 def reduced(rows: np.ndarray) -> tuple[list[list[int]], list[int]]:
+    """The non-zero rows of the reduced echelon form, up to factors, and their pivots."""
     table, _, rank = fmpz_mat(integers_of(rows)).rref()
     kept = [[int(entry) for entry in line] for line in table.tolist()[:rank]]
     return kept, [next(k for k, entry in enumerate(line) if entry) for line in kept]

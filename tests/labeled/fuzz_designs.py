@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import inspect
 import math
-import time
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,6 +31,7 @@ from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.cells import incidence_of_cells
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise
 from tests.labeled.exact_answers import BITS, ExactDesign, relative_error, root
+from tests.numbered_cases import check_cases
 
 UNIT = float(np.finfo(np.float64).eps)
 VARIANCES = {
@@ -63,26 +63,14 @@ class Case:
 
 def fuzz(seed: int, seconds: float, *, most: float = math.inf) -> dict[str, int]:
     """Cases 0, 1, … of a seed until the time is up, or until there were ``most``."""
-    until, count, trial = time.monotonic() + seconds, Counter[str](), 0
-    while time.monotonic() < until and trial < most:
-        check(seed, trial, count)
-        trial += 1
-    return dict(sorted(count.items()))
+    return check_cases(check, seed, seconds, most=most)
 
 
-def check(seed: int, trial: int, count: Counter[str]) -> None:
-    """One case; a failure tells how to repeat it."""
-    generator = np.random.default_rng([seed, trial])
+def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> None:
+    """One case."""
     kinds: tuple[Callable[[np.random.Generator, Counter[str]], None], ...]
     kinds = (*(integer_design, real_design) * 5, cell_design, parts_of_a_design)
-    kind = kinds[trial % len(kinds)]
-    try:
-        kind(generator, count)
-    except Exception as failure:
-        failure.add_note(
-            f"again: tests.labeled.fuzz_designs.check({seed}, {trial}, Counter())  # {kind.__name__}"
-        )
-        raise
+    kinds[trial % len(kinds)](generator, count)
 
 
 # ------------------------------------------------------------------ kinds of designs

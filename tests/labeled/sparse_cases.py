@@ -40,6 +40,7 @@ def sparsely(
         prior=prior_on(domain, prior),
         everyone_told=isinstance(known, Known),
         copies=None,
+        attacks=True,
         cost=cost_of(pattern),
         progress=silent,
     )

@@ -62,6 +62,7 @@ def _excess(value: float, truth: arb, stated: float) -> float:
     return 0.0 if stated == np.inf else off / (stated + 2e-16)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [40, 80, 120])
 def test_chains_of_three(size: int) -> None:
     rows = exact.chain(size)
@@ -108,6 +109,7 @@ def test_the_stated_error_is_a_bound(certified: bool, monkeypatch: pytest.Monkey
         assert max(stated) == np.inf  # where double precision cannot tell, it says so
 
 
+@pytest.mark.slow
 def test_extreme_ratios_of_noise() -> None:
     """An upper end that was a fifth off, with an error of 1e-14 stated."""
     generator = np.random.default_rng(77)

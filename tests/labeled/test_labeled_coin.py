@@ -39,6 +39,7 @@ def test_the_risk_of_one_coin_against_thirty_digits(information: float, share: f
         assert abs(coin_risk(information, share=share) / expected - 1) < 1e-10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("share", SHARES)
 def test_the_table_is_a_bound_and_close(share: float) -> None:
     information = np.exp(np.random.default_rng(0).uniform(np.log(1e-11), np.log(200), 500))
@@ -79,6 +80,7 @@ def exact_risks(
     return risks.mean(axis=0), risks.std(axis=0) / np.sqrt(trials)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("laplace", [False, True])
 @pytest.mark.parametrize("share", [0.5, 0.2])
 @pytest.mark.parametrize("seed", range(3))

@@ -87,6 +87,7 @@ def naive_pairs(rows: np.ndarray) -> set[tuple[tuple[int, ...], tuple[int, ...]]
     }
 
 
+@pytest.mark.slow
 def test_all_differencing_pairs_are_found_and_no_others() -> None:
     generator = np.random.default_rng(23)
     found_any = 0
@@ -171,6 +172,7 @@ def test_releases_that_depend_on_each_other_against_designs_without_them() -> No
     assert lost > 20
 
 
+@pytest.mark.slow
 def test_by_projections_and_by_factorising_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(29)
     designs = [random_partitions(generator) for _ in range(20)]

@@ -47,6 +47,7 @@ def test_no_mistake_on_random_designs(seed: int) -> None:
     assert min(ways.values()) > 60
 
 
+@pytest.mark.slow
 def test_no_mistake_with_whole_number_weights() -> None:
     generator = np.random.default_rng(11)
     for trial in range(300):
@@ -62,6 +63,7 @@ def test_no_mistake_with_whole_number_weights() -> None:
         )
 
 
+@pytest.mark.slow
 def test_no_mistake_with_known_records() -> None:
     generator = np.random.default_rng(5)
     for _ in range(300):

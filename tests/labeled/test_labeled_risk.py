@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from unittest import mock
 
 import mpmath
 import numpy as np
@@ -30,6 +31,7 @@ PRIOR = UniformPrior(0.0, 1.0)
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_rmse_against_sixty_digits_with_noise_over_twelve_orders(seed: int) -> None:
     generator = np.random.default_rng(100 + seed)
@@ -45,6 +47,7 @@ def test_rmse_against_sixty_digits_with_noise_over_twelve_orders(seed: int) -> N
     assert checked > 60
 
 
+@pytest.mark.slow
 def test_risks_against_sixty_digits_sharp_and_dull() -> None:
     generator = np.random.default_rng(4)
     sharpest = 1.0
@@ -248,6 +251,10 @@ class TestPricing:
         assert np.all(everyone.remaining_lower <= found.remaining_lower)
 
 
+# The best direction of a chord is searched for, so that its bound alone may rise with another release.
+without_chords = mock.patch("sightline.labeled.chords._MOST_GROUPS", 0)
+
+
 class TestWhatIsKnown:
     def test_all_others_known_is_the_classical_adversary(self) -> None:
         generator = np.random.default_rng(6)
@@ -273,7 +280,8 @@ class TestWhatIsKnown:
         design = MembershipDesign(rows, noise=10**exponent * generator.uniform(0.5, 2, len(rows)))
         order = generator.permutation(design.size)
         rungs = [order[:count] for count in range(design.size)]
-        ladder = [design.exposures(domain=(0, 1), known=rung) for rung in rungs]
+        with without_chords:
+            ladder = [design.exposures(domain=(0, 1), known=rung) for rung in rungs]
         top = design.exposures(domain=(0, 1), known=Known.ALL_OTHERS)
         for less, more in itertools.pairwise(ladder):
             left = ~more.known
@@ -281,6 +289,8 @@ class TestWhatIsKnown:
                 below, above = getattr(more, name)[left], getattr(less, name)[left]
                 error = less.relative_error + more.relative_error + top.relative_error
                 assert error < 1e-6
+                if name == "remaining_lower":  # rounded down: where 1e-5 is left, by 1e5 times the error
+                    error += 1e5 * np.finfo(np.float64).eps * 100
                 assert np.all((below <= above * (1 + error)) | np.isinf(above))
                 assert np.all(getattr(top, name)[left] <= below * (1 + error))
 
@@ -290,7 +300,10 @@ class TestWhatIsKnown:
         generator = np.random.default_rng(seed)
         rows = naive.random_rows(generator, most=7)
         design = MembershipDesign(rows, noise=10**exponent * generator.uniform(0.5, 2, len(rows)))
-        steps = [design.take(range(count + 1)).exposures(domain=(0, 1)) for count in range(design.row_count)]
+        with without_chords:
+            steps = [
+                design.take(range(count + 1)).exposures(domain=(0, 1)) for count in range(design.row_count)
+            ]
         for before, after in itertools.pairwise(steps):
             for name in ("remaining_lower", "remaining_upper", "rmse"):
                 below, above = getattr(after, name), getattr(before, name)
@@ -385,6 +398,7 @@ class TestIllConditioned:
         exact = np.hypot([k, k - 1], [k + 1, k])
         assert np.all(np.abs(found.rmse / exact - 1) <= found.relative_error)
 
+    @pytest.mark.slow
     def test_the_error_is_never_understated(self, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr("sightline.labeled.certified.ENOUGH", np.inf)  # double precision alone
         generator = np.random.default_rng(31)
@@ -419,5 +433,7 @@ class TestIllConditioned:
         careful = design.exposures(domain=(0, 1))
         monkeypatch.setattr("sightline.labeled.unknown_gram._AFFORDABLE", 0)
         quick = design.exposures(domain=(0, 1))
-        assert careful.relative_error < quick.relative_error < 1e-3
-        assert np.allclose(quick.remaining_upper, careful.remaining_upper, rtol=quick.relative_error)
+        both = careful.relative_error + quick.relative_error
+        assert 0 < careful.relative_error < 1e-5
+        assert 0 < quick.relative_error < 1e-5
+        assert np.allclose(quick.remaining_upper, careful.remaining_upper, rtol=both, atol=0)

@@ -27,6 +27,7 @@ def test_a_published_noise_is_subtracted() -> None:
         assert found.information[0] == pytest.approx(1 / float(exact), rel=1e-14)
 
 
+@pytest.mark.slow
 def test_against_dense_formulas() -> None:
     generator = np.random.default_rng(61)
     prior = UniformPrior(0.0, 1.0)

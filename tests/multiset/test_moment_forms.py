@@ -209,6 +209,7 @@ class TestAnyNumberOfValues:
         if convention == "uniform":
             assert limit == pytest.approx((1 + s) / (1 - s) ** 3, rel=1e-12)
 
+    @pytest.mark.slow
     @given(group=groups, family=families)
     @settings(max_examples=20, deadline=None)
     def test_the_signal_rises_to_its_limit(self, group: list[float], family: sl.Moments) -> None:
@@ -234,6 +235,7 @@ class TestAnyNumberOfValues:
             inverse = mp.inverse(A)
             assert limit == pytest.approx(float(sum(inverse[k, k] for k in range(16))), rel=1e-15)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("convention", CONVENTIONS)
     def test_a_value_on_the_boundary_drops_out_of_the_limit(self, convention: str) -> None:
         family = sl.Moments(convention=convention)

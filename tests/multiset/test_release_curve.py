@@ -232,6 +232,7 @@ class TestDigits:
             loose = ZCDP.kappa(24) * np.trace(np.linalg.inv(gram.T @ gram))
             assert abs(loose / truth[1] - 1) > 1e3 * abs(curve.crb[1] / truth[1] - 1)
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("seed", range(5))
     def test_twenty_random_values_are_right_to_1e_8_or_say_so(self, seed: int) -> None:
         values = np.random.default_rng(seed).uniform(-1, 1, 20)

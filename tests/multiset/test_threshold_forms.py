@@ -17,6 +17,7 @@ CONVENTIONS = ["tight", "uniform"]
 
 
 class TestOverlap:
+    @pytest.mark.slow
     @pytest.mark.parametrize("kernel", KERNELS)
     @pytest.mark.parametrize(
         "x", [0.0, 1e-9, 0.01, 0.29, 0.31, 0.8, 1.3, 1.84, 1.86, 1.99, 1.9999, 2.5, 40.0]

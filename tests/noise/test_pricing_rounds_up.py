@@ -16,6 +16,7 @@ from sightline.numerics.doubled import root_times
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 
 
+@pytest.mark.slow
 def test_laplace_scales_are_never_below_sensitivity_times_releases_over_epsilon() -> None:
     generator = np.random.default_rng(0)
     for _ in range(3000):

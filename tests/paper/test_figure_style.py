@@ -43,10 +43,12 @@ def test_files_have_the_format_that_their_name_asks_for(chart: dict[str, Any], t
         style.save(chart, tmp_path / "a.gif")
 
 
+@pytest.mark.slow
 def test_the_same_chart_is_the_same_bytes(chart: dict[str, Any]) -> None:
     assert style.svg(chart) == style.svg(json.loads(json.dumps(chart)))
 
 
+@pytest.mark.slow
 def test_a_chart_shows_its_title_its_axes_and_its_curves(chart: dict[str, Any]) -> None:
     root = ElementTree.fromstring(style.svg(chart))
     texts = {"".join(element.itertext()) for element in root.iter("{http://www.w3.org/2000/svg}text")}

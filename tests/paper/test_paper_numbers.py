@@ -171,6 +171,7 @@ def gaussian_delta(mu: float, epsilon: float) -> float:
 
 
 class TestPrivacyOfThePapersNoise:
+    @pytest.mark.slow
     def test_deltas_of_the_attack_figure(self) -> None:
         result = mle.compute(mle.Parameters(trials=2), lambda _done, _total: None)
         for i, epsilon in enumerate(result.delivered_delta.x):

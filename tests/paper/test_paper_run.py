@@ -12,8 +12,8 @@ import pytest
 from sightline.cli import main
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.paper.claim import ClaimVerdict
+from sightline.paper.figure_type import MadeFigure
 from sightline.paper.figures import LABELS, figure
-from sightline.paper.made import MadeFigure
 from sightline.paper.run import Regenerated, regenerate
 from sightline.paper.store import file_stem
 

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -17,6 +16,7 @@ from mpmath import mp
 import sightline as sl
 from sightline.noise.pricing import price
 from sightline.privacy.basic import Calibration
+from tests.numbered_cases import check_cases
 
 ACCOUNTANTS: tuple[Callable[[sl.Budget], sl.privacy.Accountant], ...] = (
     sl.BasicComposition,
@@ -32,41 +32,31 @@ ACCOUNTANTS: tuple[Callable[[sl.Budget], sl.privacy.Accountant], ...] = (
 
 def fuzz(seed: int, seconds: float, *, most: float = math.inf) -> dict[str, int]:
     """Cases 0, 1, … of a seed until the time is up, or until there were ``most``."""
-    until, count, trial = time.monotonic() + seconds, Counter[str](), 0
-    while time.monotonic() < until and trial < most:
-        check(seed, trial, count)
-        trial += 1
-    return dict(sorted(count.items()))
+    return check_cases(check, seed, seconds, most=most)
 
 
-def check(seed: int, trial: int, count: Counter[str]) -> None:
-    """One budget under one accountant; a failure tells how to repeat it."""
-    generator = np.random.default_rng([seed, trial])
+def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> None:
+    """One budget under one accountant."""
     budget = sl.Budget(
         epsilon=float(10 ** generator.uniform(-4, 2)), delta=float(10 ** generator.uniform(-30, -0.4))
     )
-    factory = ACCOUNTANTS[trial % len(ACCOUNTANTS)]
     releases = int(10 ** generator.uniform(0, 6))
-    try:
-        accountant = factory(budget)
-        kappa = Fraction(accountant.kappa(releases))
-        noise_of_releases(accountant, releases, kappa, generator, count)
-        if not accountant.validity(releases).ok:
-            count["levels without a proof"] += 1
-            return
-        count["levels"] += 1
-        if accountant.law is sl.privacy.NoiseLaw.LAPLACE:
-            # L releases of scale Δ√κ cost L/√κ together.
-            assert kappa * Fraction(budget.epsilon) ** 2 >= releases**2
-            return
-        with mp.workdps(60):
-            multiplier = mp.sqrt(mp.mpf(kappa.numerator) / kappa.denominator)
-        assert exact_delta(releases, multiplier, budget.epsilon) <= mp.mpf(budget.delta)
-        cost = accountant.epsilon(releases, noise_multiplier=float(multiplier))
-        assert exact_delta(releases, float(multiplier), cost) <= mp.mpf(budget.delta)
-    except Exception as failure:
-        failure.add_note(f"again: tests.privacy.fuzz_accountants.check({seed}, {trial}, Counter())")
-        raise
+    accountant = ACCOUNTANTS[trial % len(ACCOUNTANTS)](budget)
+    kappa = Fraction(accountant.kappa(releases))
+    noise_of_releases(accountant, releases, kappa, generator, count)
+    if not accountant.validity(releases).ok:
+        count["levels without a proof"] += 1
+        return
+    count["levels"] += 1
+    if accountant.law is sl.privacy.NoiseLaw.LAPLACE:
+        # L releases of scale Δ√κ cost L/√κ together.
+        assert kappa * Fraction(budget.epsilon) ** 2 >= releases**2
+        return
+    with mp.workdps(60):
+        multiplier = mp.sqrt(mp.mpf(kappa.numerator) / kappa.denominator)
+    assert exact_delta(releases, multiplier, budget.epsilon) <= mp.mpf(budget.delta)
+    cost = accountant.epsilon(releases, noise_multiplier=float(multiplier))
+    assert exact_delta(releases, float(multiplier), cost) <= mp.mpf(budget.delta)
 
 
 def noise_of_releases(

@@ -143,6 +143,7 @@ class TestEveryAccountant:
         assert accountant.epsilon(releases, noise_multiplier=2 * multiplier) <= cost
         assert accountant.epsilon(releases + 1, noise_multiplier=multiplier) >= cost
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("epsilon", "delta"), [*itertools.product([1e-6, 1e-3, 1.0, 30.0, 1e3], [5e-324, 1e-300, 1e-5, 0.5])]
     )

@@ -45,6 +45,7 @@ class TestEveryQuery:
             expected = np.asarray(formula(members_of(case, records))).reshape(rows.shape)
         np.testing.assert_allclose(rows, expected, rtol=1e-12, atol=1e-13)
 
+    @pytest.mark.slow
     def test_its_jacobian_is_the_slope_of_its_own_answer(self, case):
         records = case.sample(np.random.default_rng(7), shrink=0.9)
         rows = case.query.jacobian(records)
@@ -56,6 +57,7 @@ class TestEveryQuery:
                 slope = (case.query.value(records + nudge) - case.query.value(records - nudge)) / (2 * step)
                 np.testing.assert_allclose(rows[:, j, i], slope, rtol=1e-7, atol=1e-8)
 
+    @pytest.mark.slow
     @given(seed=seeds)
     @few
     def test_no_other_record_matters(self, case, seed):
@@ -83,6 +85,7 @@ class TestEveryQuery:
             rows = case.query.jacobian(records)
             assert not (rows == rows[:, :1]).all(), "unequal weights tell the members apart"
 
+    @pytest.mark.slow
     @given(seed=seeds, extreme=st.booleans())
     @few
     def test_no_neighbour_moves_it_by_more_than_its_sensitivity(self, case, seed, extreme):
@@ -98,6 +101,7 @@ class TestEveryQuery:
             assert np.linalg.norm(change / case.query.sensitivity) <= 1 + 1e-12
             assert np.abs(change / case.query.sensitivity_l1).sum() <= 1 + 1e-12
 
+    @pytest.mark.slow
     def test_its_sensitivity_is_attained_just_when_it_is_tight(self, case):
         # Every pair of corners for one record, the others all together at each corner.
         l2 = l1 = 0.0

@@ -258,6 +258,7 @@ class TestCells:
 
 
 class TestDeepSet:
+    @pytest.mark.slow
     def test_it_agrees_with_the_closed_form_of_every_family(self):
         rng = np.random.default_rng(2)
         z = rng.uniform(-1, 1, 6)

@@ -47,6 +47,7 @@ class TestEveryFigure:
         assert len(figure.describe(result)) > 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("figure", FIGURES, ids=lambda figure: figure.name)
 def test_it_is_drawn_as_svg_and_can_be_zoomed(figure: object) -> None:
     chart = style.specification(figure.draw(budgeted()))
@@ -57,6 +58,7 @@ def test_it_is_drawn_as_svg_and_can_be_zoomed(figure: object) -> None:
     assert any(param.get("bind") == "scales" for param in params)
 
 
+@pytest.mark.slow
 def test_the_distribution_draws_every_record() -> None:
     drawn = [row for row in data_of(distribution.draw(microgrid())) if "low" in row]
     # Bars and their numbers are two layers over the same data.
@@ -67,6 +69,7 @@ def test_the_distribution_draws_every_record() -> None:
     }
 
 
+@pytest.mark.slow
 def test_the_map_of_many_signatures_says_what_each_entry_is() -> None:
     result = large()
     covered = np.zeros((len(result.releases), len(result.release_map)), dtype=int)
@@ -134,6 +137,7 @@ SHOWN = {"audit": microgrid, "nothing": nothing, "curve": curve, "curves": curve
 
 @pytest.mark.parametrize("name", SHOWN)
 class TestNotebook:
+    @pytest.mark.slow
     def test_it_shows_itself_without_scripts(self, name: str) -> None:
         found = SHOWN[name]()
         shown = found._repr_html_()
@@ -142,6 +146,7 @@ class TestNotebook:
         assert ("data:image/svg+xml" in shown) == (name != "nothing")
         assert shown == found._repr_html_()
 
+    @pytest.mark.slow
     def test_it_gives_a_chart(self, name: str) -> None:
         if name == "nothing":
             return

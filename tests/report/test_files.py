@@ -31,14 +31,17 @@ def mode(path: Path) -> int:
 
 @pytest.mark.usefixtures("umask")
 class TestWhoMayRead:
+    @pytest.mark.slow
     def test_a_report_for_the_owner_is_private(self, tmp_path: Path) -> None:
         write_report(microgrid(), tmp_path / "report.html")
         assert mode(tmp_path / "report.html") == 0o600
 
+    @pytest.mark.slow
     def test_a_publishable_report_follows_the_umask(self, tmp_path: Path) -> None:
         write_report(microgrid(), tmp_path / "report.html", publishable=True)
         assert mode(tmp_path / "report.html") == 0o640
 
+    @pytest.mark.slow
     def test_a_public_file_that_is_replaced_becomes_private(self, tmp_path: Path) -> None:
         path = tmp_path / "report.html"
         path.write_text("public")
@@ -46,6 +49,7 @@ class TestWhoMayRead:
         write_report(calm(), path, force=True)
         assert mode(path) == 0o600
 
+    @pytest.mark.slow
     def test_figures_likewise(self, tmp_path: Path) -> None:
         owners = sl.export_figures(microgrid(), tmp_path / "owner")
         public = sl.export_figures(microgrid().publishable(), tmp_path / "public")

@@ -25,6 +25,7 @@ def printed(result: sl.AuditResult, **options: object) -> str:
     return out.getvalue()
 
 
+@pytest.mark.slow
 def test_the_verdict_comes_before_the_details(result: sl.AuditResult) -> None:
     text = printed(result)
     places = [

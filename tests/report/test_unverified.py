@@ -54,6 +54,7 @@ def result(tmp_path_factory: pytest.TempPathFactory) -> sl.AuditResult:
     return sl.audit(plan)
 
 
+@pytest.mark.slow
 @FORMS
 def test_every_assumption_has_a_line_with_its_reason(result: sl.AuditResult, shown: Shown) -> None:
     assert {one.name.value for one in result.unverified} == {"clipped", "empty", "homogeneous"}
@@ -66,6 +67,7 @@ def test_every_assumption_has_a_line_with_its_reason(result: sl.AuditResult, sho
     assert f"{empty.reason} (accepted by the plan)" in text
 
 
+@pytest.mark.slow
 @FORMS
 def test_groups_that_are_alike_are_told_to_the_owner(result: sl.AuditResult, shown: Shown) -> None:
     assert result.homogeneous is not None
@@ -76,6 +78,7 @@ def test_groups_that_are_alike_are_told_to_the_owner(result: sl.AuditResult, sho
     assert cell.text in text
 
 
+@pytest.mark.slow
 @FORMS
 def test_what_may_be_published_has_none_of_it(result: sl.AuditResult, shown: Shown) -> None:
     text = shown(result.publishable())
@@ -85,6 +88,7 @@ def test_what_may_be_published_has_none_of_it(result: sl.AuditResult, shown: Sho
     assert "empty: 1 release aggregates no row" in text, "that is no secret"
 
 
+@pytest.mark.slow
 @FORMS
 def test_a_long_list_is_cut(result: sl.AuditResult, shown: Shown) -> None:
     assert result.homogeneous is not None
@@ -100,6 +104,7 @@ def test_a_long_list_is_cut(result: sl.AuditResult, shown: Shown) -> None:
     assert "nd 0 more" not in shown(result.model_copy(update={"homogeneous": many[:10]}))
 
 
+@pytest.mark.slow
 @FORMS
 def test_a_plan_with_nothing_open_has_no_such_section(result: sl.AuditResult, shown: Shown) -> None:
     text = shown(result.model_copy(update={"homogeneous": (), "unverified": ()}))

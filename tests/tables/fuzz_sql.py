@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tests.tables.sql_oracle import differences, duckdb_tables
 
-TOGETHER = 40  # releases in one audit
+TOGETHER = 60  # releases in one audit
 
 
 def fuzz(seed: int, seconds: float) -> dict[str, int]:

@@ -40,6 +40,17 @@ DATA = {
 AREAS = {"k": "INTEGER", "area": "VARCHAR(9)"}
 
 
+# What they mean depends on which operator binds closer, on NULL, or on how a text constant is read.
+FLAT = [
+    "NOT a = 1", "NOT c = d", "a = 1 IS NULL", "NOT a IS NULL", "a BETWEEN 0 AND 1 AND c", "c OR d AND a = 1",
+    "NOT c OR d", "NOT b LIKE 'x%'", "b NOT LIKE 'x%'", "a NOT IN (1, 2)", "a NOT IN (1, NULL)", "NOT NOT c",
+    "c IS NOT TRUE", "c IS FALSE OR d", "b || 'q' = 'xq'", "a - 1 - 1 = 0", "- a % 3 = -1", "a * 3 / 2 = 3",
+    "a NOT BETWEEN 0 AND 1", "b = 'it' OR b > 'Y'", "COALESCE(c, d) AND NOT d", "NULLIF(a, 1) IS NULL",
+    "a < 2 AND a > 0 OR b = 'y' AND c", "CASE a WHEN 1 THEN c ELSE d END", "t < DATE '2016-03-01'", "1 < a",
+    "a + 2 % 3 = 3",
+]  # fmt: skip
+
+
 def data_rows() -> list[tuple[Any, ...]]:
     """80 rows with every combination of a few values, and NULL in every column but the record's."""
     generator = np.random.default_rng(12)
@@ -93,10 +104,16 @@ class Release:
 
 
 class RandomReleases:
-    """Draws expressions, conditions and releases, often without brackets."""
+    """Draws expressions, conditions and releases, often without brackets.
+
+    The releases of one audit are made of the same few keys and conditions, in many ways. The engine numbers
+    each key under each condition once, so that many releases cost little more than a few.
+    """
 
     def __init__(self, seed: int) -> None:
         self.random = np.random.default_rng(seed)
+        self.keys = [self.key(joined=False) for _ in range(4)]
+        self.conditions = [self.truth(2) for _ in range(2)]
 
     def choice(self, *choices: str) -> str:
         return str(self.random.choice(np.array(choices, dtype=object)))
@@ -135,7 +152,7 @@ class RandomReleases:
         if depth == 0 or self.chance(0.2):
             number = self.number(0)
             return self.choice(
-                "c", "d", f"{number} >= 1", f"{number} <> 2", "b = 'x'", "b IS NULL", "a IN (0, 2)"
+                "c", "d", f"{number} >= 1", f"{number} <> 2", "b = 'x'", "b IS NULL", "a IN (0, 2)", *FLAT
             )
         left, right = self.truth(depth - 1), self.truth(depth - 1)
         number, text = self.number(depth - 1), self.text(depth - 1)
@@ -168,8 +185,9 @@ class RandomReleases:
         joined = self.chance(0.25)
         source = "FROM data" + (f" {self.choice('JOIN', 'LEFT JOIN')} areas ON a = k" if joined else "")
         if self.chance(0.6):
-            source += f" WHERE {self.truth(2)}"
-        keys = list(dict.fromkeys(self.key(joined) for _ in range(self.random.integers(0, 4))))
+            source += f" WHERE {self.choice(*self.conditions)}"
+        pool = [*self.keys, *(["area"] if joined else [])]
+        keys = list(dict.fromkeys(self.choice(*pool) for _ in range(self.random.integers(0, 4))))
         form, sets = self.grouping(keys)
         aggregate, count, total = self.aggregate()
         items = [*(f"{key} AS k{place}" for place, key in enumerate(keys)), f"{aggregate} AS answer"]
@@ -177,7 +195,7 @@ class RandomReleases:
         return Release(sql=sql, source=source, sets=sets, count=count, total=total)
 
     def aggregate(self) -> tuple[str, str, str]:
-        condition = self.truth(2)
+        condition = self.choice(*self.conditions)
         level = f"{self.random.integers(-8, 8)}.125"
         return [
             ("AVG(s)", "COUNT(s)", "SUM(s)"),
@@ -218,24 +236,26 @@ class RandomReleases:
         return f" GROUP BY {', '.join(listed)}", (tuple(keys),)
 
 
-def published(release: Release, run: Run) -> list[Table]:
-    """What the engine publishes for every grouping set; groups without a secret are left out."""
-    tables: list[Table] = []
+def raw_queries(release: Release) -> list[str]:
+    """For every grouping set the release's own text: the keys, how many secrets a group has, their sum."""
+    queries = []
     for keys in release.sets:
         grouped = f" GROUP BY {', '.join(f'({key})' for key in keys)}" if keys else ""
-        listed = ", ".join([*(f"({key})" for key in keys), release.count, release.total])
-        rows = run(f"SELECT {listed} {release.source}{grouped}")
-        tables.append(
-            {
-                tuple("NULL" if value is None else key_text(value) for value in row[:-2]): (
-                    int(row[-2]),
-                    float(row[-1] or 0),
-                )
-                for row in rows
-                if row[-2]
-            }
+        listed = [*(f"({key}) AS g{place}" for place, key in enumerate(keys)), f"{release.count} AS n"]
+        queries.append(f"SELECT {', '.join(listed)}, {release.total} AS total {release.source}{grouped}")
+    return queries
+
+
+def published(rows: list[tuple[Any, ...]]) -> Table:
+    """What the engine publishes for a grouping set; groups without a secret are left out."""
+    return {
+        tuple("NULL" if value is None else key_text(value) for value in row[:-2]): (
+            int(row[-2]),
+            float(row[-1] or 0),
         )
-    return tables
+        for row in rows
+        if row[-2]
+    }
 
 
 def audited(membership: Membership, values: RowValues | None, query: int) -> list[Table]:
@@ -258,8 +278,12 @@ def audited(membership: Membership, values: RowValues | None, query: int) -> lis
     return tables
 
 
-def differences(engine: Engine, run: Run, seed: int, number: int) -> list[str]:
-    """The releases, among ``number`` drawn ones, that the audit reads differently from the engine."""
+def differences(engine: Engine, run: Run, seed: int, number: int, *, together: bool = False) -> list[str]:
+    """The releases, among ``number`` drawn ones, that the audit reads differently from the engine.
+
+    With ``together`` the engine answers all raw queries in one, without the keys: sizes and sums are
+    compared.
+    """
     random = RandomReleases(seed)
     releases = [random.release() for _ in range(number)]
     schema = Schema.of(engine, ["areas"])
@@ -272,14 +296,33 @@ def differences(engine: Engine, run: Run, seed: int, number: int) -> list[str]:
         verify(engine, queries, SUBJECT, membership)
     # Sums need every row's secret, which takes as long as the rest: compare them for every fourth seed.
     values = row_values(engine, queries, SUBJECT) if seed % 4 == 0 else None
+    raw = [raw_queries(release) for release in releases]
+    answers = _answers_together(raw, run) if together else [[run(text) for text in texts] for texts in raw]
     different = []
-    for place, release in enumerate(releases):
-        ours, theirs = audited(membership, values, place), published(release, run)
+    for place, (release, rows) in enumerate(zip(releases, answers, strict=True)):
+        ours: list[Any] = audited(membership, values, place)
+        theirs: list[Any] = [published(one) for one in rows]
         if values is None:
             theirs = [{key: (count, 0.0) for key, (count, _) in table.items()} for table in theirs]
+        if together:
+            ours = [sorted(table.values()) for table in ours]
+            theirs = [sorted(table.values()) for table in theirs]
         if ours != theirs:
             different.append(release.sql)
     return different
+
+
+def _answers_together(raw: list[list[str]], run: Run) -> list[list[list[tuple[Any, ...]]]]:
+    """The answers of all queries from one UNION; a number stands for the keys of each line."""
+    texts = [
+        f"SELECT {place} AS p, {number} AS q, n, CAST(total AS DOUBLE) AS total FROM ({text}) AS one"
+        for place, queries in enumerate(raw)
+        for number, text in enumerate(queries)
+    ]
+    answers: list[list[list[tuple[Any, ...]]]] = [[[] for _ in queries] for queries in raw]
+    for line, (place, query, count, total) in enumerate(run(" UNION ALL ".join(texts))):
+        answers[place][query].append((line, count, total))
+    return answers
 
 
 def duckdb_tables(folder: Path) -> tuple[Engine, Run, duckdb.DuckDBPyConnection]:

@@ -301,6 +301,7 @@ class TestPackedWords:
         last = [tuple(map(int, cell.key)) for cell in found.cells if cell.partition == 12]
         assert last == sorted(set(rows))
 
+    @pytest.mark.slow
     @pytest.mark.parametrize("kind", ["TINYINT", "BIGINT", "UTINYINT", "HUGEINT", "DOUBLE", "DECIMAL(9, 2)"])
     def test_whole_numbers_that_number_themselves_are_the_same_cells(
         self, make: Make, kind: str, monkeypatch: pytest.MonkeyPatch

@@ -38,6 +38,7 @@ def membership(engine: Engine) -> Membership:
 
 
 class TestEveryEngine:
+    @pytest.mark.slow
     def test_its_signatures_are_those_of_plain_python(self, membership: Membership) -> None:
         assert cells_of(membership) == Counter(map(tuple, expected_cells()))
 
@@ -71,6 +72,7 @@ class TestEveryEngine:
         told = [row["home"] == "h3" or (row["age"] > 80 and row["solar"] is True) for row in kept]
         assert membership.known.sum() == sum(told)
 
+    @pytest.mark.slow
     def test_it_agrees_with_duckdb_in_every_bit_and_in_the_order(
         self, membership: Membership, duckdb_engine: Engine
     ) -> None:
@@ -82,6 +84,7 @@ class TestEveryEngine:
             assert np.array_equal(getattr(membership, name), getattr(own, name)), name
             assert getattr(membership, name).dtype == getattr(own, name).dtype
 
+    @pytest.mark.slow
     def test_rows_and_records_are_found_again(self, engine: Engine) -> None:
         queries = read_all(engine)[2:5]
         membership = collect(engine, queries, SUBJECT)

@@ -9,6 +9,8 @@ import pytest
 
 import sightline as sl
 from sightline.auditing import session
+from sightline.auditing.work import TimedEngine, WorkLimits
+from sightline.errors import TooMuchWork
 from sightline.tables.engines.protocol import Engine
 from tests.tables.table_cases import in_dialect
 
@@ -91,3 +93,16 @@ def differences(ours: object, theirs: object, where: str = "") -> list[str]:
         same = ours == theirs or math.isclose(ours, theirs, rel_tol=1e-9, abs_tol=1e-15)
         return [] if same else [f"{where}: {ours!r} and {theirs!r}"]
     return [] if ours == theirs else [f"{where}: {ours!r} and {theirs!r}"]
+
+
+def test_a_query_on_spark_ends_when_the_time_is_over(spark_engine: Engine) -> None:
+    """The query would take hours. Only jobs with the engine's tag are cancelled, and the session goes on."""
+    limits = WorkLimits.of(None, 2.0)
+    timed = TimedEngine(engine=spark_engine, limits=limits)
+    with pytest.raises(TooMuchWork, match="while waiting for the engine"):
+        timed.fetch_own(
+            "SELECT SUM(a.load * b.load * c.load * d.load * e.load) AS n FROM data AS a "
+            "CROSS JOIN data AS b CROSS JOIN data AS c CROSS JOIN data AS d CROSS JOIN data AS e "
+            "CROSS JOIN data AS f CROSS JOIN data AS g"
+        )
+    assert spark_engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist()[0] > 0

@@ -64,6 +64,7 @@ def expected_persons(membership: Membership) -> dict[str, tuple[tuple[int, bool,
 
 
 class TestEveryEngine:
+    @pytest.mark.slow
     def test_its_persons_are_those_of_plain_python(self, table: PersonTable, membership: Membership) -> None:
         expected = Counter(expected_persons(membership).values())
         kinds = range(len(table.persons))
@@ -87,6 +88,7 @@ class TestEveryEngine:
         for kind, entries in kinds.items():
             assert named[kind] == tuple(sorted(home for home, own in expected.items() if own == entries))
 
+    @pytest.mark.slow
     def test_it_finds_the_kind_of_a_person(
         self, engine: Engine, table: PersonTable, membership: Membership
     ) -> None:

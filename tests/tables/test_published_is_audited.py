@@ -295,6 +295,7 @@ GAMING = [
     ("SELECT region, AVG(load) AS age FROM data GROUP BY region ORDER BY -age", "ORDER BY on public columns"),
     ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY product(load)", "functions from the list"),
     ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY load", "columns of GROUP BY"),
+    ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY 1 + 1", "a constant orders nothing"),
     ("SELECT region, AVG(load) FROM data GROUP BY region ORDER BY region + load", "columns of GROUP BY"),
     ("SELECT region, product(load), AVG(load) FROM data GROUP BY region", "functions from the list"),
     ("SELECT region, AVG(load) + 0 FROM data GROUP BY region", "by itself"),

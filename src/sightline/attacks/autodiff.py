@@ -17,8 +17,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.model import Local, Row
 from sightline.attacks.namespace import Column
-from sightline.errors import MissingExtra
-from sightline.releases.deepset import DeepSet
+from sightline.releases.deepset import DeepSet, load_jax
 
 _SMALLEST_BATCH = 1024  # compiling for a smaller batch takes longer than running this one
 
@@ -91,7 +90,7 @@ class AutodiffModel:
 
     @cached_property
     def _programs(self) -> dict[str, Any]:
-        jax = _jax()
+        jax = load_jax()
 
         def answers(u: Any) -> Any:
             return self._answers(jax, u)
@@ -114,15 +113,5 @@ class AutodiffModel:
         count = len(tables[0])
         size = max(_SMALLEST_BATCH, 1 << (count - 1).bit_length())
         padded = [np.concatenate([t, np.repeat(t[:1], size - count, axis=0)]) for t in tables]
-        with _jax().enable_x64(True):
+        with load_jax().enable_x64(True):
             return [np.asarray(result)[:count] for result in program(*padded)]
-
-
-def _jax() -> Any:
-    try:
-        import jax
-    except ImportError as error:
-        raise MissingExtra(
-            'expected JAX, which differentiates a DeepSet; pip install "sightline[autodiff]"'
-        ) from error
-    return jax

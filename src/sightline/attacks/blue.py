@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +16,8 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.attacks.target import IdentifiableTargets, Target, identifiable_targets, linear_geometry
+from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,8 +32,7 @@ class Blue:
     identifiable record is attacked. If a target is not identifiable, the error names a change of the records
     that changes the target and no answer.
 
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean, Transcript
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,14 +11,12 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_box, host_answers
 from sightline.attacks.model import Model, Row, columns_of
+from sightline.attacks.namespace import Box
 from sightline.attacks.newton import minimise
 from sightline.attacks.target import Target, identifiable_targets, linear_geometry
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
-
+from sightline.geometry.transcript import Transcript
 
 _TOGETHER = 12  # up to so many unknowns, all trials together are faster than one by one
 
@@ -33,8 +31,7 @@ class BoxLeastSquares:
     and its risk may be below the Cramér–Rao bound. If the BLUE of all records lies in the box, it is the
     BLUE.
 
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean, Transcript
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])
@@ -42,7 +39,7 @@ class BoxLeastSquares:
     [[1.0], [0.5]]
     """
 
-    box: tuple[float, float] | None = None
+    box: Box | None = None
     target: Target = None
     steps: int = 100
 
@@ -73,7 +70,7 @@ class BoxLeastSquares:
 Solution = tuple[FloatArray, FloatArray, NDArray[np.bool_]]
 
 
-def _together(model: Model, answers: FloatArray, box: tuple[float, float], steps: int) -> Solution:
+def _together(model: Model, answers: FloatArray, box: Box, steps: int) -> Solution:
     """For few unknowns: all trials together, by Newton's method in the box."""
     middle = np.full(len(answers), 0.5 * (box[0] + box[1]))
     whitened = model.whiten(columns_of(answers))
@@ -81,7 +78,7 @@ def _together(model: Model, answers: FloatArray, box: tuple[float, float], steps
     return np.stack(state.u, axis=1), state.local.objective, state.done
 
 
-def _one_by_one(model: Model, answers: FloatArray, box: tuple[float, float], steps: int) -> Solution:
+def _one_by_one(model: Model, answers: FloatArray, box: Box, steps: int) -> Solution:
     """For many unknowns: trial by trial, by SciPy's active-set method on the triangle of one QR."""
     from scipy.optimize import lsq_linear
 

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
-from sightline.attacks.namespace import is_array, namespace, to_numpy
+from sightline.attacks.namespace import Box, is_array, namespace, to_numpy
 from sightline.errors import InvalidInput, require
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import NoiseLaw
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the search runs on accelerators too, without FLINT, which transcripts need
     from sightline.geometry.transcript import Transcript
 
 
@@ -110,7 +110,7 @@ def host_answers(transcript: Transcript, answers: Any) -> Any:
     return to_numpy(checked_answers(transcript, answers))
 
 
-def checked_box(box: tuple[float, float]) -> tuple[float, float]:
+def checked_box(box: Box) -> Box:
     """The ends of a box as floats, low below high."""
     try:
         low, high = (float(end) for end in box)
@@ -125,7 +125,7 @@ def checked_box(box: tuple[float, float]) -> tuple[float, float]:
     return low, high
 
 
-def box_of(transcript: Transcript, box: tuple[float, float] | None) -> tuple[float, float]:
+def box_of(transcript: Transcript, box: Box | None) -> Box:
     """The given box, or the domain that the releases state."""
     if box is not None:
         return checked_box(box)
@@ -152,7 +152,7 @@ def width_factor(noise: Noise, confidence: float) -> float:
     A normal quantile for Gaussian noise. A weighted sum of Laplace variables is symmetric with one mode, and
     Gauss's inequality :math:`P(|X| \ge k\sigma) \le 4/(9k^2)` holds: the interval is never too narrow.
 
-    >>> from sightline.noise.laws import GaussianNoise, LaplaceNoise
+    >>> from sightline import GaussianNoise, LaplaceNoise
     >>> round(width_factor(GaussianNoise(stddevs=[1.0]), 0.95), 3)
     1.96
     >>> round(width_factor(LaplaceNoise(scales=[1.0]), 0.95), 3)

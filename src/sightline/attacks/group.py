@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, coordinates
 from sightline.attacks.model import Objective, columns_of
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import InvalidInput
+from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import GaussianNoise
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
 
 
 def touched(transcript: Transcript) -> tuple[int, ...]:
     """Positions (record · dimension + place in it) of all coordinates that some release depends on."""
-    p = transcript.dimension
     members = np.unique(np.concatenate([query.members for query in transcript.queries]))
-    return tuple((members[:, None] * p + np.arange(p)).ravel().tolist())
+    return tuple(coordinates(members, transcript.dimension).tolist())
 
 
 def separable(transcript: Transcript) -> Objective | None:

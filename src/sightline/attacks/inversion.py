@@ -13,7 +13,7 @@ from sightline.attacks.estimates import AttackStatus, Estimates, host_answers
 from sightline.errors import require
 from sightline.releases.moment import Moment
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the search runs on accelerators too, without FLINT, which transcripts need
     from sightline.geometry.transcript import Transcript
 
 
@@ -26,7 +26,7 @@ class MomentInversion:
     real values have the noisy moments, some roots are complex; their real parts are returned, and the status
     of the trial says so. The attack ignores the domain, the noise and all moments after the first m.
 
-    >>> from sightline.geometry.transcript import Transcript
+    >>> from sightline import Transcript
     >>> moments = [Moment(order=order, members=range(3), bound=1.0) for order in (1, 2, 3)]
     >>> transcript = Transcript(moments, noise=[0.1] * 3)
     >>> estimates = MomentInversion().estimate(transcript, transcript.answers([0.5, -0.25, 0.75]))

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, frozen_index
+from sightline.arrays import FloatArray, coordinates, frozen_index
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
 from sightline.attacks.group import touched
 from sightline.attacks.prior import PriorDensity
@@ -17,9 +17,7 @@ from sightline.attacks.target import Target, linear_geometry
 from sightline.errors import require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,9 +29,8 @@ class LinearBayes:
     for independent records of prior mean :math:`\mu` and variance v. It uses only two moments of the prior
     and is defined for every record. For a record that no release depends on, it is the prior mean.
 
+    >>> from sightline import SubsetSum, Transcript
     >>> from sightline.labeled.bounds.uniform import UniformPrior
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0, 1], radius=1.0)], noise=[1.0])
     >>> attack = LinearBayes(prior=UniformPrior(-3.0, 3.0))
     >>> attack.estimate(transcript, [3.5]).values.round(6).tolist()  # 3 / (3 + 3 + 1) of the answer
@@ -90,9 +87,8 @@ def bayes_bracket(transcript: Transcript, *, prior: PriorDensity, target: Target
     I is the Fisher information of linear releases, J that of the prior and v its variance. Under a prior
     without finite J, such as the uniform one, the lower bound is 0.
 
+    >>> from sightline import SubsetSum, Transcript
     >>> from sightline.labeled.bounds.cosine import CosineSquaredPrior
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[0.5])
     >>> bracket = bayes_bracket(transcript, prior=CosineSquaredPrior(-1.0, 1.0))
     >>> bracket.lower.round(4).tolist(), bracket.upper.round(4).tolist()
@@ -132,5 +128,4 @@ def _coordinates(transcript: Transcript, target: Target) -> tuple[int, ...]:
     chosen = frozen_index([target] if isinstance(target, int | np.integer) else list(target or ()))
     known = 1 + max(int(query.members[-1]) for query in transcript.queries)
     require(int(chosen[-1]) < known, f"targets among records 0 to {known - 1}", got=int(chosen[-1]))
-    p = transcript.dimension
-    return tuple((chosen[:, None] * p + np.arange(p)).ravel().tolist())
+    return tuple(coordinates(chosen, transcript.dimension).tolist())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sightline.attacks import pair, starts
+from sightline.attacks import pair, relabeling, starts
 from sightline.attacks.estimates import (
     AttackStatus,
     Estimates,
@@ -20,13 +20,13 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.attacks.model import Model, Objective, columns_of, stacked
-from sightline.attacks.namespace import Column, namespace, to_device, to_numpy
+from sightline.attacks.namespace import Box, Column, namespace, to_device, to_numpy
 from sightline.attacks.newton import minimise, solve_positive
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 from sightline.noise.laws import GaussianNoise
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the search runs on accelerators too, without FLINT, which transcripts need
     from sightline.geometry.transcript import Transcript
 
 _BETTER = 1e-9  # the least improvement by a second search, relative to one plus the objective
@@ -47,6 +47,10 @@ class ConstrainedMLE:
     With ``wide``, trials whose optimum is not certified are searched again from the best points of a dense
     grid: 16 starts, or 128 with compact thresholds. By default ``box`` is the domain that the releases state.
 
+    With symmetric releases *and* releases over subsets of the same records the search is over values and
+    labels: the best multiset is given to the records in all orders (up to six values; beyond, by exchanges of
+    two, a heuristic), and the best orders are starts.
+
     ``certified`` says for which trials the global optimum is proven: an objective of zero, or two values
     under two moments. In all other cases the search is wide but proves nothing.
 
@@ -57,8 +61,7 @@ class ConstrainedMLE:
     The answers may be NumPy, JAX, CuPy or PyTorch arrays. The estimates have the same library, device and
     precision. ``device`` names a PyTorch device that computes for NumPy answers.
 
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.moment import Moment
+    >>> from sightline import Moment, Transcript
     >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
     >>> transcript = Transcript(moments, noise=[0.1, 0.1])
     >>> estimates = ConstrainedMLE().estimate(transcript, [[0.15, 0.325], [0.0, 1.5]])
@@ -68,7 +71,7 @@ class ConstrainedMLE:
     ([True, True], [0.0, 25.0])
     """
 
-    box: tuple[float, float] | None = None
+    box: Box | None = None
     grid_starts: int = 8
     random_starts: int = 2
     steps: int = 100
@@ -97,7 +100,7 @@ class ConstrainedMLE:
         model = model_of(transcript.queries, transcript.law)
         return self.fit(model, checked, box=box_of(transcript, self.box))
 
-    def fit(self, model: Objective, answers: Any, *, box: tuple[float, float]) -> Estimates:
+    def fit(self, model: Objective, answers: Any, *, box: Box) -> Estimates:
         """The same from a model and checked (trials × outputs) answers, without a transcript."""
         if not isinstance(model, Model):  # a DeepSet model takes NumPy arrays
             answers = to_numpy(answers)
@@ -111,7 +114,7 @@ class ConstrainedMLE:
         blocks = [self._fit_block(model, answers[i : i + size], box) for i in range(0, len(answers), size)]
         return _joined(blocks)
 
-    def begin(self, model: Objective, answers: Any, *, box: tuple[float, float]) -> list[list[Column]]:
+    def begin(self, model: Objective, answers: Any, *, box: Box) -> list[list[Column]]:
         """All starts for every trial, as columns."""
         columns = columns_of(answers)
         zero = 0.0 * columns[0]
@@ -124,11 +127,7 @@ class ConstrainedMLE:
         return [starts.apart(start, box=box) for start in points]
 
     def _search(
-        self,
-        model: Objective,
-        whitened: Sequence[Column],
-        begins: Sequence[Sequence[Column]],
-        box: tuple[float, float],
+        self, model: Objective, whitened: Sequence[Column], begins: Sequence[Sequence[Column]], box: Box
     ) -> list[Column]:
         """The best unknowns from all starts, their objective, and whether the search hit the step limit."""
         xp = namespace(whitened[0])
@@ -149,12 +148,7 @@ class ConstrainedMLE:
         return best
 
     def _widen(
-        self,
-        model: Model,
-        whitened: Sequence[Column],
-        best: list[Column],
-        open_: Column,
-        box: tuple[float, float],
+        self, model: Model, whitened: Sequence[Column], best: list[Column], open_: Column, box: Box
     ) -> list[Column]:
         """Search the open trials again from the dense grid; accept improvements larger than rounding."""
         xp, m = namespace(best[0]), model.unknowns
@@ -174,14 +168,45 @@ class ConstrainedMLE:
             column[open_] = improved
         return best
 
-    def _fit_block(self, model: Objective, answers: Any, box: tuple[float, float]) -> Estimates:
+    def _labelings(
+        self, model: Model, answers: Any, whitened: Sequence[Column], box: Box
+    ) -> list[list[Column]]:
+        """The multiset that fits the symmetric releases best, in the orders that fit all releases best."""
+        part = relabeling.symmetric_part(model)
+        if part is None:
+            return []
+        symmetric, places = part
+        own = answers[:, places]
+        multiset = self._search(
+            symmetric, symmetric.whiten(columns_of(own)), self.begin(symmetric, own, box=box), box
+        )
+        values = multiset[: model.unknowns]
+        return [values, *relabeling.reordered(model, whitened, values)]
+
+    def _relabel(
+        self, model: Model, whitened: Sequence[Column], best: list[Column], box: Box
+    ) -> list[Column]:
+        """Give the values found to the records in other orders, and search on from there."""
+        xp, m = namespace(best[0]), model.unknowns
+        for _ in range(1 if m <= relabeling.ALL_ORDERS else relabeling.ROUNDS):
+            other = self._search(model, whitened, relabeling.reordered(model, whitened, best[:m]), box)
+            better = other[m] < best[m] - _BETTER * (1.0 + best[m])
+            best = [xp.where(better, new, old) for new, old in zip(other, best, strict=True)]
+        return best
+
+    def _fit_block(self, model: Objective, answers: Any, box: Box) -> Estimates:
         xp, m = namespace(answers), model.unknowns
         whitened = model.whiten(columns_of(answers))
-        best = self._search(model, whitened, self.begin(model, answers, box=box), box)
+        begins = self.begin(model, answers, box=box)
+        if relabeling.applies(model):
+            begins += self._labelings(model, answers, whitened, box)
+        best = self._search(model, whitened, begins, box)
         if self.wide and isinstance(model, Model) and not model.linear:
             open_ = ~_certified(model, answers, best[m], box)
             if bool(xp.any(open_)):
                 best = self._widen(model, whitened, best, open_, box)
+        if relabeling.applies(model):
+            best = self._relabel(model, whitened, best, box)
         u, objective, unfinished = best[:m], best[m], best[m + 1]
         width = box[1] - box[0]
         spread = _standard_errors(xp, model, u, limit=1e6 * width)
@@ -201,7 +226,7 @@ class ConstrainedMLE:
         )
 
 
-def _certified(model: Objective, answers: Any, objective: Column, box: tuple[float, float]) -> Column:
+def _certified(model: Objective, answers: Any, objective: Column, box: Box) -> Column:
     """Whether the objective is optimal: 0 is, and for two values under two moments the optimum is known."""
     if not pair.applies(model):
         return objective <= OPTIMAL

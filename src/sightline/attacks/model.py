@@ -12,6 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 from typing import Any, NamedTuple, Protocol
 
 from sightline.attacks.curves import Curve, Power
@@ -37,7 +39,7 @@ class Row:
     def answer(self, u: Sequence[Column]) -> Column:
         """The exact answer at the unknowns."""
         terms = [a * self.curve.derivatives(u[k], Powers(u[k]))[0] for k, a in enumerate(self.weights) if a]
-        return _total(terms)
+        return total(terms)
 
 
 class Objective(Protocol):
@@ -177,15 +179,13 @@ def stacked(columns: Sequence[Column]) -> Any:
 
 
 def _combine(columns: Sequence[Column], weights: Sequence[float]) -> Column:
-    return _total([c * a for c, a in zip(columns, weights, strict=False)])
+    return total([c * a for c, a in zip(columns, weights, strict=False)])
 
 
 def _dot(a: Sequence[Column], b: Sequence[Column]) -> Column:
-    return _total([x * y for x, y in zip(a, b, strict=True)])
+    return total([x * y for x, y in zip(a, b, strict=True)])
 
 
-def _total(columns: Sequence[Column]) -> Column:
-    total = columns[0]
-    for column in columns[1:]:
-        total = total + column
-    return total
+def total(columns: Sequence[Column]) -> Column:
+    """The sum of one or more columns."""
+    return reduce(add, columns)

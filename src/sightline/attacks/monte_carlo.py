@@ -31,6 +31,7 @@ from sightline.attacks.estimates import (
 )
 from sightline.attacks.group import exact_answers
 from sightline.attacks.linear_bayes import bayes_bracket
+from sightline.attacks.namespace import Box
 from sightline.attacks.prior import PriorDensity
 from sightline.attacks.simulation import Simulation
 from sightline.attacks.trivial import trivial_guess
@@ -52,7 +53,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
-    domain: tuple[float, float] | None = None,
+    domain: Box | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
@@ -71,8 +72,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     result is the same to the last digit. Everything runs in the calling process if it is a worker itself, if
     the work cannot be pickled, or if JAX or the attack's ``device`` already uses all cores or a GPU.
 
-    >>> from sightline.attacks.blue import Blue
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import Blue, SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> transcript = Transcript([whole, without], noise=[0.03, 0.04])
@@ -102,7 +102,7 @@ def sweep(  # many parameters: the same settings as simulate
     at: ArrayLike | PriorDensity,
     trials: int = 5000,
     seed: int = 0,
-    domain: tuple[float, float] | None = None,
+    domain: Box | None = None,
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
@@ -112,8 +112,7 @@ def sweep(  # many parameters: the same settings as simulate
 
     The workers get all chunks of all strata together, so they are busy until the end of the sweep.
 
-    >>> from sightline.attacks.mle import ConstrainedMLE
-    >>> from sightline.releases.moment import Moment
+    >>> from sightline import ConstrainedMLE, Moment
     >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
     >>> strata = {stddev: Transcript(moments, noise=[stddev] * 2) for stddev in (0.01, 10.0)}
     >>> risks = sweep(strata, attack=ConstrainedMLE(), at=[-0.4, 0.7], trials=500)
@@ -181,6 +180,8 @@ class Chunk(NamedTuple):
     losses: FloatArray
     trivial: FloatArray  # losses of the attack that ignores the answers
     errors: FloatArray  # trials × targets
+    matching: FloatArray  # losses of the sorted values
+    labeled: FloatArray  # trials × targets: squared errors of each target under its own name
     covered: FloatArray | None
     statuses: dict[int, int]
     certified: int | None
@@ -207,11 +208,9 @@ def run_chunk(job: Job, index: int, trials: int) -> Chunk:
         got="none that is identifiable",
         fix="reconstruct() shows the missing directions; LinearBayes needs only a prior",
     )
-    truth = records[:, list(estimates.targets)]
+    named = records[:, list(estimates.targets)]
     guess = trivial_guess(job.baseline, estimates.targets, unlabeled=estimates.unlabeled)
-    if estimates.unlabeled:
-        truth = np.sort(truth, axis=1)
-    return _chunk(estimates, truth, guess)
+    return _chunk(estimates, named, guess)
 
 
 @lru_cache(maxsize=2)  # chunks arrive in the order of their jobs
@@ -220,9 +219,14 @@ def _first(job: Job) -> Job:
     return job
 
 
-def _chunk(estimates: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
-    values = np.sort(estimates.values, axis=1) if estimates.unlabeled else estimates.values
+def _chunk(estimates: Estimates, named: FloatArray, guess: FloatArray) -> Chunk:
+    ranked, ranks = np.sort(estimates.values, axis=1), np.sort(named, axis=1)
+    values, truth = (ranked, ranks) if estimates.unlabeled else (estimates.values, named)
     errors = values - truth
+    # An unlabelled value belongs to each record with the same probability.
+    labeled = (
+        np.mean((values[:, :, None] - named[:, None, :]) ** 2, axis=1) if estimates.unlabeled else errors**2
+    )
     covered = None
     if estimates.lower is not None and estimates.upper is not None:
         covered = ((estimates.lower <= truth) & (truth <= estimates.upper)).astype(np.float64)
@@ -232,6 +236,8 @@ def _chunk(estimates: Estimates, truth: FloatArray, guess: FloatArray) -> Chunk:
         losses=np.sum(errors**2, axis=1),
         trivial=np.sum((guess - truth) ** 2, axis=1),
         errors=errors,
+        matching=np.sum((ranked - ranks) ** 2, axis=1),
+        labeled=labeled,
         covered=covered,
         statuses=dict(Counter(np.asarray(estimates.status).tolist())),
         certified=None if estimates.certified is None else int(np.sum(estimates.certified)),
@@ -242,28 +248,26 @@ def _job(
     transcript: Transcript,
     attack: Attack,
     at: ArrayLike | PriorDensity,
-    domain: tuple[float, float] | None,
+    domain: Box | None,
     *,
     seed: int,
     key: tuple[int, ...],
 ) -> Job:
     require(isinstance(transcript, Transcript), "transcripts to attack", got=type(transcript).__name__)
+    baseline: PriorDensity
     if isinstance(at, PriorDensity):
-        baseline: PriorDensity = at if domain is None else UniformPrior(*checked_box(domain))
-        return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
-    records = frozen_floats(at, name="records")
-    p = transcript.dimension
-    shaped = records.ndim == (1 if p == 1 else 2) and records.size % p == 0
-    require(shaped, f"records of dimension {p}", got=f"shape {records.shape}")
-    transcript.answers(records)  # the releases check the records themselves
-    return Job(
-        transcript=transcript,
-        attack=attack,
-        at=frozen_floats(records.ravel(), name="records"),
-        baseline=UniformPrior(*box_of(transcript, domain)),
-        seed=seed,
-        key=key,
-    )
+        baseline = at if domain is None else UniformPrior(*checked_box(domain))
+    else:
+        records = frozen_floats(at, name="records")
+        p = transcript.dimension
+        shaped = records.ndim == (1 if p == 1 else 2) and records.size % p == 0
+        require(shaped, f"records of dimension {p}", got=f"shape {records.shape}")
+        transcript.answers(records)  # the releases check the records themselves
+        at, baseline = (
+            frozen_floats(records.ravel(), name="records"),
+            UniformPrior(*box_of(transcript, domain)),
+        )
+    return Job(transcript=transcript, attack=attack, at=at, baseline=baseline, seed=seed, key=key)
 
 
 def _runs_in_parallel(job: Job) -> bool:
@@ -289,6 +293,7 @@ def _summary(job: Job, chunks: list[Chunk], *, confidence: float) -> Simulation:
     covered = [chunk.covered for chunk in chunks if chunk.covered is not None]
     certified = [chunk.certified for chunk in chunks if chunk.certified is not None]
     lower, upper = _bracket(job, first)
+    nonlinear = job.transcript.dimension == 1 and not all(q.linear for q in job.transcript.queries)
     statuses = sum((Counter(chunk.statuses) for chunk in chunks), Counter())
     return Simulation(
         attack=type(job.attack).__name__,
@@ -307,6 +312,8 @@ def _summary(job: Job, chunks: list[Chunk], *, confidence: float) -> Simulation:
         bayes_lower=lower,
         bayes_upper=upper,
         trivial_mse=float(np.mean(np.concatenate([chunk.trivial for chunk in chunks]))),
+        matching_mse=float(np.mean(np.concatenate([c.matching for c in chunks]))) if nonlinear else None,
+        labeled_mse=np.mean(np.concatenate([c.labeled for c in chunks]), axis=0) if nonlinear else None,
         statuses={AttackStatus(code): statuses[code] for code in sorted(statuses)},
         certified=sum(certified) if certified else None,
     )

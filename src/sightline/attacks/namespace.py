@@ -14,6 +14,7 @@ import numpy as np
 from sightline.errors import InvalidInput, MissingExtra
 
 Column: TypeAlias = Any  # an array of trials, of any of the libraries
+Box: TypeAlias = tuple[float, float]  # the smallest and the largest value that a record can have
 
 
 def namespace(array: Any) -> Any:

@@ -14,14 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
-from sightline.attacks.model import Local, Objective
-from sightline.attacks.namespace import Column, compiles, namespace
+from sightline.attacks.model import Local, Objective, total
+from sightline.attacks.namespace import Box, Column, compiles, namespace
 
 _STEPS = 5  # steps between two checks of which columns are done
 _WORTHWHILE = 0.7  # below this share of open columns, continue with those only
 _STUCK = 1e12  # above this λ no step can lower the objective further
+
+
+# One interval for all unknowns, or the lower and the upper end of each.
+Boxes: TypeAlias = Box | tuple[tuple[float, ...], tuple[float, ...]]
 
 
 class State(NamedTuple):
@@ -35,17 +39,12 @@ class State(NamedTuple):
 
 
 def minimise(
-    model: Objective,
-    whitened: Sequence[Column],
-    starts: Sequence[Column],
-    *,
-    box: tuple[float, float],
-    steps: int = 60,
+    model: Objective, whitened: Sequence[Column], starts: Sequence[Column], *, box: Boxes, steps: int = 60
 ) -> State:
     """Minimise the objective from one start for every column of whitened answers."""
     xp = namespace(starts[0])
-    low, high = box
-    u = tuple(xp.clip(column, low, high) for column in starts)
+    lows, highs = _ends(box, len(starts))
+    u = tuple(xp.clip(column, lows[k], highs[k]) for k, column in enumerate(starts))
     local = model.local(u, whitened)
     state = State(u, local, 0.0 * u[0] + 1e-3, u[0] != u[0], tuple(whitened))
     if compiles(xp):
@@ -53,7 +52,7 @@ def minimise(
     return _run(xp, model, state, box, steps)
 
 
-def _run(xp: Any, model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
+def _run(xp: Any, model: Objective, state: State, box: Boxes, steps: int) -> State:
     """Take steps; once few columns are still open, continue with those only."""
     while steps > 0:
         for _ in range(min(_STEPS, steps)):
@@ -68,18 +67,18 @@ def _run(xp: Any, model: Objective, state: State, box: tuple[float, float], step
     return state
 
 
-def _run_packed(xp: Any, model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
+def _run_packed(xp: Any, model: Objective, state: State, box: Boxes, steps: int) -> State:
     open_ = ~state.done
     packed: State = _map(lambda column: column[open_], state)
     packed = _run(xp, model, packed, box, steps)
     # Without writing in place, which JAX does not allow: each open column gathers its own result.
     place = xp.cumsum(open_, 0) - 1
     place = xp.where(open_, place, 0 * place)
-    merged: State = _map2(lambda new, old: xp.where(open_, new[place], old), packed, state)
+    merged: State = _map(lambda new, old: xp.where(open_, new[place], old), packed, state)
     return merged
 
 
-def _run_compiled(model: Objective, state: State, box: tuple[float, float], steps: int) -> State:
+def _run_compiled(model: Objective, state: State, box: Boxes, steps: int) -> State:
     several = _compiled(model, box)
     for _ in range(0, steps, _STEPS):
         state = several(state)
@@ -89,7 +88,7 @@ def _run_compiled(model: Objective, state: State, box: tuple[float, float], step
 
 
 @lru_cache(maxsize=16)
-def _compiled(model: Objective, box: tuple[float, float]) -> Any:
+def _compiled(model: Objective, box: Boxes) -> Any:
     """A few steps as one JAX program, compiled once for each model and number of columns."""
     import jax
 
@@ -99,13 +98,13 @@ def _compiled(model: Objective, box: tuple[float, float]) -> Any:
     return jax.jit(several)
 
 
-def advance(xp: Any, model: Objective, state: State, box: tuple[float, float]) -> State:
+def advance(xp: Any, model: Objective, state: State, box: Boxes) -> State:
     """One step of every column."""
-    low, high = box
     u, local, damping, done, whitened = state
     m = len(u)
+    lows, highs = _ends(box, m)
     g, H = local.gradient, local.hessian
-    free = [~(((u[k] <= low) & (g[k] > 0)) | ((u[k] >= high) & (g[k] < 0))) for k in range(m)]
+    free = [~(((u[k] <= lows[k]) & (g[k] > 0)) | ((u[k] >= highs[k]) & (g[k] < 0))) for k in range(m)]
     scale = xp.abs(H[0][0])
     for k in range(1, m):
         larger = xp.abs(H[k][k])
@@ -113,16 +112,23 @@ def advance(xp: Any, model: Objective, state: State, box: tuple[float, float]) -
     digits = xp.finfo(u[0].dtype)
     floor = 50.0 * float(digits.eps) * scale + float(digits.tiny)
     d = solve_positive(xp, H, g, free, shift=damping * scale, floor=floor)
-    predicted = -0.5 * _sum([g[k] * d[k] for k in range(m)])
-    trial = tuple(xp.where(done, u[k], xp.clip(u[k] + d[k], low, high)) for k in range(m))
+    predicted = -0.5 * total([g[k] * d[k] for k in range(m)])
+    trial = tuple(xp.where(done, u[k], xp.clip(u[k] + d[k], lows[k], highs[k])) for k in range(m))
     attempt = model.local(trial, whitened)
     better = attempt.objective < local.objective
     last = predicted <= 4.0 * float(digits.eps) * (1.0 + local.objective)
     finished = done | (last & (damping < 1e-2)) | (damping > _STUCK)
     damping = xp.where(better, 0.1 * damping, 10.0 * damping + 1e-6)
-    local = _map2(lambda new, old: xp.where(better, new, old), attempt, local)
+    local = _map(lambda new, old: xp.where(better, new, old), attempt, local)
     u = tuple(xp.where(better, trial[k], u[k]) for k in range(m))
     return State(u, local, damping, finished, whitened)
+
+
+def _ends(box: Boxes, unknowns: int) -> tuple[tuple[float, ...], tuple[float, ...]]:
+    low, high = box
+    if isinstance(low, tuple) and isinstance(high, tuple):
+        return low, high
+    return (low,) * unknowns, (high,) * unknowns  # type: ignore[return-value]  # both are numbers
 
 
 def solve_positive(
@@ -162,22 +168,10 @@ def solve_positive(
     return d
 
 
-def _map(change: Any, tree: Any) -> Any:
-    if isinstance(tree, tuple):
-        parts = [_map(change, part) for part in tree]
-        return type(tree)(*parts) if hasattr(tree, "_fields") else tuple(parts)
-    return change(tree)
-
-
-def _map2(change: Any, one: Any, other: Any) -> Any:
-    if isinstance(one, tuple):
-        parts = [_map2(change, a, b) for a, b in zip(one, other, strict=True)]
-        return type(one)(*parts) if hasattr(one, "_fields") else tuple(parts)
-    return change(one, other)
-
-
-def _sum(columns: Sequence[Column]) -> Column:
-    total = columns[0]
-    for column in columns[1:]:
-        total = total + column
-    return total
+def _map(change: Any, *trees: Any) -> Any:
+    """The change of every column, or of the columns at the same place of several tuples."""
+    first = trees[0]
+    if not isinstance(first, tuple):
+        return change(*trees)
+    parts = [_map(change, *branches) for branches in zip(*trees, strict=True)]
+    return type(first)(*parts) if hasattr(first, "_fields") else tuple(parts)

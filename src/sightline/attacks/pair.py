@@ -18,7 +18,7 @@ from sightline.arrays import FloatArray
 from sightline.attacks.cubic import cubic_roots
 from sightline.attacks.curves import Power
 from sightline.attacks.model import Model, Objective
-from sightline.attacks.namespace import Column, namespace
+from sightline.attacks.namespace import Box, Column, namespace
 
 
 def applies(model: Objective) -> TypeGuard[Model]:
@@ -29,7 +29,7 @@ def applies(model: Objective) -> TypeGuard[Model]:
     return model.unknowns == 2 and model.outputs == 2 and orders == [1, 2] and model.exchangeable
 
 
-def exact_optimum(model: Model, answers: Sequence[Column], *, box: tuple[float, float]) -> Column:
+def exact_optimum(model: Model, answers: Sequence[Column], *, box: Box) -> Column:
     r"""The least :math:`(y - p(u))^\top \Sigma^{-1} (y - p(u))` over the box, for columns of answers."""
     xp = namespace(answers[0])
     low, high = box
@@ -56,7 +56,7 @@ def exact_optimum(model: Model, answers: Sequence[Column], *, box: tuple[float, 
     return xp.where(inside, 0.0 * best, best)
 
 
-def _edge_optimum(z: Sequence[Column], edge: FloatArray, box: tuple[float, float]) -> Column:
+def _edge_optimum(z: Sequence[Column], edge: FloatArray, box: Box) -> Column:
     """The least squared distance from z to the curve edge·(1, t, t²), t within the box."""
     xp = namespace(z[0])
     (a0, a1, a2), (b0, b1, b2) = edge.tolist()

@@ -7,7 +7,7 @@ from collections import Counter
 from dataclasses import dataclass
 from itertools import combinations_with_replacement, product
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,12 +15,10 @@ from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
 from sightline.attacks.group import exact_answers, one_group, touched
 from sightline.attacks.prior import PriorDensity
-from sightline.errors import require
+from sightline.errors import InvalidNoise, require
+from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import NoiseLaw
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
 
 _FEW = 12.0  # fewer effective points cannot represent a posterior
 _NODES = 12  # with fewer nodes per coordinate, random points are more accurate
@@ -39,9 +37,8 @@ class PosteriorMean:
     the posterior. If fewer than a dozen points have most of the posterior mass, the status says so: the noise
     is then so small that the prior hardly matters, and the constrained MLE is the better attack.
 
+    >>> from sightline import SubsetSum, Transcript
     >>> from sightline.labeled.bounds.uniform import UniformPrior
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.subset_sum import SubsetSum
     >>> transcript = Transcript([SubsetSum(members=[0], radius=1.0)], noise=[100.0])
     >>> PosteriorMean(prior=UniformPrior(0.0, 1.0)).estimate(transcript, [7.0]).values.round(4).tolist()
     [[0.5001]]
@@ -131,6 +128,8 @@ def _posterior(noise: Noise, answers: FloatArray, expected: FloatArray, masses: 
             middle = c.mean(axis=0)  # squares of smaller numbers cancel less
             z, c = z - middle, c - middle
             loss = 0.5 * np.sum(c**2, axis=1) - z @ c.T
+        case other:
+            raise InvalidNoise(f"expected Gaussian or Laplace noise, got {other}")
     loss -= loss.min(axis=1, keepdims=True)
     posterior = masses * np.exp(-loss)
     posterior /= posterior.sum(axis=1, keepdims=True)

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from sightline.arrays import FloatArray
 from sightline.attacks.blue import apply_recipes
-from sightline.attacks.estimates import AttackStatus, checked_confidence, host_answers
+from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
 from sightline.attacks.group import touched
 from sightline.attacks.mle import ConstrainedMLE
+from sightline.attacks.namespace import Box
 from sightline.attacks.target import (
     MissingDirection,
     identifiable_targets,
@@ -66,11 +68,7 @@ class Reconstruction:
 
 
 def reconstruct(
-    transcript: Transcript,
-    answers: Any,
-    *,
-    box: tuple[float, float] | None = None,
-    confidence: float = 0.95,
+    transcript: Transcript, answers: Any, *, box: Box | None = None, confidence: float = 0.95
 ) -> Reconstruction:
     """Reconstruct every exposed record from one set of published answers.
 
@@ -79,7 +77,7 @@ def reconstruct(
     group: the constrained maximum likelihood multiset in ``box`` (default: the domain that the releases
     state), whose standard errors are local.
 
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> reconstruction = reconstruct(Transcript([whole, without], noise=[0.03, 0.04]), [0.5, 0.25])
@@ -100,20 +98,13 @@ def reconstruct(
     if all(query.linear for query in transcript.queries):
         return _linear(transcript, checked, confidence)
     estimates = ConstrainedMLE(box=box, confidence=confidence).estimate(transcript, checked)
-    exposed = tuple(
-        ReconstructedValue(
-            coordinate=k if estimates.unlabeled else estimates.targets[k],
-            label=f"x({k + 1})" if estimates.unlabeled else f"x{estimates.targets[k]}",
-            value=float(estimates.values[0, k]),
-            standard_error=float(estimates.standard_errors[0, k]),  # type: ignore[index]
-            interval=(float(estimates.lower[0, k]), float(estimates.upper[0, k])),  # type: ignore[index]
-            recipe=None,
-        )
-        for k in range(len(estimates.targets))
-    )
+    count = len(estimates.targets)
+    ranks = estimates.unlabeled
+    coordinates = tuple(range(count)) if ranks else estimates.targets
+    labels = [f"x({k + 1})" if ranks else f"x{coordinate}" for k, coordinate in enumerate(coordinates)]
     return Reconstruction(
         attack="ConstrainedMLE",
-        exposed=exposed,
+        exposed=_values(estimates, coordinates, labels, (None,) * count),
         hidden=(),
         unlabeled=estimates.unlabeled,
         status=AttackStatus(int(estimates.status[0])),
@@ -125,20 +116,10 @@ def _linear(transcript: Transcript, answers: FloatArray, confidence: float) -> R
     geometry = linear_geometry(transcript)
     targets = identifiable_targets(geometry, None)
     estimates = apply_recipes(targets, answers, noise=transcript.law, confidence=confidence)
-    exposed = tuple(
-        ReconstructedValue(
-            coordinate=coordinate,
-            label=_label(coordinate, transcript.dimension),
-            value=float(estimates.values[0, i]),
-            standard_error=float(estimates.standard_errors[0, i]),  # type: ignore[index]
-            interval=(float(estimates.lower[0, i]), float(estimates.upper[0, i])),  # type: ignore[index]
-            recipe=targets.recipes[i],
-        )
-        for i, coordinate in enumerate(estimates.targets)
-    )
+    labels = [geometry.label(coordinate) for coordinate in estimates.targets]
     return Reconstruction(
         attack="Blue",
-        exposed=exposed,
+        exposed=_values(estimates, estimates.targets, labels, targets.recipes),
         hidden=tuple(c for c in touched(transcript) if c not in estimates.targets),
         unlabeled=False,
         status=AttackStatus.SOLVED,
@@ -147,6 +128,25 @@ def _linear(transcript: Transcript, answers: FloatArray, confidence: float) -> R
     )
 
 
-def _label(coordinate: int, dimension: int) -> str:
-    record, place = divmod(coordinate, dimension)
-    return f"x{record}" if dimension == 1 else f"x{record}[{place}]"
+def _values(
+    estimates: Estimates,
+    coordinates: Sequence[int],
+    labels: Sequence[str],
+    recipes: Iterable[FloatArray | None],
+) -> tuple[ReconstructedValue, ...]:
+    """The estimates of the one trial, value by value."""
+    columns = (estimates.values, estimates.standard_errors, estimates.lower, estimates.upper)
+    numbers = zip(*(column[0].tolist() for column in columns), strict=True)  # type: ignore[index]
+    return tuple(
+        ReconstructedValue(
+            coordinate=coordinate,
+            label=label,
+            value=value,
+            standard_error=error,
+            interval=(lower, upper),
+            recipe=recipe,
+        )
+        for coordinate, label, recipe, (value, error, lower, upper) in zip(
+            coordinates, labels, recipes, numbers, strict=True
+        )
+    )

@@ -15,10 +15,14 @@ from sightline.display import Displayed
 class Simulation(Displayed):
     r"""Mean squared error of an attack over independent trials, summed over its targets.
 
-    For an unlabelled group it is the matching loss, :math:`\min_\pi\|\hat x - \pi(x)\|^2`. ``interval`` is a
-    confidence interval for ``mse`` by the central limit theorem; ``bias`` is the mean error of each target
-    and ``coverage`` the share of trials in which the attack's own interval contained it (``None`` if it gives
-    none). ``crb`` holds for locally unbiased attacks only: a constrained or Bayesian attack may be below it.
+    For an unlabelled group it is the matching loss, :math:`\min_\pi\|\hat x - \pi(x)\|^2`. If some release is
+    nonlinear, both losses are given: ``matching_mse``, and ``labeled_mse``, the squared error of each target
+    under its own name. Where the answers do not show whose a value is, its labels are drawn at random.
+
+    ``interval`` is a confidence interval for ``mse`` by the central limit theorem; ``bias`` is the mean error
+    of each target and ``coverage`` the share of trials in which the attack's own interval contained it
+    (``None`` if it gives none). ``crb`` holds for locally unbiased attacks only: a constrained or Bayesian
+    attack may be below it.
     ``bayes_lower`` and ``bayes_upper`` bracket the least mean risk of any attack if records are drawn from a
     prior and the releases are linear. ``trivial_mse`` is the risk of an attack that ignores the answers.
 
@@ -41,6 +45,8 @@ class Simulation(Displayed):
     bayes_lower: float  # NaN where there is no bracket
     bayes_upper: float
     trivial_mse: float
+    matching_mse: float | None  # None if every release is linear, and for vectors
+    labeled_mse: FloatArray | None  # in the order of the targets
     statuses: Mapping[AttackStatus, int]
     certified: int | None  # trials whose optimum is proved to be global; None if the attack proves nothing
 
@@ -74,6 +80,11 @@ class Simulation(Displayed):
         if math.isfinite(self.crb):
             lines.append(
                 f"  Cramér–Rao bound {self.crb:.6g} (unbiased attacks): ratio {self.ratio_to_crb:.4g}"
+            )
+        if self.labeled_mse is not None:
+            lines.append(
+                f"  labeled loss {self.labeled_mse.sum():.6g}, matching loss {self.matching_mse:.6g}, which "
+                "does not count whose a value is"
             )
         if math.isfinite(self.bayes_upper):
             lines.append(f"  Bayes bracket [{self.bayes_lower:.6g}, {self.bayes_upper:.6g}] (any attack)")

@@ -18,7 +18,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.attacks.cubic import depressed_roots
 from sightline.attacks.curves import Power, SmoothStep
 from sightline.attacks.model import Model, Objective
-from sightline.attacks.namespace import Column, like, namespace, to_numpy
+from sightline.attacks.namespace import Box, Column, like, namespace, to_numpy
 
 _GRID = 140  # about how many grid points are evaluated
 # Points and regions of the dense grid. A compact step is flat outside its support, and each placement of the
@@ -29,7 +29,7 @@ _APART = 1e-3
 
 
 def grid_points(
-    unknowns: int, *, box: tuple[float, float], exchangeable: bool, most: int = _GRID, longest: int = 23
+    unknowns: int, *, box: Box, exchangeable: bool, most: int = _GRID, longest: int = 23
 ) -> FloatArray:
     """At most about ``most`` points that cover the box, bounds included; an axis has at most ``longest``.
 
@@ -49,7 +49,7 @@ def grid_points(
     return np.array(list(points))
 
 
-def _lattice(unknowns: int, *, box: tuple[float, float], exchangeable: bool, count: int) -> FloatArray:
+def _lattice(unknowns: int, *, box: Box, exchangeable: bool, count: int) -> FloatArray:
     """A Kronecker sequence: multiples of irrational steps, modulo one."""
     low, high = box
     primes = [p for p in range(2, 40 * unknowns) if all(p % q for q in range(2, math.isqrt(p) + 1))]
@@ -76,9 +76,7 @@ def regions(points: FloatArray, count: int) -> IndexArray:
     return nearest
 
 
-def screened(
-    model: Objective, whitened: Sequence[Column], *, box: tuple[float, float], count: int
-) -> list[list[Column]]:
+def screened(model: Objective, whitened: Sequence[Column], *, box: Box, count: int) -> list[list[Column]]:
     """For every column of answers the best grid point of each region."""
     if count == 0:
         return []
@@ -106,7 +104,7 @@ def screened(
     return starts
 
 
-def wide(model: Model, whitened: Sequence[Column], *, box: tuple[float, float]) -> Iterator[list[Column]]:
+def wide(model: Model, whitened: Sequence[Column], *, box: Box) -> Iterator[list[Column]]:
     """For every column of answers the best point of each region of the dense grid."""
     z = np.stack([to_numpy(column) for column in whitened])
     points, ends = _dense_grid(model.unknowns, box, model.exchangeable, _compact(model))
@@ -125,7 +123,7 @@ def _compact(model: Model) -> bool:
 
 @lru_cache(maxsize=8)
 def _dense_grid(
-    unknowns: int, box: tuple[float, float], exchangeable: bool, compact: bool
+    unknowns: int, box: Box, exchangeable: bool, compact: bool
 ) -> tuple[FloatArray, tuple[int, ...]]:
     """Points in the order of their regions, and where each region ends."""
     most, count = _DENSE_COMPACT if compact else _DENSE
@@ -136,7 +134,7 @@ def _dense_grid(
     return points[order], tuple(dict.fromkeys(ends.tolist()))
 
 
-def random_points(model: Objective, *, box: tuple[float, float], count: int, seed: int) -> FloatArray:
+def random_points(model: Objective, *, box: Box, count: int, seed: int) -> FloatArray:
     """Uniform points, the same for every trial, so that an estimate is a function of its answers alone."""
     low, high = box
     points = np.random.default_rng(seed).uniform(low, high, (count, model.unknowns))
@@ -185,7 +183,7 @@ def triple_roots(p1: Column, p2: Column, p3: Column) -> list[Column]:
     return [mean + root for root in depressed_roots(-0.5 * s2, s3 * (1 / 3))]
 
 
-def apart(start: Sequence[Column], *, box: tuple[float, float]) -> list[Column]:
+def apart(start: Sequence[Column], *, box: Box) -> list[Column]:
     """A start with its coordinates moved slightly apart, towards the inside of the box."""
     xp = namespace(start[0])
     low, high = box

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,12 +12,10 @@ from sightline.arrays import FloatArray
 from sightline.errors import InvalidInput, Undecided, require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.frame import dense
+from sightline.geometry.transcript import Transcript
 from sightline.numerics.certificate import ExactRecipe, certificate
 from sightline.numerics.decision import Decision
 from sightline.numerics.rank import balance
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
 
 Target = int | Sequence[int] | None
 
@@ -114,10 +111,7 @@ def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection |
     compensates for it.
     """
     columns = int(geometry.jacobian.shape[1])
-    labels = geometry.labels or tuple(
-        f"x{c}" if geometry.dimension == 1 else f"x{c // geometry.dimension}[{c % geometry.dimension}]"
-        for c in range(columns)
-    )
+    labels = tuple(geometry.label(column) for column in range(columns))
     if geometry.integer_rows is not None:
         wanted = [int(c == coordinate) for c in range(columns)]
         proof = certificate(np.asarray(dense(geometry.integer_rows), dtype=np.int64), wanted)

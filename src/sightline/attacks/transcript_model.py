@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, coordinates
 from sightline.attacks.autodiff import AutodiffModel, Block
 from sightline.attacks.curves import Curve, Power, SmoothStep
 from sightline.attacks.model import Model, Objective, Row
@@ -26,38 +26,36 @@ def model_of(queries: Sequence[Query], noise: Noise) -> Objective:
     cells = tuple(cell for query in queries for cell in query.cells)
     if any(isinstance(cell, DeepSet) for cell in cells):
         return _autodiff(cells, noise)  # type: ignore[arg-type]  # laws are hashed by identity
-    coordinates = _coordinates(cells)
-    rows = [row for cell in cells for row in _rows_of(cell, coordinates)]
-    return Model(rows=tuple(rows), records=tuple(coordinates.tolist()), whitening=_whitening(noise))
+    unknowns = _all_coordinates(cells)
+    rows = [row for cell in cells for row in _rows_of(cell, unknowns)]
+    return Model(rows=tuple(rows), records=tuple(unknowns.tolist()), whitening=_whitening(noise))
 
 
-def _coordinates(cells: Sequence[Query]) -> IndexArray:
-    p = cells[0].dimension
-    return np.unique(np.concatenate([(q.members[:, None] * p + np.arange(p)).ravel() for q in cells]))
+def _all_coordinates(cells: Sequence[Query]) -> IndexArray:
+    return np.unique(np.concatenate([coordinates(cell.members, cell.dimension) for cell in cells]))
 
 
 @lru_cache(maxsize=8)  # a model holds compiled programs; releases and noise are immutable
 def _autodiff(cells: tuple[Query, ...], noise: Noise) -> Objective:
-    coordinates = _coordinates(cells)
+    unknowns = _all_coordinates(cells)
     require(
         cells[0].dimension == 1, "scalar records for a search in a box", got=f"dimension {cells[0].dimension}"
     )
     parts: list[Row | Block] = []
     for cell in cells:
         if isinstance(cell, DeepSet):
-            parts.append(Block(query=cell, places=np.searchsorted(coordinates, cell.members)))
+            parts.append(Block(query=cell, places=np.searchsorted(unknowns, cell.members)))
         else:
-            parts += _rows_of(cell, coordinates)
+            parts += _rows_of(cell, unknowns)
     _whitening(noise)  # refuses noise for which least squares is not the likelihood
-    return AutodiffModel(parts=tuple(parts), records=tuple(coordinates.tolist()), whitening=noise.whitener)
+    return AutodiffModel(parts=tuple(parts), records=tuple(unknowns.tolist()), whitening=noise.whitener)
 
 
-def _rows_of(query: Query, coordinates: IndexArray) -> list[Row]:
-    columns = query.members[:, None] * query.dimension + np.arange(query.dimension)
-    places = np.searchsorted(coordinates, columns.ravel())
+def _rows_of(query: Query, unknowns: IndexArray) -> list[Row]:
+    places = np.searchsorted(unknowns, coordinates(query.members, query.dimension))
     if query.linear:
         jacobian = query.jacobian(None).reshape(query.outputs, -1)
-        return [Row(curve=Power(order=1), weights=_spread(line, places, coordinates)) for line in jacobian]
+        return [Row(curve=Power(order=1), weights=_spread(line, places, unknowns.size)) for line in jacobian]
     match query:
         case Moment():
             curve: Curve = Power(order=query.order)
@@ -69,11 +67,11 @@ def _rows_of(query: Query, coordinates: IndexArray) -> list[Row]:
                 f"{type(query).__name__}; write it as a DeepSet"
             )
     share = np.full(len(places), 1.0 / len(query.members))
-    return [Row(curve=curve, weights=_spread(share, places, coordinates))]
+    return [Row(curve=curve, weights=_spread(share, places, unknowns.size))]
 
 
-def _spread(line: FloatArray, places: IndexArray, coordinates: IndexArray) -> tuple[float, ...]:
-    weights = np.zeros(coordinates.size)
+def _spread(line: FloatArray, places: IndexArray, size: int) -> tuple[float, ...]:
+    weights = np.zeros(size)
     weights[places] = line
     return tuple(weights.tolist())
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +12,7 @@ from sightline.arrays import FloatArray
 from sightline.attacks.estimates import AttackStatus, Estimates, host_answers
 from sightline.attacks.group import one_group, touched
 from sightline.attacks.prior import PriorDensity, order_means
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Transcript
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,9 +21,8 @@ class Trivial:
 
     An attack without a smaller risk has learned nothing. Every simulation also reports this risk.
 
+    >>> from sightline import Moment, Transcript
     >>> from sightline.labeled.bounds.uniform import UniformPrior
-    >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.moment import Moment
     >>> transcript = Transcript([Moment(order=2, members=range(2), bound=1.0)], noise=[1.0])
     >>> Trivial(prior=UniformPrior(-1.0, 1.0)).estimate(transcript, [0.3]).values.round(6).tolist()
     [[-0.333333, 0.333333]]

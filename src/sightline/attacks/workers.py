@@ -79,10 +79,7 @@ def run_all(
 
 
 def _on_executor(
-    executor: Executor,
-    function: Callable[..., Result],
-    calls: Sequence[Call],
-    keep: Callable[[Result], None],
+    executor: Executor, function: Callable[..., Result], calls: Sequence[Call], keep: Callable[[Result], None]
 ) -> None:
     futures = [executor.submit(_on_one_thread, function, *call) for call in calls]
     try:
@@ -95,10 +92,7 @@ def _on_executor(
 
 
 def _on_processes(
-    count: int,
-    function: Callable[..., Result],
-    calls: Sequence[Call],
-    keep: Callable[[Result], None],
+    count: int, function: Callable[..., Result], calls: Sequence[Call], keep: Callable[[Result], None]
 ) -> None:
     """Run on new processes, which end with the call.
 

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 
+from sightline.auditing.budget import shared_noise
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.pricing import budget_of, price
 from sightline.auditing.result import Alternative
+from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountants
 from sightline.progress import Progress
 
@@ -20,9 +22,15 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
     budget = budget_of(plan)
     if own is None or not own.repeatable or budget is None or sharing == 0:
         return ()
+    # Releases whose noise is given have Gaussian noise: a budget for the others must ask for the same law.
     all_priced = not any(release.noise_given for release in plan.releases)
-    rules = {name: rule for name, rule in accountants(budget).items() if all_priced or name != "laplace"}
-    key = {name: (rule.law, rule.kappa(sharing)) for name, rule in rules.items()}
+    rules = {
+        name: rule
+        for name, rule in accountants(budget).items()
+        if all_priced or rule.law is NoiseLaw.GAUSSIAN
+    }
+    asked = shared_noise(rules, findings.membership, findings.pricing)
+    key = {name: (rule.law, asked[name]) for name, rule in rules.items()}
     assessed = {key[plan.privacy.accountant]: own}
     found = []
     for number, (name, rule) in enumerate(rules.items()):
@@ -34,7 +42,7 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
         found.append(
             Alternative(
                 accountant=name,
-                noise_multiplier=math.sqrt(rule.kappa(sharing)),
+                noise_multiplier=math.sqrt(asked[name]),
                 proven=rule.validity(sharing).ok,
                 sharpest_rmse=one.sharpest_rmse,
                 least_remaining_uncertainty=least,

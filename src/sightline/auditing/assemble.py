@@ -40,7 +40,7 @@ def assemble(
     plan, membership, found = findings.plan, findings.membership, findings.linear
     section = exposed_section(findings, top=top, names=names, keys=keys)
     local = None if findings.nonlinear is None else findings.nonlinear.report()
-    budget = budget_report(plan, findings.pricing)
+    budget = budget_report(plan, findings.membership, findings.pricing)
     reports = release_reports(findings)
     homogeneous = homogeneous_cells(findings, totals)
     open_questions = unverified(findings, homogeneous)
@@ -59,7 +59,7 @@ def assemble(
         dropped=membership.dropped,
         clipped=membership.clipped,
         cells=len(membership.cells),
-        signatures=len(membership.signatures) if membership.rows else 0,
+        signatures=membership.signature_count,
         rank=found.exposures.rank if found else 0,
         identifiable_records=section.identifiable_records,
         identifiable_groups=found.identifiable_groups if found else 0,
@@ -82,7 +82,7 @@ def assemble(
         what_to_change=remedies(findings, reports, section),
         assumptions=assumptions(findings),
         owner_only=("dropped", "clipped", "homogeneous", *(("local", "exposed: local") if local else ())),
-        relative_error=found.exposures.relative_error if found else 0.0,
+        relative_error=found.relative_error if found else 0.0,
         plan=plan_text(plan),
         version=version("sightline"),
         publishable_plan=publishable_plan_text(plan),

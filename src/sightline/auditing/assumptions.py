@@ -21,6 +21,10 @@ _LOCALLY = (
     "not shown to keep the limit against moments and thresholds of the secret, which are only bounded near "
     "the true values"
 )
+_LISTED = (
+    "can be seen to hold somebody, or nobody, with a value of the secret, because an answer lists only what "
+    "occurs, and no noise hides that; write COUNT(*) FILTER (WHERE …), or publish every value in every group"
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,8 +45,9 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons
-    alike = people.several if people is not None and people.constant and data.values != "constant" else 0
-    advice = 'say values = "constant" in [data] if they always do'
+    alike = people.alike if people is not None and data.values != "constant" else 0
+    always = people is not None and people.constant
+    advice = 'say values = "constant" in [data] if they always do' if always else "are rows repeated?"
     cases = (
         _Case(
             name=name.DROPPED,
@@ -70,6 +75,12 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             owner_only=False,
         ),
         _Case(
+            name=name.GROUPS,
+            count=membership.telling_groups,
+            one=f"group {_LISTED}",
+            many=f"groups {_LISTED}",
+        ),
+        _Case(
             name=name.UNDECIDED,
             count=undecided,
             one="record is neither shown to be identifiable nor shown not to be",
@@ -92,7 +103,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.FEW_VALUES,
-            count=0 if findings.prior.name == "two-point" else membership.few_values or 0,
+            count=(membership.few_values or 0) if findings.prior.number.has_density else 0,
             one=f"value is all that {data.secret} takes in the table, so that attackers can round",
             many=f"values are all that {data.secret} takes in the table, so that attackers can round; "
             'prior = "two-point" in [attacker] allows for that',

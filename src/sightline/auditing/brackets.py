@@ -30,53 +30,92 @@ from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.exposures import exposures as labeled_exposures
 from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.scaled_noise import ScaledNoise
 from sightline.labeled.unknown_gram import row_squares
 from sightline.progress import Progress
 from sightline.tables.subject import SecretKind
 
 
-def assess(linear: LinearDesign, progress: Progress) -> Exposures:
-    """The exposures of all columns of a linear design."""
-    main = _assess(linear, linear.main, progress)
+def assess(linear: LinearDesign, progress: Progress, *, attacks: bool = True) -> Exposures:
+    """The exposures of all columns of a linear design.
+
+    Without ``attacks`` there are decisions and brackets, but no errors and no recipes.
+    """
+    main = _assess(linear, linear.main, progress, attacks=attacks)
     if linear.other is None:
         return main
-    return _joined(linear, main, _assess(linear, linear.other, progress))
+    return _joined(linear, main, _assess(linear, linear.other, progress, attacks=attacks))
 
 
-def _assess(linear: LinearDesign, part: CategoryDesign, progress: Progress) -> Exposures:
+def _assess(linear: LinearDesign, part: CategoryDesign, progress: Progress, *, attacks: bool) -> Exposures:
     """The exposures of the columns of one design."""
-    known = np.flatnonzero(linear.known[: part.design.size])
-    exposures = _exposures(linear, part, np.arange(part.design.row_count), known, progress)
-    if linear.prior.kind is SecretKind.NUMBER or linear.prior.categories == 2:
+    rows = np.arange(part.design.row_count)
+    exposures = _exposures(linear, part, rows, progress, attacks=attacks)
+    if not _of_several(linear):
         return exposures
     upper = exposures.remaining_upper
     if part.blocks > 1 and part.reference.any():
         upper = np.minimum(1.0, upper * (linear.prior.categories / (linear.prior.categories - 1)))
         if not part.reference.all():
-            alone = _exposures(linear, part, np.flatnonzero(~part.reference), known, progress)
+            others = np.flatnonzero(~part.reference)
+            alone = _exposures(linear, part, others, progress, attacks=False)
             upper = np.minimum(upper, alone.remaining_upper)
-    lower = _coin_bounds(linear, part, exposures)
+    lower = _coin_bounds(linear, part, exposures.known)
     return replace(exposures, remaining_lower=lower, remaining_upper=upper)
 
 
 def _exposures(
-    linear: LinearDesign, part: CategoryDesign, rows: IndexArray, known: IndexArray, progress: Progress
+    linear: LinearDesign, part: CategoryDesign, rows: IndexArray, progress: Progress, *, attacks: bool
 ) -> Exposures:
     """What some rows of a design expose of its columns."""
-    design = part.design if rows.size == part.design.row_count else part.design.take(rows)
     return labeled_exposures(
-        design, prior=linear.prior.of_column, known=known, copies=linear.copies[rows], progress=progress
+        part.design if rows.size == part.design.row_count else part.design.take(rows),
+        prior=linear.prior.of_column,
+        known=np.flatnonzero(linear.known[: part.design.size]),
+        copies=linear.copies[rows],
+        attacks=attacks,
+        progress=progress,
     )
 
 
-def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposures) -> FloatArray:
-    """The lower end for every indicator: the mean over the other categories that the record may have."""
+def _of_several(linear: LinearDesign) -> bool:
+    """Whether the columns are indicators of one of three categories or more."""
+    return linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2
+
+
+def scaled_noise(linear: LinearDesign, exposures: Exposures) -> ScaledNoise | None:
+    """The design with all noise multiplied by a factor; none for categories, whose bounds are closed forms.
+
+    ``exposures`` are those at factor 1.
+    """
+    return None if _of_several(linear) else ScaledNoise.of(linear.design, exposures, copies=linear.copies)
+
+
+def least_category_bound(linear: LinearDesign, factor: float) -> float:
+    """The least lower end of a category's indicators with all noise multiplied by a factor."""
+    parts = [(linear.main, slice(None))]
+    if linear.other is not None:
+        parts.append((linear.other, linear.other_columns))
+    found = [
+        _coin_bounds(linear, part, linear.known[: part.design.size], factor=factor)[own]
+        for part, own in parts
+    ]
+    return float(np.nanmin(np.concatenate(found)))
+
+
+def _coin_bounds(
+    linear: LinearDesign, part: CategoryDesign, known: BoolArray, *, factor: float = 1.0
+) -> FloatArray:
+    """The lower end for every indicator: the mean over the other categories that the record may have.
+
+    ``factor`` multiplies all noise.
+    """
     blocks, reference, categories = part.blocks, part.reference, linear.prior.categories
     coin, design = CoinPrior(share=linear.prior.share), part.design
     # Records with the same signature in all numbers, not only in those about this category.
     counts = linear.counts[: design.size]
-    sizes = np.where(exposures.known, 1, counts).reshape(blocks, -1).astype(np.float64)
-    gaussian, weights = design.law.excess == 1, design.whitening**2
+    sizes = np.where(known, 1, counts).reshape(blocks, -1).astype(np.float64)
+    gaussian, weights = design.law.excess == 1, (design.whitening / factor) ** 2
 
     def bounds(information: FloatArray) -> FloatArray:
         return np.stack(coin.lower_bounds(information, sizes, gaussian))
@@ -91,7 +130,7 @@ def _coin_bounds(linear: LinearDesign, part: CategoryDesign, exposures: Exposure
         apart[:, other] = 0.0
         means += apart
     lower: FloatArray = (means.max(axis=0) / (categories - 1)).ravel()
-    lower[exposures.known] = np.nan
+    lower[known] = np.nan
     return lower
 
 
@@ -154,10 +193,15 @@ class _Sums:
         np.maximum.at(highest, group, block)
         shown = exposures.groups.identifiable
         one_category = lowest == highest
-        return cls(identifiable=shown & one_category, recipes=exposures.recipes[one_category[shown]])
+        recipes = np.zeros((0, part.design.row_count))
+        if len(exposures.recipes):  # else nobody asked for them, or there is nothing to ask for
+            recipes = exposures.recipes[one_category[shown]]
+        return cls(identifiable=shown & one_category, recipes=recipes)
 
     def recipes_of(self, groups: IndexArray) -> FloatArray:
         """The recipes of those of some groups that are identifiable."""
+        if not len(self.recipes):
+            return self.recipes
         row = np.cumsum(self.identifiable) - 1
         chosen: FloatArray = self.recipes[row[groups[self.identifiable[groups]]]]
         return chosen
@@ -185,5 +229,5 @@ def contributions_of(linear: LinearDesign, exposures: Exposures, progress: Progr
 
 def most_information(linear: LinearDesign, exposures: Exposures) -> float:
     """The most information on a record, as ``SecretPrior.kept`` takes it."""
-    sides = 2 if linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2 else 1
+    sides = 2 if _of_several(linear) else 1
     return sides * float(np.nanmax(exposures.information))

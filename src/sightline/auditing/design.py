@@ -274,9 +274,9 @@ def _every_signature(membership: Membership, order: list[int]) -> _Distinct:
 
 
 def _distinct(membership: Membership, order: list[int]) -> _Distinct:
-    """The signatures over the linear partitions: those of the membership, unless it has other partitions."""
+    """The distinct signatures over the linear partitions, which may be fewer than the membership's."""
     every = _every_signature(membership, order)
-    if len(order) == len({cell.partition for cell in membership.cells}):
+    if membership.distinct and len(order) == len({cell.partition for cell in membership.cells}):
         return every
     table = every.table
     distinct, place = np.unique(table, axis=0, return_inverse=True)

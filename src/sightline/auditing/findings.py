@@ -19,6 +19,7 @@ from sightline.auditing.design import LinearDesign, linear_design
 from sightline.auditing.key_columns import key_columns
 from sightline.auditing.nonlinear import (
     NonlinearFindings,
+    features_kept,
     is_nonlinear,
     kept_with_nonlinear,
     nonlinear_findings,
@@ -130,6 +131,12 @@ class LinearFindings:
         return least if np.isfinite(least) else None
 
     @property
+    def relative_error(self) -> float:
+        """A bound for the errors of unbiased attacks, on persons, too, and for the upper ends."""
+        of_persons = 0.0 if self.persons is None else self.persons.seen.relative_error
+        return max(self.exposures.relative_error, of_persons)
+
+    @property
     def identifiable_groups(self) -> int:
         """How many groups of several records have an identifiable sum."""
         return int(np.count_nonzero(self.exposures.groups.identifiable & (self.exposures.groups.sizes > 1)))
@@ -237,12 +244,12 @@ class Findings:
         if not self.has_nonlinear:
             return np.zeros(0)
         carried, table = nonlinear_information(self.membership, self.pricing), self.membership.persons
+        kept = kept_with_nonlinear if table is None else features_kept
         if table is None:
             carried = carried[self._unknown]
         else:
             carried = carried_by_persons(table, carried)[_unknown_persons(table)]
-        none = np.zeros(carried.size)
-        return kept_with_nonlinear(self.prior.number, none, carried, self.pricing.law)
+        return kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.law)
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:
@@ -280,13 +287,21 @@ def find(
 
 
 def linear_findings(
-    plan: Plan, membership: Membership, pricing: Pricing, *, progress: Progress = silent
+    plan: Plan,
+    membership: Membership,
+    pricing: Pricing,
+    *,
+    attacks: bool = True,
+    progress: Progress = silent,
 ) -> LinearFindings | None:
-    """The exposures of the linear part of a plan at some prices; none if it has no linear part."""
+    """The exposures of the linear part of a plan at some prices; none if it has no linear part.
+
+    Without ``attacks`` it says who is identifiable and what remains, and not how large the errors are.
+    """
     linear = linear_design(plan, membership, pricing)
     if linear is None:
         return None
-    exposures = assess(linear, progress)
+    exposures = assess(linear, progress, attacks=attacks)
     found = LinearFindings(
         linear=linear,
         exposures=exposures,
@@ -297,15 +312,30 @@ def linear_findings(
 
 
 def findings_up_to(findings: Findings, release: int) -> LinearFindings | None:
-    """The exposures once the releases up to this one are published; none if nothing linear is yet."""
+    """Who is identifiable and what remains once the releases up to this one are published.
+
+    None if nothing linear is yet.
+    """
     found = findings.linear
-    linear = None if found is None else found.linear.up_to(release)
+    if found is None or release == len(findings.plan.releases) - 1:
+        return found
+    return findings_with(findings, found.linear.up_to(release), up_to=release)
+
+
+def findings_with(
+    findings: Findings, linear: LinearDesign | None, *, up_to: int | None = None
+) -> LinearFindings | None:
+    """Who is identifiable and what remains with some rows of the design only; none if it has no row.
+
+    ``up_to`` is the last release that is published, of those that are not linear.
+    """
+    found = findings.linear
     if found is None or linear is None:
         return None
-    exposures = assess(linear, silent)
-    lower = _lower(linear, exposures, findings.membership, findings.pricing, release)
+    exposures = assess(linear, silent, attacks=False)
+    lower = _lower(linear, exposures, findings.membership, findings.pricing, up_to)
     now = replace(found, linear=linear, exposures=exposures, lower=lower)
-    return _with_persons(now, findings.membership, findings.pricing, release, silent)
+    return _with_persons(now, findings.membership, findings.pricing, up_to, silent)
 
 
 def _with_persons(

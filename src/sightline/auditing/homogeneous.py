@@ -14,23 +14,34 @@ true answer is computed exactly in groups of up to 200: with :math:`\pi` the pos
 n, :math:`\pi(1 - \pi)` of the prior variance :math:`p(1 - p)` remains. It is computed for an attacker who
 takes every row for an independent toss with the prior's odds, and for one who knows no rate and takes every
 count for equally likely. The smaller result counts.
+
+The sums are those of the published numbers, and those that follow from several of them: differences, numbers
+about the same rows, all groups of a release (:mod:`sightline.auditing.known_sums`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import gammaln
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import LINEAR, cell_name
 from sightline.auditing.findings import Findings
+from sightline.auditing.known_sums import (
+    KnownSums,
+    comparable_sums,
+    nested_pairs,
+    published_sums,
+    signature_sums,
+)
 from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
+from sightline.errors import InvalidNoise
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.privacy.accountant import NoiseLaw
-from sightline.tables.membership import Feature, Statistic
 from sightline.tables.subject import SecretKind
 
 # Fetches the sum of the unknown secrets with each signature; for a category a column for each.
@@ -39,128 +50,147 @@ Totals = Callable[[], FloatArray]
 _DEVIATIONS = 3.0  # of the noise, allowed for in what the attacker learns
 _SMALL = 200  # rows of a group whose posterior is computed
 _WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
+_BLOCK = 20_000  # posteriors that are computed at once
 
 
 def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[HomogeneousCell, ...]:
-    """The published numbers whose true answer leaves less than the limit of its rows' values.
+    """The sums whose true value leaves less than the limit of its rows' values, worst first.
 
-    ``totals`` is only called if some answer could.
+    Of sums that are made of several numbers, one is listed only if it has rows that no other one has.
+    ``totals`` is only called if some sum could tell.
     """
     limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
-    groups = [_Groups.of(findings, p) for p in _linear_partitions(findings)]
-    if totals is None or not any(np.any(group.remaining(group.smallest) < limit) for group in groups):
+    if totals is None or findings.linear is None:
+        return ()
+    published = published_sums(findings)
+    merged = comparable_sums(findings, published)
+    large, small = nested_pairs(findings, merged)
+    views = [
+        _View(findings=findings, sums=published),
+        _View(findings=findings, sums=merged),
+        _View(findings=findings, sums=merged, chosen=large, less=small),
+    ]
+    if (of_signatures := signature_sums(findings)) is not None:
+        views.append(_View(findings=findings, sums=of_signatures))
+    if not any(np.any(view.remaining(view.rows * findings.prior.bounds[0]) < limit) for view in views):
         return ()
     sums = totals()
+    told = np.zeros(sums.shape, dtype=np.bool_)  # signatures × columns
     found = []
-    for group in groups:
-        remaining = group.remaining(group.total(sums))
-        found += [group.described(int(c), float(remaining[c])) for c in np.flatnonzero(remaining < limit)]
+    for number, view in enumerate(views):
+        remaining = view.remaining(view.totals(sums))
+        below = np.flatnonzero(remaining < limit)
+        for place in below[np.argsort(remaining[below], kind="stable")]:
+            members, column = view.members(int(place))
+            if number == 0 or not told[members, column].all():
+                told[members, column] = True
+                found.append(view.described(int(place), float(remaining[place])))
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
-def _linear_partitions(findings: Findings) -> list[int]:
-    membership = findings.membership
-    filled = {cell.partition for cell in membership.cells}
-    return [p for p in sorted(filled) if membership.partitions[p].feature in LINEAR]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Groups:
-    """The cells of one partition: their unknown rows, and the noise on their sums."""
+class _View:
+    """Some sums: all of a list, or the differences of pairs of them."""
 
     findings: Findings
-    partition: int
-    cell_of: IndexArray  # for every signature, its cell in the partition plus one; 0 for none
-    rows: FloatArray  # unknown rows of each cell
-    deviation: FloatArray  # standard deviation of the noise on each sum, copies averaged
-    copies: int
-
-    @classmethod
-    def of(cls, findings: Findings, partition: int) -> _Groups:
-        """The cells of a partition."""
-        membership, pricing = findings.membership, findings.pricing
-        cells = slice(*membership.starts[partition : partition + 2])
-        cell_of = membership.signatures[:, partition].astype(np.intp) + 1
-        count = cells.stop - cells.start
-        unknown = (membership.counts - membership.known).astype(np.float64)
-        is_mean = membership.partitions[partition].statistic is Statistic.MEAN
-        sizes = np.array([cell.rows if is_mean else 1 for cell in membership.cells[cells]], dtype=np.float64)
-        copies = int(pricing.times[partition])
-        return cls(
-            findings=findings,
-            partition=partition,
-            cell_of=cell_of,
-            rows=np.asarray(np.bincount(cell_of, unknown, count + 1)[1:], dtype=np.float64),
-            deviation=pricing.noise_stddev[cells] * sizes / math.sqrt(copies),
-            copies=copies,
-        )
+    sums: KnownSums
+    chosen: IndexArray | None = None  # of each pair, the sum with more rows
+    less: IndexArray | None = None
 
     @property
-    def smallest(self) -> FloatArray:
-        """The least sum that each cell can have."""
-        return self.rows * self.findings.prior.bounds[0]
+    def rows(self) -> FloatArray:
+        """Unknown rows of each sum."""
+        return self._of_pairs(self.sums.rows)
 
-    def total(self, sums: FloatArray) -> FloatArray:
-        """The true sum of each cell."""
-        part, categories = (
-            self.findings.membership.partitions[self.partition],
-            self.findings.plan.data.categories,
-        )
-        column = 0
-        if part.feature is Feature.INDICATOR:
-            assert categories is not None  # the plan was checked for it
-            if part.parameter not in categories:
-                return self.smallest
-            column = categories.index(str(part.parameter))
-        summed = np.bincount(self.cell_of, sums[:, column], self.rows.size + 1)
-        return np.asarray(summed[1:], dtype=np.float64)
+    @property
+    def deviation(self) -> FloatArray:
+        """The standard deviation of the noise on each sum."""
+        if self.chosen is None or self.less is None:
+            return self.sums.deviation
+        return np.hypot(self.sums.deviation[self.chosen], self.sums.deviation[self.less])
 
-    def remaining(self, sums: FloatArray) -> FloatArray:
+    def totals(self, sums: FloatArray) -> FloatArray:
+        """The true value of each sum."""
+        return self._of_pairs(self.sums.totals(sums))
+
+    def members(self, place: int) -> tuple[BoolArray, int]:
+        """The signatures of one sum, and its column of the secret."""
+        if self.chosen is None or self.less is None:
+            return np.asarray(self.sums.members[[place]].toarray()[0] > 0), int(self.sums.column[place])
+        pair = self.sums.members[[self.chosen[place], self.less[place]]].toarray()
+        return np.asarray(pair[0] > pair[1]), int(self.sums.column[self.chosen[place]])
+
+    def _of_pairs(self, values: FloatArray) -> FloatArray:
+        if self.chosen is None or self.less is None:
+            return values
+        return np.asarray(values[self.chosen] - values[self.less])
+
+    def remaining(self, totals: FloatArray) -> FloatArray:
         """The share of a row's prior variance that the attacks leave on average, at some true sums."""
-        prior = self.findings.prior
+        prior, rows, deviation = self.findings.prior, self.rows, self.deviation
         low, high = prior.bounds
         number = prior.kind is SecretKind.NUMBER
         variance = prior.of_column.variance
-        apart = np.minimum(sums - self.rows * low, self.rows * high - sums) + _DEVIATIONS * self.deviation
-        with np.errstate(divide="ignore", invalid="ignore"):
-            everyone = (high - low) * apart / self.rows
-        left = np.minimum(everyone, (apart / 2) ** 2) / variance
+        apart = np.minimum(totals - rows * low, rows * high - totals) + _DEVIATIONS * deviation
+        left = np.minimum((high - low) * apart / rows, (apart / 2) ** 2) / variance
         if not number:
-            for c in np.flatnonzero((self.rows >= 2) & (self.rows <= _SMALL)):
-                left[c] = min(left[c], self._posterior(int(self.rows[c]), float(sums[c]), int(c)))
+            for chosen, posterior in self._posteriors(totals):
+                left[chosen] = np.minimum(left[chosen], posterior)
         # A single yes or no is at one of its two ends whatever it is; the bracket says what is seen of it.
-        return np.where(self.rows >= (1 if number else 2), left, np.inf)
+        return np.where(rows >= (1 if number else 2), left, np.inf)
 
-    def _posterior(self, rows: int, total: float, cell: int) -> float:
-        prior = self.findings.prior
-        counts = np.arange(rows + 1)
-        away = np.abs(counts - total)
+    def _posteriors(self, totals: FloatArray) -> Iterator[tuple[IndexArray, FloatArray]]:
+        """What is left by the posterior of a count in small groups, block by block."""
+        rows, law = self.rows, self.findings.pricing.law
+        small = (rows >= 2) & (rows <= _SMALL)
+        if law is NoiseLaw.LAPLACE:  # the noise of several Laplace numbers together has another law
+            alone = self.sums.copies if self.chosen is None else np.zeros(rows.size, dtype=np.intp)
+            small &= alone > 0
+        places = np.flatnonzero(small)
+        for start in range(0, places.size, _BLOCK):
+            chosen = places[start : start + _BLOCK]
+            yield chosen, self._posterior(chosen, totals[chosen])
+
+    def _posterior(self, chosen: IndexArray, totals: FloatArray) -> FloatArray:
+        prior, rows, deviation = self.findings.prior, self.rows[chosen, None], self.deviation[chosen, None]
+        counts = np.arange(int(rows.max()) + 1)[None]
+        away = np.abs(counts - totals[:, None])
         match self.findings.pricing.law:
             case NoiseLaw.GAUSSIAN:
-                logs = -((away / self.deviation[cell]) ** 2) / 2
+                logs = -((away / deviation) ** 2) / 2
             case NoiseLaw.LAPLACE:  # the copies' scale is √(T/2) times the deviation of their mean
-                logs = -away * math.sqrt(2 * self.copies) / self.deviation[cell]
-        ways = np.array([math.log(math.comb(rows, int(k))) for k in counts])
-        tosses = ways + counts * math.log(prior.share) + (rows - counts) * math.log1p(-prior.share)
+                logs = -away * np.sqrt(2 * self.sums.copies[chosen, None]) / deviation
+            case other:
+                raise InvalidNoise(f"expected Gaussian or Laplace noise, got {other}")
+        logs = np.where(counts <= rows, logs, -np.inf)
+        others = np.maximum(rows - counts, 0)
+        ways = gammaln(rows + 1) - gammaln(counts + 1) - gammaln(others + 1)
+        tosses = ways + counts * math.log(prior.share) + others * math.log1p(-prior.share)
         remaining = []
         for belief in (logs + tosses, logs):
-            weights = np.exp(belief - belief.max())
-            mean = float(weights @ counts / weights.sum()) / rows
+            weights = np.exp(belief - belief.max(axis=1, keepdims=True))
+            mean = (weights * counts).sum(axis=1) / weights.sum(axis=1) / rows[:, 0]
             remaining.append(mean * (1 - mean) / prior.of_column.variance)
-        return min(remaining)
+        return np.asarray(np.minimum(*remaining), dtype=np.float64)
 
-    def described(self, cell: int, remaining: float) -> HomogeneousCell:
-        """One cell in words."""
-        findings = self.findings
-        position = int(findings.membership.starts[self.partition]) + cell
-        part = findings.membership.partitions[self.partition]
-        words = [*findings.membership.cells[position].key, *([part.label] if part.label else [])]
-        name, rows = cell_name(findings.membership, position), int(self.rows[cell])
+    def described(self, place: int, remaining: float) -> HomogeneousCell:
+        """One sum in words."""
+        membership, first = (
+            self.findings.membership,
+            place if self.chosen is None else int(self.chosen[place]),
+        )
+        position = int(self.sums.cells[first])
+        cell, rows = membership.cells[position], int(self.rows[place])
+        part = membership.partitions[cell.partition]
+        name = self.sums.names[first]
+        if self.less is not None:
+            name += f" less {self.sums.names[self.less[place]]}"
+        words = [*cell.key, *([part.label] if part.label else [])]
         return HomogeneousCell(
-            release=findings.plan.releases[part.query].name,
+            release=self.findings.plan.releases[part.query].name,
             cell=", ".join(words),
             rows=rows,
             remaining=remaining,
-            text=f'"{name}" tells the values of {counted(rows, "row")}: they are nearly all alike, and '
+            text=f"{name} tells the values of {counted(rows, 'row')}: they are nearly all alike, and "
             f"{readable(100 * remaining, 2)} % of their uncertainty is left",
         )

@@ -1,14 +1,13 @@
 r"""Every record's own privacy loss beside its exposure: records with equal losses can be exposed differently.
 
-A release that a record is not in costs it nothing. The Gaussian releases with it in them, with noise
-multipliers :math:`m_\ell`, cost it :math:`\mu^2 = \sum 1/m_\ell^2`, which is an :math:`\epsilon` at the
-budget's :math:`\delta`; Laplace releases cost it :math:`\sum 1/m_\ell`. What other records'
-releases reveal about it is not part of this sum.
+A release that a record is not in costs it nothing. The Gaussian releases with it in them cost it a
+:math:`\mu^2`, which is an :math:`\epsilon` at the budget's :math:`\delta`; Laplace releases cost it an
+:math:`\epsilon` (``record_costs.py``). What other records' releases reveal about it is not part of this sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -20,7 +19,6 @@ from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import LossPoint, Uncertainty
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_curve import smallest_epsilon
-from sightline.tables.membership import Membership, PersonTable
 
 # What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
 _MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 9, 99
@@ -37,13 +35,15 @@ def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
     columns: list[NDArray[Any]]
     if found.persons is not None:
         people = found.persons
-        own = person_costs(membership, pricing, people.table)[people.place]
+        own = pricing.record_costs.by_record(membership)[people.place]
         columns = [own, people.lower, people.upper, people.seen.identifiable]
         return _points(columns, people.number, pricing, delta)
     if linear.people is not None:
-        cost = person_costs(membership, pricing, linear.people.table)[linear.people.kind]
+        cost = pricing.record_costs.by_record(membership)[linear.people.kind]
+    elif np.all(found.linear.known):
+        return ()
     else:
-        cost = linear.of_columns(signature_costs(membership, pricing))[: linear.main.width]
+        cost = linear.of_columns(pricing.record_costs.by_record(membership))[: linear.main.width]
     counts = found.per_record(found.counts)[0]
     exposures = found.exposures
     lower, upper = found.per_record(found.lower), found.per_record(exposures.remaining_upper)
@@ -77,36 +77,6 @@ def _points(
         )
         for place, (_, low, high, seen), number in zip(back, points, records, strict=True)
     )
-
-
-def signature_costs(membership: Membership, pricing: Pricing) -> FloatArray:
-    r"""For every signature :math:`\sum 1/m^2` over the releases with it; :math:`\sum 1/m` for Laplace."""
-    return sum(_costs_by_release(membership, pricing), start=np.zeros(len(membership.signatures)))
-
-
-def person_costs(membership: Membership, pricing: Pricing, table: PersonTable) -> FloatArray:
-    """The same for every kind of person.
-
-    Noise is priced for all of a person's rows in one cell. Rows in several cells of a release cost no more
-    than all of them in the cell with the least noise.
-    """
-    total = np.zeros(len(table.persons))
-    for own in _costs_by_release(membership, pricing):
-        total += np.maximum.reduceat(own[table.signatures], table.starts[:-1])
-    return total
-
-
-def _costs_by_release(membership: Membership, pricing: Pricing) -> Iterator[FloatArray]:
-    """What each release costs every signature."""
-    power = 1 if pricing.law is NoiseLaw.LAPLACE else 2
-    costs = (pricing.sensitivity / pricing.scale) ** power
-    starts = membership.starts
-    for bundle in pricing.bundles:
-        looked_up = []
-        for p in bundle:
-            own = np.append(costs[starts[p] : starts[p + 1]], 0.0)  # the last entry is for rows in no cell
-            looked_up.append(own[membership.signatures[:, p]])
-        yield pricing.times[bundle[0]] * np.maximum.reduce(looked_up)
 
 
 def guaranteed_by_noise(findings: Findings) -> float | None:

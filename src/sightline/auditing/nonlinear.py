@@ -17,6 +17,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR
+from sightline.auditing.labels import LabelCounts, label_counts
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of
 from sightline.auditing.result import Exposed, LocalReport
@@ -44,6 +45,7 @@ class NonlinearFindings:
     exposures: Exposures
     signature: IndexArray  # of every row
     fixed_group: bool
+    labels: LabelCounts | None  # none if no subset release concerns the moments' and thresholds' rows
     limit: float | None
 
     def report(self) -> LocalReport:
@@ -58,6 +60,8 @@ class NonlinearFindings:
             sharpest_rmse=float(rmse.min()) if rmse.size else None,
             fixed_group=self.fixed_group,
             group_rmse=float(np.sqrt(np.sum(rmse**2))) if whole else None,
+            labels_open=None if self.labels is None else self.labels.open,
+            labels_resolved=None if self.labels is None else self.labels.resolved,
             below_limit=int(np.count_nonzero(self._below())),
         )
 
@@ -134,6 +138,20 @@ def kept_with_nonlinear(
     return prior.lower_by_nats(carried + linear)
 
 
+def features_kept(
+    prior: NumberPrior, information: FloatArray, carried: FloatArray, law: NoiseLaw
+) -> FloatArray:
+    r"""The same for every unit feature :math:`a^\top x` of a person's independent rows, :math:`\|a\| = 1`.
+
+    Its entropy power is at least that of one row, and its variance v is its sub-Gaussian constant, too. So
+    the bounds of a density hold for it. Of a prior without a density, :math:`1 - 2I` alone does.
+    """
+    if prior.has_density:
+        return kept_with_nonlinear(prior, information, carried, law)
+    linear = np.log1p(prior.variance * information) / 2 if law is NoiseLaw.GAUSSIAN else 0.0
+    return np.asarray(np.maximum(1 - 2 * (carried + linear), 0.0))
+
+
 def nonlinear_findings(
     plan: Plan, membership: Membership, pricing: Pricing, values: RowValues, progress: Progress
 ) -> NonlinearFindings | None:
@@ -179,9 +197,11 @@ def nonlinear_findings(
     scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
     design = MembershipDesign(table[seen], noise=noise_of_law(pricing.law, scale), readout=Readout.SUM)
     known = np.flatnonzero(membership.known[signature] > 0)
+    exposures = design.exposures(prior=SecretPrior.of(plan).of_column, known=known, progress=progress)
     return NonlinearFindings(
-        exposures=design.exposures(prior=SecretPrior.of(plan).of_column, known=known, progress=progress),
+        exposures=exposures,
         signature=signature,
+        labels=label_counts(membership, pricing, values, exposures.identifiable),
         fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
         limit=plan.limits.remaining_uncertainty,
     )

@@ -17,7 +17,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
-from sightline.auditing.nonlinear import is_nonlinear, kept_with_nonlinear, nonlinear_information
+from sightline.auditing.nonlinear import features_kept, is_nonlinear, nonlinear_information
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import Uncertainty
 from sightline.labeled.bounds.coin import CoinPrior
@@ -132,19 +132,17 @@ def with_nonlinear(
 ) -> PersonFindings:
     r"""The lower end through linear and nonlinear releases.
 
-    A unit feature of independent rows has at least the entropy power of one row. The linear releases carry at
-    most :math:`\frac12 \ln\det(I + vG)` about a person's rows, and :math:`\det(I + vG) \le \prod_s (1 + v
-    G_{ss})`. The nonlinear ones carry at most the sum over the person's signatures.
+    The linear releases carry at most :math:`\frac12 \ln\det(I + vG)` about a person's rows, and
+    :math:`\det(I + vG) \le \prod_s (1 + v G_{ss})`. The nonlinear ones carry at most the sum over the
+    person's signatures.
     """
     if not is_nonlinear(membership):
         return found
     prior, kinds = linear.prior.number, found.seen.kinds
-    if prior.name == "two-point":  # it has no entropy power
-        return replace(found, lower=np.zeros_like(found.lower))
     own = row_squares(linear.design, np.square(linear.design.whitening))[kinds.columns] * kinds.rows
     logarithm = np.minimum(kinds.sums(np.log1p(prior.variance * own)), 600.0)
     carried = carried_by_persons(found.table, nonlinear_information(membership, pricing, up_to=up_to))
-    kept = kept_with_nonlinear(prior, np.expm1(logarithm) / prior.variance, carried[found.place], pricing.law)
+    kept = features_kept(prior, np.expm1(logarithm) / prior.variance, carried[found.place], pricing.law)
     return replace(found, lower=kept)
 
 

@@ -177,6 +177,28 @@ class CellNoise(_Section):
     stddev: Positive = Field(description="Standard deviation of the Gaussian noise on it.")
 
 
+class WithheldCell(_Section):
+    """A group of a release whose number is not published."""
+
+    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), description="The values of the group, in the order of GROUP BY; empty without one."
+    )
+    label: str = Field(
+        default="", description="Which of the release's aggregates is withheld; all of them unless given."
+    )
+
+
+class MergedCells(_Section):
+    """Groups of a release that are published as one: their sum, or the mean of all their rows."""
+
+    keys: Annotated[
+        tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False, min_length=2)
+    ] = Field(description="The values of each group, in the order of GROUP BY.")
+    label: str = Field(
+        default="", description="Which of the release's aggregates is merged; all of them unless given."
+    )
+
+
 class Release(_Section):
     """One query, published once or several times."""
 
@@ -191,6 +213,12 @@ class Release(_Section):
     )
     noise_by_cell: Annotated[tuple[CellNoise, ...], Field(strict=False)] = Field(
         default=(), description="The same for each published number by itself, instead of noise_stddev."
+    )
+    withhold: Annotated[tuple[WithheldCell, ...], Field(strict=False)] = Field(
+        default=(), description="Numbers of the query that are not published."
+    )
+    merge: Annotated[tuple[MergedCells, ...], Field(strict=False)] = Field(
+        default=(), description="Groups of the query that are published as one number."
     )
     published: bool = Field(
         default=False, description="Whether it is out already: a design leaves its noise as it is."
@@ -261,6 +289,7 @@ class AssumptionName(StrEnum):
     DROPPED = "dropped"
     CLIPPED = "clipped"
     EMPTY = "empty"
+    GROUPS = "groups"
     PUBLISHED_BUT_DROPPED = "published_but_dropped"
     UNDECIDED = "undecided"
     LOCAL = "local"

@@ -39,11 +39,12 @@ def plan_text(plan: Plan) -> str:
 def publishable_plan_text(plan: Plan) -> str:
     """The plan in TOML without passwords, folders, and what the attacker knows.
 
-    Noise by cell is left out, too: the keys of the cells may be those of persons.
+    Noise by cell is left out, too, and so are withheld and merged cells: their keys may be those of persons.
     """
     content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker"})
     for release in content["release"]:
-        release.pop("noise_by_cell", None)
+        for field in ("noise_by_cell", "withhold", "merge"):
+            release.pop(field, None)
     _change_sources(content, lambda source: file_name(public_source(source)))
     return _toml(content)
 

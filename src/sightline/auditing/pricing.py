@@ -22,6 +22,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import LARGEST, SMALLEST, Plan
+from sightline.auditing.record_costs import CellCosts
 from sightline.errors import InvalidPlan, require
 from sightline.noise.pricing import price as priced_noise
 from sightline.privacy.accountant import NoiseLaw
@@ -53,12 +54,26 @@ class Pricing:
     bundles: tuple[tuple[int, ...], ...]  # partitions that are paid for together: releases to an accountant
     times: IndexArray  # copies of each partition
     multipliers: FloatArray  # noise over sensitivity, one for each release that an accountant counts
-    releases: int  # how many of them share the budget
+    shared: tuple[tuple[int, ...], ...]  # the bundles that the budget pays for
+    releases: int  # how many releases they are
+    limit: int  # rows of one record at most
 
     @property
     def noise_stddev(self) -> FloatArray:
         """The standard deviation of the noise on each cell."""
         return self.scale * (math.sqrt(2) if self.law is NoiseLaw.LAPLACE else 1.0)
+
+    @property
+    def record_costs(self) -> CellCosts:
+        """What each cell costs the records in it."""
+        power = 1 if self.law is NoiseLaw.LAPLACE else 2
+        return CellCosts(
+            costs=(self.sensitivity / self.scale) ** power,
+            bundles=self.bundles,
+            times=self.times,
+            limit=self.limit,
+            law=self.law,
+        )
 
     def scaled(self, factor: float) -> Pricing:
         """The same releases with all noise multiplied by a factor."""
@@ -94,12 +109,17 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     sensitivity = limit * reach[owner] / np.where(mean[owner], rows, 1.0)
     has_own = np.array([plan.releases[part.query].noise_given for part in membership.partitions])
     times = np.array([plan.releases[part.query].times for part in membership.partitions], dtype=np.intp)
-    count = int(sum(times[bundle[0]] for bundle in bundles if not has_own[bundle[0]]))
     scale = given_noise(plan, membership)
+    shared = tuple(bundle for bundle in bundles if not has_own[bundle[0]])
+    count = int(sum(times[bundle[0]] for bundle in shared))
     if count:
         budget = budget_of(plan)
         assert budget is not None  # the plan was checked for it
-        noise = priced_noise(accountant_named(plan.privacy.accountant, budget), sensitivity, releases=count)
+        accountant = accountant_named(plan.privacy.accountant, budget)
+        own = None
+        if accountant.counts_own_releases:
+            own = most_own_releases(membership, shared=shared, times=times, limit=limit)
+        noise = priced_noise(accountant, sensitivity, releases=count, own_releases=own)
         scale = np.where(scale > 0, scale, noise.scales)
     _check_sizes(plan, membership, {"change of one record": sensitivity, "noise": scale})
     ratio = scale / sensitivity
@@ -113,8 +133,18 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         bundles=bundles,
         times=times,
         multipliers=np.concatenate(multipliers) if multipliers else np.zeros(0),
+        shared=shared,
         releases=count,
+        limit=limit,
     )
+
+
+def most_own_releases(
+    membership: Membership, *, shared: tuple[tuple[int, ...], ...], times: IndexArray, limit: int
+) -> float:
+    """The most releases of some that one record is in, rounded up; a part of its rows counts squared."""
+    each = CellCosts(costs=np.ones(len(membership.cells)), bundles=shared, times=times, limit=limit)
+    return each.largest(membership)
 
 
 def given_noise(plan: Plan, membership: Membership) -> FloatArray:

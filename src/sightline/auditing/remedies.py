@@ -1,118 +1,243 @@
-"""The section on what to change: which release to drop or merge, and how much noise meets the limit."""
+"""The section on what to change: what to leave out or merge, and how much noise meets the limit.
+
+Every change is audited again before it is proposed, and says what that audit found. A change after which as
+many are below the limit, and as many identifiable, is not proposed.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from dataclasses import dataclass
 
-from sightline.auditing.brackets import assess, most_information
 from sightline.auditing.design import LinearDesign, cell_name
 from sightline.auditing.exposed import ExposedSection
-from sightline.auditing.findings import Findings, LinearFindings, linear_findings
+from sightline.auditing.findings import Findings, LinearFindings, findings_with, linear_findings
+from sightline.auditing.merging import merged
+from sightline.auditing.noise_factor import epsilon_for, noise_factor, rounded
+from sightline.auditing.pricing import budget_of, most_own_releases, price
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import Change, ChangeKind, ReleaseReport
-from sightline.privacy.budget import Budget
-from sightline.privacy.registry import accountants
-from sightline.progress import silent
+from sightline.format import count, percent_at_least
+from sightline.noise.pricing import shared_unit_noise
+from sightline.privacy.registry import accountant_named
 
-# Up to this much work for one assessment (numbers³ + numbers × columns) a search over a dozen takes seconds.
-_SEARCHABLE = 2e9
-_CLOSE = 1.01  # the factor is found up to 1 %, from above
-_MOST = 1e12  # a factor beyond which more noise changes nothing
-_MOST_TRIED, _MOST_SHOWN = 10, 5  # numbers that are audited again, and that are proposed
+_MOST_TRIED, _MOST_SHOWN = 8, 5  # numbers that are audited again, and that are proposed
+_MOST_PARTNERS = 2  # groups that a group is merged with, one after the other
+_MOST_RELEASES = 3  # that are left out, one after the other
 
 
 def remedies(
     findings: Findings, releases: tuple[ReleaseReport, ...], section: ExposedSection
 ) -> tuple[Change, ...]:
-    """The changes worth making, the mildest first; each was audited again and does what it says.
+    """The changes worth making, the mildest first.
 
     None is proposed to hide anyone better than the limit asks.
     """
-    found, pricing = findings.linear, findings.pricing
-    changes = [
-        _publish_once(report, shared=pricing.releases > 0)
-        for report in releases
-        if report.copy_of is not None
-    ]
-    if found is None or (found.limit is not None and not (found.below_limit or findings.not_shown)):
-        return tuple(changes)
-    if found.repeatable:
-        changes += _separate(findings, found, section)
-    helpful = [r for r in releases if r.exposes_alone and len(releases) > 1]
-    changes += [_drop(r) for r in sorted(helpful, key=lambda r: -(r.exposes_alone or 0))[:3]]
-    if found.limit is not None:
-        changes.append(_more_noise(findings, found, found.limit))
-    return tuple(changes)
+    found = findings.linear
+    copies = [r for r in releases if r.copy_of is not None]
+    changes = [_publish_once(findings, releases.index(r), r) for r in copies]
+    if found is not None and (found.limit is None or found.below_limit or findings.not_shown):
+        if found.repeatable:
+            changes += _separate(findings, found, section)
+            told = {change.release for change in changes if change is not None}
+            helpful = [r for r in releases if r.exposes_alone and not (r.outputs == 1 and r.name in told)]
+            helpful.sort(key=lambda r: -(r.exposes_alone or 0))
+            changes += [_drop(findings, found, releases.index(r), r) for r in helpful[:_MOST_RELEASES]]
+        # What is published already keeps the noise that it has.
+        if found.limit is not None and not any(one.published for one in findings.plan.releases):
+            changes.append(_more_noise(findings, found, found.limit))
+    return tuple(change for change in changes if change is not None)
 
 
-def _publish_once(report: ReleaseReport, *, shared: bool) -> Change:
-    cost = "sharpens what is seen" if report.noise_given or not shared else "takes a share of the budget"
-    text = f'do not publish "{report.name}": it repeats "{report.copy_of}", opens nothing new and {cost}'
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Effect:
+    """How many records are exposed, as an audit counts them."""
+
+    below: int | None  # not shown to keep the limit; none without one
+    identifiable: int
+
+    @classmethod
+    def of(cls, found: LinearFindings | None, limit: float | None) -> Effect:
+        """As the findings are; nobody is exposed if nothing is published."""
+        if found is None:
+            return cls(below=None if limit is None else 0, identifiable=0)
+        people = found.persons
+        below = found.records(found.not_shown) if people is None else people.count(people.not_shown)
+        return cls(below=None if limit is None else below, identifiable=found.identifiable_records)
+
+    def after(self, before: Effect) -> str | None:
+        """What has changed, in words; none if nothing is better.
+
+        >>> Effect(below=2, identifiable=1).after(Effect(below=3, identifiable=1))
+        'then 2 records are below the limit instead of 3'
+        """
+        if self.below is not None and before.below is not None and self.below < before.below:
+            return f"then {_are(self.below)} below the limit instead of {before.below:,}"
+        if self.identifiable < before.identifiable:
+            still = "" if self.below is None else f", and {_are(self.below)} below the limit as before"
+            return f"then {_are(self.identifiable)} identifiable instead of {before.identifiable:,}{still}"
+        return None
+
+    @property
+    def badness(self) -> tuple[int, int]:
+        """The smaller, the better."""
+        return self.below or 0, self.identifiable
+
+
+def _are(number: int) -> str:
+    return f"{count(number, 'record')} {'is' if number == 1 else 'are'}"
+
+
+def _publish_once(findings: Findings, query: int, report: ReleaseReport) -> Change | None:
+    """A copy takes a share of the budget, or sharpens what is seen; none if neither can be shown."""
+    effect = None
+    if not report.noise_given:
+        effect = _with_fewer_releases(findings, query)
+    found = findings.linear
+    if effect is None and found is not None and found.repeatable:
+        fewer = findings_with(findings, found.linear.without_release(query))
+        now, then = found.least, None if fewer is None else fewer.least
+        if now is not None and then is not None:
+            kept = tuple(percent_at_least(one.lower) for one in (then, now))
+            if kept[0] != kept[1]:
+                effect = f"without it everyone keeps at least {kept[0]} instead of {kept[1]}"
+    if effect is None:
+        return None
+    text = f'do not publish "{report.name}": it repeats "{report.copy_of}" and opens nothing new; {effect}'
     return Change(kind=ChangeKind.MERGE, release=report.name, noise_factor=None, epsilon=None, text=text)
+
+
+def _with_fewer_releases(findings: Findings, query: int) -> str | None:
+    """How much less noise the budget asks for if one release does not share it."""
+    pricing, membership, budget = findings.pricing, findings.membership, budget_of(findings.plan)
+    left = tuple(one for one in pricing.shared if membership.partitions[one[0]].query != query)
+    if budget is None or not left:
+        return None
+    rule = accountant_named(findings.plan.privacy.accountant, budget)
+
+    def noise(shared: tuple[tuple[int, ...], ...]) -> float:
+        own = most_own_releases(membership, shared=shared, times=pricing.times, limit=pricing.limit)
+        count = int(sum(pricing.times[bundle[0]] for bundle in shared))
+        return math.sqrt(shared_unit_noise(rule, releases=count, own_releases=own))
+
+    share = noise(left) / noise(pricing.shared)
+    return f"without it the same budget asks for {share:.3g} times the noise on the others"
 
 
 def _separate(findings: Findings, found: LinearFindings, section: ExposedSection) -> list[Change]:
     """Numbers that single out a record by themselves or in twos, if nothing does so without them."""
     writer = RecipeWriter(findings=findings, found=found)
-    linear, changes = found.linear, []
+    before = Effect.of(found, found.limit)
+    changes: list[Change] = []
     seen: set[tuple[int, ...]] = set()
     for column in section.columns.tolist():
         rows = writer.shortest_rows(column) if found.visible[column] else ()
-        if not rows or rows in seen or len(seen) >= _MOST_TRIED:
+        if not rows or rows in seen or len(seen) >= _MOST_TRIED or len(changes) >= _MOST_SHOWN:
             continue
         seen.add(rows)
-        needed = next((row for row in reversed(rows) if not _still_visible(linear, column, row)), None)
-        if needed is None:
-            continue
         size = int(found.counts[column])
         whom = "one record" if size == 1 else f"{size} records that nothing else tells apart"
-        release = findings.plan.releases[linear.query_of_row[needed]].name
-        beside = next((row for row in rows if row != needed), None)
-        text, publishable = (
-            _separation(findings, linear, (needed, beside), whom, owner) for owner in (True, False)
-        )
-        changes.append(
-            Change(
-                kind=ChangeKind.COARSEN if beside is None else ChangeKind.MERGE,
-                release=release,
-                noise_factor=None,
-                epsilon=None,
-                text=text,
-                publishable_text=publishable if publishable != text else None,
-            )
-        )
-    return changes[:_MOST_SHOWN]
+        if len(rows) == 1:
+            change = _merge(findings, found.linear, rows[0], whom, before)
+            change = change or _leave_out(findings, found, column, (rows[0], None), whom, before)
+        else:
+            pairs = (rows[::-1], rows)
+            tried = (_leave_out(findings, found, column, pair, whom, before) for pair in pairs)
+            change = next(filter(None, tried), None)
+        if change is not None:
+            changes.append(change)
+    return changes
 
 
-def _still_visible(linear: LinearDesign, column: int, row: int) -> bool:
-    """Whether a column's value or sum is identifiable without one number."""
-    fewer = linear.without(row)
-    if fewer is None:
-        return False
-    exposures = assess(fewer, silent)
-    return bool(exposures.groups.identifiable[exposures.group[column]])
+def _leave_out(  # many parameters: two numbers, whom they single out, and what is compared
+    findings: Findings,
+    found: LinearFindings,
+    column: int,
+    rows: tuple[int, ...] | tuple[int, None],
+    whom: str,
+    before: Effect,
+) -> Change | None:
+    """Not to publish the first of some numbers, if without it the column is not visible any more."""
+    needed, beside = rows[0], rows[1]
+    after = findings_with(findings, found.linear.without(needed))
+    if after is not None and after.visible[column]:
+        return None
+    effect = Effect.of(after, found.limit).after(before)
+    if effect is None:
+        return None
+    release = findings.plan.releases[found.linear.query_of_row[needed]].name
+
+    def text(owner: bool) -> str:
+        name = _row_name(findings, found.linear, needed, owner)
+        if beside is None:
+            return f'do not publish "{name}": it holds {whom}; {effect}'
+        other = _row_name(findings, found.linear, beside, owner)
+        return f'do not publish "{name}" beside "{other}": they differ by {whom}; {effect}'
+
+    return _change(
+        ChangeKind.MERGE if beside is not None else ChangeKind.DROP, release, text(True), text(False)
+    )
 
 
-def _separation(
-    findings: Findings, linear: LinearDesign, rows: tuple[int, int | None], whom: str, owner: bool
-) -> str:
-    needed, beside = (None if row is None else _row_name(findings, linear, row, owner) for row in rows)
-    if beside is None:
-        return f'merge "{needed}" with another group: it holds {whom}'
-    return f'do not publish "{needed}" beside "{beside}": they differ by {whom}'
+def _merge(findings: Findings, linear: LinearDesign, row: int, whom: str, before: Effect) -> Change | None:
+    """To merge the group of a number with another one of its release: the one that helps most."""
+    cell, limit = int(linear.cells[row]), findings.plan.limits.remaining_uncertainty
+    best: tuple[Effect, int] | None = None
+    for other in _partners(findings, cell):
+        found = merged(findings.plan, findings.membership, cell, other)
+        if found is None:
+            return None
+        after = Effect.of(linear_findings(*found, price(*found), attacks=False), limit)
+        if best is None or after.badness < best[0].badness:
+            best = after, other
+    effect = None if best is None else best[0].after(before)
+    if best is None or effect is None:
+        return None
+    release = findings.plan.releases[linear.query_of_row[row]].name
+
+    def text(owner: bool) -> str:
+        one, two = (_cell_name(findings, place, owner) for place in (cell, best[1]))
+        return f'merge "{one}" with "{two}": it holds {whom}; {effect}'
+
+    return _change(ChangeKind.COARSEN, release, text(True), text(False))
+
+
+def _partners(findings: Findings, cell: int) -> list[int]:
+    """The smallest other groups of a cell's partition."""
+    cells = findings.membership.cells
+    own = cells[cell].partition, len(cells[cell].key)
+    mine = [i for i, one in enumerate(cells) if (one.partition, len(one.key)) == own and i != cell]
+    return sorted(mine, key=lambda place: (cells[place].rows, place))[:_MOST_PARTNERS]
+
+
+def _change(kind: ChangeKind, release: str, text: str, publishable: str) -> Change:
+    return Change(
+        kind=kind,
+        release=release,
+        noise_factor=None,
+        epsilon=None,
+        text=text,
+        publishable_text=publishable if publishable != text else None,
+    )
 
 
 def _row_name(findings: Findings, linear: LinearDesign, row: int, owner: bool) -> str:
-    cell = int(linear.cells[row])
+    return _cell_name(findings, int(linear.cells[row]), owner)
+
+
+def _cell_name(findings: Findings, cell: int, owner: bool) -> str:
     withheld = findings.key_columns[findings.membership.cells[cell].partition]
     return cell_name(findings.membership, cell, withheld=frozenset() if owner else withheld)
 
 
-def _drop(report: ReleaseReport) -> Change:
-    count = report.exposes_alone or 0
-    are = "s are" if count > 1 else " is"
-    text = f'drop "{report.name}": without it {count} record{are} no longer identifiable'
+def _drop(findings: Findings, found: LinearFindings, query: int, report: ReleaseReport) -> Change | None:
+    fewer = found.linear.without_release(query)
+    if fewer is None:  # to publish nothing is no advice
+        return None
+    effect = Effect.of(findings_with(findings, fewer), found.limit).after(Effect.of(found, found.limit))
+    if effect is None:
+        return None
+    text = f'drop "{report.name}": {effect}'
     return Change(kind=ChangeKind.DROP, release=report.name, noise_factor=None, epsilon=None, text=text)
 
 
@@ -123,95 +248,13 @@ def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Chan
         text = f"no amount of this noise is shown to keep {share}: lower the limit"
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     epsilon = epsilon_for(findings, factor)
-    budget = "" if epsilon is None else f", which is a budget of epsilon = {_rounded(epsilon, up=False):.3g}"
-    times = f"{_rounded(factor, up=True):.3g}"
-    text = f"multiply all noise by {times}{budget}: then everyone keeps at least {share}"
-    return Change(kind=ChangeKind.NOISE, release=None, noise_factor=factor, epsilon=epsilon, text=text)
-
-
-def _rounded(value: float, *, up: bool) -> float:
-    """A value to three digits, on the safe side, so that the advice holds as it is printed.
-
-    >>> _rounded(5.1301, up=True), _rounded(0.12399, up=False)
-    (5.14, 0.123)
-    """
-    step = 10.0 ** (math.floor(math.log10(value)) - 2)
-    steps = math.ceil(value / step) if up else math.floor(value / step)
-    return float(f"{steps * step:.3g}")
-
-
-def noise_factor(findings: Findings, found: LinearFindings, limit: float) -> float | None:
-    """A factor on all noise with which every record keeps the limit; the least up to 1 % if affordable.
-
-    Enough noise against an attacker who knows all other records is enough; that is a closed form. From
-    there a bisection goes down and ends on the safe side.
-    """
-    enough = _enough(findings, found, limit)
-    design = found.linear.design
-    if found.persons is not None:  # the closed form is for one value: audit it
-        while enough is not None and lowest(findings, enough) < limit:
-            enough = 2 * enough if 2 * enough <= _MOST else None
-    if enough is None or design.row_count**3 + design.row_count * design.size > _SEARCHABLE:
-        return enough
-    return least_factor(lambda factor: lowest(findings, factor) >= limit, enough)
-
-
-def least_factor(safe: Callable[[float], bool], enough: float, *, close: float = _CLOSE) -> float:
-    """The least safe factor between 1 and one that is enough, from above.
-
-    >>> 2.0 <= least_factor(lambda factor: factor >= 2.0, 1000.0) <= 2.02
-    True
-    """
-    low, high = 1.0, enough
-    while high > close * low:
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if safe(middle) else (middle, high)
-    return high
-
-
-def lowest(findings: Findings, factor: float) -> float:
-    """The least lower end of remaining uncertainty with all noise multiplied by a factor."""
-    found = linear_findings(findings.plan, findings.membership, findings.pricing.scaled(factor))
-    assert found is not None  # the plan has a linear part
-    least = found.least
-    assert least is not None  # the attacker does not know everyone
-    return least.lower
-
-
-def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | None:
-    rows = 1 if found.persons is None else int(found.persons.seen.kinds.rows_of_person.max())
-    # Of any feature of a person at most this many times as much as of a row.
-    information = rows * most_information(found.linear, found.exposures)
-    pricing, prior = findings.pricing, findings.prior
-
-    def safe(factor: float) -> bool:
-        if findings.has_nonlinear:
-            return prior.kept_whatever_is_published(pricing.multipliers * factor, pricing.law) >= limit
-        kept = prior.kept(information=information / factor**2, law=pricing.law)
-        return kept >= limit
-
-    if not safe(_MOST):
-        return None
-    # Room for the roundings of the bound itself.
-    return least_factor(safe, _MOST, close=1 + 1e-9) * (1 + 1e-9)
-
-
-def epsilon_for(findings: Findings, factor: float) -> float | None:
-    """The largest epsilon, up to 0.1 %, with which the plan's accountant asks for that much more noise."""
-    plan, pricing = findings.plan, findings.pricing
-    epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
-    if epsilon is None or pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
-        return None
-    name, count = plan.privacy.accountant, pricing.releases
-
-    def kappa(value: float) -> float:
-        return accountants(Budget(epsilon=value, delta=delta))[name].kappa(count)
-
-    wanted = kappa(epsilon) * factor**2
-    low, high = epsilon, epsilon
-    while kappa(low) < wanted:
-        low /= 2
-    while high > low * 1.001:
-        middle = math.sqrt(low * high)
-        low, high = (middle, high) if kappa(middle) >= wanted else (low, middle)
-    return low
+    budget = "" if epsilon is None else f", which is a budget of epsilon = {rounded(epsilon, up=False):.3g}"
+    text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"
+    return Change(
+        kind=ChangeKind.NOISE,
+        release=None,
+        noise_factor=factor,
+        epsilon=epsilon,
+        variance_factor=factor**2,
+        text=text,
+    )

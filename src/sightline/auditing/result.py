@@ -125,6 +125,8 @@ class LocalReport(_Part):
     sharpest_rmse: float | None
     fixed_group: bool  # everything is about the same rows: values are seen as a set, not whose they are
     group_rmse: float | None  # then: of all values together, matched in order
+    labels_open: int | None = None  # values that are seen, and subset releases leave open whose they are
+    labels_resolved: int | None = None  # and of which these releases show it
     below_limit: int  # rows of which a locally unbiased attack alone leaves less than the limit
 
 
@@ -255,7 +257,8 @@ class ChangeKind(StrEnum):
     DROP = "drop"  # leave a release out
     MERGE = "merge"  # publish one of two releases or numbers
     COARSEN = "coarsen"  # merge a group with another one
-    NOISE = "noise"  # add noise
+    NOISE = "noise"  # multiply all noise
+    DESIGN = "design"  # change the noise of some numbers
 
 
 class Change(_Part):
@@ -265,6 +268,7 @@ class Change(_Part):
     release: str | None
     noise_factor: float | None
     epsilon: float | None
+    variance_factor: float | None = None  # the total variance of the noise after the change, over today's
     text: str
     publishable_text: str | None = None  # without the keys of persons, where that differs
 
@@ -313,7 +317,7 @@ class AuditResult(Displayed, _Part):
     what_to_change: Annotated[tuple[Change, ...], Many]
     assumptions: Annotated[tuple[str, ...], Many]
     owner_only: Annotated[tuple[str, ...], Many]
-    relative_error: float  # of the numbers, first order
+    relative_error: float  # a bound for the errors of unbiased attacks and the upper ends
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
     publishable_plan: str | None = None  # the plan without folders and what the attacker knows

@@ -11,8 +11,9 @@ from sightline.arrays import FloatArray
 from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
 from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
 from sightline.tables.collect import collect
 from sightline.tables.declared import check_declared, check_public
@@ -55,17 +56,17 @@ class Session:
                 f"release {empty[0]!r}: expected rows that meet its conditions, got none; "
                 'check the spelling of its constants, or say accept = ["empty"] in [limits]'
             )
-        progress("comparing with the engine's own groups", 0.0)
-        unaudited = verify(self.engine, self.queries, self.subject, membership)
         cells = sum(membership.partitions[cell.partition].feature in LINEAR for cell in membership.cells)
         self.limits.check_cells(
             cells,
             designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
             sparse=lambda: sparse_cost(membership),
         )
+        progress("comparing with the engine's own groups", 0.0)
+        unaudited = verify(self.engine, self.queries, self.subject, membership)
         membership = replace(membership, unaudited=unaudited)
         if membership.contributions <= 1:
-            return membership
+            return as_published(self.plan, membership)
         progress("finding whose rows they are", 0.0)
         people = person_table(self.engine, self.queries, self.subject, membership)
         if self.plan.data.values == "constant" and people.varying:
@@ -73,7 +74,7 @@ class Session:
                 '[data] values: expected one value in all rows of a record, as values = "constant" says, '
                 f"got different ones for {people.varying:,} of {people.several:,} records with several rows"
             )
-        return replace(membership, persons=people)
+        return as_published(self.plan, replace(membership, persons=people))
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -157,7 +158,7 @@ def opened(
     """
     subject = subject_of(plan)
     limits = limits or WorkLimits.of(None, None)
-    opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables)
+    opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables, memory=limits.memory)
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
         check_declared(engine, subject)
@@ -175,5 +176,10 @@ def opened(
             queries.append(query)
         yield Session(plan=plan, engine=engine, queries=tuple(queries), limits=limits)
         engine.check_unchanged()
+    except SightlineError:
+        raise
+    except Exception:
+        engine.check_unchanged()  # rows that change between two queries can break any step
+        raise
     finally:
         engine.close()

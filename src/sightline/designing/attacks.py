@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
@@ -14,9 +16,16 @@ from sightline.designing.risks import squared
 _NOTHING = 1e-6  # a share of the added noise that is only rounding
 
 
-def priced_attacks(
-    findings: Findings, chosen: Chosen, *, top: int, keys: Keys | None
-) -> tuple[tuple[PricedAttack, ...], int]:
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PricedAttacks:
+    """The dearest attacks, how many have a price, and the share of the noise that the budget asks for."""
+
+    attacks: tuple[PricedAttack, ...]
+    in_all: int
+    budget: float
+
+
+def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys | None) -> PricedAttacks:
     r"""The dearest attacks, and how many have a price.
 
     At the optimum :math:`w = \sum_i \lambda_i h_i^2` on all numbers that were raised, so the added loss
@@ -24,28 +33,36 @@ def priced_attacks(
     :math:`\lambda_i \sum_\ell h_{i\ell}^2 (s - s_0)_\ell`. These parts over their sum are the prices.
     """
     problem, optimum = chosen.problem, chosen.optimum
+    cuts = optimum.cuts
     added = problem.variances(optimum.x) - problem.floors
     parts = [
-        prices * (squared(recipes).T @ added)
-        for prices, recipes in zip(optimum.cuts.prices, optimum.cuts.recipes, strict=True)
+        prices * np.asarray(squared(recipes).T @ added)
+        for prices, recipes in zip(cuts.prices, cuts.recipes, strict=True)
     ]
-    total = float(sum(part.sum() for part in parts))
-    if total <= 0:
-        return (), 0
+    attacks = len(chosen.bounds)  # the other constraints are the budget's
+    total = float(sum(part.sum() for part in parts[:attacks]))
+    budget = (
+        sum(float(part.sum()) for part, one in zip(parts, problem.risks, strict=True) if one.sign > 0) - total
+    )
+    if total <= _NOTHING * max(total, budget) or total <= 0:
+        return PricedAttacks(attacks=(), in_all=0, budget=1.0 if budget > 0 else 0.0)
+    parts, total = parts[:attacks], total + budget
     kind = np.concatenate([np.full(part.size, place) for place, part in enumerate(parts)])
     number = np.concatenate([np.arange(part.size) for part in parts])
     share = np.concatenate(parts) / total
     paid = np.flatnonzero(share > _NOTHING)
-    share = share / share[paid].sum()
+    share = share / (share[paid].sum() + budget / total)
     order = paid[np.lexsort((paid, -share[paid]))]
     assert findings.linear is not None  # the plan was checked to publish something linear
     writer = RecipeWriter(findings=findings, found=findings.linear)
     shown = order[:top]
-    columns = np.array([chosen.records[kind[i]][number[i]] for i in shown], dtype=np.intp)
+    columns = np.array(
+        [chosen.records[kind[i]][cuts.chosen[kind[i]][number[i]]] for i in shown], dtype=np.intp
+    )
     named = _names(findings, columns, keys)
     found = []
     for i, column in zip(shown.tolist(), columns.tolist(), strict=True):
-        recipe = _recipe(optimum.cuts.recipes[kind[i]], int(number[i]))
+        recipe = _recipe(cuts.recipes[kind[i]], int(number[i]))[: findings.linear.linear.cells.size]
         shortest = writer.shortest(column)
         found.append(
             PricedAttack(
@@ -57,7 +74,7 @@ def priced_attacks(
                 price=float(share[i]),
             )
         )
-    return tuple(found), int(paid.size)
+    return PricedAttacks(attacks=tuple(found), in_all=int(paid.size), budget=1.0 - float(share[paid].sum()))
 
 
 def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAttack, float]:

@@ -8,6 +8,7 @@ the last choice, and with the precisions of hidden records at the last noise; an
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import combinations
@@ -34,11 +35,17 @@ from sightline.progress import Progress, silent
 from sightline.tables.subject import SecretKind
 
 _ROUNDS = 5
+_ROUGH = 1e-2  # the certified gap of a quick answer
 _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
 _MOST_PAIRS = 2_000_000
-# How often the precisions of hidden records are taken again, and when they are the same.
-_PRECISIONS, _SAME = 20, 1e-7
-_MEMORY, _MIXED = 5, 0.4  # steps that the next precisions are made from, and the share of a new one
+# How often the precisions of hidden records are taken between two noises: as often as this work allows.
+_LEAST_MIXED, _MOST_MIXED, _WORK = 4, 40, 3e8
+_SHARE = 0.3  # of the way from one to the other, in logarithms
+_CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
+_RAISED = 12  # how often they are raised then
+_SAME = 1e-9  # precisions that are the same
+_BEYOND = 1.2  # precisions that were too small are raised by more than they lack
+_TOLERANCE = 5e-8
 
 
 class BoundName(StrEnum):
@@ -96,30 +103,43 @@ def targets_of(task: DesignTask) -> Targets:
     )
 
 
-def common_guess(task: DesignTask, targets: Targets) -> FloatArray:
-    """A common factor near the least one: that against an attacker who knows all other records."""
-    everyone = np.ones(task.ceilings.size)
+def common_guess(task: DesignTask, targets: Targets) -> float:
+    """A common factor that is enough: that against an attacker who knows all other records."""
     choice = _Choice(targets=targets, hidden=np.zeros(len(targets), dtype=np.bool_))
-    found = common_factor(choice.problem(task))
-    return everyone * (1.0 if found is None or not len(targets) else found.factor)
+    risks = tuple(choice._risks(task, name, place) for name, place in choice._kinds() if place.size)
+    problem = replace(task.problem(), risks=risks)
+    found = common_factor(problem, _row_variances(task, task.common_base)) if risks else None
+    return 1.0 if found is None else found.factor
+
+
+def _row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:
+    """The variances of the problem's rows; of those that stand for levels, 1."""
+    own = stddevs[task.linear.cells] ** 2 * task.row_unit
+    return np.concatenate([own, np.ones(task.rows - own.size)])
 
 
 def best_noise(
-    task: DesignTask, targets: Targets, common: FloatArray, progress: Progress = silent
+    task: DesignTask, targets: Targets, starts: Sequence[FloatArray], progress: Progress = silent
 ) -> Chosen | None:
     """The least noise over a few choices of bounds; ``None`` if no noise within the ceilings is enough.
 
-    ``common`` is noise with a common factor that keeps the limit.
+    ``starts`` are standard deviations that keep the limit. They suggest choices where those are cheap.
     """
     nobody = np.zeros(len(targets), dtype=np.bool_)
     best = _Choice(targets=targets, hidden=nobody).solved(task, progress)
     if not targets.can_hide:
         return best
-    start = task.problem().variances(common)
-    everyone = _Choice(targets=targets, hidden=~nobody)
-    roomiest = _roomiest(task, targets, start)
-    for choice in (everyone,) if roomiest.hidden.all() else (everyone, roomiest):
-        found = choice.solved_with_its_own_precisions(task, start, progress)
+    places = [] if best is None else [best.variances]
+    places += [_row_variances(task, one) for one in starts]
+    tried = [(_Choice(targets=targets, hidden=~nobody), places[0])]
+    if task.findings.repeatable:
+        tried += [(_roomiest(task, targets, place), place) for place in places]
+    seen: set[bytes] = set()
+    for choice, place in tried:
+        if (mark := choice.hidden.tobytes()) in seen:
+            continue
+        seen.add(mark)
+        found = choice.solved_with_its_own_precisions(task, place, progress)
         if found is not None and (best is None or found.optimum.upper < best.optimum.upper):
             best = found
     for _ in range(_ROUNDS):
@@ -135,6 +155,12 @@ def best_noise(
     return best
 
 
+def quick_noise(task: DesignTask, targets: Targets) -> Chosen | None:
+    """The least noise against an attacker who knows all other records, to a percent: one convex problem."""
+    nobody = np.zeros(len(targets), dtype=np.bool_)
+    return _Choice(targets=targets, hidden=nobody).solved(task, silent, tolerance=_ROUGH)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Choice:
     """Which bound each target must keep."""
@@ -146,31 +172,45 @@ class _Choice:
     def solved_with_its_own_precisions(
         self, task: DesignTask, start: FloatArray, progress: Progress
     ) -> Chosen | None:
-        """Solve with precisions that are those at the optimum; else with others that the audit passes.
+        """Solve with precisions that are at least those at the optimum; else with the last that were tried.
 
-        ``start`` is noise, in variances of the rows, whose precisions are tried first. ``None`` if none that
-        were tried are enough.
+        Larger precisions ask for more noise, so that noise that keeps the limit with them keeps it with its
+        own. The first precisions are between those of two noises; then they are only raised, until they are
+        enough. ``start`` is noise, in variances of the rows, whose precisions are tried first. ``None`` if no
+        noise is enough with one of them.
         """
         if not self.hidden.any():
             return self.solved(task, progress)
-        mixing, best = _Mixing(np.log(precisions_at(task.linear, start))), None
-        for _ in range(_PRECISIONS):
-            level = hidden_level(task.linear, self.targets.record, task.limit, np.exp(mixing.assumed))
-            found = replace(self, level=level).solved(task, progress)
-            if found is None:
-                break
-            true = np.log(precisions_at(task.linear, found.variances))
-            if float(np.max(np.abs(true - mixing.assumed))) <= _SAME:
+        assumed, found = precisions_at(task.linear, task.of_numbers(start)), None
+        raising, tolerance = False, _ROUGHLY
+        mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
+        for attempt in range(mixed + _RAISED):
+            level = hidden_level(task.linear, self.targets.record, task.limit, assumed)
+            near = None if found is None else found.optimum
+            next_one = replace(self, level=level).solved(task, progress, near=near, tolerance=tolerance)
+            if next_one is None:
                 return found
-            passes = task.lowest(task.stddevs(found.optimum.x)) >= task.limit
-            if passes and (best is None or found.optimum.upper < best.optimum.upper):
-                best = found
-            mixing.learn(true)
-        return best
+            found = next_one
+            true = precisions_at(task.linear, task.of_numbers(found.variances))
+            ratio = true / assumed
+            change = float(np.max(np.abs(np.log(ratio))))
+            if raising and float(np.max(ratio)) <= 1 + _SAME:
+                break
+            raising = raising or attempt + 2 >= mixed or change < _CLOSE_ENOUGH
+            tolerance = _TOLERANCE if raising else float(np.clip(0.03 * change, 1e-9, _ROUGHLY))
+            assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
+        return found
 
-    def solved(self, task: DesignTask, progress: Progress) -> Chosen | None:
+    def solved(  # many parameters: those of the method beside the task
+        self,
+        task: DesignTask,
+        progress: Progress,
+        *,
+        near: Optimum | None = None,
+        tolerance: float = _TOLERANCE,
+    ) -> Chosen | None:
         problem = self.problem(task)
-        optimum = least_noise(problem, progress=progress)
+        optimum = least_noise(problem, tolerance=tolerance, near=near, progress=progress)
         if optimum is None:
             return None
         kinds = [(name, place) for name, place in self._kinds() if place.size]
@@ -183,56 +223,39 @@ class _Choice:
         )
 
     def problem(self, task: DesignTask) -> NoiseProblem:
-        """The convex problem of this choice."""
-        risks = [self._risks(name, place) for name, place in self._kinds() if place.size]
-        return replace(task.problem(), risks=tuple(risks))
+        """The convex problem of this choice: limits on attacks, then the budget."""
+        plain = task.problem()
+        risks = [self._risks(task, name, place) for name, place in self._kinds() if place.size]
+        return replace(plain, risks=(*risks, *plain.risks))
 
     def _kinds(self) -> list[tuple[BoundName, IndexArray]]:
         asked = ~self.hidden & (self.targets.known_needed > 0)
         masks = (asked, self.hidden)
         return [(name, np.flatnonzero(mask)) for name, mask in zip(BoundName, masks, strict=True)]
 
-    def _risks(self, name: BoundName, place: IndexArray) -> KnownRisks | HiddenRisks:
+    def _risks(self, task: DesignTask, name: BoundName, place: IndexArray) -> KnownRisks | HiddenRisks:
         columns = csc_array(self.targets.columns[:, place])
         if name is BoundName.KNOWN:
             return KnownRisks(columns=columns, needed=self.targets.known_needed[place])
         level = self.level
         assert level is not None  # the choice names the bound only with its level
+        more = task.rows - len(level.products)
+        products = np.pad(level.products, (0, more)) if more else level.products
         return HiddenRisks(
-            columns=columns, needed=level.needed[place], tau=level.tau[place], products=level.products
+            columns=columns, needed=level.needed[place], tau=level.tau[place], products=products
         )
-
-
-class _Mixing:
-    """A fixed point of a map that falls in its argument, by Anderson's mixing of the last few steps."""
-
-    def __init__(self, assumed: FloatArray) -> None:
-        self.assumed = assumed
-        self._places: list[FloatArray] = []
-        self._residues: list[FloatArray] = []
-
-    def learn(self, true: FloatArray) -> None:
-        """Choose the next argument, given the value at the present one."""
-        residue = true - self.assumed
-        self._places.append(self.assumed)
-        self._residues.append(residue)
-        del self._places[:-_MEMORY], self._residues[:-_MEMORY]
-        change = _MIXED * residue
-        if len(self._places) > 1:
-            moves, turns = np.diff(self._places, axis=0).T, np.diff(self._residues, axis=0).T
-            shares = np.linalg.lstsq(turns, residue, rcond=1e-10)[0]
-            change = change - (moves + _MIXED * turns) @ shares
-        self.assumed = self.assumed + np.clip(change, -1.0, 1.0)
 
 
 def _roomiest(task: DesignTask, targets: Targets, variances: FloatArray) -> _Choice:
     """For each target the bound that it keeps with most room at some noise."""
     everyone = np.arange(len(targets))
-    level = hidden_level(task.linear, targets.record, task.limit, precisions_at(task.linear, variances))
+    level = hidden_level(
+        task.linear, targets.record, task.limit, precisions_at(task.linear, task.of_numbers(variances))
+    )
     both = _Choice(targets=targets, hidden=np.ones(len(targets), dtype=np.bool_), level=level)
     room = []
     for name in BoundName:
-        risks = both._risks(name, everyone)
+        risks = both._risks(task, name, everyone)
         with np.errstate(divide="ignore"):
             room.append(risks.at(variances).phi / risks.needed)
     return replace(both, hidden=room[1] > room[0])

@@ -20,15 +20,17 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.secret_prior import SecretPrior
+from sightline.designing.risks import inverse_of_sum
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.column_forms import MatrixForms
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_curve import smallest_epsilon
 from sightline.progress import silent
+from sightline.tables.subject import SecretKind
 
 _MOST = 1e15  # information times the squared width that stands for no noise at all
 _LEAST = 1e-15  # and for noise that leaves nothing to see
-_HALVINGS = 120
+_HALVINGS = 60
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -42,12 +44,52 @@ class HiddenLevel:
 
 def precisions_at(linear: LinearDesign, variances: FloatArray) -> FloatArray:
     """The prior's precision of every column, with some variances of the rows."""
+    return linear.prior.of_column.precision(_forms(linear, 1 / variances))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LowerEnds:
+    """The audit's lower ends for some noise, without its margins for rounding and without identifiability."""
+
+    linear: LinearDesign
+
+    def least(self, variances: FloatArray) -> float:
+        """The least lower end over the records that the attacker does not know."""
+        linear = self.linear
+        design, prior = linear.design, linear.prior.of_column
+        unknown = ~linear.known[: design.size]
+        told = _forms(linear, 1 / variances)
+        hidden = precision = None
+        if can_hide(prior):
+            precision = prior.precision(told)
+            products = design.incidence.weighted_gram(np.where(unknown, 1 / precision, 0.0), silent)
+            passes = _forms(linear, inverse_of_sum(products, variances))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                found = passes / (1 - passes / precision)
+            hidden = np.where((found > 0) & (found < told), found, told)
+        seen = Seen(
+            information=told,
+            linear_information=np.zeros(told.size),
+            hidden_information=hidden,
+            precision=precision,
+            alike=linear.counts[: design.size].astype(np.float64),
+        )
+        return float(np.min(prior.lower(seen)[unknown]))
+
+
+def lower_ends(linear: LinearDesign) -> LowerEnds | None:
+    """The lower ends of a design; none for categories, whose bound is a mean over the others."""
+    several = linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2
+    return None if several or linear.other is not None else LowerEnds(linear=linear)
+
+
+def _forms(linear: LinearDesign, matrix: FloatArray) -> FloatArray:
+    """aᵀ M a of every column, for a matrix or a diagonal."""
     design = linear.design
-    forms = MatrixForms(
-        symmetric=(1 / variances,), offsets=np.zeros(1), linear=np.zeros((0, design.row_count))
-    )
+    forms = MatrixForms(symmetric=(matrix,), offsets=np.zeros(1), linear=np.zeros((0, design.row_count)))
     everyone = np.ones(design.size, dtype=np.bool_)
-    return linear.prior.of_column.precision(design.incidence.forms(forms, everyone, silent)[0])
+    found: FloatArray = design.incidence.forms(forms, everyone, silent)[0]
+    return found
 
 
 def hidden_level(

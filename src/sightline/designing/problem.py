@@ -1,9 +1,14 @@
-r"""The problem: the least weighted noise under limits on attacks, floors and ceilings.
+r"""The problem: the least weighted noise under limits on attacks and on the budget, floors and ceilings.
 
 The variables x are variances over their floors, one for each published number or one for each release:
 :math:`s_\ell = b_\ell\, x_{v(\ell)}`, and rows that are already published are fixed. The problem is
 
-.. math:: \min_x\; w^\top x \quad\text{with}\quad \varphi_i(s) \ge \kappa_i,\quad 1 \le x \le u .
+.. math:: \min_x\; w^\top x - o \quad\text{with}\quad \varphi_i(s) \ge \kappa_i,\quad 1 \le x \le u .
+
+A release that the budget pays for costs what its sharpest number costs. So its rows share the variable of a
+*level* y, and add to it: :math:`s_\ell = b_\ell\,(y + x_\ell - 1)`. With floors in proportion to squared
+sensitivities the release costs :math:`q/y`, and the budget is the constraint :math:`1/\sum q/y \ge 1/B` on
+rows that stand for the levels alone.
 """
 
 from __future__ import annotations
@@ -15,7 +20,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.risks import Risks, squared
+from sightline.designing.risks import Recipes, Risks, squared
 
 FIXED = -1
 # So that a price that is scaled to its weight is not above it by rounding.
@@ -31,35 +36,48 @@ class NoiseProblem:
     variable: IndexArray  # of each row; FIXED for those already published
     weights: FloatArray  # of each variable: what its floor costs
     ceilings: FloatArray  # of each variable, over its floor; infinite for none
+    level: IndexArray | None = None  # of each row, the variable of its release's level; FIXED for none
+    free_of_charge: float = 0.0  # o: floors that are in the weights of a row and of its level
 
     @cached_property
     def lift(self) -> csc_array:
         """The matrix from variables to the variances of the rows that are not fixed."""
         free = np.flatnonzero(self.variable != FIXED)
+        rows, places = free, self.variable[free]
+        if self.level is not None:
+            more = np.flatnonzero(self.level != FIXED)
+            rows, places = np.concatenate([rows, more]), np.concatenate([places, self.level[more]])
         shape = (self.floors.size, self.weights.size)
-        return csc_array((self.floors[free], (free, self.variable[free])), shape=shape)
+        return csc_array((self.floors[rows], (rows, places)), shape=shape)
 
-    @property
-    def fixed(self) -> FloatArray:
-        """The variances of the fixed rows, zero for the others."""
-        found: FloatArray = np.where(self.variable == FIXED, self.floors, 0.0)
+    @cached_property
+    def constant(self) -> FloatArray:
+        """The part of the rows' variances that no variable changes; negative for rows with a level."""
+        found = np.where(self.variable == FIXED, self.floors, 0.0)
+        if self.level is not None:
+            found = np.where(self.level != FIXED, -self.floors, found)
         return found
 
     def variances(self, x: FloatArray) -> FloatArray:
         """The variances of all rows."""
-        return np.where(self.variable == FIXED, self.floors, self.floors * np.append(x, 1.0)[self.variable])
+        one = np.append(x, 1.0)
+        factor = one[self.variable]
+        if self.level is not None:
+            factor = factor + (one[self.level] - 1.0)
+        return np.asarray(self.floors * factor)
 
     def loss(self, x: FloatArray) -> float:
         """The weighted noise."""
-        return float(self.weights @ x)
+        return float(self.weights @ x) - self.free_of_charge
+
+    def slacks(self, x: FloatArray) -> list[FloatArray]:
+        r"""For each kind :math:`(\varphi_i - \kappa_i)/|\kappa_i|`: negative where a limit is broken."""
+        s = self.variances(x)
+        return [(one.at(s).phi - one.needed) / np.abs(one.needed) for one in self.risks]
 
     def least_slack(self, x: FloatArray) -> float:
-        r"""The least :math:`\varphi_i/\kappa_i - 1`: negative where a limit is broken."""
-        s = self.variances(x)
-        return min(
-            (float(np.min(one.at(s).phi / one.needed)) - 1 for one in self.risks if one.needed.size),
-            default=np.inf,
-        )
+        """The least of the slacks."""
+        return min((float(np.min(one)) for one in self.slacks(x) if one.size), default=np.inf)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,27 +85,29 @@ class Cuts:
     """Recipes with a price for each: a proof that no noise with a smaller loss keeps the limits."""
 
     prices: tuple[FloatArray, ...]  # for each kind of constraint
-    recipes: tuple[FloatArray | csc_array, ...]
+    recipes: tuple[Recipes, ...]
+    chosen: tuple[IndexArray, ...]  # the constraints that they are for
 
     def lower_bound(self, problem: NoiseProblem) -> float:
         r"""A lower bound on the loss of all noise that keeps the limits, whatever made the cuts.
 
-        Each recipe says :math:`\sum h^2 s \ge b`. For prices :math:`\lambda \ge 0` and
-        :math:`u = \sum \lambda\, h^2` in the variables' units, every feasible x has
+        Each recipe says :math:`\pm\sum h^2 s \ge b`. For prices :math:`\lambda \ge 0` and
+        :math:`u = \sum \pm\lambda\, h^2` in the variables' units, every feasible x has
 
         .. math:: w^\top x \ge \lambda^\top b + \sum_v \min_{1 \le x_v \le u_v} (w_v - u_v)\, x_v .
 
         Where there is no ceiling the last part is finite only if :math:`u \le w`: the prices are scaled.
         """
         value, used = 0.0, np.zeros(problem.weights.size)
-        lift, fixed = problem.lift, problem.fixed
-        for risks, prices, recipes in zip(problem.risks, self.prices, self.recipes, strict=True):
-            paid = squared(recipes) @ prices
-            value += float(prices @ risks.offsets(recipes)) - float(fixed @ paid)
+        lift, constant = problem.lift, problem.constant
+        each = zip(problem.risks, self.prices, self.recipes, self.chosen, strict=True)
+        for risks, prices, recipes, chosen in each:
+            paid = risks.sign * np.asarray(squared(recipes) @ prices)
+            value += float(prices @ risks.offsets(recipes, chosen)) - float(constant @ paid)
             used += lift.T @ paid
         w, open_ended = problem.weights, np.isinf(problem.ceilings)
         most = float(np.max(used[open_ended] / w[open_ended], initial=0.0))
         scale = min(1.0, (1 - _ROUNDINGS) / most) if most > 0 else 1.0
         left = w - scale * used
         ends = np.where(left >= 0, 1.0, np.where(open_ended, 1.0, problem.ceilings))
-        return scale * value + float(left @ ends)
+        return scale * value + float(left @ ends) - problem.free_of_charge

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
@@ -12,12 +13,16 @@ from sightline.designing.newton import least_noise
 from sightline.designing.problem import NoiseProblem
 from sightline.designing.task import DesignTask
 
-_FIRST, _LAST = 1e-10, 1e6  # how much more variance is tried, over the proposed
-_REFINEMENTS = 12
-_SMALLEST = 0.5  # by how much less than the optimum for the chosen bounds is tried
-_NOTICEABLE = 1e-4
+_SMALLEST = 1e-6  # how much less variance is tried, over the proposed
+_LAST = 1e6  # and how much more
+_NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
+_CLOSE = 1e-10  # factors are found up to this, by the estimates
+_FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
+_OVERSHOOT = 4.0  # what remains rises more slowly than the noise
+_LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
 _SAME = 1e-6  # variance over its floor's that counts as the floor
 _RAISED_ALONE = 2.0
+_SHRINKS = 0.5  # what a step must leave of a bracket, or the next one halves it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -25,60 +30,139 @@ class Certified:
     """Standard deviations of all cells with which the audit finds nobody below the limit."""
 
     stddevs: FloatArray
-    x: FloatArray  # the variables, before rounding
     audits: int
 
 
-def certified(task: DesignTask, x: FloatArray) -> Certified | None:
-    """The least common factor on the noise with which the audit passes; ``None`` if none does.
+def certified(task: DesignTask, factors: FloatArray) -> Certified | None:
+    """The least common factor on the chosen noise with which the audit passes; ``None`` if none does.
 
-    A factor above 1 closes what rounding and the solver's tolerance left open. A factor below 1 is tried
-    where the audit has a better bound than the one that was chosen.
+    ``factors`` are variances over their floors. A factor above 1 closes what rounding and the solver's
+    tolerance left open. A factor below 1 is tried where the audit has a better bound than the one that was
+    chosen.
     """
-    audits = 0
+    factors = np.where(factors < 1 + _SAME, 1.0, factors)  # the method ends a little above the floors
+    raised, most = factors > 1, task.most_factors
+    paid = np.zeros(factors.size, dtype=np.bool_) if task.paid is None else task.paid.cells
 
-    x = np.where(x < 1 + _SAME, 1.0, x)  # the method ends a little above the floors
-    raised = x > 1
+    def noise(factor: float) -> FloatArray:
+        # The noise of other numbers stays as it is, unless more noise on the raised ones does not help. What
+        # the budget pays for stays within the budget.
+        mine = (raised | (factor > _RAISED_ALONE)) & ~(paid & (factor < 1))
+        return task.stddevs(np.clip(np.where(mine, factors * factor, factors), 1.0, most))
 
-    def scaled(factor: float) -> FloatArray:
-        # The noise of other numbers stays as it is, unless more noise on the raised ones does not help.
-        mine = raised | (factor > _RAISED_ALONE)
-        return np.clip(np.where(mine, x * factor, 1.0), 1.0, task.ceilings)
+    return _least(task, noise, least=_SMALLEST if np.any(raised & ~paid) else 1.0)
 
-    def least(factor: float) -> float:
-        nonlocal audits
-        audits += 1
-        return task.lowest(task.stddevs(scaled(factor)))
 
-    def found(factor: float) -> Certified:
-        return Certified(stddevs=task.stddevs(scaled(factor)), x=scaled(factor), audits=audits)
+def certified_common(task: DesignTask, guess: float) -> Certified | None:
+    """The least common factor on all noise with which the audit passes, near a guess; none if none does."""
+    return _least(task, lambda factor: task.times_common(guess * factor), least=1 / guess)
 
-    first = least(1.0)
-    if first >= task.limit:
-        if first < task.limit * (1 + _NOTICEABLE) or not task.findings.repeatable or np.all(x == 1.0):
-            return found(1.0)
-        low, high = _SMALLEST, 1.0
-        while least(low) >= task.limit:
-            if np.all(scaled(low) == 1.0):
-                return found(low)
-            low, high = low / 4, low
-        return found(_bisected(lambda factor: least(factor) >= task.limit, low, high))
-    more = _FIRST
-    while more <= _LAST:
-        if least(1 + more) >= task.limit:
-            if more == _FIRST or not task.findings.repeatable:
-                return found(1 + more)
-            passing = _bisected(lambda extra: least(1 + extra) >= task.limit, more / 10, more)
-            return found(1 + passing)
-        more *= 10
+
+def proportional(task: DesignTask) -> FloatArray | None:
+    """Noise in proportion to sensitivity, or the floor where that is more: another rival, by estimates.
+
+    With one factor a release, in proportion to its largest sensitivity over its floor. None if no factor is
+    enough, or if there are no estimates.
+    """
+    if task.lower_ends is None:
+        return None
+    free, ratio = task.free, (task.sensitivity / task.floor) ** 2
+    largest = np.zeros(task.ceilings.size)
+    np.maximum.at(largest, task.variable[free], ratio[free])
+    each = np.where(free, np.append(largest, 0.0)[task.variable], 0.0)
+    each /= each.max()
+    least = np.where(free, (task.least / task.floor) ** 2, 1.0)
+
+    def noise(factor: float) -> FloatArray:
+        return task.stddevs(np.clip(each * (factor * _LARGE), least, task.most_factors))
+
+    factor = _by_estimates(task, noise, least=1 / _LARGE)
+    return None if factor is None else noise(factor)
+
+
+def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified | None:
+    """Noise that the audit passes, from noise that passes by the estimates; none if it does not."""
+    for extra in (0.0, _FIRST, 1e-6):
+        more = np.where(task.free, np.minimum(stddevs * (1 + extra), task.most), stddevs)
+        if task.lowest(more) >= task.limit:
+            return Certified(stddevs=more, audits=1)
     return None
 
 
-def _bisected(passes: Callable[[float], bool], low: float, high: float) -> float:
-    """The least passing factor between one that fails and one that passes, from above."""
-    for _ in range(_REFINEMENTS):
-        middle = float(np.sqrt(low * high))
-        low, high = (low, middle) if passes(middle) else (middle, high)
+def _least(task: DesignTask, noise: Callable[[float], FloatArray], *, least: float) -> Certified | None:
+    """The least noise of a family that grows with a factor, from ``least`` on, with which the audit passes.
+
+    Estimates choose the factor, and the audit decides.
+    """
+    limit, audits = task.limit, 0
+    factor = _by_estimates(task, noise, least=least)
+    while factor is not None and factor <= _LAST:
+        audits += 1
+        if (lowest := task.lowest(noise(factor))) >= limit:
+            return Certified(stddevs=noise(factor), audits=audits)
+        short = min(limit / lowest - 1, 1.0) if lowest > 0 else 1.0
+        factor *= 1 + max(_FIRST, _OVERSHOOT * short)
+    return None
+
+
+def _by_estimates(task: DesignTask, noise: Callable[[float], FloatArray], *, least: float) -> float | None:
+    """The least factor from ``least`` on with which the estimates keep the limit; none if none does."""
+
+    def estimate(exponent: float) -> float:
+        return task.estimate(noise(math.exp(exponent))) / task.limit - 1
+
+    room = estimate(0.0)
+    if room >= _NOTICEABLE and least < 1:
+        return math.exp(_lowered(estimate, math.log(least)))
+    if room >= 0:
+        return 1.0
+    found = _raised(estimate)
+    return None if found is None else math.exp(found)
+
+
+def _lowered(estimate: Callable[[float], float], least: float) -> float:
+    """The smallest exponent down to ``least`` with which the estimate keeps the limit."""
+    low, high = -0.5, 0.0
+    while low > least and estimate(low) >= 0:
+        low, high = 2 * low, low
+    if low <= least:
+        if estimate(least) >= 0:
+            return least
+        low = least
+    return _root(estimate, low, high)
+
+
+def _raised(estimate: Callable[[float], float]) -> float | None:
+    """The smallest exponent with which the estimate keeps the limit."""
+    low, high = 0.0, _FIRST
+    while estimate(high) < 0:
+        if high >= math.log(_LAST):
+            return None
+        low, high = high, min(30 * high, math.log(_LAST))
+    return _root(estimate, low, high) if high > _FIRST else high
+
+
+def _root(estimate: Callable[[float], float], low: float, high: float) -> float:
+    """Where the estimate meets the limit, from above: it keeps the limit at ``high`` and not at ``low``.
+
+    False position with the weights of Anderson and Björck; where the bracket does not shrink, its middle.
+    Written here because importing SciPy's root finders takes longer than a small audit.
+    """
+    below, above = estimate(low), estimate(high)
+    shrunk, width = True, high - low
+    while high - low > _CLOSE:
+        share = below / (below - above) if shrunk and below < 0 < above else 0.5
+        middle = min(max(low + share * (high - low), low + _CLOSE / 2), high - _CLOSE / 2)
+        value = estimate(middle)
+        if value == 0:
+            return middle
+        if value > 0:
+            below *= max(1 - value / above, 0.0) or 0.5 if above > 0 else 1.0
+            high, above = middle, value
+        else:
+            above *= max(1 - value / below, 0.0) or 0.5 if below < 0 else 1.0
+            low, below = middle, value
+        shrunk, width = high - low < _SHRINKS * width, high - low
     return high
 
 
@@ -88,44 +172,54 @@ class LeastLargest:
 
     enough: float
     not_enough: float  # equal to ``enough`` where the floors are enough
-    ceilings: FloatArray  # the variables at the largest error
+    factors: FloatArray  # the variances over their floors at the largest error
 
 
 def least_largest(task: DesignTask) -> LeastLargest | None:
     """Minimise the largest weighted standard deviation by a search over it, audit by audit.
 
-    More noise never harms anyone, so a largest error T is enough iff the audit passes with exactly that error
-    on every number, or its floor where that is more. ``None`` if the ceilings are too low for any T.
+    More noise never harms anyone, so a largest error T is enough iff the audit passes and the budget holds
+    with exactly that error on every number, or its floor where that is more. ``None`` if the ceilings are too
+    low for any T.
     """
     free = task.free
-    error = np.sqrt(task.weights) * task.floor  # of each cell at its floor
+    error = np.sqrt(task.weights) * task.least  # of each cell at its floor
     most, least = np.zeros(task.ceilings.size), float(np.max(error[free]))
-    np.maximum.at(most, task.variable[free], error[free])
+    np.maximum.at(most, task.variable[free], (np.sqrt(task.weights) * task.floor)[free])
+    ceilings = task.most_factors
 
     def at(largest: float) -> FloatArray:
-        return np.clip((largest / most) ** 2, 1.0, task.ceilings)
+        each = np.append((largest / most) ** 2, 1.0)[task.variable]
+        return np.asarray(np.clip(each, np.where(free, (task.least / task.floor) ** 2, 1.0), ceilings))
 
     def passes(largest: float) -> bool:
+        plain = task.floor * np.sqrt(at(largest))
+        if task.paid is not None and task.paid.cost(plain) > task.paid.most:
+            return False
         return task.lowest(task.stddevs(at(largest))) >= task.limit
 
     if passes(least):
-        return LeastLargest(enough=least, not_enough=least, ceilings=at(least))
+        return LeastLargest(enough=least, not_enough=least, factors=at(least))
     low, high = least, 2 * least
     while not passes(high):
-        if np.all(at(high) == task.ceilings) or high > _LAST**2 * least:
+        if np.all(at(high) == ceilings) or high > _LAST**2 * least:
             return None
         low, high = high, 2 * high
     while high > low * (1 + _SAME):
         middle = float(np.sqrt(low * high))
         low, high = (low, middle) if passes(middle) else (middle, high)
-    return LeastLargest(enough=high, not_enough=low, ceilings=at(high))
+    return LeastLargest(enough=high, not_enough=low, factors=at(high))
 
 
 def below_the_largest(task: DesignTask, problem: NoiseProblem, largest: LeastLargest) -> Certified:
     """Of all noise with the least largest error, one with a small sum of weighted variances."""
-    capped = replace(task, ceilings=largest.ceilings)
-    room = np.maximum(largest.ceilings, 1 + _SAME)
-    optimum = least_noise(replace(problem, ceilings=room))
-    found = None if optimum is None else certified(capped, np.minimum(optimum.x, largest.ceilings))
-    most = largest.ceilings
-    return found or Certified(stddevs=capped.stddevs(most), x=most, audits=0)
+    most = np.minimum(task.most, task.floor * np.sqrt(largest.factors))
+    capped = replace(task, most=np.where(task.free, most, task.most))
+    found = None
+    if task.paid is None:
+        room = np.full(task.ceilings.size, np.inf)
+        np.minimum.at(room, task.variable[task.free], largest.factors[task.free])
+        optimum = least_noise(replace(problem, ceilings=np.maximum(room, 1 + _SAME)))
+        if optimum is not None:
+            found = certified(capped, np.minimum(task.factors(optimum.x), largest.factors))
+    return found or Certified(stddevs=capped.stddevs(largest.factors), audits=0)

@@ -39,6 +39,51 @@ class PricedAttack(_Part):
     price: float  # its share of the loss that was added; all shares sum to 1
 
 
+class WithheldNumber(_Part):
+    """A number that the proposed plan does not publish."""
+
+    release: str
+    cell: str  # the group, empty if there is only one
+    rows: int
+
+
+class Merging(_Part):
+    """Another way to keep the limit: groups that are published as one, in place of withholding."""
+
+    merged: Annotated[tuple[str, ...], Many]  # the release and the groups of each merged number
+    numbers_lost: int  # how many fewer numbers are published than in the plan
+    loss_designed: float  # over the numbers that are left
+    passed: bool  # whether the audit of the plan with them passes
+    plan: str  # in TOML
+
+
+class Suppressed(_Part):
+    """What the proposed plan withholds, because no noise below the ceilings is enough. Owner-only."""
+
+    withheld: Annotated[tuple[WithheldNumber, ...], Many]
+    at_least: int  # no fewer are enough
+    smallest_first: int  # how many it takes if the numbers of the fewest rows are withheld first
+    merging: Merging | None = None  # none if no merges were found that are enough
+
+
+class DesignedBudget(_Part):
+    """What the designed noise costs of the budget, for the releases that the budget pays for."""
+
+    accountant: str
+    epsilon: float  # what the plan allows
+    delta: float
+    epsilon_spent: float  # of the designed noise, under the accountant
+    price: float  # the budget's share of the noise; with the prices of the attacks it sums to 1
+
+
+class TradeOff(_Part):
+    """The loss with which everyone keeps another limit, by a quick design and by a common factor."""
+
+    limit: float
+    loss_designed: float
+    loss_with_common_factor: float
+
+
 class DesignResult(_Part):
     """The least noise with which everyone keeps the limit, and how it compares. Owner-only."""
 
@@ -56,12 +101,15 @@ class DesignResult(_Part):
     noise: Annotated[tuple[DesignedNoise, ...], Many]
     attacks: Annotated[tuple[PricedAttack, ...], Many]  # the dearest first
     attacks_in_all: int
+    budget: DesignedBudget | None  # none if no noise can move within a budget
     never_binds_below_epsilon: float  # under exact Gaussian accounting, at the delta
     delta: float
     passed: bool  # whether the audit of the proposed plan passes
     verdict: str  # what that audit says
     rounds: int
     plan: str  # the proposed plan in TOML
+    suppressed: Suppressed | None = None  # none if every number is published
+    trade_off: Annotated[tuple[TradeOff, ...], Many] = ()  # by limit; empty unless it was asked for
 
     @property
     def gap(self) -> float | None:

@@ -15,13 +15,19 @@ other records are known and :math:`\varphi = 1/G_{jj}`. Derivations: the theory 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from scipy.sparse import csc_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.inverse import positive_inverse
+
+# Columns with more entries than this are multiplied as a whole; shorter ones gather products of entries.
+_FEW_ENTRIES = 24
+_AT_A_TIME = 1 << 22  # products that are gathered at a time
+
+Recipes: TypeAlias = FloatArray | csc_array
 
 
 class RiskAt(Protocol):
@@ -32,15 +38,16 @@ class RiskAt(Protocol):
         """The value of each constraint."""
 
     @property
-    def recipes(self) -> FloatArray | csc_array:
-        """The best recipe of each, a column for each: rows × constraints."""
-
-    @property
     def inverse_phi(self) -> FloatArray:
-        r""":math:`a^\top M^{-1} a` of each, which is :math:`1/(\varphi + \tau)`."""
+        r""":math:`a^\top M^{-1} a` of each, which is :math:`1/(\varphi + \tau)`; zero for a linear one."""
 
-    def curvature(self, prices: FloatArray, rows: IndexArray) -> FloatArray:
-        r"""The matrix :math:`2 M^{-1} \circ (H \Lambda H^\top)` on some rows."""
+    def recipes(self, chosen: IndexArray) -> Recipes:
+        """The best recipes of some constraints, a column for each: rows × constraints."""
+
+    def add_curvature(
+        self, total: FloatArray, recipes: Recipes, prices: FloatArray, rows: IndexArray
+    ) -> None:
+        r"""Add :math:`2 M^{-1} \circ (H \Lambda H^\top)` on some rows."""
 
 
 class Risks(Protocol):
@@ -52,11 +59,15 @@ class Risks(Protocol):
     @property
     def needed(self) -> FloatArray: ...
 
+    @property
+    def sign(self) -> float:
+        """Whether the constraints rise with the noise (1) or fall (-1)."""
+
     def at(self, variances: FloatArray) -> RiskAt:
         """The constraints at some variances."""
 
-    def offsets(self, recipes: FloatArray | csc_array) -> FloatArray:
-        r"""The right-hand sides of the cuts :math:`\sum h^2 s \ge b` that any recipes make."""
+    def offsets(self, recipes: Recipes, chosen: IndexArray) -> FloatArray:
+        r"""The right-hand sides of the cuts :math:`\pm\sum h^2 s \ge b` that any recipes make."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -67,21 +78,20 @@ class HiddenRisks:
     needed: FloatArray
     tau: FloatArray  # of each of these records
     products: FloatArray  # Σ τ a aᵀ over all records that the attacker does not know
+    sign: ClassVar[float] = 1.0
 
     def at(self, variances: FloatArray) -> HiddenAt:
         inverse = inverse_of_sum(self.products, variances)
-        images = np.asfortranarray((self.columns.T @ inverse).T)
-        inverse_phi = np.asarray(self.columns.multiply(images).sum(axis=0)).ravel()
-        images /= inverse_phi
+        inverse_phi = quadratic_forms(self.columns, inverse)
         return HiddenAt(
-            phi=1 / inverse_phi - self.tau, recipes=images, inverse_phi=inverse_phi, inverse=inverse
+            phi=1 / inverse_phi - self.tau, inverse_phi=inverse_phi, inverse=inverse, columns=self.columns
         )
 
-    def offsets(self, recipes: FloatArray | csc_array) -> FloatArray:
+    def offsets(self, recipes: Recipes, chosen: IndexArray) -> FloatArray:
         H = np.asarray(recipes)
-        share = np.asarray(self.columns.multiply(H).sum(axis=0)).ravel()
+        share = np.asarray(self.columns[:, chosen].multiply(H).sum(axis=0)).ravel()
         everyone = np.einsum("lj,lj->j", H, self.products @ H)
-        found: FloatArray = (self.needed + self.tau) * share**2 - everyone
+        found: FloatArray = (self.needed + self.tau)[chosen] * share**2 - everyone
         return found
 
 
@@ -90,16 +100,24 @@ class HiddenAt:
     """Constraints against an attacker who knows no other record, at some variances."""
 
     phi: FloatArray
-    recipes: FloatArray
     inverse_phi: FloatArray
     inverse: FloatArray
+    columns: csc_array
 
-    def curvature(self, prices: FloatArray, rows: IndexArray) -> FloatArray:
-        H = self.recipes[rows]
-        found: FloatArray = (H * prices) @ H.T
-        found *= self.inverse[np.ix_(rows, rows)]
-        found *= 2
-        return found
+    def recipes(self, chosen: IndexArray) -> FloatArray:
+        images = np.asfortranarray((self.columns[:, chosen].T @ self.inverse).T)
+        images /= self.inverse_phi[chosen]
+        return images
+
+    def add_curvature(
+        self, total: FloatArray, recipes: Recipes, prices: FloatArray, rows: IndexArray
+    ) -> None:
+        H = np.asarray(recipes)
+        every = rows.size == len(self.inverse)
+        H = H if every else H[rows]
+        found: FloatArray = (H * (2 * prices)) @ H.T
+        found *= self.inverse if every else self.inverse[np.ix_(rows, rows)]
+        total += found
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,20 +126,17 @@ class KnownRisks:
 
     columns: csc_array
     needed: FloatArray
+    sign: ClassVar[float] = 1.0
 
     def at(self, variances: FloatArray) -> KnownAt:
-        images = csc_array(diags_array(1 / variances) @ self.columns)
-        inverse_phi = np.asarray(self.columns.multiply(images).sum(axis=0)).ravel()
+        inverse_phi = np.asarray(self.columns.power(2).T @ (1 / variances))
         return KnownAt(
-            phi=1 / inverse_phi,
-            recipes=csc_array(images @ diags_array(1 / inverse_phi)),
-            inverse_phi=inverse_phi,
-            variances=variances,
+            phi=1 / inverse_phi, inverse_phi=inverse_phi, columns=self.columns, variances=variances
         )
 
-    def offsets(self, recipes: FloatArray | csc_array) -> FloatArray:
-        share = np.asarray(self.columns.multiply(recipes).sum(axis=0)).ravel()
-        found: FloatArray = self.needed * share**2
+    def offsets(self, recipes: Recipes, chosen: IndexArray) -> FloatArray:
+        share = np.asarray(self.columns[:, chosen].multiply(recipes).sum(axis=0)).ravel()
+        found: FloatArray = self.needed[chosen] * share**2
         return found
 
 
@@ -130,14 +145,82 @@ class KnownAt:
     """Constraints against an attacker who knows all other records, at some variances."""
 
     phi: FloatArray
-    recipes: csc_array
     inverse_phi: FloatArray
+    columns: csc_array
     variances: FloatArray
 
-    def curvature(self, prices: FloatArray, rows: IndexArray) -> FloatArray:
-        diagonal = 2 * (self.recipes.power(2) @ prices) / self.variances
-        found: FloatArray = np.diag(diagonal[rows])
+    def recipes(self, chosen: IndexArray) -> csc_array:
+        images = diags_array(1 / self.variances) @ self.columns[:, chosen]
+        return csc_array(images @ diags_array(self.phi[chosen]))
+
+    def add_curvature(
+        self, total: FloatArray, recipes: Recipes, prices: FloatArray, rows: IndexArray
+    ) -> None:
+        diagonal = 2 * np.asarray(squared(recipes) @ prices) / self.variances
+        total[np.diag_indices_from(total)] += diagonal[rows]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowLimits:
+    """Least or most variances of some rows, where no single variable has them: linear constraints."""
+
+    columns: csc_array  # one entry each: the row
+    bounds: FloatArray
+    sign: float  # 1 for least, -1 for most variances
+
+    @property
+    def needed(self) -> FloatArray:
+        return self.sign * self.bounds
+
+    def at(self, variances: FloatArray) -> RowLimitsAt:
+        return RowLimitsAt(
+            phi=np.asarray(self.sign * (self.columns.T @ variances)),
+            inverse_phi=np.zeros(self.bounds.size),
+            columns=self.columns,
+        )
+
+    def offsets(self, recipes: Recipes, chosen: IndexArray) -> FloatArray:
+        worth = np.asarray(squared(recipes).sum(axis=0)).ravel()
+        found: FloatArray = self.needed[chosen] * worth
         return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowLimitsAt:
+    """Linear constraints at some variances."""
+
+    phi: FloatArray
+    inverse_phi: FloatArray
+    columns: csc_array
+
+    def recipes(self, chosen: IndexArray) -> csc_array:
+        return csc_array(self.columns[:, chosen])
+
+    def add_curvature(
+        self, total: FloatArray, recipes: Recipes, prices: FloatArray, rows: IndexArray
+    ) -> None:
+        """A linear constraint has none."""
+
+
+def quadratic_forms(columns: csc_array, matrix: FloatArray) -> FloatArray:
+    """aᵀ M a for every column: gathered from the few entries of a column, if they are few."""
+    sizes = np.diff(columns.indptr)
+    most = int(sizes.max(initial=0))
+    if most > _FEW_ENTRIES:
+        return np.asarray(columns.multiply((columns.T @ matrix).T).sum(axis=0)).ravel()
+    found = np.zeros(columns.shape[1])
+    # Entries past a column's end point anywhere, with weight zero.
+    place = columns.indptr[:-1, None] + np.arange(most)
+    inside = np.arange(most) < sizes[:, None]
+    place = np.where(inside, place, 0)
+    rows = np.where(inside, columns.indices[place], 0) if columns.nnz else place
+    weights = np.where(inside, columns.data[place], 0.0) if columns.nnz else inside * 0.0
+    step = max(1, _AT_A_TIME // max(1, most * most))
+    for first in range(0, len(found), step):
+        own, weight = rows[first : first + step], weights[first : first + step]
+        products = matrix[own[:, :, None], own[:, None, :]]
+        found[first : first + step] = np.einsum("ki,kij,kj->k", weight, products, weight)
+    return found
 
 
 def inverse_of_sum(products: FloatArray, variances: FloatArray) -> FloatArray:
@@ -155,6 +238,6 @@ def inverse_of_sum(products: FloatArray, variances: FloatArray) -> FloatArray:
     return inverse
 
 
-def squared(recipes: FloatArray | csc_array) -> FloatArray | csc_array:
+def squared(recipes: Recipes) -> Recipes:
     """The squares of the weights, which are the derivatives of the constraints by the variances."""
     return recipes**2 if isinstance(recipes, np.ndarray) else recipes.power(2)

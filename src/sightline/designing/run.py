@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from sightline.arrays import FloatArray
@@ -13,11 +11,13 @@ from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
-from sightline.designing.choice import best_noise, common_guess, targets_of
 from sightline.designing.levels import never_binds_below
-from sightline.designing.proposal import Certified, below_the_largest, certified, least_largest
-from sightline.designing.result import DesignedNoise, DesignResult
+from sightline.designing.merging import enough_merges, merging_report
+from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
+from sightline.designing.solution import solve
+from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
+from sightline.designing.trade_off import trade_off
 from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
 
@@ -32,6 +32,7 @@ def design(  # many parameters: the options of one command
     loss: str = "variance",
     names: bool = False,
     top: int = 10,
+    other_limits: bool = False,
     progress: Progress | None = None,
 ) -> DesignResult:
     """The least noise with which everyone keeps the limit, as a plan that the audit passes.
@@ -40,7 +41,8 @@ def design(  # many parameters: the options of one command
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
     ``loss`` is what is made small: "variance", the weighted sum of variances; "relative", the same over
     today's variances; or "largest", the largest weighted standard deviation. ``names`` names records in the
-    attacks by their keys, and ``top`` is how many attacks are listed. Only noise is added: a release's
+    attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what a
+    handful of other limits would cost. Only noise is added: a release's
     floor is its noise in the plan, unless the plan says least_noise_stddev.
     """
     require(top >= 1, "top >= 1", got=top)
@@ -59,32 +61,30 @@ def design(  # many parameters: the options of one command
     with opened(checked, base) as session:
         membership = session.membership(watch)
         task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
-        return _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
+        gone = smallest_suppression(task, watch)
+        kept = task if gone is None else replaced_task(task, gone.withheld, Grain(grain))
+        found = _designed(session, kept, Grain(grain), names=names, top=top, watch=watch)
+        if gone is not None:
+            suppressed = suppressed_numbers(task, gone)
+            joined = enough_merges(task, Grain(grain), watch)
+            if joined is not None:
+                merged = _designed(session, joined.task, Grain(grain), names=names, top=top, watch=watch)
+                update = {"merging": merging_report(task, joined, merged)}
+                suppressed = suppressed.model_copy(update=update)
+            found = found.model_copy(update={"suppressed": suppressed})
+        if not other_limits:
+            return found
+        losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
+        return found.model_copy(update={"trade_off": trade_off(kept, **losses, watch=watch)})
 
 
 def _designed(
     session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int, watch: Progress
 ) -> DesignResult:
-    targets = targets_of(task)
-    unbounded = replace(task, ceilings=np.full_like(task.ceilings, np.inf))
-    watch("trying a common factor", 0.0)
-    common = certified(unbounded, common_guess(unbounded, targets))
-    chosen = None if common is None else best_noise(task, targets, common.x, watch)
-    if common is None or chosen is None:
+    found = solve(task, watch)
+    if found is None:
         raise _infeasible(session, task, names=names)
-    watch("auditing the proposal", 0.0)
-    proof: Certified | None
-    if task.loss is Loss.LARGEST:
-        largest = least_largest(task)
-        proof = None if largest is None else below_the_largest(task, chosen.problem, largest)
-        at_least = 0.0 if largest is None else largest.not_enough
-    else:
-        proof, at_least = certified(task, chosen.optimum.x), chosen.optimum.lower
-    within = bool(np.all(common.x <= task.ceilings))
-    if within and (proof is None or task.total(common.stddevs) < task.total(proof.stddevs)):
-        proof = common
-    if proof is None:
-        raise _infeasible(session, task, names=names)
+    common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
     findings = find(proposed, task.membership)
     known_keys = session.keys(task.membership)
@@ -92,22 +92,24 @@ def _designed(
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
     keys = known_keys if names else None
-    attacks, in_all = priced_attacks(findings, chosen, top=top, keys=keys)
+    priced = priced_attacks(findings, chosen, top=top, keys=keys)
+    attacks, in_all = priced.attacks, priced.in_all
     if task.loss is Loss.LARGEST and attacks:  # one attack alone decides the largest error
         attacks, in_all = (sharpest_attack(findings, keys=keys)[0],), 1
     return DesignResult(
         limit=task.limit,
         grain=grain.value,
         loss=task.loss.value,
-        binds=task.lowest(task.floor) < task.limit,
+        binds=_binds(task, in_all),
         loss_before=task.total(task.before),
         loss_with_common_factor=task.total(common.stddevs),
         common_factor=_factor(task, common.stddevs),
         loss_designed=total,
-        loss_at_least=at_least if at_least <= total and task.findings.persons is None else None,
+        loss_at_least=found.loss_at_least,
         noise=_noise(task, proof.stddevs),
         attacks=attacks,
         attacks_in_all=in_all,
+        budget=_budget(task, proof.stddevs, priced.budget),
         never_binds_below_epsilon=never_binds_below(task.linear.prior, task.limit, delta),
         delta=delta,
         passed=audit.verdict.passed is True,
@@ -117,9 +119,30 @@ def _designed(
     )
 
 
+def _binds(task: DesignTask, attacks: int) -> bool:
+    """Whether the limit asks for noise: more than the floors, and more than the budget where it pays."""
+    if task.paid is not None:
+        return attacks > 0
+    least = task.findings.least
+    return least is not None and least.lower < task.limit
+
+
+def _budget(task: DesignTask, stddevs: FloatArray, price: float) -> DesignedBudget | None:
+    if task.paid is None:
+        return None
+    budget = task.paid.accountant.budget
+    return DesignedBudget(
+        accountant=task.paid.name,
+        epsilon=budget.epsilon,
+        delta=budget.delta,
+        epsilon_spent=task.paid.epsilon(stddevs),
+        price=price,
+    )
+
+
 def _factor(task: DesignTask, stddevs: FloatArray) -> float:
-    """The common factor on all standard deviations, over the floor."""
-    return float(np.max((stddevs / task.floor)[task.free]))
+    """The common factor on all standard deviations."""
+    return float(np.max((stddevs / task.common_base)[task.free]))
 
 
 def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
@@ -141,7 +164,7 @@ def _noise(task: DesignTask, stddevs: FloatArray) -> tuple[DesignedNoise, ...]:
 
 def _infeasible(session: Session, task: DesignTask, *, names: bool) -> InvalidPlan:
     """Who is not protected by any noise within the ceilings, and by which recipe they are seen."""
-    most = np.where(np.isinf(task.ceilings), 1e12, task.ceilings)
+    most = np.minimum(task.most_factors, 1e12)
     findings = find(task.proposal(task.stddevs(most)), task.membership)
     attack, kept = sharpest_attack(findings, keys=session.keys(task.membership) if names else None)
     return InvalidPlan(

@@ -11,7 +11,7 @@ from sightline.format import count, number, percent
 
 _MOST_LINES = 12
 
-_LOSSES = {
+LOSSES = {
     Loss.VARIANCE: "the weighted sum of variances",
     Loss.RELATIVE: "the weighted sum of variances over today's",
     Loss.LARGEST: "the largest weighted standard deviation",
@@ -21,6 +21,7 @@ _LOSSES = {
 def lines(result: DesignResult) -> Iterator[str]:
     """The result, line by line."""
     share = percent(result.limit)
+    yield from _suppressed(result)
     if not result.binds:
         yield f"The plan keeps the limit of {share} as it is: no noise is added."
     else:
@@ -40,7 +41,7 @@ def lines(result: DesignResult) -> Iterator[str]:
 
 
 def _comparison(result: DesignResult) -> Iterator[str]:
-    yield f"What is made small: {_LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
+    yield f"What is made small: {LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
     yield f"  before                  {number(result.loss_before)}, which breaks the limit"
     common, factor = result.loss_with_common_factor, number(result.common_factor)
     yield f"  with a common factor    {number(common)}, all noise times {factor}"
@@ -55,6 +56,31 @@ def _comparison(result: DesignResult) -> Iterator[str]:
         )
 
 
+def _suppressed(result: DesignResult) -> Iterator[str]:
+    gone = result.suppressed
+    if gone is None:
+        return
+    size = len(gone.withheld)
+    fewest = "no fewer are enough" if gone.at_least == size else f"at least {gone.at_least} are needed"
+    yield f"{count(size, 'number')} must be withheld, because no noise below the ceilings is enough; {fewest}"
+    yield from (
+        f"  {_quoted(one.release, one.cell)}, {count(one.rows, 'row')}" for one in gone.withheld[:_MOST_LINES]
+    )
+    if size > _MOST_LINES:
+        yield f"  and {size - _MOST_LINES:,} more; the plan has all of them"
+    yield f"  To withhold the smallest groups first would take {count(gone.smallest_first, 'number')}."
+    other = gone.merging
+    if other is not None:
+        yield (
+            f"  To merge groups instead would cost {count(other.numbers_lost, 'number')}, with a loss of "
+            f"{number(other.loss_designed)} on the others, against {number(result.loss_designed)}:"
+        )
+        yield from (f'  "{name}"' for name in other.merged[:_MOST_LINES])
+        if len(other.merged) > _MOST_LINES:
+            yield f"  and {len(other.merged) - _MOST_LINES:,} more"
+    yield ""
+
+
 def _noise(result: DesignResult) -> Iterator[str]:
     raised = sorted(result.raised, key=lambda one: -one.stddev / one.stddev_before)
     yield f"{count(len(raised), 'number')} of {len(result.noise):,} get more noise (standard deviation)"
@@ -66,7 +92,11 @@ def _noise(result: DesignResult) -> Iterator[str]:
 
 
 def _name(one: DesignedNoise) -> str:
-    return f'"{one.release}: {one.cell}"' if one.cell else f'"{one.release}"'
+    return _quoted(one.release, one.cell)
+
+
+def _quoted(release: str, cell: str) -> str:
+    return f'"{release}: {cell}"' if cell else f'"{release}"'
 
 
 def _attacks(result: DesignResult) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import cached_property
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -15,14 +16,17 @@ from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.nonlinear import is_nonlinear
 from sightline.auditing.plan import CellNoise, Plan
 from sightline.auditing.pricing import price
+from sightline.designing.levels import LowerEnds, lower_ends
+from sightline.designing.paid import PaidReleases, paid_releases
 from sightline.designing.problem import FIXED, NoiseProblem
+from sightline.designing.risks import KnownRisks, Risks, RowLimits
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership
 
-_DIGITS = 7  # of a proposed standard deviation, rounded up
+_DIGITS = 9  # of a proposed standard deviation, rounded up
 
 
 class Grain(StrEnum):
@@ -40,7 +44,7 @@ class Loss(StrEnum):
     LARGEST = "largest"  # the largest weighted standard deviation
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class DesignTask:
     """A plan with its membership, and the problem's parts that do not depend on the limit's bounds.
 
@@ -53,8 +57,13 @@ class DesignTask:
     limit: float
     before: FloatArray  # the standard deviation of each cell today
     floor: FloatArray  # the least one that it may have
+    least: FloatArray  # the least one that the plan allows, where the floor is below it; else the floor
+    most: FloatArray  # the most that it may have; infinite for no limit
+    sensitivity: FloatArray  # of each cell
     weights: FloatArray  # of each cell's variance in the loss
     variable: IndexArray  # of each cell
+    level: IndexArray  # of each cell: the variable of its release's level, which it adds to; FIXED for none
+    paid: PaidReleases | None  # releases whose noise can move within the budget
     ceilings: FloatArray  # of each variable, in variance over the floor's
     findings: LinearFindings  # at the floor
     row_unit: FloatArray  # variance of a row over that of its number
@@ -70,28 +79,106 @@ class DesignTask:
         found: BoolArray = self.variable != FIXED
         return found
 
+    @property
+    def rows(self) -> int:
+        """How many rows the problem has: the numbers, and one for the level of each release that is paid."""
+        return self.linear.cells.size + self.levels.size
+
+    def of_numbers(self, variances: FloatArray) -> FloatArray:
+        """Of the variances of all rows, those of the published numbers."""
+        return variances[: self.linear.cells.size]
+
+    @property
+    def levels(self) -> IndexArray:
+        """The variable of each paid release's level; none if each record pays for itself."""
+        if self.paid is None or self.paid.own:
+            return np.zeros(0, dtype=np.intp)
+        first = [self.membership.starts[bundle[0]] for bundle in self.paid.bundles]
+        own = self.level[first]
+        return np.where(own != FIXED, own, self.variable[first])
+
     def problem(self) -> NoiseProblem:
-        """The problem without limits on attacks."""
-        cells = self.linear.cells
-        free = np.flatnonzero(self.variable != FIXED)
-        count = self.ceilings.size
-        cost = np.zeros(count)
-        np.add.at(cost, self.variable[free], (self.weights * self.floor**2)[free])
+        """The problem without limits on attacks: the budget, floors and ceilings."""
+        cells, levels = self.linear.cells, self.levels
+        cost, free = self.weights * self.floor**2, np.flatnonzero(self.variable != FIXED)
+        added = np.flatnonzero(self.level != FIXED)
+        weights = np.zeros(self.ceilings.size)
+        np.add.at(weights, self.variable[free], cost[free])
+        np.add.at(weights, self.level[added], cost[added])
+        none = np.full(levels.size, FIXED)
         return NoiseProblem(
-            risks=(),
-            floors=self.floor[cells] ** 2 * self.row_unit,
-            variable=self.variable[cells],
-            weights=cost,
+            risks=self._budget_and_row_limits(),
+            floors=np.concatenate([self.floor[cells] ** 2 * self.row_unit, np.ones(levels.size)]),
+            variable=np.concatenate([self.variable[cells], levels]),
+            weights=weights,
             ceilings=self.ceilings,
+            level=np.concatenate([self.level[cells], none]) if added.size else None,
+            free_of_charge=float(cost[added].sum()),
         )
 
-    def stddevs(self, x: FloatArray) -> FloatArray:
-        """The standard deviation of every cell, rounded up to some digits."""
-        chosen = self.floor * np.sqrt(np.append(x, 1.0)[self.variable])
-        rounded = np.array([_rounded_up(value) for value in chosen])
-        most = np.sqrt(np.append(self.ceilings, 1.0)[self.variable]) * self.floor
-        kept = (np.append(x, 1.0)[self.variable] == 1.0) | ~self.free
-        return np.where(kept, self.floor, np.minimum(rounded, most))
+    def _budget_and_row_limits(self) -> tuple[Risks, ...]:
+        if self.paid is None:
+            return ()
+        cells, risks = self.linear.cells, []
+        if self.paid.own:
+            row_of_cell = np.empty(cells.size, dtype=np.intp)
+            row_of_cell[cells] = np.arange(cells.size)
+            risks.append(self.paid.risks_of_records(row_of_cell, self.row_unit))
+        else:
+            first = [self.membership.starts[bundle[0]] for bundle in self.paid.bundles]
+            ratio = (self.paid.pricing.sensitivity / self.floor)[first]
+            place = cells.size + np.arange(ratio.size)
+            column = csc_array(
+                (ratio * np.sqrt(self.paid.times), (place, np.zeros(ratio.size, dtype=np.intp))),
+                shape=(self.rows, 1),
+            )
+            risks.append(KnownRisks(columns=column, needed=np.array([1 / self.paid.most])))
+        found: list[Risks] = list(risks)
+        levelled = (self.level != FIXED)[cells]
+        lower = np.flatnonzero((self.least > self.floor)[cells] & levelled)
+        upper = np.flatnonzero(np.isfinite(self.most)[cells] & levelled)
+        for rows, bounds, sign in ((lower, self.least, 1.0), (upper, self.most, -1.0)):
+            if rows.size:
+                shape = (self.rows, rows.size)
+                columns = csc_array((np.ones(rows.size), (rows, np.arange(rows.size))), shape=shape)
+                variances = (bounds[cells] ** 2 * self.row_unit)[rows]
+                found.append(RowLimits(columns=columns, bounds=variances, sign=sign))
+        return tuple(found)
+
+    def factors(self, x: FloatArray) -> FloatArray:
+        """The variance of every cell over its floor."""
+        one = np.append(x, 1.0)
+        found: FloatArray = one[self.variable] + (one[self.level] - 1.0)
+        return found
+
+    @property
+    def most_factors(self) -> FloatArray:
+        """The most variance of every cell over its floor."""
+        found: FloatArray = np.where(self.free, (self.most / self.floor) ** 2, 1.0)
+        return found
+
+    def stddevs(self, factors: FloatArray) -> FloatArray:
+        """The standard deviation of every cell with some factors, rounded up, and within the budget."""
+        found = self._rounded(self.floor * np.sqrt(factors), kept=(factors == 1.0) | ~self.free)
+        if self.paid is not None and (over := self.paid.cost(found) / self.paid.most) > 1:
+            more = np.where(self.paid.cells, found * np.sqrt(over) * (1 + 1e-15), found)
+            found = self._rounded(more, kept=~self.paid.cells)
+        return found
+
+    def _rounded(self, stddevs: FloatArray, *, kept: BoolArray) -> FloatArray:
+        rounded = np.array([_rounded_up(value) for value in stddevs])
+        return np.where(kept, stddevs, np.minimum(rounded, self.most))
+
+    @property
+    def common_base(self) -> FloatArray:
+        """What a common factor multiplies: the noise that the budget asks for, or the floor."""
+        return self.floor if self.paid is None else np.where(self.paid.cells, self.before, self.floor)
+
+    def times_common(self, factor: float) -> FloatArray:
+        """The standard deviations with all variances that may be chosen times a factor; no ceilings."""
+        chosen = self.common_base * (np.sqrt(factor) if factor > 1 else 1.0)
+        rounded = np.array([_rounded_up(value) for value in chosen]) if factor > 1 else chosen
+        return np.where(self.free, rounded, self.floor)
 
     def total(self, stddevs: FloatArray) -> float:
         """The loss of some noise on the numbers that may be chosen."""
@@ -114,15 +201,26 @@ class DesignTask:
         assert least is not None  # the plan was checked to say something of an unknown record
         return least.lower
 
+    @cached_property
+    def lower_ends(self) -> LowerEnds | None:
+        """What remains of every record, without an audit; none where only the audit says it."""
+        return lower_ends(self.linear) if self.findings.persons is None else None
+
+    def estimate(self, stddevs: FloatArray) -> float:
+        """What the audit says that everyone keeps with this noise, up to its margins for rounding."""
+        if self.lower_ends is None:
+            return self.lowest(stddevs)
+        return self.lower_ends.least(stddevs[self.linear.cells] ** 2 * self.row_unit)
+
     def columns(self, chosen: IndexArray) -> csc_array:
-        """Some columns of the design as 0 and 1: rows × columns."""
+        """Some columns of the design as 0 and 1: rows of the problem × columns."""
         cells = self.linear.signatures[self.linear.column_signature[chosen]]
         owner = np.array([self.membership.cells[c].partition for c in self.linear.cells])
         starts = np.searchsorted(_ranks(owner), np.arange(cells.shape[1]))
         inside = cells >= 0
         rows = (starts + cells)[inside]
         place = np.broadcast_to(np.arange(len(chosen))[:, None], cells.shape)[inside]
-        return csc_array((np.ones(rows.size), (rows, place)), shape=(owner.size, len(chosen)))
+        return csc_array((np.ones(rows.size), (rows, place)), shape=(self.rows, len(chosen)))
 
 
 def task_of(
@@ -145,11 +243,26 @@ def task_of(
     given = np.array([release.noise_given for release in releases])
     least = np.array([release.least_noise_stddev or 0.0 for release in releases])
     most = np.array([release.most_noise_stddev or np.inf for release in releases])
-    # A release that the budget pays for may not fall below what the budget asks for.
+    paid = paid_releases(plan, membership, pricing)
+    # A release whose noise cannot move within the budget may not fall below what the budget asks for.
     floor = np.where(least > 0, np.where(given, least, np.maximum(least, before)), before)
     floor = np.where(published, before, floor)
-    _check_bounds(plan, queries, floor, np.where(published, np.inf, most))
+    if paid is not None:
+        by_release = paid.floor()
+        if grain is Grain.RELEASE:  # one factor on noise in proportion to sensitivity
+            times = np.where(paid.cells, np.maximum(least / np.where(paid.cells, by_release, 1.0), 1.0), 1.0)
+            largest = np.ones(len(plan.releases))
+            np.maximum.at(largest, queries, times)
+            by_release = by_release * largest[queries]
+        elif paid.own:
+            by_release = np.maximum(by_release, least)
+        floor = np.where(paid.cells, by_release, floor)
+    most = np.where(published, np.inf, most)
+    _check_bounds(plan, queries, np.maximum(floor, least), most)
+    _check_ceilings(paid, most)
     stuck = published | (floor == most)
+    if paid is not None:
+        stuck &= ~paid.cells
     require(
         not stuck.all(),
         "at least one release whose noise may be chosen",
@@ -157,10 +270,15 @@ def task_of(
         error=InvalidPlan,
     )
     number = np.arange(queries.size) if grain is Grain.CELL else queries
-    variable = np.full(queries.size, FIXED, dtype=np.intp)
+    variable, level = np.full((2, queries.size), FIXED, dtype=np.intp)
     variable[~stuck] = np.unique(number[~stuck], return_inverse=True)[1]
-    ceilings = np.full(int(variable.max()) + 1, np.inf)
-    np.minimum.at(ceilings, variable[~stuck], ((most / floor) ** 2)[~stuck])
+    count = int(variable.max()) + 1
+    if paid is not None and not paid.own and grain is Grain.CELL:
+        level = np.where(paid.cells, count + paid.bundle_of_cell, FIXED)
+        count += len(paid.bundles)
+    ceilings = np.full(count, np.inf)
+    alone = ~stuck & (level == FIXED)
+    np.minimum.at(ceilings, variable[alone], ((most / floor) ** 2)[alone])
     starting = plan_with_noise(plan, membership, floor)
     progress("finding who is exposed", 0.0)
     findings = _assessed(starting, membership, progress)
@@ -182,8 +300,13 @@ def task_of(
         limit=limit,
         before=before,
         floor=floor,
+        least=np.maximum(floor, least),
+        most=most,
+        sensitivity=pricing.sensitivity,
         weights=weights,
         variable=variable,
+        level=level,
+        paid=paid,
         ceilings=ceilings,
         findings=findings,
         row_unit=factors**2 / linear.copies,
@@ -209,7 +332,8 @@ def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> 
 
 
 def _assessed(plan: Plan, membership: Membership, progress: Progress) -> LinearFindings:
-    found = linear_findings(plan, membership, price(plan, membership), progress=progress)
+    prices = price(plan, membership)
+    found = linear_findings(plan, membership, prices, attacks=False, progress=progress)
     assert found is not None  # the plan was checked to publish something linear
     return found
 
@@ -256,6 +380,17 @@ def _check_bounds(plan: Plan, queries: IndexArray, floor: FloatArray, most: Floa
         raise InvalidPlan(
             f"release {release.name!r}: expected most_noise_stddev of at least its noise of "
             f"{floor[place]:.6g}, got {most[place]:.6g}; a design only adds noise: say least_noise_stddev"
+        )
+
+
+def _check_ceilings(paid: PaidReleases | None, most: FloatArray) -> None:
+    if paid is not None and np.isfinite(most[paid.cells]).any():
+        require(
+            paid.cost(most) <= paid.most,
+            "ceilings with which the budget can be kept",
+            got="most_noise_stddev that costs more than epsilon allows",
+            fix="raise most_noise_stddev or epsilon",
+            error=InvalidPlan,
         )
 
 

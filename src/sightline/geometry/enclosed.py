@@ -78,11 +78,15 @@ def exact_information(rows: Weighted) -> Any:
         S = _diagonal(fmpq_mat, [1 / _fmpq(scale) ** 2 for scale in rows.noise.tolist()])
     else:
         S = _rational(rows.noise).inv()
-    left = target.transpose() * S
-    if rows.nuisance.shape[1] == 0:
-        return left * target
+    return target.transpose() * S * _misfit(target, nuisance, S)
+
+
+def _misfit(target: Any, nuisance: Any, S: Any) -> Any:
+    """M: the target less the part of it that the nuisance explains, in either arithmetic."""
+    if nuisance.ncols() == 0:
+        return target
     across = nuisance.transpose() * S
-    return left * (target - nuisance * (across * nuisance).solve(across * target))
+    return target - nuisance * (across * nuisance).solve(across * target)
 
 
 def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
@@ -92,14 +96,10 @@ def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Encl
             S = _diagonal(arb_mat, [1 / ball(scale) ** 2 for scale in rows.noise.tolist()])
         else:
             S = arb_mat(rows.noise.tolist()).inv()
-        left = target.transpose() * S
-        misfit = target
-        if rows.nuisance.shape[1]:
-            across = nuisance.transpose() * S
-            misfit = target - nuisance * (across * nuisance).solve(across * target)
+        misfit = _misfit(target, nuisance, S)
         C = arb_mat([[ball(entry) for entry in row] for row in combinations])
         inverse = C.transpose() * (C * C.transpose()).inv()  # C⁺
-        K = inverse.transpose() * (left * misfit) * inverse
+        K = inverse.transpose() * (target.transpose() * S * misfit) * inverse
         covariance = K.inv()
         recipes = (S * misfit * inverse * covariance).transpose()
     except ZeroDivisionError:  # not certified invertible at this precision

@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats, frozen_index
+from sightline.arrays import FloatArray, IndexArray, coordinates, frozen_floats, frozen_index
 from sightline.errors import require
 from sightline.geometry.exposure import Direction, Exposure
 from sightline.geometry.frame import Frame, dense, kinds
@@ -27,7 +26,7 @@ class Geometry(WhitenedRows):
 
     Build it with :meth:`Transcript.geometry`, or directly from rows:
 
-    >>> from sightline.noise.laws import GaussianNoise
+    >>> from sightline import GaussianNoise
     >>> rows = np.array([[1.0, 1.0, 1.0], [0.0, 1.0, 1.0]])
     >>> geometry = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=[3.0, 4.0]))
     >>> exposure = geometry.profile(target=0)
@@ -93,13 +92,11 @@ class Geometry(WhitenedRows):
             fix="take it out of the known records",
         )
         frame = self._frame(support, coefficients, known_columns)
-        question = Question(
-            frame=frame, jacobian=self.jacobian, whitened=self.whitened, integer_rows=self.integer_rows
-        )
-        return Exposure(geometry=self, frame=frame, labels=labels, profile=profile(question))
+        profiled = profile(Question(frame=frame, rows=self))
+        return Exposure(geometry=self, frame=frame, labels=labels, profile=profiled)
 
     def _rank_of(self, lines: slice) -> Rank:
-        distinct, _ = kinds(self._pattern, np.arange(self.jacobian.shape[1], dtype=np.intp))
+        distinct, _ = kinds(self.pattern, np.arange(self.jacobian.shape[1], dtype=np.intp))
         if self.integer_rows is not None:
             return Rank(
                 rank=exact.rank(dense(self.integer_rows[lines][:, distinct])), evidence=Evidence.MODULAR
@@ -107,16 +104,12 @@ class Geometry(WhitenedRows):
         decision, _ = numerical_rank(balance(dense(self.jacobian[lines][:, distinct]))[0])
         return decision
 
-    @property
-    def _pattern(self) -> Any:
-        return self.jacobian if self.integer_rows is None else self.integer_rows
-
     def _frame(self, support: IndexArray, coefficients: FloatArray | None, known: IndexArray) -> Frame:
         excluded = np.zeros(self.jacobian.shape[1], dtype=bool)
         excluded[support] = True
         excluded[known] = True
         others = np.flatnonzero(~excluded)
-        representatives, place = kinds(self._pattern, others)
+        representatives, place = kinds(self.pattern, others)
         return Frame(
             support=support,
             others=others,
@@ -132,7 +125,7 @@ class Geometry(WhitenedRows):
             f"{name} among records 0 to {self.records - 1}",
             got=int(chosen[-1]),
         )
-        return (chosen[:, None] * self.dimension + np.arange(self.dimension)).ravel()
+        return coordinates(chosen, self.dimension)
 
     def _functional(self, functional: ArrayLike) -> tuple[IndexArray, FloatArray]:
         rows = np.atleast_2d(frozen_floats(functional, name="functional"))

@@ -33,8 +33,8 @@ def profiled_information(exposure: Exposure, form: Form) -> FloatArray:
     """The profiled information of an exposure's target, by the chosen form.
 
     >>> import numpy as np
+    >>> from sightline import GaussianNoise
     >>> from sightline.geometry.fisher import Geometry
-    >>> from sightline.noise.laws import GaussianNoise
     >>> rows = np.array([[1.0, 1.0], [0.0, 1.0]])
     >>> exposure = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=[1.0, 1.0])).profile(target=0)
     >>> [round(float(profiled_information(exposure, form)[0, 0]), 12) for form in Form]

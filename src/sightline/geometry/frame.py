@@ -154,7 +154,7 @@ def dense(rows: Any) -> Any:
 
 
 def whole_numbers(rows: FloatArray) -> IntegerRows | None:
-    """Rows as integers, if that is what they hold. Beyond 2⁵³ a double is no proof that it was meant."""
+    """Rows as integers, or ``None`` if an entry is a fraction or above 2⁵³, where every double is whole."""
     for row in rows:  # stops at the first row with a fraction
         if np.any(np.abs(row) > 2**53) or np.any(row != np.rint(row)):
             return None

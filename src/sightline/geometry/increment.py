@@ -19,15 +19,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve, lstsq, solve_triangular
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, IntegerRows, dense
 from sightline.geometry.profile import Profile
 from sightline.geometry.projection import Projection
+from sightline.geometry.rows import WhitenedRows
 from sightline.noise.laws import GaussianNoise
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Decision
@@ -58,8 +58,7 @@ class Extension:
 
     frame: Frame
     profile: Profile
-    jacobian: Any
-    integer_rows: Any
+    rows: WhitenedRows
 
     def increment(self, rows: FloatArray, integers: IntegerRows | None, *, noise: GaussianNoise) -> Increment:
         """What rows over all records, with this noise, add."""
@@ -98,7 +97,7 @@ class Extension:
         if basis.size < nuisance.shape[1]:
             T = self._dependence
             unexplained = nuisance - nuisance[:, basis] @ T
-            lengths = np.linalg.norm(self.frame.nuisance(self.jacobian), axis=0)
+            lengths = np.linalg.norm(self.frame.nuisance(self.rows.jacobian), axis=0)
             size = np.abs(nuisance) + np.abs(nuisance[:, basis]) @ (
                 np.abs(T) + _ratios(lengths, lengths[basis])
             )
@@ -113,7 +112,7 @@ class Extension:
         return breaking, int(np.sum(values > missing(max(breaking.shape))))
 
     def _broken_exactly(self, integers: IntegerRows | None) -> int | None:
-        if integers is None or self.integer_rows is None or self.frame.coefficients is not None:
+        if integers is None or self.rows.integer_rows is None or self.frame.coefficients is not None:
             return None
         disagreement = self.frame.disagreement(integers)
         if self.profile.basis.size == self.frame.representatives.size:
@@ -132,14 +131,19 @@ class Extension:
 
     @property
     def _roundoff(self) -> float:
-        """Bound on the rounding error of a difference, relative to its terms."""
-        columns = max(8, self.profile.basis.size)
-        return 8 * columns * _UNIT * max(self.profile.projection.nuisance_inverse_norm, 1.0)
+        """Bound on the rounding error of a difference, relative to its terms.
+
+        Each of n reflectors of length m errs by at most (8m + 41)u of a column (Higham, lemma 19.2, with the
+        constants of its proof); applied in blocks the error has the same form (section 19.5).
+        """
+        projection = self.profile.projection
+        columns, lines = max(8, self.profile.basis.size), self.rows.jacobian.shape[0]
+        return float((4 * lines + 20) * columns * _UNIT * max(projection.nuisance_inverse_norm, 1.0))
 
     @cached_property
     def _dependence(self) -> FloatArray:
         """T: the nuisance columns as combinations of the independent ones."""
-        nuisance = self.frame.nuisance(self.jacobian)
+        nuisance = self.frame.nuisance(self.rows.jacobian)
         basis = self.profile.basis
         lengths = np.linalg.norm(nuisance, axis=0)
         unit = nuisance / np.where(lengths > 0, lengths, 1.0)
@@ -150,12 +154,15 @@ class Extension:
 
     @cached_property
     def _nuisance_rows(self) -> exact.RowEchelon:
-        return exact.echelon(dense(self.integer_rows[:, self.frame.representatives]))
+        return self._echelon(self.frame.representatives)
 
     @cached_property
     def _all_rows(self) -> exact.RowEchelon:
-        columns = np.concatenate([self.frame.representatives, self.frame.support])
-        return exact.echelon(dense(self.integer_rows[:, columns]))
+        return self._echelon(np.concatenate([self.frame.representatives, self.frame.support]))
+
+    def _echelon(self, columns: IndexArray) -> exact.RowEchelon:
+        assert self.rows.integer_rows is not None  # only then is anything decided by elimination
+        return exact.echelon(dense(self.rows.integer_rows[:, columns]))
 
 
 def _ratios(of: FloatArray, to: FloatArray) -> FloatArray:

@@ -39,8 +39,8 @@ def lift(exposure: Exposure, coordinate_covariance: ArrayLike) -> LiftedExposure
 
     The identity is the paper's isotropic case, in which the bound is :math:`p` times the scalar one.
 
+    >>> from sightline import GaussianNoise
     >>> from sightline.geometry.fisher import Geometry
-    >>> from sightline.noise.laws import GaussianNoise
     >>> rows = np.array([[1.0, 1.0], [0.0, 1.0]])
     >>> scalar = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=[3.0, 4.0])).profile(target=0)
     >>> round(scalar.crb, 9), round(lift(scalar, np.eye(3)).crb, 9)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, coordinates
 from sightline.releases.query import Query
 
 # Rows with fewer entries than this, or with a larger share of non-zero ones, are stored as plain arrays.
@@ -42,10 +42,9 @@ def _rows(blocks: Sequence[tuple[Query, Any]], records: int) -> sparse.csr_array
     data, lines, columns, start = [], [], [], 0
     for cell, block in blocks:
         outputs, members, dimension = block.shape
-        coordinates = (cell.members[:, None] * dimension + np.arange(dimension)).ravel()
         data.append(block.ravel())
         lines.append(np.repeat(np.arange(start, start + outputs), members * dimension))
-        columns.append(np.tile(coordinates, outputs))
+        columns.append(np.tile(coordinates(cell.members, dimension), outputs))
         start += outputs
     entries = np.concatenate(data), (np.concatenate(lines), np.concatenate(columns))
     return sparse.csr_array(entries, shape=(start, records * blocks[0][0].dimension))

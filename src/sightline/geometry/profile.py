@@ -13,7 +13,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +21,7 @@ from scipy.linalg import qr
 from sightline.arrays import FloatArray, IndexArray
 from sightline.geometry.frame import Frame, dense
 from sightline.geometry.projection import Projection, project
+from sightline.geometry.rows import WhitenedRows
 from sightline.labeled.routes.columns import decide_columns
 from sightline.numerics import integers as exact
 from sightline.numerics.certificate import reduced_rows
@@ -49,20 +49,18 @@ class Question:
     """A target and the rows of a transcript, in the layouts that the steps need."""
 
     frame: Frame
-    jacobian: Any
-    whitened: Any
-    integer_rows: Any
+    rows: WhitenedRows
 
     @cached_property
     def whitened_columns(self) -> tuple[FloatArray, FloatArray]:
         """Whitened nuisance and target, for the precision."""
-        return self.frame.nuisance(self.whitened), self.frame.target(self.whitened)
+        return self.frame.nuisance(self.rows.whitened), self.frame.target(self.rows.whitened)
 
     @cached_property
     def balanced_columns(self) -> tuple[FloatArray, FloatArray]:
         """Nuisance and target before whitening, balanced to about unit length, for the rank."""
         used = np.concatenate([self.frame.representatives, self.frame.support])
-        rows, factors = balance(dense(self.jacobian[:, used]))
+        rows, factors = balance(dense(self.rows.jacobian[:, used]))
         frame = self.frame.compact().rescaled(factors)
         nuisance = frame.nuisance(rows)
         lengths = frame.lengths(rows)
@@ -75,7 +73,8 @@ class Question:
     @cached_property
     def integer_columns(self) -> tuple[exact.IntegerRows, int] | None:
         """``[nuisance | target]`` in whole numbers, and how many columns are nuisance."""
-        return None if self.integer_rows is None else self.frame.integer_columns(self.integer_rows)
+        whole = self.rows.integer_rows
+        return None if whole is None else self.frame.integer_columns(whole)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -108,7 +107,7 @@ def _proved_independent(question: Question) -> Profile | None:
     projection = project(target, nuisance)
     if projection.stiff:
         return None
-    lengths = question.frame.lengths(question.whitened)
+    lengths = question.frame.lengths(question.rows.whitened)
     if not proves_independent(projection.joint, lines=lines, lengths=lengths):
         return None
     return Profile(
@@ -175,10 +174,10 @@ def _revealed_by_doubles(question: Question) -> int | None:
     """How many directions of the target the rows reveal as exact numbers; ``None`` if that is not known."""
     frame = question.frame
     columns = np.concatenate([frame.representatives, frame.support])
-    lines = question.jacobian.shape[0]
+    lines = question.rows.jacobian.shape[0]
     if frame.coefficients is not None or lines * columns.size > _MOST_DOUBLES:
         return None
-    pivots = decide_columns(dense(question.jacobian[:, columns])).pivots
+    pivots = decide_columns(dense(question.rows.jacobian[:, columns])).pivots
     return int(np.count_nonzero(pivots >= frame.representatives.size))
 
 

@@ -26,6 +26,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics import doubled
 from sightline.numerics.householder import apply_reflectors, factorise
 from sightline.numerics.rank import inverse_norm
+from sightline.numerics.residuals import product_error
 
 # Above this ratio of row sizes the unpivoted factorisation may lose the small rows.
 _STIFF = 1e3
@@ -44,6 +45,8 @@ class Projection:
     residual: FloatArray  # E: the rest of the target, in rotated coordinates
     stiff: bool  # whether the rows differ so much in size that the nuisance was pivoted
     estimate: float  # of the relative error of the information: it decides whether to refine
+    _target: FloatArray
+    _nuisance: FloatArray  # in ``order``
     _reflectors: FloatArray
     _scales: FloatArray
     _rows: IndexArray
@@ -85,48 +88,50 @@ class Projection:
         lengths = np.where(self._target_lengths > 0, self._target_lengths, 1.0)
         scaled = combinations / lengths
         sizes = np.linalg.norm(scaled, axis=1)
-        found: FloatArray = np.linalg.pinv(scaled / sizes[:, None]) / sizes / lengths[:, None]
-        return found
+        inverse: FloatArray = np.linalg.pinv(scaled / sizes[:, None]) / sizes / lengths[:, None]
+        return inverse
 
     @property
     def _target_lengths(self) -> FloatArray:
         return self.lengths[self.order.size :]
 
-    def error_bound(self, combinations: FloatArray, *, noise_error: float) -> float:
+    def error_bound(self, along: FloatArray, inverse: FloatArray, *, noise_error: float) -> float:
         r"""Bound on the relative error of the information along revealed combinations, and of its inverse.
 
-        QR of :math:`A` is exact for some :math:`A + \Delta A`, with columns off by at most
-        :math:`2Lnu` of their lengths (Higham, Theorem 19.4, whose constant is small), and whitening adds
-        ``noise_error``. Since :math:`A + \Delta A = (I + \Delta A A^+)A`, no quadratic form of
-        :math:`A^\top A` or of its inverse is off by more than :math:`(1 - \|\Delta A A^+\|)^{-2} - 1`.
+        ``along`` takes the combinations to target columns and ``inverse`` is Y with :math:`YY^\top` the
+        computed inverse of their information. With C the nuisance columns and the combined target columns and
+
+        .. math:: X = \begin{bmatrix} R^{-1} & -R^{-1}(RV)Y \\ 0 & Y \end{bmatrix},
+
+        the columns of :math:`W = CX` should be orthonormal. No quadratic form of :math:`(C^\top C)^{-1}` is
+        off by more than :math:`\|W^\top W - I\|` of it, and whitening adds ``noise_error`` to every column.
         """
-        if combinations.size == 0:
+        columns, width = self.order.size, inverse.shape[1]
+        if width == 0:
             return 0.0
-        columns, width = self.order.size, len(combinations)
-        along = self.right_inverse(combinations)
-        joint = np.zeros((columns + width, columns + width))
-        joint[:columns, :columns] = self.triangle
-        joint[:columns, columns:] = self.explained @ along
-        if len(self.residual) < width:
+        if len(self.residual) < width or np.any(np.diagonal(self.triangle) == 0):
             return math.inf
-        joint[columns:, columns:] = np.linalg.qr(self.residual @ along, mode="r")
-        lines, total = self._rows.size, columns + width
-        each = 2 * lines * total * _UNIT + noise_error
+        if not np.all(np.isfinite(inverse)):
+            return math.inf
+        seen = self.residual @ along
+        X = np.zeros((columns + width, columns + width))
+        if columns:
+            X[:columns, :columns] = solve_triangular(self.triangle, np.eye(columns), check_finite=False)
+            X[:columns, columns:] = -X[:columns, :columns] @ (self.explained @ (along @ inverse))
+        X[columns:, columns:] = inverse
+        C = np.hstack([self._nuisance, self._target @ along])
         # The lengths of the columns before they are combined, because those are rounded.
         lengths = np.concatenate([self.lengths[:columns], self._target_lengths @ np.abs(along)])
-        eta = each * math.sqrt(total) * inverse_norm(joint, lengths=lengths)
-        # The inverse is the rounded triangle's: below a quarter, the true one is at most twice as large.
+        off = product_error(C, X, lengths=lengths)
+        own = product_error(seen, inverse, lengths=np.linalg.norm(self.residual, axis=0) @ np.abs(along))
+        moved = noise_error * float(np.sum(lengths * np.linalg.norm(X, axis=1)))
+        eta = off + own + moved
         return (1 - 2 * eta) ** -2 - 1 if eta < 0.25 else math.inf
 
     @cached_property
     def nuisance_inverse_norm(self) -> float:
         """The norm of the inverse of R with unit columns: the condition number of the nuisance, up to √n."""
         return inverse_norm(self.triangle)
-
-    @property
-    def width(self) -> int:
-        """How many coordinates the target has."""
-        return int(self.residual.shape[1])
 
     def unrotate(self, residual: FloatArray) -> FloatArray:
         """Turn residual coordinates back into whitened answers."""
@@ -161,6 +166,8 @@ def project(target: FloatArray, nuisance: FloatArray) -> Projection:
         residual=joint[columns:, columns:],
         stiff=stiff,
         estimate=0.0,
+        _target=target,
+        _nuisance=nuisance,
         _reflectors=reflectors,
         _scales=scales,
         _rows=rows,

@@ -73,6 +73,11 @@ class WhitenedRows:
         """How many records the rows are about."""
         return int(self.jacobian.shape[1]) // self.dimension
 
+    @property
+    def pattern(self) -> Rows:
+        """The rows that show which columns are equal: whole numbers if there are any, else the Jacobian."""
+        return self.jacobian if self.integer_rows is None else self.integer_rows
+
     @cached_property
     def whitened(self) -> Rows:
         r"""The whitened Jacobian :math:`\Sigma^{-1/2} J` (``eq:whitened_J``)."""

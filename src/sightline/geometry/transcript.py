@@ -33,7 +33,7 @@ class Transcript:
     (``eq:Sigma_explicit``); or it is the noise itself: standard deviations (one for each published number), a
     covariance matrix, or a noise law.
 
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
     >>> without = SubsetMean(members=range(1, 4), radius=1.0)
     >>> transcript = Transcript([whole, without], noise=[0.3, 0.4])

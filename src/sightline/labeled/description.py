@@ -144,6 +144,18 @@ class LinearReleases:
             factors=self.scale[kept],
         )
 
+    def with_noise_times(self, factor: float) -> Self:
+        """The description with all noise multiplied by a factor."""
+        return type(self)(
+            self.incidence,
+            noise=self.law.scaled(factor),
+            readout=self.readout,
+            radius=self.radius,
+            releases=self.release_of,
+            names=self.names,
+            factors=self.scale,
+        )
+
     def _require_members(self, *, correlated: bool) -> None:
         """Rows without members are kept only where their noise is part of other rows' noise.
 

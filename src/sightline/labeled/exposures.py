@@ -15,6 +15,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, require
 from sightline.labeled.bounds.target import Seen, TargetPrior
+from sightline.labeled.chords import with_chords
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.hidden import (
     HiddenInformation,
@@ -25,7 +26,13 @@ from sightline.labeled.hidden import (
 )
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import Known, unknown_records
-from sightline.labeled.record_numbers import Attack, RecordNumbers, refined_numbers, unrefined_numbers
+from sightline.labeled.record_numbers import (
+    Attack,
+    RecordNumbers,
+    no_attacks,
+    refined_numbers,
+    unrefined_numbers,
+)
 from sightline.labeled.risk_forms import Quantity
 from sightline.labeled.routes.columns import by_columns
 from sightline.labeled.routes.cost import RouteCost, choose_route, dense_cost
@@ -37,7 +44,12 @@ from sightline.labeled.routes.problem import Decisions, Problem, Reading
 from sightline.labeled.routes.sparse import by_sparse_factor
 from sightline.labeled.sharp_records import GroupAttacks, RecipeTable
 from sightline.labeled.sparse_gram import SparseGram
-from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram
+from sightline.labeled.unknown_gram import (
+    RecordsGram,
+    UnknownRecordsGram,
+    laplace_answers,
+    records_alike,
+)
 from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
@@ -210,16 +222,23 @@ def exposures(
     prior: TargetPrior,
     known: Iterable[int] | Known = (),
     copies: FloatArray | None = None,
+    attacks: bool = True,
     progress: Progress = silent,
 ) -> Exposures:
     """The exposures of all records of a design that the attacker does not know.
 
     ``copies`` says how many independent answers each row is the mean of, which matters for Laplace noise.
+    Without ``attacks`` there are decisions and brackets, but no RMSE (NaN) and no recipes.
     """
     unknown = unknown_records(design.size, known)
     cost, pattern = choose_route(design, progress)
     attack = Attack(
-        prior=prior, everyone_told=isinstance(known, Known), copies=copies, cost=cost, progress=progress
+        prior=prior,
+        everyone_told=isinstance(known, Known),
+        copies=copies,
+        attacks=attacks,
+        cost=cost,
+        progress=progress,
     )
     if pattern is not None:
         progress(str(cost), 0.0)
@@ -227,12 +246,11 @@ def exposures(
         settled = not found.undecided.any() and np.isfinite(found.relative_error)
         if settled or design.row_count > _MOST_ELIMINATED:
             return found
-        attack = replace(
-            attack, cost=dense_cost(design.row_count, "the sparse route left something undecided")
-        )
+        again = dense_cost(design.row_count, "the sparse route left something undecided")
+        attack = replace(attack, cost=again)
     gram = UnknownRecordsGram.of(design, unknown, progress)
-    progress("factorising the products", 0.0)
     precision, risks = attack.risks(gram)
+    progress("factorising the products", 0.0)
     problem = Problem(gram=gram, risks=risks, progress=progress)
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
@@ -240,7 +258,8 @@ def exposures(
     if attack.everyone_told:
         return _with_others_known(gram, reading, attack)
     by_record = None if precision is None else hidden_by_record(gram, precision, progress)
-    return _with_others_unknown(gram, reading, refined_numbers(problem, reading), attack, by_record)
+    numbers = refined_numbers(problem, reading, attacks=attacks)
+    return _with_others_unknown(gram, reading, numbers, attack, by_record)
 
 
 def sparse_exposures(gram: SparseGram, attack: Attack) -> Exposures:
@@ -249,18 +268,10 @@ def sparse_exposures(gram: SparseGram, attack: Attack) -> Exposures:
     found = by_sparse_factor(gram, risks, attack.progress)
     if attack.everyone_told:
         return _with_others_known(gram, found.reading, attack)
-    numbers = unrefined_numbers(gram, found.reading, found.attacks, risks)
     by_record = None if precision is None else sparse_hidden_by_record(gram, precision)
+    best = found.attacks() if attack.attacks else no_attacks(gram, found.reading, rmse=np.nan)
+    numbers = unrefined_numbers(gram, found.reading, best, risks)
     return _with_others_unknown(gram, found.reading, numbers, attack, by_record)
-
-
-def _alike(gram: RecordsGram, decisions: Decisions) -> FloatArray:
-    """For every unknown record how many have its signature, also where these are several groups."""
-    sizes = decisions.sizes[decisions.group].astype(np.float64)
-    if gram.design.incidence.counts is None or gram.design.incidence.distinct:
-        return sizes
-    signature = gram.design.incidence.signatures(gram.unknown)[gram.unknown]
-    return np.asarray(np.bincount(signature, sizes)[signature])
 
 
 def _with_others_unknown(
@@ -272,8 +283,9 @@ def _with_others_unknown(
 ) -> Exposures:
     decisions, quantities, prior = reading.decisions, numbers.quantities, attack.prior
     attacks, share_error, relative_error = numbers.attacks, numbers.share_error, numbers.relative_error
-    laplace_answers = attack.laplace_answers(gram)
-    sizes, alike = decisions.sizes[decisions.group], _alike(gram, decisions)
+    answers = laplace_answers(gram, attack.copies)
+    sizes = decisions.sizes[decisions.group]
+    alike = records_alike(gram, sizes)
     hidden = None
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
@@ -287,8 +299,8 @@ def _with_others_unknown(
         hidden_information=None if hidden is None else hidden.information,
         precision=None if hidden is None else hidden.precision,
         alike=alike,
-        laplace_answers=laplace_answers,
-        laplace_information=None if laplace_answers is None else information,
+        laplace_answers=answers,
+        laplace_information=None if answers is None else information,
     )
     upper = prior.upper(seen)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -302,7 +314,7 @@ def _with_others_unknown(
         _PerRecord(
             identifiable=decisions.identifiable[decisions.group] & (sizes == 1),
             rmse=np.where(sizes == 1, attacks.rmse[decisions.group], np.inf),
-            lower=prior.lower(seen),
+            lower=with_chords(gram, decisions, prior, prior.lower(seen), upper),
             upper=upper,
             information=quantities[Quantity.INFORMATION],
             relative_error=error,
@@ -313,8 +325,8 @@ def _with_others_unknown(
 
 def _with_others_known(gram: RecordsGram, reading: Reading, attack: Attack) -> Exposures:
     """One unknown record when all others are known: both ends depend on its own information alone."""
-    information, design = reading.quantities[Quantity.INFORMATION], gram.design
-    prior, laplace_answers = attack.prior, attack.laplace_answers(gram)
+    information, design, prior = reading.quantities[Quantity.INFORMATION], gram.design, attack.prior
+    answers = laplace_answers(gram, attack.copies)
     touched = information > 0
     with np.errstate(divide="ignore"):
         rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
@@ -322,18 +334,13 @@ def _with_others_known(gram: RecordsGram, reading: Reading, attack: Attack) -> E
     seen = Seen(
         information=information * (1 + error),
         linear_information=information * (1 - error) / design.law.excess,
-        laplace_answers=laplace_answers,
-        laplace_information=None if laplace_answers is None else information * (1 + error),
-    )
-    nobody = GroupAttacks(
-        rmse=np.full(reading.decisions.sizes.size, np.inf),
-        recipes=np.zeros((0, design.row_count)),
-        relative_error=0.0,
+        laplace_answers=answers,
+        laplace_information=None if answers is None else information * (1 + error),
     )
     return _laid_out(
         gram,
         reading,
-        nobody,
+        no_attacks(gram, reading, rmse=np.inf),
         _PerRecord(
             identifiable=touched,
             rmse=rmse,

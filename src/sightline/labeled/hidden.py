@@ -21,7 +21,7 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.column_forms import MatrixForms
 from sightline.labeled.incidence.protocol import EXACT, BoolArray
-from sightline.labeled.risk_forms import both_sides, forms_error
+from sightline.labeled.risk_forms import both_sides, is_mild, matrix_forms_error
 from sightline.labeled.sparse_gram import SparseGram
 from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram
 from sightline.numerics.inverse import positive_inverse
@@ -99,21 +99,27 @@ def hidden_by_record(
     rounded = None if costly else _RoundedPrecisions.of(gram, precision)
     if rounded is None:
         return None
-    seen = both_sides(gram.whitening, incidence.weighted_gram(rounded.levels, progress) / rounded.unit)
-    error = forms_error(seen)
-    if error is None:
+    products = incidence.weighted_gram(rounded.levels, progress) / rounded.unit
+    seen = both_sides(gram.whitening, products)
+    if not is_mild(seen, 1.0):
         return None
-    seen[np.diag_indices_from(seen)] += 1.0
-    inverse = positive_inverse(seen)
+    shifted = seen.copy()
+    shifted[np.diag_indices_from(shifted)] += 1.0
+    inverse = positive_inverse(shifted)
     if inverse is None:
         return None
+    error = matrix_forms_error(products, gram.whitening, seen, inverse, divisor=1.0)
     forms = MatrixForms(
         symmetric=(both_sides(gram.whitening.T, inverse),),
         offsets=np.zeros(1),
         linear=np.zeros((0, incidence.row_count)),
     )
     q = incidence.forms(forms, gram.unknown, progress)[0][gram.unknown]
-    return rounded.information(np.maximum(q, 0.0) * (1 + error + 2 * gram.whitening_error), gram.unknown)
+    q = np.maximum(q, 0.0) * (1 + error + 2 * gram.whitening_error)
+    if gram.whitening.ndim == 2:  # the error is that of q/c
+        own = rounded.precisions(gram.unknown)
+        q += np.where(np.isfinite(own), error * own, 0.0)
+    return rounded.information(q, gram.unknown)
 
 
 def sparse_hidden_by_record(gram: SparseGram, precision: FloatArray) -> HiddenInformation | None:
@@ -148,12 +154,15 @@ class _RoundedPrecisions:
         unit = 2.0**bits * float(np.min(precision))
         return cls(levels=np.where(gram.unknown, np.floor(unit / precision), 0.0), unit=unit)
 
+    def precisions(self, unknown: BoolArray) -> FloatArray:
+        """The rounded precisions of the unknown records; infinite for one that counts as known."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.unit / self.levels[unknown])
+
     def information(self, q: FloatArray, unknown: BoolArray) -> HiddenInformation:
         """From the forms q of the unknown records, rounded up."""
-        levels = self.levels[unknown]
-        with np.errstate(divide="ignore"):
-            rounded = self.unit / levels
+        rounded = self.precisions(unknown)
         left = 1 - q / rounded
-        kept = (left > _CANCELLED) & (levels >= _ROUGH)
+        kept = (left > _CANCELLED) & (self.levels[unknown] >= _ROUGH)
         information = np.where(kept, q / np.where(kept, left, 1.0), np.inf)
         return HiddenInformation(information=information, precision=rounded)

@@ -8,8 +8,7 @@ import numpy as np
 from scipy.linalg import qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
-
-_UNIT = float(np.finfo(np.float64).eps)
+from sightline.numerics.residuals import gamma, orthonormality_error
 
 
 def variances(
@@ -19,26 +18,46 @@ def variances(
     error.
 
     ``errors`` bounds the relative error of each column. The second result bounds the relative error of the
-    square roots of the variances; it is infinite where nothing can be said. Why it is a bound: QR is exact
-    for some :math:`C + E` with small columns of E, and :math:`C + E = (I + EC^+)C`, so that every length
-    :math:`|Cz|` changes by a factor between :math:`1 \pm \eta` with :math:`\eta = \|EC^+\|`. A variance is
-    :math:`1/\min |Cz|^2` over z with :math:`z_j = 1`.
+    square roots of the variances; it is infinite where nothing can be said. Why it is a bound: with any
+    inverse factor X, :math:`|Cz| = |Wy|` for :math:`W = CX` and :math:`z = Xy`, so that every length
+    :math:`|Cz|` is :math:`|X^{-1}z|` to a factor between :math:`\sqrt{1 \pm \|W^\top W - I\|}`. An error E
+    of the columns changes it by at most :math:`\|EX\|\,|y|`. A variance is :math:`1/\min |Cz|^2` over z with
+    :math:`z_j = 1`, and over :math:`|X^{-1}z|` that is the squared length of a row of X.
+    """
+    found = inverse_factor(columns, precision)
+    if found is None:
+        return np.zeros(targets), math.inf
+    X, deviation = found
+    lengths = np.linalg.norm(X, axis=1)
+    each = np.zeros(columns.shape[1])
+    each[:] = errors
+    moved = float(np.sum(each * np.linalg.norm(columns, axis=0) * lengths)) * (1 + gamma(len(columns)))
+    eta = deviation + moved + gamma(len(X))
+    return lengths[:targets] ** 2, eta / (1 - 2 * eta) if eta < 1 / 4 else math.inf
+
+
+def inverse_factor(columns: FloatArray, precision: float) -> tuple[FloatArray, float] | None:
+    r"""X with :math:`XX^\top = (C^\top C + cI)^{-1}`, and a bound on the relative error of every length
+    :math:`|X^\top b|`; ``None`` for columns that depend on each other, to rounding.
+
+    The error is that of :math:`W = [C; \sqrt c I]\,X`, whose columns should be orthonormal.
     """
     R, order = factorise(columns, precision)
     width = len(R)
     if not np.all(np.isfinite(R)) or np.any(np.diagonal(R) == 0):
-        return np.zeros(targets), math.inf
-    inverse = solve_triangular(R, np.eye(width), trans="T", check_finite=False)
-    squares = np.sum(inverse**2, axis=0)
-    each = np.zeros(width)
-    each[: columns.shape[1]] = errors
-    roundings = 8 * (len(columns) + 3 * width) * _UNIT
-    eta = math.sqrt(float(np.sum((each + roundings) ** 2))) * math.sqrt(
-        float(np.sum(np.sum(R**2, axis=0) * squares))
-    )
-    lengths = np.empty(width)
-    lengths[order] = squares
-    return lengths[:targets], eta / (1 - 2 * eta) if eta < 1 / 4 else math.inf
+        return None
+    X = np.empty((width, width))
+    X[order] = solve_triangular(R, np.eye(width), check_finite=False)
+    if not np.all(np.isfinite(X)):
+        return None
+    W = np.concatenate([columns @ X, math.sqrt(precision) * X]) if precision > 0 else columns @ X
+    lengths = np.linalg.norm(X, axis=1)
+    # |C||X| is a sum of outer products of columns of C and rows of X.
+    size = float(np.sum(np.linalg.norm(columns, axis=0) * lengths))
+    size += math.sqrt(precision) * float(np.linalg.norm(lengths))
+    rounding, deviation = gamma(width) * size, orthonormality_error(W)
+    deviation += rounding * (2 * math.sqrt(1 + deviation) + rounding)
+    return X, deviation if math.isfinite(deviation) else math.inf
 
 
 def best_recipes(columns: FloatArray, *, targets: int) -> FloatArray:
@@ -73,16 +92,3 @@ def factorise(columns: FloatArray, precision: float) -> tuple[FloatArray, IndexA
     square = np.zeros((width, width))
     square[: min(len(R), width)] = R[:width]
     return square, order.astype(np.intp)
-
-
-def factorisation_error(R: FloatArray, row_count: int) -> float:
-    r"""Bound on the relative error of :math:`|R^{-\top} b|` for every b; infinite if there is none."""
-    width = len(R)
-    if width == 0:
-        return 0.0
-    if not np.all(np.isfinite(R)) or np.any(np.diagonal(R) == 0):
-        return math.inf
-    inverse = solve_triangular(R, np.eye(width), trans="T", check_finite=False)
-    spread = math.sqrt(float(np.sum(np.sum(R**2, axis=0) * np.sum(inverse**2, axis=0))))
-    eta = 8 * (row_count + 3 * width) * _UNIT * math.sqrt(width) * spread
-    return eta / (1 - 2 * eta) if eta < 1 / 4 else math.inf

@@ -19,7 +19,8 @@ from sightline.labeled.description import LinearReleases
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.hidden import information_error, precisions
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.labeled.person_blocks import DirectionAttack, largest_eigenvalue, posterior_blocks
+from sightline.labeled.person_attacks import DirectionAttack
+from sightline.labeled.person_blocks import largest_eigenvalue, posterior_blocks
 from sightline.labeled.person_kinds import PersonKinds
 from sightline.labeled.person_ranks import person_ranks
 from sightline.labeled.risk_forms import Quantity, risks_over_v
@@ -40,6 +41,7 @@ class Feature:
     weights: FloatArray  # of one row, for each entry of the kind
     rmse: float  # of the best unbiased attack on it
     recipe: FloatArray  # weights on the answers of that attack
+    relative_error: float  # of the RMSE: a bound, infinite where the RMSE is only known to be at least this
 
     def is_total(self) -> bool:
         """Whether it is the total of the rows, up to a factor."""
@@ -71,6 +73,12 @@ class Persons:
 
     def __len__(self) -> int:
         return len(self.kinds)
+
+    @property
+    def relative_error(self) -> float:
+        """A bound for the RMSE of every feature; infinite where one is only known to be at least this."""
+        features = (*self.features.values(), *self.totals.values())
+        return max((feature.relative_error for feature in features), default=0.0)
 
     @property
     def identifiable(self) -> BoolArray:
@@ -224,6 +232,7 @@ def _features(kinds: PersonKinds, attacks: dict[int, DirectionAttack]) -> dict[i
             weights=attack.direction / np.sqrt(kinds.rows[kinds.entries(kind)]),
             rmse=attack.rmse,
             recipe=attack.recipe,
+            relative_error=attack.relative_error,
         )
         for kind, attack in attacks.items()
     }

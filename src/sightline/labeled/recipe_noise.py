@@ -29,13 +29,13 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.removal import ModularRecipes
 from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics.inverse import inverse_of_products
+from sightline.numerics.residuals import eigenvector_errors, gamma, orthonormality_error
 
 # Gram matrices of at most this error, and noise that differs by at most this factor, lose no digits that
 # count.
 _GOOD, _ALIKE = 1e-9, 1e3
 # Below this eigenvalue digits have cancelled: factorise again.
 _SHARE = 1e-6
-_UNIT = float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -86,7 +86,7 @@ class RecipeNoise:
             recipes -= new @ (new.T @ recipes)
             in_order[release] = np.linalg.norm(recipes, axis=0)
         rounded = _inverse_error(inverse, products[np.ix_(pivots, pivots)], weights[pivots])
-        each = rounded + 8 * len(weights) * _UNIT
+        each = rounded + 4 * gamma(len(weights)) + 2 * _basis_error(null, basis, triangle)
         with np.errstate(divide="ignore", invalid="ignore"):
             shrink = np.where(start > 0, start / in_order[-1], 0.0)
         eta = math.sqrt(free.size + 1) * each * (_spread(triangle) * (1 + shrink) + shrink)
@@ -100,14 +100,17 @@ class RecipeNoise:
         would cost digits.
         """
         part = self.basis[rows]
-        values, vectors = np.linalg.eigh(part @ part.T)
+        products = part @ part.T
+        values, vectors = np.linalg.eigh(products)
+        residual, apart = eigenvector_errors(products, values, vectors)
+        residual += gamma(part.shape[1]) * rows.size
         values, vectors = values[rows.size - rank :], vectors[:, rows.size - rank :]
         if rank and float(values[0]) < _SHARE:
             return None
         undone = vectors.T @ self.recipes[rows]
         squares = np.sum(self.recipes**2, axis=0) + np.sum(undone**2 / values[:, None], axis=0)
         least = float(values[0]) if rank else 1.0
-        errors = self.errors * (1 + 1 / math.sqrt(least)) + 16 * rows.size * _UNIT / least
+        errors = self.errors * (1 + 1 / math.sqrt(least)) + apart + 2 * residual / least
         return np.sqrt(squares), errors
 
 
@@ -117,8 +120,19 @@ def _inverse_error(inverse: FloatArray, matrix: FloatArray, weights: FloatArray)
     residual = inverse @ matrix
     residual[np.diag_indices_from(residual)] -= 1.0
     size = np.abs(inverse) @ np.abs(matrix)
-    rounding = 3 * len(matrix) * _UNIT * float(np.linalg.norm(size * ratios))
+    rounding = 2 * gamma(len(matrix)) * float(np.linalg.norm(size * ratios))
     return float(np.linalg.norm(residual * ratios)) + rounding
+
+
+def _basis_error(null: FloatArray, basis: FloatArray, triangle: FloatArray) -> float:
+    """A bound on how far a basis is from an orthonormal one of the same space, relative to its vectors."""
+    if null.size == 0:
+        return 0.0
+    lengths = np.linalg.norm(null, axis=0)
+    off = np.linalg.norm(null - basis @ triangle, axis=0) / lengths
+    return (
+        orthonormality_error(basis) + float(np.max(off)) + 2 * gamma(len(triangle)) * math.sqrt(len(triangle))
+    )
 
 
 def _spread(triangle: FloatArray) -> float:

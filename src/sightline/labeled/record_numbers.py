@@ -15,11 +15,14 @@ from sightline.labeled.risk_forms import Quantity, Risks, risks_over_v
 from sightline.labeled.routes.cost import RouteCost
 from sightline.labeled.routes.problem import Problem, Reading
 from sightline.labeled.sharp_records import GroupAttacks, group_attacks, refine_sharp
-from sightline.labeled.unknown_gram import RecordsGram, row_counts
+from sightline.labeled.unknown_gram import RecordsGram
 from sightline.progress import Progress
 
 # Signals beyond this would overflow a double when they are squared and summed.
 _MOST = 1e140
+# Brackets are rounded outwards by their error and printed to a thousandth. Where nothing else is asked for, a
+# larger error than that of the attacks will do.
+_ENOUGH_FOR_BRACKETS = 1e-6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -29,6 +32,7 @@ class Attack:
     prior: TargetPrior
     everyone_told: bool  # the attacker knows all other records, whichever is the target
     copies: FloatArray | None
+    attacks: bool  # whether RMSE and recipes are wanted
     cost: RouteCost
     progress: Progress
 
@@ -48,13 +52,6 @@ class Attack:
             precision=None if precision is None else float(np.max(precision)),
         )
 
-    def laplace_answers(self, gram: RecordsGram) -> FloatArray | None:
-        """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
-        if gram.design.law.excess == 1:
-            return None
-        each = np.ones(gram.design.row_count) if self.copies is None else self.copies
-        return row_counts(gram.design, each)[gram.unknown]
-
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RecordNumbers:
@@ -67,26 +64,26 @@ class RecordNumbers:
     relative_error: FloatArray  # and on relative errors that come on top
 
 
-def refined_numbers(problem: Problem, reading: Reading) -> RecordNumbers:
+def refined_numbers(problem: Problem, reading: Reading, *, attacks: bool) -> RecordNumbers:
     """The numbers of a dense route, computed again where digits were lost."""
     quantities = reading.quantities
-    attacks = group_attacks(problem, reading)
+    found = group_attacks(problem, reading) if attacks else no_attacks(problem.gram, reading, rmse=np.nan)
     sharp, refined = refine_sharp(problem, reading)
     touched = quantities[Quantity.INFORMATION] > 0
     share_error = np.where(touched, reading.share_error + 2 * problem.gram.whitening_error, 0.0)
     share_error[sharp] = 0.0
     relative_error = np.zeros(touched.size)
     relative_error[sharp] = refined
-    errors = (reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
-    if max(errors) > certified.ENOUGH:
+    errors = (reading.share_error, refined, found.relative_error, problem.gram.whitening_error)
+    if max(errors) > (certified.ENOUGH if attacks else _ENOUGH_FOR_BRACKETS):
         numbers = certified.certified_numbers(problem, reading)
         if numbers is not None:
             error, quantities = certified.RELATIVE_ERROR, numbers.quantities
-            attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
+            found = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
             share_error = np.zeros(touched.size)
             relative_error = np.where(touched, error, 0.0)
     return RecordNumbers(
-        attacks=attacks,
+        attacks=found,
         risks=problem.risks,
         quantities=quantities,
         share_error=share_error,
@@ -105,4 +102,13 @@ def unrefined_numbers(
         quantities=reading.quantities,
         share_error=np.where(touched, reading.share_error + 2 * gram.whitening_error, 0.0),
         relative_error=np.zeros(touched.size),
+    )
+
+
+def no_attacks(gram: RecordsGram, reading: Reading, *, rmse: float) -> GroupAttacks:
+    """No attacks and no recipes: ``rmse`` stands for the error of all of them."""
+    return GroupAttacks(
+        rmse=np.full(reading.decisions.sizes.size, rmse),
+        recipes=np.zeros((0, gram.design.row_count)),
+        relative_error=0.0,
     )

@@ -23,17 +23,18 @@ from enum import Enum
 from typing import TypeAlias
 
 import numpy as np
-from scipy.linalg import solve_triangular
 
 from sightline.arrays import FloatArray
 from sightline.labeled.column_forms import ColumnForms, MatrixForms, ProjectedForms
 from sightline.labeled.gram_factor import GramFactor
-from sightline.labeled.least_squares import factorisation_error, factorise
+from sightline.labeled.least_squares import inverse_factor
 from sightline.numerics.inverse import positive_inverse
+from sightline.numerics.residuals import absolute_product, eigenvector_errors, gamma, inverse_error
 
 _UNIT = float(np.finfo(np.float64).eps)
 _TINY = float(np.finfo(np.float64).tiny)
-# What a Gram matrix costs: some roundings of its largest eigenvalue. Risks over v may be that far off.
+# What a Gram matrix is estimated to cost: some roundings of its largest eigenvalue. Beyond that another
+# method is chosen.
 _ROUNDINGS, _MILD = 16, 1e-10
 # A factorisation whose smallest singular value is this far above its error proves full rank, and leverages
 # from it are good to that much.
@@ -77,12 +78,11 @@ def forms_from_inverses(
     ``whitening`` divides the rows: a number for each, or a matrix where the noise is correlated.
     """
     seen = both_sides(whitening, gram)
-    error = _gram_error(seen, risks)
-    if error > _MILD:
+    if not is_mild(seen, min(risk.precision for risk in risks.values())):
         return None
     alone = np.square(whitening) if whitening.ndim == 1 else both_sides(whitening.T, np.eye(len(seen)))
     names, matrices, offsets = [Quantity.INFORMATION], [alone], [0.0]
-    work = np.empty_like(seen)
+    work, worst = np.empty_like(seen), 0.0
     for name, risk in risks.items():
         c = risk.precision
         np.divide(seen, c, out=work)
@@ -90,12 +90,13 @@ def forms_from_inverses(
         inverse = positive_inverse(work)
         if inverse is None:
             return None
+        worst = max(worst, matrix_forms_error(gram, whitening, seen, inverse, divisor=c))
         inverse *= -risk.unit / c**2
         names.append(name)
         matrices.append(both_sides(whitening.T, inverse, out=inverse))
         offsets.append(risk.unit / c)
     forms = MatrixForms(symmetric=tuple(matrices), offsets=np.array(offsets), linear=linear)
-    return RiskForms(names=tuple(names), forms=forms, share_error=_bound(error, len(seen)))
+    return RiskForms(names=tuple(names), forms=forms, share_error=worst)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -105,11 +106,43 @@ class Spectrum:
     values: FloatArray
     vectors: FloatArray
     whitening: FloatArray
+    gram: FloatArray  # before whitening
 
     @classmethod
     def of(cls, gram: FloatArray, whitening: FloatArray) -> Spectrum:
         values, vectors = np.linalg.eigh(both_sides(whitening, gram))
-        return cls(values=values, vectors=vectors, whitening=whitening)
+        return cls(values=values, vectors=vectors, whitening=whitening, gram=gram)
+
+    def errors(self) -> SpectrumErrors:
+        """Held against the matrix."""
+        seen = both_sides(self.whitening, self.gram)
+        residual, apart = eigenvector_errors(seen, self.values, self.vectors)
+        return SpectrumErrors(
+            size=len(seen),
+            reach=_reach(self.gram, self.whitening, seen),
+            residual=residual + _whitened_rounding(self.gram, self.whitening, seen),
+            apart=apart,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SpectrumErrors:
+    """Bounds on what eigenvalues and eigenvectors are off."""
+
+    size: int
+    reach: float  # at least the length of every whitened column, and of the products that add up to it
+    residual: float  # of ‖MV − VΛ‖, with the rounding of the matrix
+    apart: float  # of ‖VᵀV − I‖
+
+    def of_forms(self, least: float) -> float:
+        r"""A bound on the relative error of forms of :math:`V(cI + \Lambda)^{-1}V^\top` that are at most 1.
+
+        ``least`` is at most the smallest of :math:`c + \Lambda`.
+        """
+        inverse = self.apart + self.residual * (1 + self.apart) / least
+        # The images of a column err by γ √n times its length; their squares over c + Λ add up to 1 at most.
+        image = 2 * gamma(self.size) * self.reach * math.sqrt(self.size / least)
+        return inverse + image * (2 + image) + gamma(self.size + 4)
 
 
 def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArray) -> RiskForms | None:
@@ -118,16 +151,16 @@ def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArr
     With leverages if the eigenvalues prove that the rows are independent.
     """
     values, whitening = spectrum.values, spectrum.whitening
-    relative = _ROUNDINGS * _UNIT * max(float(values[-1]), 0.0)
-    error = relative / min(risk.precision for risk in risks.values())
-    if error > _MILD:
+    least = min(risk.precision for risk in risks.values())
+    if _ROUNDINGS * _UNIT * max(float(values[-1]), 0.0) > _MILD * least:
         return None
+    errors = spectrum.errors()
     names = [Quantity.INFORMATION, *risks]
     offsets = [0.0, *(risk.unit / risk.precision for risk in risks.values())]
     levels = np.maximum(values, 0.0)
     weights = [np.ones_like(values)]
     weights += [-risk.unit / (risk.precision * (risk.precision + levels)) for risk in risks.values()]
-    if values[0] > _TINY and len(values) * relative / values[0] <= PROOF:
+    if values[0] > _TINY and errors.of_forms(float(values[0])) <= PROOF:
         names.append(Quantity.LEVERAGE)
         offsets.append(0.0)
         weights.append(1 / values)
@@ -139,7 +172,7 @@ def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArr
         linear=linear,
         whitening=whitening,
     )
-    return RiskForms(names=tuple(names), forms=forms, share_error=_bound(error, len(values)))
+    return RiskForms(names=tuple(names), forms=forms, share_error=errors.of_forms(least))
 
 
 def forms_from_factor(
@@ -149,10 +182,10 @@ def forms_from_factor(
     B = whitening[:, None] * factor.factor if whitening.ndim == 1 else whitening @ factor.factor
     coordinates = factor.coordinates()
     information = B.T @ B
-    error = _gram_error(information, risks)
+    least = min(risk.precision for risk in risks.values())
     offsets = np.array([0.0, *(risk.unit / risk.precision for risk in risks.values()), 0.0])
     names = (Quantity.INFORMATION, *risks, Quantity.LEVERAGE)
-    if error <= _MILD:
+    if is_mild(information, least):
         values, vectors = np.linalg.eigh(information)
         spectrum = np.maximum(values, 0.0)
         shares = [
@@ -160,15 +193,18 @@ def forms_from_factor(
         ]
         weights = np.stack([spectrum, *shares, np.ones(factor.rank)])
         projection = vectors.T @ coordinates
-        bound = _bound(error, len(B))
+        # The squares of the coordinates add up to 1 at most.
+        residual, apart = eigenvector_errors(information, values, vectors)
+        residual += gamma(len(B)) * float(np.sum(np.square(B)))
+        bound = 2 * apart + residual * (1 + apart) / least + 3 * gamma(factor.rank) * math.sqrt(factor.rank)
     else:
         # Noise over many orders of magnitude: one factorisation for each precision, none of a Gram matrix.
         blocks = [B @ coordinates]
-        factorisation = 0.0
+        deviation = 0.0
         for risk in risks.values():
-            R, order = factorise(B, risk.precision)
-            factorisation = max(factorisation, factorisation_error(R, len(B)))
-            blocks.append(solve_triangular(R, coordinates[order], trans="T", check_finite=False))
+            X, error = inverse_factor(B, risk.precision) or (np.zeros((factor.rank, factor.rank)), math.inf)
+            deviation = max(deviation, error)
+            blocks.append(X.T @ coordinates)
         projection = np.concatenate([*blocks, coordinates])
         starts = np.cumsum([0, *(len(block) for block in blocks), factor.rank])
         weights = np.zeros((len(names), starts[-1]))
@@ -177,7 +213,8 @@ def forms_from_factor(
             if name in risks:
                 weights[i] *= risks[name].unit
                 weights[i, starts[-2] :] = -risks[name].unit / risks[name].precision
-        bound = 2 * factorisation
+        bound = 2 * deviation if deviation < 1 / 4 else math.inf
+        bound += 5 * gamma(2 * factor.rank) * factor.rank
     forms = ProjectedForms(
         projection=projection,
         weights=weights,
@@ -185,19 +222,21 @@ def forms_from_factor(
         linear=linear,
         whitening=whitening,
     )
-    bound += 4 * factor.coordinate_error + 2 * _error_of_factor(factor, whitening, risks)
+    bound += 4 * factor.coordinate_error + 2 * error_of_factor(factor, whitening, least)
     return RiskForms(names=names, forms=forms, share_error=bound)
 
 
-def _error_of_factor(factor: GramFactor, whitening: FloatArray, risks: Risks) -> float:
+def error_of_factor(factor: GramFactor, whitening: FloatArray, least: float) -> float:
     r"""A bound on the relative error of :math:`|(B^\top B + cI)^{1/2} z|` for every z, from that of F.
 
     The factor is :math:`F + E`, which moves a length by at most :math:`\|\Sigma^{-1/2}E\|/\sqrt c` of it.
+    ``least`` is at most the least eigenvalue.
     """
     lengths = np.linalg.norm(factor.factor, axis=1)
     reach = float(np.linalg.norm(whitening * lengths))
-    least = min(risk.precision for risk in risks.values())
-    eta = reach * float(np.linalg.norm(factor.column_errors)) / math.sqrt(least)
+    size = len(lengths)
+    own = gamma(2) if whitening.ndim == 1 else gamma(size) * math.sqrt(size)  # of the product with F
+    eta = reach * (float(np.linalg.norm(factor.column_errors)) + own) / math.sqrt(least)
     return eta / (1 - 2 * eta) if eta < 1 / 4 else math.inf
 
 
@@ -213,21 +252,52 @@ def risks_over_v(variance: float, *, excess: float, precision: float | None) -> 
     return risks
 
 
-def forms_error(information: FloatArray) -> float | None:
-    """A bound on the relative error of forms of :math:`(I + M)^{-1}`; ``None`` if it is not small."""
-    error = _gram_error(information, {Quantity.HIDDEN: Risk(precision=1.0, unit=1.0)})
-    return None if error > _MILD else _bound(error, len(information))
+def is_mild(information: FloatArray, precision: float) -> bool:
+    """Whether a Gram matrix is estimated to cost few digits: a choice of method, not a bound."""
+    return _ROUNDINGS * _UNIT * _largest_sum(information) <= _MILD * precision
 
 
-def _bound(error: float, row_count: int) -> float:
-    """A bound from the estimate: every rounding of the factorisation counts in full."""
-    return row_count * (error + _ROUNDINGS * _UNIT)
+def matrix_forms_error(
+    gram: FloatArray, whitening: FloatArray, seen: FloatArray, inverse: FloatArray, *, divisor: float
+) -> float:
+    r"""A bound on the error of forms :math:`\tilde a^\top Y \tilde a / c` of :math:`Y = (I + M/c)^{-1}`.
+
+    It holds for the columns that M is made of, whose forms are at most 1; under independent noise it also
+    bounds the relative error. ``inverse`` is Y as computed, and ``seen`` is M. Three parts: the residual of
+    the inverse, the rounding of M, and that of the form itself.
+    """
+    size = len(seen)
+    if size == 0:
+        return 0.0
+    error = inverse_error(seen, inverse, divisor=divisor)
+    error += _whitened_rounding(gram, whitening, seen) / divisor + gamma(4)
+    # A form is a sum over pairs of a column's rows, or two sums over its rows. With correlated noise its
+    # matrix is two more sums.
+    terms = gamma((2 * size if whitening.ndim == 1 else 4 * size) + size * size // 250 + 4)
+    rows = float(np.max(absolute_product(inverse, np.ones((size, 1)))))
+    return error + terms * rows * (1 + _reach(gram, whitening, seen) ** 2 / divisor)
 
 
-def _gram_error(information: FloatArray, risks: Risks) -> float:
-    # The largest absolute row sum bounds the largest eigenvalue.
-    largest = float(np.max(np.sum(np.abs(information), axis=1), initial=0.0))
-    return _ROUNDINGS * _UNIT * largest / min(risk.precision for risk in risks.values())
+def _whitened_rounding(gram: FloatArray, whitening: FloatArray, seen: FloatArray) -> float:
+    """A bound on the norm of what rounding did to W G Wᵀ, and to its multiple plus one."""
+    if whitening.ndim == 1:
+        return gamma(4) * _largest_sum(seen)
+    size = len(whitening)
+    everyone = absolute_product(whitening.T, np.ones((size, 1)))
+    sums = absolute_product(whitening, absolute_product(gram, everyone))
+    return 2 * gamma(size) * float(np.max(sums, initial=0.0))
+
+
+def _reach(gram: FloatArray, whitening: FloatArray, seen: FloatArray) -> float:
+    """At least the length of |W||a| for every column a that the Gram matrix is made of."""
+    if whitening.ndim == 1:
+        return math.sqrt(_largest_sum(seen))
+    return float(np.linalg.norm(absolute_product(whitening, np.sqrt(np.diagonal(gram))[:, None]))) * 1.01
+
+
+def _largest_sum(matrix: FloatArray) -> float:
+    """The largest absolute row sum of a symmetric matrix: at least its largest eigenvalue."""
+    return float(np.max(np.sum(np.abs(matrix), axis=1), initial=0.0)) * (1 + gamma(len(matrix)))
 
 
 def both_sides(whitening: FloatArray, matrix: FloatArray, *, out: FloatArray | None = None) -> FloatArray:

@@ -5,6 +5,7 @@ It is all that the releases see of these records together. Its size is that of t
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Protocol
@@ -14,7 +15,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.column_forms import ProjectedForms
 from sightline.labeled.description import LinearReleases
-from sightline.labeled.gram_factor import GramFactor, factor_of_gram, factor_of_rows
+from sightline.labeled.gram_factor import BLOCK, GramFactor, factor_of_gram, factor_of_rows
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.risk_forms import (
     PROOF,
@@ -35,7 +36,6 @@ from sightline.progress import Progress, silent
 # factorised, if that takes at most so many operations.
 _COARSE, _AFFORDABLE = 1e-10, 1e12
 _UNIT = float(np.finfo(np.float64).eps)
-BLOCK = 4096  # records whose columns are dense at a time
 
 
 class RecordsGram(Protocol):
@@ -122,7 +122,7 @@ class UnknownRecordsGram:
             return forms
         count = self.design.row_count
         factor = factor_of_gram(self.matrix, count)
-        if factor.rank < count or count * factor.certain_error > PROOF:
+        if factor.rank < count or factor.certain_error > PROOF:
             return None
         accurate = self._accurate(factor, Rank(rank=count, evidence=Evidence.FULL_RANK))
         return forms_from_factor(accurate, self.whitening, risks, linear=linear)
@@ -135,9 +135,16 @@ class UnknownRecordsGram:
         """A factor of the matrix from a QR factorisation of the rows; the rank by gap unless it is given."""
         scale = self.row_scale
         triangle = self.design.incidence.triangle(self.unknown.astype(np.float64), scale)
-        blocks = -(-self.design.size // BLOCK)
-        factor, by_gap = factor_of_rows(triangle, scale, None if rank is None else rank.rank, blocks=blocks)
-        return factor, rank or by_gap
+        factor, by_gap = factor_of_rows(triangle, scale, None if rank is None else rank.rank)
+        return factor.checked(self._blocks(), scale), rank or by_gap
+
+    def _blocks(self) -> Iterator[tuple[FloatArray, FloatArray]]:
+        """The columns of the unknown records, some at a time, and how many records each stands for."""
+        incidence, positions = self.design.incidence, np.flatnonzero(self.unknown)
+        for start in range(0, positions.size, BLOCK):
+            chosen = positions[start : start + BLOCK]
+            counts = np.ones(chosen.size) if incidence.counts is None else incidence.counts[chosen]
+            yield incidence.columns(chosen), counts.astype(np.float64)
 
     def _accurate(self, factor: GramFactor, rank: Rank) -> GramFactor:
         costly = self.design.row_count**2 * self.design.size > _AFFORDABLE
@@ -209,3 +216,23 @@ def combined(design: LinearReleases, weights: FloatArray) -> FloatArray:
     everyone = np.ones(design.size, dtype=np.bool_)
     sums: FloatArray = design.incidence.forms(forms, everyone, silent)[0]
     return sums
+
+
+def records_alike(gram: RecordsGram, group_sizes: IndexArray) -> FloatArray:
+    """For every unknown record how many have its signature, also where these are several groups.
+
+    ``group_sizes`` has for every unknown record the size of its group.
+    """
+    sizes = group_sizes.astype(np.float64)
+    if gram.design.incidence.counts is None or gram.design.incidence.distinct:
+        return sizes
+    signature = gram.design.incidence.signatures(gram.unknown)[gram.unknown]
+    return np.asarray(np.bincount(signature, sizes)[signature])
+
+
+def laplace_answers(gram: RecordsGram, copies: FloatArray | None) -> FloatArray | None:
+    """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
+    if gram.design.law.excess == 1:
+        return None
+    each = np.ones(gram.design.row_count) if copies is None else copies
+    return row_counts(gram.design, each)[gram.unknown]

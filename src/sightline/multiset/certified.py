@@ -16,19 +16,12 @@ from numpy.typing import ArrayLike
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import structural_rank
 
-from sightline.arrays import FloatArray, IndexArray, frozen_floats
+from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
 from sightline.multiset.counts import Counts, checked_counts
-from sightline.multiset.family import Balls, Family
+from sightline.multiset.family import Balls, Family, checked_group
 from sightline.noise.pricing import unit_noise
-from sightline.numerics.balls import (
-    FIRST_BITS,
-    LAST_BITS,
-    rounded_down,
-    rounded_up,
-    sharp,
-    trace_of_inverse,
-)
+from sightline.numerics.balls import FIRST_BITS, LAST_BITS, rounded_down, rounded_up, sharp, trace_of_inverse
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
 from sightline.releases.query import Convention
@@ -90,20 +83,16 @@ def certified_curve(
 ) -> CertifiedCurve:
     """The curve of one group with proven enclosures; for moments, thresholds and mixtures of them.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.privacy.basic import BasicComposition
-    >>> from sightline.privacy.budget import Budget
+    >>> from sightline import BasicComposition, Budget, Moments
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> curve = certified_curve([0.5, 0.500001], family=Moments(), accountant=basic, releases=range(1, 30))
     >>> curve.best, f"{curve.lower[3]:.6e}", bool(curve.upper[3] / curve.lower[3] - 1 < 1e-13)
     (4, '1.618020e+14', True)
     """
-    group = frozen_floats(values, name="values", ndim=1)
-    require(group.size > 0, "at least one value in a group", got=f"shape {group.shape}")
     counts = checked_counts(releases, family=family)
     require(isinstance(accountant, Accountant), "an accountant", got=type(accountant).__name__)
-    family.check(group[None, :])
-    exact = [fmpq(*Fraction(z).as_integer_ratio()) for z in np.sort(group).tolist()]
+    group = checked_group(values, family=family)
+    exact = [fmpq(*Fraction(z).as_integer_ratio()) for z in group.tolist()]
     kappa = unit_noise(accountant, counts)
     lower = np.full(len(counts), np.inf)
     upper = np.full(len(counts), np.inf)

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -26,7 +27,7 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_limit_trace
 from sightline.multiset.signal import CurveStatus, Signal, signals
 from sightline.multiset.single import single_values
-from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues, growth
+from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues
 from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
 from sightline.progress import Progress, silent
@@ -34,13 +35,8 @@ from sightline.releases.query import Convention
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReleaseCurve(Displayed):
-    """The bound for one group over release counts. Owner-only: everything in it depends on the values.
-
-    ``crb`` is infinite where the values are not identifiable, and NaN where the rows are so ill-conditioned
-    that no digit is reliable. ``status`` says which, and ``relative_error`` estimates the error of a finite
-    bound.
-    """
+class _Bounds(Displayed):
+    """The bound for one group or for many groups of one size."""
 
     releases: IndexArray
     kappa: FloatArray
@@ -57,8 +53,30 @@ class ReleaseCurve(Displayed):
 
     @cached_property
     def crb(self) -> FloatArray:
-        """The least total squared error of a locally unbiased attack (``eq:crb_unlab_def``)."""
+        """The least total squared error of a locally unbiased attack (``eq:crb_unlab_def``).
+
+        A column for each count; for many groups, a row for each.
+        """
         return _locked(self.kappa * self.signal.trace)
+
+    @property
+    def relative_error(self) -> FloatArray:
+        """Estimated relative error of ``crb`` by rounding."""
+        return self.signal.relative_error
+
+    def under(self, accountant: Accountant) -> Self:
+        """The same geometry under another accountant or budget."""
+        return replace(self, accountant=accountant, kappa=_locked(unit_noise(accountant, self.releases)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class ReleaseCurve(_Bounds):
+    """The bound for one group over release counts. Owner-only: everything in it depends on the values.
+
+    ``crb`` is infinite where the values are not identifiable, and NaN where the rows are so ill-conditioned
+    that no digit is reliable. ``status`` says which, and ``relative_error`` estimates the error of a finite
+    bound.
+    """
 
     @cached_property
     def value_crb(self) -> FloatArray:
@@ -73,11 +91,6 @@ class ReleaseCurve(Displayed):
         return _locked(self.kappa[:, None] * bounds[0])
 
     @property
-    def relative_error(self) -> FloatArray:
-        """Estimated relative error of ``crb`` by rounding."""
-        return self.signal.relative_error
-
-    @property
     def status(self) -> tuple[CurveStatus, ...]:
         """How accurate the number at each count is."""
         return tuple(CurveStatus(code) for code in self.signal.status)
@@ -85,7 +98,8 @@ class ReleaseCurve(Displayed):
     @property
     def first_identifiable(self) -> int | None:
         """The first of the counts at which the values are identifiable, or ``None``."""
-        return _first(self.releases, self.signal.identifiable)
+        identifiable = self.signal.identifiable
+        return int(self.releases[np.argmax(identifiable)]) if identifiable.any() else None
 
     @property
     def best(self) -> int | None:
@@ -133,7 +147,8 @@ class ReleaseCurve(Displayed):
     @property
     def growth(self) -> Growth:
         """How the smallest eigenvalue grows against the noise."""
-        return growth(self.releases, self.eigenvalues[:, -1], self.kappa)
+        smallest = self.eigenvalues[:, -1]
+        return Growth(releases=self.releases, smallest_eigenvalue=smallest, kappa=self.kappa)
 
     @property
     def asymptotics(self) -> Asymptotics | None:
@@ -163,22 +178,10 @@ class ReleaseCurve(Displayed):
             raise InvalidInput("expected a count with a finite bound, got a curve without one")
         return bottleneck(self.values, family=self.family, count=count)
 
-    def under(self, accountant: Accountant) -> ReleaseCurve:
-        """The same geometry under another accountant or budget."""
-        return replace(self, accountant=accountant, kappa=_locked(unit_noise(accountant, self.releases)))
-
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class ReleaseCurves(Displayed):
+class ReleaseCurves(_Bounds):
     """The curves of many groups of one size; ``curves[i]`` is the :class:`ReleaseCurve` of group i."""
-
-    releases: IndexArray
-    kappa: FloatArray
-    family: Family = field(repr=False)
-    accountant: Accountant
-    values: FloatArray = field(repr=False)
-    positions: IndexArray = field(repr=False)
-    signal: Signal = field(repr=False)
 
     def __len__(self) -> int:
         return len(self.values)
@@ -193,25 +196,6 @@ class ReleaseCurves(Displayed):
             positions=self.positions[group],
             signal=self.signal.of_group(group),
         )
-
-    def under(self, accountant: Accountant) -> ReleaseCurves:
-        """The same geometry under another accountant or budget."""
-        return replace(self, accountant=accountant, kappa=_locked(unit_noise(accountant, self.releases)))
-
-    @property
-    def convention(self) -> Convention | None:
-        """How the family states its sensitivities: ``tight`` or ``uniform``; ``None`` if queries differ."""
-        return self.family.convention
-
-    @cached_property
-    def crb(self) -> FloatArray:
-        """A row for each group, a column for each count."""
-        return _locked(self.kappa * self.signal.trace)
-
-    @property
-    def relative_error(self) -> FloatArray:
-        """Estimated relative error of ``crb`` by rounding."""
-        return self.signal.relative_error
 
     @property
     def status(self) -> NDArray[np.uint8]:
@@ -246,9 +230,7 @@ def release_curve(
     Counts below the number of values have an infinite bound. ``progress(stage, share)`` is called during
     the computation.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.privacy.basic import BasicComposition
-    >>> from sightline.privacy.budget import Budget
+    >>> from sightline import BasicComposition, Budget, Moments
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> curve = release_curve([0.7, -0.4], family=Moments(convention="uniform"), accountant=basic)
     >>> curve.crb[:3].round(6).tolist(), curve.best, curve.first_identifiable
@@ -271,9 +253,7 @@ def release_curves(
 ) -> ReleaseCurves:
     """The curves of many groups of one size, a row of ``groups`` each, computed together.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.privacy.budget import Budget
-    >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
+    >>> from sightline import Budget, Moments, ZeroConcentrated
     >>> zcdp = ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5))
     >>> pairs = [[-0.4, 0.7], [0.95, 0.2], [-1.0, 1.0]]
     >>> release_curves(pairs, family=Moments(), accountant=zcdp, releases=range(2, 21)).best.tolist()
@@ -301,10 +281,6 @@ def release_curves(
         positions=positions,
         signal=signals(values, family=family, counts=counts, progress=progress),
     )
-
-
-def _first(counts: IndexArray, holds: NDArray[np.bool_]) -> int | None:
-    return int(counts[np.argmax(holds)]) if holds.any() else None
 
 
 def _locked(array: FloatArray) -> FloatArray:

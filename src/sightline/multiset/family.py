@@ -8,8 +8,9 @@ from typing import Protocol, runtime_checkable
 
 import numpy as np
 from flint import arb, fmpq
+from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import InvalidInput, InvalidRelease, require
 from sightline.releases.query import Convention, Query
 
@@ -23,7 +24,11 @@ class Family(Protocol):
     The geometry needs only the sensitivity-normalised gradients (``eq:lever2_g_def``)
 
     .. math:: g_\ell(z) = \Delta_\ell^{-1} \nabla_z q_\ell(z), \qquad \ell = 1, \ldots, L .
+
+    A family that derives from this class gets the answers of one without a limit and without a theorem.
     """
+
+    __slots__ = ()
 
     @property
     def nested(self) -> bool:
@@ -32,9 +37,16 @@ class Family(Protocol):
     @property
     def largest(self) -> int | None:
         """The largest possible number of releases, or ``None`` if there is no limit."""
+        return None
 
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """The gradients for groups ``(B, m)`` of checked, sorted values: ``(B, releases, m)``."""
+
+    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
+        """The answers over their sensitivities, whose gradients the rows are: ``(B, releases)``."""
+
+    def queries_of(self, members: int, releases: int) -> list[Query]:
+        """The releases as queries on the records ``range(members)``."""
 
     def check(self, groups: FloatArray) -> None:
         """Raise unless every value of the groups ``(B, m)`` is in the family's domain."""
@@ -44,13 +56,16 @@ class Family(Protocol):
 
     def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
         """Additional error in the same units for each column ``(B, m)``, where slopes vanish, or ``None``."""
+        return None
 
     @property
     def convention(self) -> Convention | None:
         """How sensitivities are stated; ``None`` where each query states its own or families differ."""
+        return None
 
     def full_rank_from(self, members: int) -> int | None:
         """The count from which a theorem makes distinct values identifiable, or ``None``."""
+        return None
 
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
         """The gradients at exact values as balls at the precision in force, a list for each release."""
@@ -62,6 +77,14 @@ def rounding(family: Family, releases: int) -> float:
     It is the error of the entries plus one unit for every row that is rotated into a triangle.
     """
     return 2.0**-53 * (family.row_error(releases) + releases)
+
+
+def checked_group(values: ArrayLike, *, family: Family) -> FloatArray:
+    """One group of values in the family's domain, sorted."""
+    group = frozen_floats(values, name="values", ndim=1)
+    require(group.size > 0, "at least one value in a group", got=f"shape {group.shape}")
+    family.check(group[None, :])
+    return np.sort(group)
 
 
 def in_domain(groups: FloatArray, bound: float) -> None:
@@ -76,12 +99,12 @@ def in_domain(groups: FloatArray, bound: float) -> None:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class QueryFamily:
+class QueryFamily(Family):
     r"""Any queries on the group, added one by one: a list, or a rule that gives release 1, 2, …
 
     Each query has one output, all m records of the group as its members, and does not depend on their order.
 
-    >>> from sightline.releases.moment import Moment
+    >>> from sightline import Moment
     >>> family = QueryFamily(queries=lambda order: Moment(order=order, members=range(2), bound=1.0))
     >>> family.rows(np.array([[-0.5, 0.5]]), 2).tolist()
     [[[0.5, 0.5], [-1.0, 1.0]]]
@@ -112,7 +135,7 @@ class QueryFamily:
 
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """Jacobian over sensitivity of each query at each group."""
-        queries = [self._query(number, groups.shape[1]) for number in range(1, releases + 1)]
+        queries = self.queries_of(groups.shape[1], releases)
         rows = np.empty((len(groups), releases, groups.shape[1]))
         for b, group in enumerate(groups):
             for i, query in enumerate(queries):
@@ -120,25 +143,22 @@ class QueryFamily:
                 rows[b, i] = query.jacobian(group)[0, :, 0] / query.sensitivity
         return rows
 
+    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
+        """The value over the sensitivity of each query at each group."""
+        queries = self.queries_of(groups.shape[1], releases)
+        answers = [[float(q.value(group)[0] / q.sensitivity[0]) for q in queries] for group in groups]
+        return np.array(answers).reshape(len(groups), releases)
+
+    def queries_of(self, members: int, releases: int) -> list[Query]:
+        """The first queries of the list or rule."""
+        return [self._query(number, members) for number in range(1, releases + 1)]
+
     def check(self, groups: FloatArray) -> None:
         """Nothing: each query checks its own domain when it is evaluated."""
 
     def row_error(self, releases: int) -> float:
         """An assumption: Jacobians are correct to a few units in the last place."""
         return 8.0
-
-    def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
-        """None: see :meth:`row_error`."""
-        return None
-
-    @property
-    def convention(self) -> Convention | None:
-        """None: each query states its own sensitivity."""
-        return None
-
-    def full_rank_from(self, members: int) -> int | None:
-        """``None``: no theorem covers arbitrary queries."""
-        return None
 
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
         """Not available: queries are evaluated in double precision."""

@@ -11,7 +11,7 @@ from flint import fmpq
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Balls, Family
-from sightline.releases.query import Convention
+from sightline.releases.query import Convention, Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -21,8 +21,7 @@ class Mixture:
     Both name families by position. By default the families alternate; ``lead=(0, 0, 0), turns=(1,)`` makes
     three releases of the first family and all others of the second.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.multiset.threshold_family import Thresholds
+    >>> from sightline import Moments, Thresholds
     >>> both = Mixture(families=(Moments(), Thresholds(bandwidth=0.2)), lead=(0,), turns=(1, 0))
     >>> both.whose(5).tolist()
     [0, 1, 0, 1, 0]
@@ -80,6 +79,25 @@ class Mixture:
             if own.any():
                 rows[:, own] = family.rows(groups, int(own.sum()))
         return rows
+
+    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
+        """Each family's answers at the places of its turns."""
+        whose = self.whose(releases)
+        answers = np.empty((len(groups), releases))
+        for turn, family in enumerate(self.families):
+            own = whose == turn
+            if own.any():
+                answers[:, own] = family.answers(groups, int(own.sum()))
+        return answers
+
+    def queries_of(self, members: int, releases: int) -> list[Query]:
+        """Each family's queries at the places of its turns."""
+        whose = self.whose(releases)
+        supply = [
+            iter(family.queries_of(members, int(np.sum(whose == turn))))
+            for turn, family in enumerate(self.families)
+        ]
+        return [next(supply[turn]) for turn in whose]
 
     def check(self, groups: FloatArray) -> None:
         """Values lie in every family's domain."""

@@ -11,16 +11,16 @@ import numpy as np
 from flint import arb, fmpq
 
 from sightline.arrays import FloatArray
-from sightline.multiset.family import Balls, in_domain
+from sightline.multiset.family import Balls, Family, in_domain
 from sightline.numerics.balls import ball
 from sightline.releases.domain import one_of, positive_number
 from sightline.releases.features import ratio_powers
-from sightline.releases.moment import moment_sensitivity
-from sightline.releases.query import Convention
+from sightline.releases.moment import Moment, moment_sensitivity
+from sightline.releases.query import Convention, Query
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Moments:
+class Moments(Family):
     r"""The first L moments :math:`q_\ell(z) = \frac1m \sum_k z_k^\ell` (``eq:poly_query_new``).
 
     With :math:`r_k = z_k/R` the normalised gradients are (``eq:I_poly_rankone_new``)
@@ -47,11 +47,6 @@ class Moments:
         """True: each release adds one order."""
         return True
 
-    @property
-    def largest(self) -> int | None:
-        """``None``: there is no last order."""
-        return None
-
     def weights(self, releases: int) -> FloatArray:
         r"""The weight of a release, :math:`(2\ell/c_\ell)^2`: in the uniform convention :math:`\ell^2`.
 
@@ -67,6 +62,19 @@ class Moments:
         powers *= (order / self._widths(releases) / self.bound)[:, None, None]
         return np.moveaxis(powers, -1, 0)
 
+    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
+        r"""Power sums :math:`\sum_k r_k^\ell / c_\ell`."""
+        powers = ratio_powers(groups.T, self.bound, releases + 1)[1:]
+        answers: FloatArray = np.sum(powers, axis=1).T / self._widths(releases)
+        return answers
+
+    def queries_of(self, members: int, releases: int) -> list[Query]:
+        """The moments of order 1 to ``releases``."""
+        return [
+            Moment(order=order, members=range(members), bound=self.bound, convention=self.convention)
+            for order in range(1, releases + 1)
+        ]
+
     def check(self, groups: FloatArray) -> None:
         """Values lie within the bound."""
         in_domain(groups, self.bound)
@@ -74,10 +82,6 @@ class Moments:
     def row_error(self, releases: int) -> float:
         """A rounded power times a factor with four roundings."""
         return 6.0
-
-    def edge_error(self, groups: FloatArray, releases: int) -> FloatArray | None:
-        """``None``: powers have the same relative accuracy everywhere."""
-        return None
 
     def full_rank_from(self, members: int) -> int | None:
         """A weighted Vandermonde matrix with distinct nodes has full rank (``app:poly``)."""

@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, frozen_floats
 from sightline.errors import require
+from sightline.multiset.family import checked_group
 from sightline.multiset.moment_family import Moments
 from sightline.noise.pricing import unit_noise
 from sightline.numerics.balls import exact_trace_of_inverse
@@ -69,8 +70,7 @@ def moment_sum_limit(s: Fraction | float, *, family: Moments) -> Fraction:
 def scalar_crb(value: float, *, family: Moments, accountant: Accountant, releases: int) -> FloatArray:
     r"""The curve :math:`4\kappa_L R^2/T(L)` of one value for :math:`L = 1, \ldots` (``eq:m1_crb``).
 
-    >>> from sightline.privacy.budget import Budget
-    >>> from sightline.privacy.laplace import LaplaceComposition
+    >>> from sightline import Budget, LaplaceComposition
     >>> laplace = LaplaceComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> scalar_crb(0.0, family=Moments(), accountant=laplace, releases=3).tolist()
     [4.0, 16.0, 36.0]
@@ -188,8 +188,7 @@ def pair_signal(pair: ArrayLike, releases: int, *, family: Moments) -> FloatArra
 def pair_crb(pair: ArrayLike, *, family: Moments, accountant: Accountant, releases: int) -> FloatArray:
     r"""The curve of a pair for :math:`L = 2, 3, \ldots`, closed form (``eq:m2_crb``).
 
-    >>> from sightline.privacy.basic import BasicComposition
-    >>> from sightline.privacy.budget import Budget
+    >>> from sightline import BasicComposition, Budget
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> curve = pair_crb([-0.4, 0.7], family=Moments(convention="uniform"), accountant=basic, releases=3)
     >>> curve.round(6).tolist()
@@ -229,7 +228,7 @@ def moment_value_bounds(
 
     They are the bounds for an attacker who knows all other values.
     """
-    r = _group(values, family)
+    r = checked_group(values, family=family) / family.bound
     T = moment_sums(r * r, releases, family=family)[..., -1]
     bounds: FloatArray = 4 * unit_noise(accountant, releases) * family.bound**2 / T
     return bounds
@@ -290,13 +289,6 @@ def _interior(values: ArrayLike, family: Moments) -> list[Fraction]:
     family.check(group[None, :])
     bound = Fraction(family.bound)
     return [Fraction(z) / bound for z in np.sort(group).tolist() if abs(Fraction(z)) < bound]
-
-
-def _group(values: ArrayLike, family: Moments) -> FloatArray:
-    group = frozen_floats(values, name="values", ndim=1)
-    require(group.size > 0, "at least one value in a group", got=f"shape {group.shape}")
-    family.check(group[None, :])
-    return np.sort(group) / family.bound
 
 
 def _pair(pair: ArrayLike, family: Moments) -> FloatArray:

@@ -93,9 +93,7 @@ def plan_releases(
     - ``"the others"``: :math:`\sqrt{\kappa_L/(A_L)_{kk}}`. The attacker knows all values but one. This bound
       is never larger.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.privacy.basic import BasicComposition
-    >>> from sightline.privacy.budget import Budget
+    >>> from sightline import BasicComposition, Budget, Moments
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> plan = plan_releases([0.53, 0.96], family=Moments(), accountant=basic)
     >>> plan.attackers_choice, plan.avoid(margin=2.0)
@@ -104,9 +102,9 @@ def plan_releases(
     (2, 2)
     """
     _require_knowledge(attacker_knows)
-    sample = frozen_floats(groups, name="values")
+    sample = np.atleast_2d(frozen_floats(groups, name="values"))
     curves = release_curves(
-        np.atleast_2d(sample), family=family, accountant=accountant, releases=releases, progress=progress
+        sample, family=family, accountant=accountant, releases=releases, progress=progress
     )
     return _plan(curves, _smallest_value_bound(curves, attacker_knows))
 
@@ -127,8 +125,7 @@ def budget_sweep(
     function of ε, so the choice is the same at every ε. Under the analytic calibration and advanced
     composition it can change.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.privacy.basic import BasicComposition
+    >>> from sightline import BasicComposition, Moments
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> plans = budget_sweep([0.53, 0.96], family=Moments(), accountant=basic, epsilons=[0.1, 1.0])
     >>> [(plan.attackers_choice, round(float(plan.crb.min()), 3)) for plan in plans]
@@ -155,8 +152,7 @@ def largest_epsilon(
     The accountant gives the rule and the delta; its own epsilon is not used. The search returns an epsilon
     that it has evaluated and that keeps the promise.
 
-    >>> from sightline.multiset.moment_family import Moments
-    >>> from sightline.privacy.basic import BasicComposition
+    >>> from sightline import BasicComposition, Moments
     >>> basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
     >>> limit = largest_epsilon([0.53, 0.96], family=Moments(), accountant=basic, releases=4, tolerance=10.0)
     >>> round(limit, 6)

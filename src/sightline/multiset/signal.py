@@ -91,13 +91,7 @@ class Signal:
         return Signal(**{name: getattr(self, name)[None] for name in self.__slots__})
 
 
-def signals(
-    groups: FloatArray,
-    *,
-    family: Family,
-    counts: IndexArray,
-    progress: Progress = silent,
-) -> Signal:
+def signals(groups: FloatArray, *, family: Family, counts: IndexArray, progress: Progress = silent) -> Signal:
     """The signal of sorted groups ``(B, m)`` at increasing counts."""
     B, m = groups.shape
     size = max(1, _CHUNK // (int(counts[-1]) * m))
@@ -188,13 +182,19 @@ def _batch_last(rows: FloatArray) -> FloatArray:
     return np.ascontiguousarray(np.moveaxis(rows, 0, -1))
 
 
+def status_of_error(error: FloatArray) -> NDArray[np.uint8]:
+    """How accurate numbers with these estimated relative errors are."""
+    status = np.full(error.shape, CurveStatus.ACCURATE, dtype=np.uint8)
+    status[error > _ACCURATE] = CurveStatus.ILL_CONDITIONED
+    status[~(error <= _UNRELIABLE)] = CurveStatus.UNRELIABLE
+    return status
+
+
 def _statuses(
     groups: FloatArray, error: FloatArray, *, family: Family, counts: IndexArray
 ) -> NDArray[np.uint8]:
     """How accurate each number is, ``(counts, B)``."""
-    status = np.full(error.shape, CurveStatus.ACCURATE, dtype=np.uint8)
-    status[error > _ACCURATE] = CurveStatus.ILL_CONDITIONED
-    status[~(error <= _UNRELIABLE)] = CurveStatus.UNRELIABLE
+    status = status_of_error(error)
     status[counts < groups.shape[1]] = CurveStatus.TOO_FEW_RELEASES
     status[:, (np.diff(groups, axis=1) == 0).any(axis=1)] = CurveStatus.COLLISION
     if np.any(status == CurveStatus.UNRELIABLE):

@@ -27,12 +27,12 @@ def single_values(groups: FloatArray, *, family: Family, counts: IndexArray, sig
     open_ = (signal.status == CurveStatus.TOO_FEW_RELEASES) | (signal.status == CurveStatus.UNSEEN)
     for i in np.flatnonzero(open_.any(axis=0)):
         some = np.flatnonzero(open_[:, i])
-        bounds[some, i] = _exposed(family.rows(groups[some], int(counts[i])))
+        bounds[some, i] = exposed(family.rows(groups[some], int(counts[i])))
     return bounds
 
 
-def _exposed(rows: FloatArray) -> FloatArray:
-    """``(B, m)`` from rows ``(B, L, m)``."""
+def exposed(rows: FloatArray) -> FloatArray:
+    """The bound of each value, ``(B, m)``, from rows ``(B, L, m)`` that need not determine all of them."""
     _, singular, right = np.linalg.svd(rows, full_matrices=False)
     significant = singular > _NEGLIGIBLE * singular[:, :1]
     weights = np.divide(1.0, singular**2, out=np.zeros_like(singular), where=significant)

@@ -107,8 +107,3 @@ def bottleneck(values: FloatArray, *, family: Family, count: int) -> Bottleneck:
         eigenvalue=float(singular[-1] ** 2),
         share=1.0 if singular[-1] == 0 else float(1.0 / np.sum(weights)),
     )
-
-
-def growth(counts: IndexArray, smallest: FloatArray, kappa: FloatArray) -> Growth:
-    """The growth of the smallest eigenvalue over the counts."""
-    return Growth(releases=counts, smallest_eigenvalue=smallest, kappa=kappa)

@@ -13,18 +13,18 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidRelease, require
-from sightline.multiset.family import Balls, in_domain
+from sightline.multiset.family import Balls, Family, in_domain
 from sightline.releases.domain import one_of, positive_number
 from sightline.releases.feature_balls import smooth_step_rise_ball, smooth_step_slope_ball
-from sightline.releases.features import Kernel, smooth_step_slope
-from sightline.releases.query import Convention
-from sightline.releases.smooth_threshold import threshold_sensitivity
+from sightline.releases.features import Kernel, smooth_step, smooth_step_slope
+from sightline.releases.query import Convention, Query
+from sightline.releases.smooth_threshold import SmoothThreshold, threshold_sensitivity
 
 Order = Literal["left to right", "bisecting"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Thresholds:
+class Thresholds(Family):
     r"""Shares above thresholds, :math:`\frac1m \sum_k h_\tau(z_k - t_\ell)` (``eq:threshold_query``).
 
     ``grid`` says where they are:
@@ -117,6 +117,27 @@ class Thresholds:
         slopes = smooth_step_slope(offsets, bandwidth=self.bandwidth, kernel=self.kernel)
         return slopes / self.widths(t)[:, None]
 
+    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
+        """Counts above the thresholds, softened, divided by the widths."""
+        t = self.thresholds(releases)
+        steps = smooth_step(groups[:, None, :] - t[:, None], bandwidth=self.bandwidth, kernel=self.kernel)
+        answers: FloatArray = np.sum(steps, axis=2) / self.widths(t)
+        return answers
+
+    def queries_of(self, members: int, releases: int) -> list[Query]:
+        """The shares above the thresholds."""
+        return [
+            SmoothThreshold(
+                at=at,
+                members=range(members),
+                bound=self.bound,
+                bandwidth=self.bandwidth,
+                kernel=self.kernel,
+                convention=self.convention,
+            )
+            for at in self.thresholds(releases).tolist()
+        ]
+
     def check(self, groups: FloatArray) -> None:
         """Values lie within the bound."""
         in_domain(groups, self.bound)
@@ -143,10 +164,6 @@ class Thresholds:
         share = np.divide(changes, slopes, out=np.zeros_like(slopes), where=slopes > 0)
         units: FloatArray = (3.0 + 2.0 * self.bound / self.bandwidth) * share
         return units
-
-    def full_rank_from(self, members: int) -> int | None:
-        """``None``: it depends on where the values lie between the thresholds."""
-        return None
 
     def balls(self, values: Sequence[fmpq], releases: int) -> Balls:
         """The same slopes at exact offsets; grid points of midpoints are exact rationals."""

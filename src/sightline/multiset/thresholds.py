@@ -17,8 +17,9 @@ from typing import assert_never
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sightline.arrays import FloatArray, frozen_floats
+from sightline.arrays import FloatArray
 from sightline.errors import InvalidRelease, require
+from sightline.multiset.family import checked_group
 from sightline.multiset.threshold_family import Thresholds
 from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
@@ -48,7 +49,7 @@ def step_overlap(distance: ArrayLike, *, bandwidth: float, kernel: Kernel = "log
         case "compact":
             v = np.maximum(2.0 - x, 0.0)  # the width of the common support
             wide = v * (1 + np.cos(np.pi * v) / 2) - 1.5 * np.sin(np.pi * v) / np.pi
-            # The series of the same, for steps that hardly overlap, where the formula cancels.
+            # The power series, for steps that hardly overlap: there the formula cancels.
             a = (np.pi * v) ** 2
             narrow = v * a**2 / 120 * (1 - a / 21 + a**2 / 1008 - a**3 / 83160 + a**4 / 10378368)
             return np.where(v < 0.15, narrow, wide) / (4 * bandwidth)
@@ -151,10 +152,7 @@ def _quadrature(z: FloatArray, family: Thresholds) -> tuple[FloatArray, FloatArr
 
 def _group(values: ArrayLike, family: Thresholds) -> FloatArray:
     _require_midpoints(family)
-    group = frozen_floats(values, name="values", ndim=1)
-    require(group.size > 0, "at least one value in a group", got=f"shape {group.shape}")
-    family.check(group[None, :])
-    return np.sort(group)
+    return checked_group(values, family=family)
 
 
 def _require_midpoints(family: Thresholds) -> None:

@@ -103,99 +103,18 @@ class Noise(Protocol):
         """``trials`` independent draws, one per row."""
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class GaussianNoise:
-    """Independent Gaussian noise with a standard deviation for each answer."""
+class IndependentNoise:
+    """What laws of independent noise have in common: everything follows from their ``scales``."""
 
-    stddevs: FloatArray
-    law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    __slots__ = ()
     correlated: ClassVar[bool] = False
     singular: ClassVar[bool] = False
+    excess: ClassVar[float]
 
-    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
+    if TYPE_CHECKING:  # a field or a property of the law
 
-        def __init__(self, *, stddevs: ArrayLike) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "stddevs", _positive(self.stddevs, "noise stddevs"))
-
-    @property
-    def outputs(self) -> int:
-        return self.stddevs.size
-
-    @property
-    def scales(self) -> FloatArray:
-        return self.stddevs
-
-    @property
-    def information_weights(self) -> FloatArray:
-        return np.asarray(self.stddevs**-2.0)
-
-    @property
-    def whitener(self) -> FloatArray:
-        return np.diag(1 / self.stddevs)
-
-    @property
-    def relative_error(self) -> float:
-        return _UNIT
-
-    def append(self, stddevs: FloatArray) -> GaussianNoise:
-        return GaussianNoise(stddevs=np.concatenate([self.stddevs, stddevs]))
-
-    def noise_free(self, rows: Rows) -> None:
-        return None
-
-    @property
-    def covariance(self) -> FloatArray:
-        return np.diag(self.stddevs**2)
-
-    @property
-    def variances(self) -> FloatArray:
-        return np.asarray(self.stddevs**2)
-
-    @property
-    def excess(self) -> float:
-        return 1.0
-
-    @property
-    def gaussian(self) -> GaussianNoise:
-        return self
-
-    def take(self, answers: IndexArray) -> GaussianNoise:
-        return GaussianNoise(stddevs=self.stddevs[answers])
-
-    def scaled(self, factors: FloatArray | float) -> GaussianNoise:
-        return GaussianNoise(stddevs=self.stddevs * factors)
-
-    def whiten(self, rows: Rows) -> Rows:
-        return _divide(rows, self.stddevs)
-
-    def recipe(self, whitened: FloatArray) -> FloatArray:
-        return whitened / self.stddevs
-
-    def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
-        return generator.standard_normal((trials, self.outputs)) * self.stddevs
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LaplaceNoise:
-    r"""Independent Laplace noise with scale :math:`b_\ell`: information :math:`b_\ell^{-2}`.
-
-    See ``app:laplace_noise``. The variance is :math:`2b_\ell^2`: the variance of a linear attack is twice the
-    bound. Only attacks that use the likelihood come closer.
-    """
-
-    scales: FloatArray
-    law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
-    correlated: ClassVar[bool] = False
-    singular: ClassVar[bool] = False
-
-    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
-
-        def __init__(self, *, scales: ArrayLike) -> None: ...
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "scales", _positive(self.scales, "Laplace scales"))
+        @property
+        def scales(self) -> FloatArray: ...
 
     @property
     def outputs(self) -> int:
@@ -213,23 +132,81 @@ class LaplaceNoise:
     def relative_error(self) -> float:
         return _UNIT
 
-    def append(self, stddevs: FloatArray) -> Noise:
-        raise InvalidNoise("expected Gaussian noise to append Gaussian noise to, got Laplace noise")
+    @property
+    def covariance(self) -> FloatArray:
+        return np.diag(self.variances)
+
+    @property
+    def variances(self) -> FloatArray:
+        return np.asarray(self.excess * self.scales**2)
 
     def noise_free(self, rows: Rows) -> None:
         return None
 
-    @property
-    def covariance(self) -> FloatArray:
-        return np.diag(2 * self.scales**2)
+    def whiten(self, rows: Rows) -> Rows:
+        return _divide(rows, self.scales)
+
+    def recipe(self, whitened: FloatArray) -> FloatArray:
+        return whitened / self.scales
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class GaussianNoise(IndependentNoise):
+    """Independent Gaussian noise with a standard deviation for each answer."""
+
+    stddevs: FloatArray
+    law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    excess: ClassVar[float] = 1.0
+
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
+
+        def __init__(self, *, stddevs: ArrayLike) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stddevs", _positive(self.stddevs, "noise stddevs"))
 
     @property
-    def variances(self) -> FloatArray:
-        return np.asarray(2 * self.scales**2)
+    def scales(self) -> FloatArray:
+        return self.stddevs
+
+    def append(self, stddevs: FloatArray) -> GaussianNoise:
+        return GaussianNoise(stddevs=np.concatenate([self.stddevs, stddevs]))
 
     @property
-    def excess(self) -> float:
-        return 2.0
+    def gaussian(self) -> GaussianNoise:
+        return self
+
+    def take(self, answers: IndexArray) -> GaussianNoise:
+        return GaussianNoise(stddevs=self.stddevs[answers])
+
+    def scaled(self, factors: FloatArray | float) -> GaussianNoise:
+        return GaussianNoise(stddevs=self.stddevs * factors)
+
+    def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
+        return generator.standard_normal((trials, self.outputs)) * self.stddevs
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LaplaceNoise(IndependentNoise):
+    r"""Independent Laplace noise with scale :math:`b_\ell`: information :math:`b_\ell^{-2}`.
+
+    See ``app:laplace_noise``. The variance is :math:`2b_\ell^2`: the variance of a linear attack is twice the
+    bound. Only attacks that use the likelihood come closer.
+    """
+
+    scales: FloatArray
+    law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
+    excess: ClassVar[float] = 2.0
+
+    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
+
+        def __init__(self, *, scales: ArrayLike) -> None: ...
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "scales", _positive(self.scales, "Laplace scales"))
+
+    def append(self, stddevs: FloatArray) -> Noise:
+        raise InvalidNoise("expected Gaussian noise to append Gaussian noise to, got Laplace noise")
 
     @property
     def gaussian(self) -> GaussianNoise:
@@ -240,12 +217,6 @@ class LaplaceNoise:
 
     def scaled(self, factors: FloatArray | float) -> LaplaceNoise:
         return LaplaceNoise(scales=self.scales * factors)
-
-    def whiten(self, rows: Rows) -> Rows:
-        return _divide(rows, self.scales)
-
-    def recipe(self, whitened: FloatArray) -> FloatArray:
-        return whitened / self.scales
 
     def sample(self, trials: int, *, generator: np.random.Generator) -> FloatArray:
         return generator.laplace(size=(trials, self.outputs)) * self.scales
@@ -269,6 +240,7 @@ class CorrelatedNoise:
     blocks: tuple[FloatArray, ...]
     _factors: tuple[Factor, ...] = ()
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    excess: ClassVar[float] = 1.0
     correlated: ClassVar[bool] = True
 
     if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
@@ -293,10 +265,6 @@ class CorrelatedNoise:
     @property
     def variances(self) -> FloatArray:
         return np.concatenate([np.diagonal(block) for block in self.blocks])
-
-    @property
-    def excess(self) -> float:
-        return 1.0
 
     @property
     def scales(self) -> FloatArray:

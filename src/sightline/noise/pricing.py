@@ -9,6 +9,7 @@ multiplied by :func:`unit_noise`.
 
 from __future__ import annotations
 
+import math
 from typing import overload
 
 from sightline.arrays import FloatArray
@@ -17,20 +18,41 @@ from sightline.numerics.doubled import root_times
 from sightline.privacy.accountant import Accountant, Counts, NoiseLaw
 
 
-def price(accountant: Accountant, sensitivities: FloatArray, *, releases: int) -> Noise:
+def price(
+    accountant: Accountant, sensitivities: FloatArray, *, releases: int, own_releases: float | None = None
+) -> Noise:
     """The noise on published numbers with these sensitivities, when ``releases`` share the budget.
 
-    The sensitivities are in the norm of the accountant's law: L2 for Gaussian noise, L1 for Laplace noise.
+    ``own_releases`` is the most of them that one record is in, for an accountant that counts those; without
+    it a record may be in all of them. The sensitivities are in the norm of the accountant's law: L2 for
+    Gaussian noise, L1 for Laplace noise.
 
     >>> import numpy as np
-    >>> from sightline.privacy.budget import Budget
-    >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
+    >>> from sightline import Budget, ZeroConcentrated
     >>> accountant = ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5))
     >>> noise = price(accountant, np.array([0.5, 2.0]), releases=4)
     >>> bool(np.allclose(noise.variances, accountant.kappa(4) * np.array([0.25, 4.0])))
     True
     """
-    return noise_of_law(accountant.law, root_times(unit_noise(accountant, releases), sensitivities))
+    kappa = shared_unit_noise(accountant, releases=releases, own_releases=own_releases)
+    return noise_of_law(accountant.law, root_times(kappa, sensitivities))
+
+
+def shared_unit_noise(accountant: Accountant, *, releases: int, own_releases: float | None = None) -> float:
+    r"""The squared noise scale of an answer with sensitivity 1, by what the accountant counts.
+
+    A record that is in :math:`L` of the releases has the cost of one release with :math:`\sqrt L` times the
+    sensitivity; L need not be whole where a record has only some of its rows in a release.
+
+    >>> from sightline import Budget
+    >>> from sightline.privacy.per_record import PerRecord
+    >>> accountant = PerRecord(Budget(epsilon=1.0, delta=1e-5))
+    >>> round(shared_unit_noise(accountant, releases=20, own_releases=2.5) / accountant.kappa(5), 12)
+    0.5
+    """
+    if own_releases is None or not accountant.counts_own_releases:
+        return unit_noise(accountant, releases)
+    return math.nextafter(accountant.kappa(1) * own_releases, math.inf)
 
 
 @overload
@@ -44,8 +66,7 @@ def unit_noise(accountant: Accountant, releases: int | Counts) -> float | FloatA
 
     The scale is a standard deviation for Gaussian noise and a Laplace scale for Laplace noise.
 
-    >>> from sightline.privacy.budget import Budget
-    >>> from sightline.privacy.zero_concentrated import ZeroConcentrated
+    >>> from sightline import Budget, ZeroConcentrated
     >>> round(unit_noise(ZeroConcentrated(Budget(epsilon=1.0, delta=1e-5)), 20), 6)
     480.308819
     """

@@ -52,11 +52,7 @@ def certificate(rows: IntegerRows, functional: Sequence[int] | IntegerRows) -> E
     UnseenDirection(direction=(Fraction(0, 1), Fraction(-1, 1), Fraction(1, 1)))
     """
     wanted = [int(entry) for entry in functional]
-    require(
-        len(wanted) == rows.shape[1],
-        f"a functional of {rows.shape[1]} coefficients",
-        got=len(wanted),
-    )
+    require(len(wanted) == rows.shape[1], f"a functional of {rows.shape[1]} coefficients", got=len(wanted))
     draw = 0
     while (proof := _attempt(rows, wanted, draw)) is None:
         draw += 1  # the prime divides a minor: draw another

@@ -16,8 +16,8 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.arrays import FloatArray
+from sightline.numerics.residuals import absolute_product, gamma, inverse_error
 
-_UNIT = float(np.finfo(np.float64).eps)
 _LEAF = 128  # blocks up to this size are factorised directly
 
 
@@ -36,17 +36,21 @@ def positive_inverse(matrix: FloatArray) -> FloatArray | None:
 
 
 def inverse_of_products(products: FloatArray) -> tuple[FloatArray, float] | None:
-    """The inverse of a Gram matrix of non-zero rows, and its relative error; ``None`` if singular."""
+    """The inverse of a Gram matrix of non-zero rows; ``None`` if singular, to rounding.
+
+    With a bound on the relative error of its quadratic forms. Below 1 it proves the rows independent.
+    """
     scale = 1 / np.sqrt(np.diagonal(products))
     scaled = products * np.outer(scale, scale)
-    size = float(np.max(np.sum(np.abs(scaled), axis=1), initial=0.0))
-    inverse = positive_inverse(scaled)
+    inverse = positive_inverse(scaled.copy())
     if inverse is None:
         return None
-    error = size * float(np.max(np.sum(np.abs(inverse), axis=1), initial=0.0)) * _UNIT
+    # Scaling by rounded factors changes nothing that the forms depend on; its own rounding counts.
+    error = inverse_error(scaled, inverse)
+    spread = float(np.max(absolute_product(scaled, absolute_product(inverse, np.ones((len(scale), 1))))))
     inverse *= scale[:, None]
     inverse *= scale
-    return inverse, error
+    return inverse, error + gamma(4) * spread
 
 
 def _whiten(matrix: FloatArray) -> None:

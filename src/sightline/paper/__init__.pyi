@@ -10,7 +10,7 @@ from sightline.paper.claim import Claim as Claim
 from sightline.paper.claim import ClaimVerdict as ClaimVerdict
 from sightline.paper.comparison import Comparison as Comparison
 from sightline.paper.comparison import JointTest as JointTest
-from sightline.paper.made import MadeFigure as MadeFigure
-from sightline.paper.made import Panel as Panel
+from sightline.paper.figure_type import MadeFigure as MadeFigure
+from sightline.paper.figure_type import Panel as Panel
 from sightline.paper.run import regenerate as regenerate
 from sightline.paper.run import Regenerated as Regenerated

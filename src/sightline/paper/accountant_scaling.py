@@ -9,7 +9,7 @@ import numpy as np
 
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Figure, Table
+from sightline.paper.figure_type import Table
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.basic import BasicComposition
@@ -17,7 +17,7 @@ from sightline.privacy.budget import Budget
 from sightline.privacy.gaussian_dp import GaussianDP
 from sightline.privacy.renyi import Renyi
 from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.progress import Progress
+from sightline.progress import Progress, counted
 
 LABEL = "tab:accountant_scaling_main"
 
@@ -59,12 +59,8 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         f"RDP, order {parameters.order:g}": Renyi(budget, order=parameters.order),
         "exact Gaussian": GaussianDP(budget),
     }
-    growths = []
-    for done, (name, accountant) in enumerate(accountants.items()):
-        progress("computing", done / len(accountants))
-        growths.append(_fit(name, accountant, parameters))
-    progress("computing", 1.0)
-    return Result(growths=tuple(growths))
+    pairs = counted(tuple(accountants.items()), progress)
+    return Result(growths=tuple(_fit(name, accountant, parameters) for name, accountant in pairs))
 
 
 def _fit(name: str, accountant: Accountant, parameters: Parameters) -> GrowthFit:
@@ -87,19 +83,11 @@ def draw(result: Result) -> dict[str, Any]:
     return {
         "growth": panel(
             [
-                Line.of(
-                    growth.accountant,
-                    x=growth.kappa.x,
-                    y=[
-                        k / L * 2 / growth.kappa.y[0]
-                        for L, k in zip(growth.kappa.x, growth.kappa.y, strict=True)
-                    ],
-                )
-                for growth in result.growths
+                Line.of(kappa.name, x=kappa.x, y=[k / L * 2 / kappa.y[0] for L, k in kappa.points])
+                for kappa in (growth.kappa for growth in result.growths)
             ],
             title="Risk of the one contrast, κ_L/L",
             subtitle="relative to two releases",
-            x_title="releases L",
             y_title="κ_L/L over κ₂/2",
             x_log=True,
         )
@@ -108,22 +96,18 @@ def draw(result: Result) -> dict[str, Any]:
 
 def tables(result: Result) -> tuple[Table, ...]:
     """The paper's table with fitted exponents."""
-    effects = {True: "flat", False: "worse"}
     rows = tuple(
         (
             growth.accountant,
             _powers(growth.power, growth.log_power),
             _powers(growth.power - 1, growth.log_power),
             f"{growth.misfit:.1e}",
-            effects[abs(growth.power - 1) < 1e-6],
+            "flat" if abs(growth.power - 1) < 1e-6 else "worse",
         )
         for growth in result.growths
     )
-    return (
-        Table(
-            heading=("accountant", "κ_L ∝", "risk κ_L/L ∝", "misfit of ln κ_L", "effect of copies"), rows=rows
-        ),
-    )
+    heading = ("accountant", "κ_L ∝", "risk κ_L/L ∝", "misfit of ln κ_L", "effect of copies")
+    return (Table(heading=heading, rows=rows),)
 
 
 def _powers(power: float, log_power: float) -> str:
@@ -157,14 +141,6 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIGURE = Figure(
-    title="Accountants in the same one-contrast geometry, with fitted growth",
-    about="κ_L and κ_L/L, fitted by a power of L times a power of the logarithm.",
-    full=Parameters(),
-    fast=Parameters(releases=tuple(2**k for k in range(1, 13))),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    claims=claims,
-    tables=tables,
-)
+TITLE = "Accountants in the same one-contrast geometry, with fitted growth"
+ABOUT = "κ_L and κ_L/L, fitted by a power of L times a power of the logarithm."
+FAST = Parameters(releases=tuple(2**k for k in range(1, 13)))

@@ -7,6 +7,7 @@ neighbours.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,11 +16,11 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Figure, Table
+from sightline.paper.figure_type import Table
 from sightline.paper.line import Line
 from sightline.progress import Progress
 from sightline.releases.moment import Moment
-from sightline.releases.query import Query
+from sightline.releases.query import Convention, Query
 from sightline.releases.smooth_threshold import SmoothThreshold
 from sightline.releases.subset_mean import SubsetMean
 
@@ -60,74 +61,62 @@ class Result:
     families: tuple[SensitivityRow, ...]
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters, _: Progress) -> Result:
     """Try all neighbours at one background: the change of a mean does not depend on the other records."""
     m, R = parameters.members, parameters.bound
-    grid = np.linspace(-R, R, parameters.grid)
-    half = np.linspace(-parameters.radius / 2, parameters.radius / 2, parameters.grid)
-    members = range(m)
-    mean = SubsetMean(members=members, radius=parameters.radius)
-    moments = {
-        convention: [
-            Moment(order=order, members=members, bound=R, convention=convention)
-            for order in parameters.orders
-        ]
-        for convention in ("uniform", "tight")
-    }
-    steps = {
-        convention: [
-            SmoothThreshold(
-                at=at, members=members, bound=R, bandwidth=parameters.bandwidth, convention=convention
-            )
-            for at in parameters.thresholds
-        ]
-        for convention in ("uniform", "tight")
-    }
-    rows: list[tuple[str, str, str, str, tuple[float, ...], list[Query], list[Query], FloatArray]] = [
-        ("IN/OUT means", "|x| ≤ Δ/2", "value, radius Δ", "Δ/|C|", (1.0,), [mean], [mean], half),
-        (
-            *("polynomial moments", "|z| ≤ R", "fixed-cardinality swap", "2R^ℓ/m"),
-            tuple(float(order) for order in parameters.orders),
-            [*moments["uniform"]],
-            [*moments["tight"]],
-            grid,
-        ),
-        (
-            *("smooth thresholds", "|z| ≤ R", "replacement/swap", "2/m"),
-            parameters.thresholds,
-            [*steps["uniform"]],
-            [*steps["tight"]],
-            grid,
-        ),
-    ]
-    families = []
-    for done, (name, domain, adjacency, stated, places, table, tight, values) in enumerate(rows):
-        progress("computing", done / len(rows))
-        families.append(
-            SensitivityRow(
-                name=name,
-                domain=domain,
-                adjacency=adjacency,
-                stated=stated,
-                table=Line.of("table", x=places, y=[query.sensitivity.item() for query in table]),
-                tight=Line.of("tight", x=places, y=[query.sensitivity.item() for query in tight]),
-                largest_change=Line.of(
-                    "largest change", x=places, y=[_largest_change(query, values, m) for query in tight]
-                ),
-                largest_change_removing=Line.of(
-                    "removing a record",
-                    x=places,
-                    y=[_largest_change_removing(query, values, m) for query in tight],
-                ),
-            )
+
+    def mean(_place: float, _convention: Convention) -> Query:
+        return SubsetMean(members=range(m), radius=parameters.radius)
+
+    def moment(order: float, convention: Convention) -> Query:
+        return Moment(order=int(order), members=range(m), bound=R, convention=convention)
+
+    def step(at: float, convention: Convention) -> Query:
+        return SmoothThreshold(
+            at=at, members=range(m), bound=R, bandwidth=parameters.bandwidth, convention=convention
         )
-    progress("computing", 1.0)
-    return Result(families=tuple(families))
 
+    def row(
+        texts: tuple[str, str, str, str],
+        places: tuple[float, ...],
+        query: Callable[[float, Convention], Query],
+        reach: float,
+    ) -> SensitivityRow:
+        name, domain, adjacency, stated = texts
+        values = np.linspace(-reach, reach, parameters.grid)
+        tight = [query(place, "tight") for place in places]
+        uniform = [query(place, "uniform") for place in places]
 
-def _features(query: Query, values: FloatArray, members: int) -> FloatArray:
-    """f(v) for each value v: the answer at m records that all equal v."""
-    return np.array([query.value(np.full(members, value)).item() for value in values])
+        def line(label: str, y: Iterable[float]) -> Line:
+            return Line.of(label, x=places, y=y)
+
+        return SensitivityRow(
+            name=name,
+            domain=domain,
+            adjacency=adjacency,
+            stated=stated,
+            table=line("table", (one.sensitivity.item() for one in uniform)),
+            tight=line("tight", (one.sensitivity.item() for one in tight)),
+            largest_change=line("largest change", (_largest_change(one, values, m) for one in tight)),
+            largest_change_removing=line(
+                "removing a record", (_largest_change_removing(one, values, m) for one in tight)
+            ),
+        )
+
+    return Result(
+        families=(
+            row(
+                ("IN/OUT means", "|x| ≤ Δ/2", "value, radius Δ", "Δ/|C|"), (1.0,), mean, parameters.radius / 2
+            ),
+            row(
+                ("polynomial moments", "|z| ≤ R", "fixed-cardinality swap", "2R^ℓ/m"),
+                parameters.orders,
+                moment,
+                R,
+            ),
+            row(("smooth thresholds", "|z| ≤ R", "replacement/swap", "2/m"), parameters.thresholds, step, R),
+        )
+    )
 
 
 def _largest_change(query: Query, values: FloatArray, members: int) -> float:
@@ -139,8 +128,9 @@ def _largest_change(query: Query, values: FloatArray, members: int) -> float:
 
 def _largest_change_removing(query: Query, values: FloatArray, members: int) -> float:
     """The largest change when one of m records is removed and the mean is over the others."""
-    f = _features(query, values, members)
-    return float(np.max(np.abs(f[:, None] - f[None, :]))) / members
+    # The answer at m records that all equal v is f(v).
+    f = [query.value(np.full(members, value)).item() for value in values]
+    return (max(f) - min(f)) / members
 
 
 def draw(result: Result) -> dict[str, Any]:
@@ -162,12 +152,8 @@ def tables(result: Result) -> tuple[Table, ...]:
     """The paper's table, with columns for the largest change found."""
     rows = []
     for family in result.families:
-        ratios = [
-            change / stated for change, stated in zip(family.largest_change.y, family.table.y, strict=True)
-        ]
-        tight = [
-            change / stated for change, stated in zip(family.largest_change.y, family.tight.y, strict=True)
-        ]
+        ratios = family.largest_change.over(family.table)
+        tight = family.largest_change.over(family.tight)
         rows.append(
             (
                 *(family.name, family.domain, family.adjacency, family.stated),
@@ -181,25 +167,12 @@ def tables(result: Result) -> tuple[Table, ...]:
 
 def claims(result: Result) -> tuple[Claim, ...]:
     """What the table and its caption say."""
-    excess = max(
-        change / stated
-        for family in result.families
-        for change, stated in zip(family.largest_change.y, family.table.y, strict=True)
-    )
-    missed = max(
-        abs(change / tight - 1)
-        for family in result.families
-        for change, tight in zip(family.largest_change.y, family.tight.y, strict=True)
-    )
-    even = [
-        y
-        for x, y in zip(result.families[1].largest_change.x, result.families[1].largest_change.y, strict=True)
-        if x % 2 == 0
-    ]
+    families = result.families
+    excess = max(ratio for family in families for ratio in family.largest_change.over(family.table))
+    missed = max(abs(r - 1) for family in families for r in family.largest_change.over(family.tight))
+    even = [change for order, change in families[1].largest_change.points if order % 2 == 0]
     removing = [
-        removed / changed
-        for family in result.families
-        for removed, changed in zip(family.largest_change_removing.y, family.largest_change.y, strict=True)
+        ratio for family in families for ratio in family.largest_change_removing.over(family.largest_change)
     ]
     return (
         claim(
@@ -225,14 +198,5 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIGURE = Figure(
-    title="Adjacency and sensitivity conventions, verified",
-    about="The sensitivities of the paper's table and the largest change that one record can make.",
-    full=Parameters(),
-    fast=Parameters(),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    claims=claims,
-    tables=tables,
-)
+TITLE = "Adjacency and sensitivity conventions, verified"
+ABOUT = "The sensitivities of the paper's table and the largest change that one record can make."

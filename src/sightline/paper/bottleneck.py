@@ -13,12 +13,11 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.threshold_family import Thresholds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
 from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.progress import Progress
+from sightline.progress import Progress, counted
 
 LABEL = "diag:bottleneck"
 
@@ -51,43 +50,29 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         ("moments, boundary", (-1.0, 1.0), uniform),
         ("thresholds, triple", (-0.5, 0.0, 0.5), Thresholds(bandwidth=0.12, convention="uniform")),
     )
-    accountants = BasicComposition(budget), ZeroConcentrated(budget)
-    smallest: tuple[list[Line], list[Line]] = ([], [])
-    largest = []
-    for done, (name, values, family) in enumerate(groups):
-        progress("computing", done / len(groups))
+    basic, zcdp = BasicComposition(budget), ZeroConcentrated(budget)
+    lines: tuple[list[Line], list[Line], list[Line]] = ([], [], [])
+    for name, values, family in counted(groups, progress):
         counts = [L for L in parameters.releases if len(values) <= L]
-        curve = release_curve(values, family=family, accountant=accountants[0], releases=counts)
+        curve = release_curve(values, family=family, accountant=basic, releases=counts)
         # On a coarse grid, the smallest eigenvalue of the first counts may be zero to rounding.
         positive = np.isfinite(curve.eigenvalues[:, -1]) & (curve.eigenvalues[:, -1] > 0)
-        for lines, accountant in zip(smallest, accountants, strict=True):
-            kappa = curve.under(accountant).kappa[positive]
-            lines.append(
-                Line.of(name, x=np.array(counts)[positive], y=curve.eigenvalues[positive, -1] / kappa)
-            )
-        largest.append(
-            Line.of(
-                name, x=np.array(counts)[positive], y=curve.eigenvalues[positive, 0] / curve.kappa[positive]
-            )
-        )
-    progress("computing", 1.0)
-    return Result(basic=tuple(smallest[0]), zcdp=tuple(smallest[1]), largest_basic=tuple(largest))
+        for part, accountant, which in zip(lines, (basic, zcdp, basic), (-1, -1, 0), strict=True):
+            ratios = curve.eigenvalues[:, which] / curve.under(accountant).kappa
+            part.append(Line.of(name, x=np.array(counts)[positive], y=ratios[positive]))
+    return Result(basic=tuple(lines[0]), zcdp=tuple(lines[1]), largest_basic=tuple(lines[2]))
 
 
 def draw(result: Result) -> dict[str, Any]:
     """The weakest direction under two accountants, and the strongest."""
-    axes: dict[str, Any] = {"x_title": "releases L", "x_log": True}
+    basic, zcdp, largest = result.basic, result.zcdp, result.largest_basic
     return {
-        "basic": panel(
-            result.basic, title="Weakest direction, basic composition", y_title="λ_min/κ_L", **axes
-        ),
-        "zCDP": panel(result.zcdp, title="Weakest direction, zCDP", y_title="λ_min/κ_L", **axes),
-        "strongest": panel(
-            result.largest_basic,
-            title="Strongest direction, basic composition",
-            y_title="λ_max/κ_L",
-            **axes,
-        ),
+        name: panel(lines, title=title, y_title=y_title, x_log=True)
+        for name, lines, title, y_title in (
+            ("basic", basic, "Weakest direction, basic composition", "λ_min/κ_L"),
+            ("zCDP", zcdp, "Weakest direction, zCDP", "λ_min/κ_L"),
+            ("strongest", largest, "Strongest direction, basic composition", "λ_max/κ_L"),
+        )
     }
 
 
@@ -127,14 +112,8 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIGURE = Figure(
-    title="Spectral bottlenecks",
-    about="Mentioned by the paper and not shown. The bound falls only while every eigenvalue of the signal "
-    "outgrows κ_L.",
-    full=Parameters(),
-    fast=Parameters(),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    claims=claims,
+TITLE = "Spectral bottlenecks"
+ABOUT = (
+    "Mentioned by the paper and not shown. The bound falls only while every eigenvalue of the signal "
+    "outgrows κ_L."
 )

@@ -18,16 +18,14 @@ import numpy as np
 
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.monte_carlo import simulate
-from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import pair_information
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Figure
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair, transcript
-from sightline.privacy.basic import BasicComposition, Calibration
-from sightline.privacy.budget import Budget
-from sightline.progress import Progress
+from sightline.paper.setting import BASIC, UNIFORM
+from sightline.privacy.basic import Calibration
+from sightline.progress import Progress, counted
 
 LABEL = "diag:boundary"
 
@@ -56,30 +54,15 @@ class Result:
 def compute(parameters: Parameters, progress: Progress) -> Result:
     """Simulate every distance at every budget."""
     ratios, biases = [], []
-    for done, epsilon in enumerate(parameters.epsilons):
-        progress("computing", done / len(parameters.epsilons))
+    for epsilon in counted(parameters.epsilons, progress):
         released = transcript(2, epsilon=epsilon, delta=parameters.delta, calibration=Calibration.ANALYTIC)
-        risks = [
-            simulate(
-                released,
-                attack=ConstrainedMLE(),
-                at=(t - 1.0, parameters.upper),
-                trials=parameters.trials,
-                seed=parameters.seed,
-            )
-            for t in parameters.distances
-        ]
-        name = f"ε = {epsilon:g}"
-        ratios.append(
-            Line.of(
-                name,
-                x=parameters.distances,
-                y=[risk.ratio_to_crb for risk in risks],
-                half_widths=[INTERVAL_95 * risk.standard_error / risk.crb for risk in risks],
-            )
-        )
-        biases.append(Line.of(name, x=parameters.distances, y=[float(risk.bias[0]) for risk in risks]))
-    progress("computing", 1.0)
+        pairs = [(t - 1.0, parameters.upper) for t in parameters.distances]
+        attack, trials, seed = ConstrainedMLE(), parameters.trials, parameters.seed
+        risks = [simulate(released, attack=attack, at=pair, trials=trials, seed=seed) for pair in pairs]
+        name, x = f"ε = {epsilon:g}", parameters.distances
+        spreads = [INTERVAL_95 * risk.standard_error / risk.crb for risk in risks]
+        ratios.append(Line.of(name, x=x, y=[risk.ratio_to_crb for risk in risks], half_widths=spreads))
+        biases.append(Line.of(name, x=x, y=[risk.bias[0] for risk in risks]))
     return Result(
         ratio=tuple(ratios), bias=tuple(biases), predicted_at_boundary=_half_space((-1.0, parameters.upper))
     )
@@ -87,10 +70,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
 
 def _half_space(pair: Pair) -> float:
     """The risk over the bound as the noise vanishes, if the first value is on the boundary; at any budget."""
-    basic = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
-    C = np.linalg.inv(
-        pair_information(pair, family=Moments(convention="uniform"), accountant=basic, releases=2)
-    )
+    C = np.linalg.inv(pair_information(pair, family=UNIFORM, accountant=BASIC, releases=2))
     squared_correlation = C[0, 1] ** 2 / (C[0, 0] * C[1, 1])
     return float((C[0, 0] / 2 + C[1, 1] * (1 - squared_correlation / 2)) / np.trace(C))
 
@@ -128,13 +108,6 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIGURE = Figure(
-    title="Finite-noise sweeps towards the boundary",
-    about="Mentioned by the paper and not shown. Two moments of a pair of which one value moves to −1.",
-    full=Parameters(),
-    fast=Parameters(trials=1_000, distances=(0.0, 0.02, 0.1, 0.5)),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    claims=claims,
-)
+TITLE = "Finite-noise sweeps towards the boundary"
+ABOUT = "Mentioned by the paper and not shown. Two moments of a pair of which one value moves to −1."
+FAST = Parameters(trials=1_000, distances=(0.0, 0.02, 0.1, 0.5))

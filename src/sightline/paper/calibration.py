@@ -13,7 +13,6 @@ import numpy as np
 
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.basic import BasicComposition, Calibration, kappa_of_one
@@ -48,21 +47,19 @@ class Result:
     transcript_delta: tuple[Line, ...]  # whole transcripts, by accountant
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters, _: Progress) -> Result:
     """Compute the deltas in ball arithmetic."""
-    progress("computing", 0.0)
     deltas, excesses, breaks = [], [], []
     for delta in parameters.deltas:
         name = f"δ = {delta:g}"
-        kappas = [_classical(epsilon, delta) for epsilon in parameters.epsilons]
         delivered = [_delivered(epsilon, delta) for epsilon in parameters.epsilons]
-        exact = [_analytic(epsilon, delta) for epsilon in parameters.epsilons]
-        deltas.append(Line.of(name, x=parameters.epsilons, y=delivered))
-        excesses.append(
-            Line.of(name, x=parameters.epsilons, y=[a / b for a, b in zip(kappas, exact, strict=True)])
+        classical, exact = (
+            [_kappa(epsilon, delta, calibration) for epsilon in parameters.epsilons]
+            for calibration in Calibration
         )
+        deltas.append(Line.of(name, x=parameters.epsilons, y=delivered))
+        excesses.append(Line.of(name, x=parameters.epsilons, y=np.divide(classical, exact)))
         breaks.append(_first_break(delta))
-    progress("computing", 1 / 2)
     budget = Budget(epsilon=parameters.epsilon, delta=parameters.delta)
     accountants: dict[str, Accountant] = {
         "basic, classical": BasicComposition(budget),
@@ -83,7 +80,6 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         )
         for name, accountant in accountants.items()
     ]
-    progress("computing", 1.0)
     return Result(
         classical_delta=tuple(deltas),
         classical_excess=tuple(excesses),
@@ -92,17 +88,14 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     )
 
 
-def _classical(epsilon: float, delta: float) -> float:
-    return kappa_of_one(Fraction(epsilon), Fraction(delta), Calibration.CLASSICAL)
-
-
-def _analytic(epsilon: float, delta: float) -> float:
-    return kappa_of_one(Fraction(epsilon), Fraction(delta), Calibration.ANALYTIC)
+def _kappa(epsilon: float, delta: float, calibration: Calibration) -> float:
+    return kappa_of_one(Fraction(epsilon), Fraction(delta), calibration)
 
 
 def _delivered(epsilon: float, delta: float) -> float:
     """The delta of one classical release as a multiple of the promised one."""
-    return float(gaussian_delta(1 / Fraction(_classical(epsilon, delta)), epsilon)) / delta
+    kappa = _kappa(epsilon, delta, Calibration.CLASSICAL)
+    return float(gaussian_delta(1 / Fraction(kappa), epsilon)) / delta
 
 
 def _first_break(delta: float) -> float:
@@ -132,7 +125,6 @@ def draw(result: Result) -> dict[str, Any]:
             result.transcript_delta,
             title="Whole transcripts at ε = 1",
             y_title="δ delivered / δ promised",
-            x_title="releases L",
             x_log=True,
             x_ticks=(1, 2, 4, 8, 16),
         ),
@@ -141,7 +133,7 @@ def draw(result: Result) -> dict[str, Any]:
 
 def claims(result: Result) -> tuple[Claim, ...]:
     """Check ``eq:gaussian_calibration`` and ``app:zcdp_rdp_calibration``."""
-    inside = max(y for line in result.classical_delta for x, y in zip(line.x, line.y, strict=True) if x <= 1)
+    inside = max(delta for line in result.classical_delta for epsilon, delta in line.points if epsilon <= 1)
     worst = max(max(line.y) for line in result.transcript_delta)
     waste = next(line for line in result.transcript_delta if line.name == "basic, classical")
     return (
@@ -170,13 +162,5 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIGURE = Figure(
-    title="Accountant and calibration checks",
-    about="Mentioned by the paper and not shown. The exact privacy of the noise that each rule prescribes.",
-    full=Parameters(),
-    fast=Parameters(),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    claims=claims,
-)
+TITLE = "Accountant and calibration checks"
+ABOUT = "Mentioned by the paper and not shown. The exact privacy of the noise that each rule prescribes."

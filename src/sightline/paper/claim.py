@@ -6,6 +6,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 
+import numpy as np
+
 
 class ClaimVerdict(Enum):
     """The result of a check."""
@@ -28,11 +30,18 @@ class Claim:
     remark: str = ""
 
 
-Check = Callable[[int, int], Claim]  # from a number of random cases and a seed
+Check = Callable[[int, np.random.Generator], Claim]  # from a number of random cases and what draws them
 
 
 def claim(  # many parameters: they are the columns of the table of claims
-    label: str, says: str, *, checked: str, value: float, quantity: str, holds: bool, remark: str = ""
+    label: str,
+    says: str,
+    *,
+    checked: str,
+    value: float,
+    quantity: str = "largest relative difference",
+    holds: bool,
+    remark: str = "",
 ) -> Claim:
     """Make a claim; its verdict follows from ``holds`` and from whether there is a remark."""
     verdict = ClaimVerdict.FAILS if not holds else ClaimVerdict.REMARK if remark else ClaimVerdict.HOLDS

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.multiset.curve import release_curve
 from sightline.multiset.threshold_family import Thresholds
 from sightline.multiset.thresholds import dense_grid_trace, threshold_crb_bound, threshold_trace_bound
 from sightline.paper import threshold
 from sightline.paper.claim import Claim, claim
-from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figure_type import Figure
+from sightline.paper.drawing import panel
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
@@ -36,7 +36,7 @@ class Parameters:
     epsilon: float = 1.0
     delta: float = 1e-5
     seed: int = 0
-    random_triples: int = 300
+    random_triples: int = 2_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,51 +66,31 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     family = Thresholds(bound=1.0, bandwidth=width, kernel="compact", convention="uniform")
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
     curve = release_curve(parameters.triple, family=family, accountant=basic, releases=parameters.dense)
-    traces = [float(np.sum(eigenvalues)) for eigenvalues in curve.eigenvalues]
     limit = dense_grid_trace(parameters.triple, family=family)
     spacings = np.array([family.spacing(L) for L in parameters.dense])
+    most = [threshold_trace_bound(L, members=3, family=family) for L in parameters.dense]
+    least = [threshold_crb_bound(L, members=3, family=family, accountant=basic) for L in parameters.dense]
+
+    def line(name: str, ratios: FloatArray) -> Line:
+        return Line.of(name, x=parameters.dense, y=ratios)
+
     return Result(
         control=control,
-        trace_over_bound=Line.of(
-            "tr A_L / its bound",
-            x=parameters.dense,
-            y=[
-                trace / threshold_trace_bound(L, members=3, family=family)
-                for L, trace in zip(parameters.dense, traces, strict=True)
-            ],
-        ),
-        crb_over_bound=Line.of(
-            "CRB / lower bound",
-            x=parameters.dense,
-            y=[
-                crb / threshold_crb_bound(L, members=3, family=family, accountant=basic)
-                for L, crb in zip(parameters.dense, curve.crb, strict=True)
-            ],
-        ),
-        crb_over_dense=Line.of(
-            "CRB / dense-grid prediction", x=parameters.dense, y=curve.crb / (curve.kappa * spacings * limit)
-        ),
+        trace_over_bound=line("tr A_L / its bound", np.sum(curve.eigenvalues, axis=1) / most),
+        crb_over_bound=line("CRB / lower bound", curve.crb / least),
+        crb_over_dense=line("CRB / dense-grid prediction", curve.crb / (curve.kappa * spacings * limit)),
     )
 
 
 def draw(result: Result) -> dict[str, Any]:
     """The two panels of the control, and the rates."""
-    axes: dict[str, Any] = {"x_title": "releases L", "y_title": "CRB of the sorted triple"}
     control = result.control
     return {
-        "top": panel(
-            control.interior, title="Compact steps, interior", stars=stars_of(control.interior), **axes
-        ),
-        "bottom": panel(
-            control.near_boundary,
-            title="Compact steps, near-boundary",
-            stars=stars_of(control.near_boundary),
-            **axes,
-        ),
+        "top": threshold.triples_panel(control.interior, title="Compact steps, interior"),
+        "bottom": threshold.triples_panel(control.near_boundary, title="Compact steps, near-boundary"),
         "rates": panel(
             (result.trace_over_bound, result.crb_over_bound, result.crb_over_dense),
             title="Rates of the proposition",
-            x_title="releases L",
             y_title="ratio",
             x_log=True,
             y_log=False,
@@ -154,14 +134,9 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIGURE = Figure(
-    title="Threshold control with compact support",
-    about="Mentioned by the paper and not shown: the proposition on thresholds is stated for steps that are "
-    "constant beyond some distance.",
-    full=Parameters(random_triples=2_000),
-    fast=Parameters(),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    claims=claims,
+TITLE = "Threshold control with compact support"
+ABOUT = (
+    "Mentioned by the paper and not shown: the proposition on thresholds is stated for steps that are "
+    "constant beyond some distance."
 )
+FAST = Parameters(random_triples=300)

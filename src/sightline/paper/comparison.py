@@ -1,6 +1,6 @@
 r"""Compare our numbers with the published ones; test those that have intervals jointly.
 
-A Monte-Carlo point of ours with standard error :math:`s` and a printed one with half-width :math:`w` differ
+Our Monte-Carlo point with standard error :math:`s` and a printed one with half-width :math:`w` differ
 by :math:`z = (a - b)/\sqrt{s^2 + (w/1.96)^2}` standard deviations. All n points agree if the largest
 :math:`|z|` is below the quantile at :math:`1 - \alpha/2n`: by Bonferroni the rate of false failures is at
 most :math:`\alpha`, whatever the dependence among the points (the paper's two attacks may share their noise).

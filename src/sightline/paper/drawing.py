@@ -20,8 +20,8 @@ def panel(  # many parameters: the options of one chart, all but the lines optio
     lines: Sequence[Line],
     *,
     title: str,
-    x_title: str,
     y_title: str,
+    x_title: str = "releases L",
     subtitle: str = "",
     scatter: Sequence[Line] = (),
     published: Sequence[Line] = (),
@@ -67,6 +67,11 @@ def panel(  # many parameters: the options of one chart, all but the lines optio
         alt.Tooltip("x:Q", title=x_title, format="~g"),
         alt.Tooltip("y:Q", title=y_title, format=".6g"),
     ]
+
+    def points(shown: Sequence[Line], **mark: Any) -> Any:
+        chart = alt.Chart(_data(shown)).mark_point(**mark)
+        return chart.encode(x=x, y=y, color=colour, tooltip=tips)
+
     layers = []
     if lines:
         layers += [
@@ -81,17 +86,9 @@ def panel(  # many parameters: the options of one chart, all but the lines optio
         )
     dots = [*scatter, *(line for line in lines if line.half_widths)]
     if dots:
-        layers.append(
-            alt.Chart(_data(dots))
-            .mark_point(filled=True, opacity=1, size=34)
-            .encode(x=x, y=y, color=colour, tooltip=tips)
-        )
+        layers.append(points(dots, filled=True, opacity=1, size=34))
     if published:
-        layers.append(
-            alt.Chart(_data(published))
-            .mark_point(filled=False, size=42, strokeWidth=1, opacity=0.9)
-            .encode(x=x, y=y, color=colour, tooltip=tips)
-        )
+        layers.append(points(published, filled=False, size=42, strokeWidth=1, opacity=0.9))
     if stars:
         places = [{"series": name, "x": at, "y": height_} for name, at, height_ in stars]
         layers.append(

@@ -1,17 +1,15 @@
-"""The type of a figure: its parameters, computation, drawing, comparison and claims."""
+"""A figure: its parameters, computation, drawing, comparison and claims; and the same when it is finished."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, fields, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 from sightline.paper.claim import Claim
-from sightline.paper.comparison import Comparison
+from sightline.paper.comparison import Comparison, JointTest
 from sightline.progress import Progress
-
-Parameters = TypeVar("Parameters")
-Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,16 +20,8 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def _no_charts(_result: Any) -> Mapping[str, Any]:
-    return {}
-
-
-def _nothing(_result: Any) -> tuple[Any, ...]:
-    return ()
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Figure(Generic[Parameters, Result]):
+class Figure:
     """A figure or table of the paper. All have the same functions, so that one loop makes them all.
 
     ``compute`` returns a frozen dataclass of plain numbers, which can be written as JSON. ``draw`` returns an
@@ -41,18 +31,51 @@ class Figure(Generic[Parameters, Result]):
 
     title: str
     about: str
-    full: Parameters
-    fast: Parameters
-    result: type[Result]
-    compute: Callable[[Parameters, Progress], Result]
-    draw: Callable[[Result], Mapping[str, Any]] = _no_charts
-    compare: Callable[[Result], tuple[Comparison, ...]] = _nothing
-    claims: Callable[[Result], tuple[Claim, ...]] = _nothing
-    tables: Callable[[Result], tuple[Table, ...]] = _nothing
+    full: Any  # the parameters of a full run
+    fast: Any
+    result: type[Any]
+    compute: Callable[[Any, Progress], Any]
+    draw: Callable[[Any], Mapping[str, Any]]
+    compare: Callable[[Any], tuple[Comparison, ...]]
+    claims: Callable[[Any], tuple[Claim, ...]]
+    tables: Callable[[Any], tuple[Table, ...]]
 
-    def parameters(self, *, fast: bool, seed: int) -> Parameters:
+    def parameters(self, *, fast: bool, seed: int) -> Any:
         """Return the parameters of a run, with the seed if the figure uses random numbers."""
-        chosen: Any = self.fast if fast else self.full
-        random = any(field.name == "seed" for field in fields(chosen))
-        parameters: Parameters = replace(chosen, seed=seed) if random else chosen
-        return parameters
+        chosen = self.fast if fast else self.full
+        return replace(chosen, seed=seed) if hasattr(chosen, "seed") else chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Panel:
+    """A drawn panel: its Vega-Lite specification and the SVG file that shows it."""
+
+    name: str
+    file: Path
+    specification: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class MadeFigure:
+    """A finished figure: its result, panels, comparisons with the printed curves, and claims."""
+
+    label: str
+    figure: Figure
+    document: dict[str, Any]  # the content of its JSON file
+    result: Any
+    panels: tuple[Panel, ...]
+    comparisons: tuple[Comparison, ...]
+    agreement: JointTest | None
+    claims: tuple[Claim, ...]
+    computed: bool  # True if this run computed it, False if an earlier run did
+
+    @property
+    def beyond_the_paper(self) -> bool:
+        """Whether the paper has no such figure."""
+        return self.label.startswith("beyond:")
+
+    @property
+    def largest_relative_difference(self) -> float | None:
+        """The largest over all printed curves without intervals; ``None`` if there are none."""
+        exact = [c.largest_relative_difference for c in self.comparisons if not c.random]
+        return max(exact) if exact else None

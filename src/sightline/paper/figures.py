@@ -1,14 +1,18 @@
-"""The figures and tables of the paper by their labels."""
+"""The figures and tables of the paper by their labels.
+
+Each is a module: ``TITLE``, ``ABOUT``, ``Parameters``, ``Result``, ``compute`` and ``claims``; and, where it
+has them, ``FAST`` (the parameters of a fast run), ``draw``, ``compare`` and ``tables``.
+"""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import Any
 
 from sightline.errors import InvalidInput
 from sightline.paper.figure_type import Figure
 
-# Label -> its module, in the order of the paper; figures that it mentions and does not show come last.
+# Label -> its module, in the order of the paper; then figures that it mentions and does not show, and
+# figures that go beyond it.
 _MODULES = {
     "tab:adjacency": "adjacency",
     "tab:accountant_scaling_main": "accountant_scaling",
@@ -24,12 +28,13 @@ _MODULES = {
     "diag:compact": "compact_control",
     "diag:calibration": "calibration",
     "diag:bounds": "lower_bounds",
+    "beyond:hybrid": "hybrid_allocation",
     "claims": "statements",
 }
 LABELS = tuple(_MODULES)
 
 
-def figure(label: str) -> Figure[Any, Any]:
+def figure(label: str) -> Figure:
     """Return the figure with a label of the paper.
 
     >>> figure("fig:poly_synth").title
@@ -40,12 +45,23 @@ def figure(label: str) -> Figure[Any, Any]:
     sightline.errors.InvalidInput: expected a figure or table of the paper, got 'fig:pol'; known: \
 tab:adjacency, tab:accountant_scaling_main, fig:inout, fig:poly_synth, fig:realdata, fig:threshold, fig:mle, \
 fig:app_mle_vs_L, diag:boundary, diag:releases, diag:bottleneck, diag:compact, diag:calibration, \
-diag:bounds, claims
+diag:bounds, beyond:hybrid, claims
     """
     module = _MODULES.get(label)
     if module is None:
         raise InvalidInput(
             f"expected a figure or table of the paper, got {label!r}; known: {', '.join(LABELS)}"
         )
-    labelled: Figure[Any, Any] = import_module(f"sightline.paper.{module}").FIGURE
-    return labelled
+    own = import_module(f"sightline.paper.{module}")
+    return Figure(
+        title=own.TITLE,
+        about=own.ABOUT,
+        full=own.Parameters(),
+        fast=getattr(own, "FAST", own.Parameters()),
+        result=own.Result,
+        compute=own.compute,
+        draw=getattr(own, "draw", lambda _: {}),
+        compare=getattr(own, "compare", lambda _: ()),
+        claims=own.claims,
+        tables=getattr(own, "tables", lambda _: ()),
+    )

@@ -44,6 +44,15 @@ class Line:
         )
 
     @property
+    def points(self) -> tuple[tuple[float, float], ...]:
+        """The points (x, y)."""
+        return tuple(zip(self.x, self.y, strict=True))
+
+    def over(self, other: Line) -> list[float]:
+        """This curve over another at the same places."""
+        return [a / b for a, b in zip(self.y, other.y, strict=True)]
+
+    @property
     def lowest(self) -> tuple[float, float]:
         """The point with the smallest y."""
         at = min(range(len(self.y)), key=self.y.__getitem__)

@@ -12,11 +12,10 @@ from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_crb_bound, moment_log_determinant_bound, moment_value_bounds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.progress import Progress
+from sightline.progress import Progress, counted
 
 LABEL = "diag:bounds"
 
@@ -55,23 +54,13 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     generator = np.random.default_rng(parameters.seed)
     determinant, coordinates, smallest, inside, log_gaps = [], [], [], [], []
     diverging = True
-    for done, m in enumerate(parameters.sizes):
-        progress("computing", done / len(parameters.sizes))
+    for m in counted(parameters.sizes, progress):
         groups = generator.uniform(-parameters.reach, parameters.reach, (parameters.groups, m))
         counts = list(range(m, parameters.largest + 1))
         curves = release_curves(groups, family=family, accountant=basic, releases=counts)
-        by_determinant = np.array(
-            [
-                [moment_crb_bound(g, family=family, accountant=basic, releases=L) for L in counts]
-                for g in groups
-            ]
-        )
-        by_coordinates = np.array(
-            [
-                [np.sum(moment_value_bounds(g, family=family, accountant=basic, releases=L)) for L in counts]
-                for g in groups
-            ]
-        )
+        at: list[dict[str, Any]] = [{"family": family, "accountant": basic, "releases": L} for L in counts]
+        by_determinant = np.array([[moment_crb_bound(g, **L) for L in at] for g in groups])
+        by_coordinates = np.array([[np.sum(moment_value_bounds(g, **L)) for L in at] for g in groups])
         finite = np.isfinite(curves.crb)
         ratios = np.where(finite, curves.crb / by_determinant, np.nan)
         sums = np.where(finite, curves.crb / by_coordinates, np.nan)
@@ -81,7 +70,6 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         inside.append(float(np.mean(curves.best < parameters.largest)))
         diverging &= bool(np.all(by_determinant[:, -1] > by_determinant[:, -2]))
         log_gaps.append(_hadamard_gap(groups, m, family, basic))
-    progress("computing", 1.0)
     return Result(
         determinant=tuple(determinant),
         coordinates=tuple(coordinates),
@@ -107,11 +95,7 @@ def _hadamard_gap(groups: np.ndarray[Any, Any], m: int, family: Moments, basic: 
 
 def draw(result: Result) -> dict[str, Any]:
     """How far above the two bounds the curve is, by size of the group."""
-    axes: dict[str, Any] = {
-        "x_title": "releases L",
-        "y_title": "CRB / bound",
-        "subtitle": "median of random groups",
-    }
+    axes: dict[str, Any] = {"y_title": "CRB / bound", "subtitle": "median of random groups"}
     return {
         "determinant": panel(result.determinant, title="Determinant/AM–GM bound", **axes),
         "coordinates": panel(result.coordinates, title="Sum of coordinate-wise bounds", **axes),
@@ -152,13 +136,6 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIGURE = Figure(
-    title="General-m lower bounds",
-    about="Mentioned by the paper and not shown. The bound of random interior groups over two lower bounds.",
-    full=Parameters(),
-    fast=Parameters(groups=20, largest=24),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    claims=claims,
-)
+TITLE = "General-m lower bounds"
+ABOUT = "Mentioned by the paper and not shown. The bound of random interior groups over two lower bounds."
+FAST = Parameters(groups=20, largest=24)

@@ -20,13 +20,13 @@ from sightline.geometry.transcript import Transcript
 from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.drawing import panel
-from sightline.paper.figure_type import Figure, Table
+from sightline.paper.figure_type import Table
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
 from sightline.privacy.gaussian_curve import gaussian_delta
-from sightline.progress import Progress
+from sightline.progress import Progress, counted
 from sightline.releases.moment import Moment
 
 LABEL = "fig:mle"
@@ -56,6 +56,11 @@ class Risks:
     certified: int  # trials whose optimum is proven to be the global one
     trials: int
 
+    @property
+    def lines(self) -> tuple[Line, Line, Line]:
+        """The bound and the two risks."""
+        return self.crb, self.inversion, self.mle
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
@@ -82,10 +87,8 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     """Simulate both attacks on the same noise, pair by pair and calibration by calibration."""
     jobs = [(calibration, name, pair) for calibration in Calibration for name, pair in parameters.pairs]
     risks: dict[Calibration, dict[str, Risks]] = {calibration: {} for calibration in Calibration}
-    for done, (calibration, name, pair) in enumerate(jobs):
-        progress("computing", done / len(jobs))
+    for calibration, name, pair in counted(jobs, progress):
         risks[calibration][name] = _risks(parameters, pair, calibration)
-    progress("computing", 1.0)
     share = parameters.releases
     delivered, together = [], []
     for epsilon in parameters.epsilons:
@@ -150,7 +153,7 @@ def draw(result: Result) -> dict[str, Any]:
     )
     return {
         side + suffix: panel(
-            (risks[name].crb, risks[name].inversion, risks[name].mle),
+            risks[name].lines,
             published=() if suffix else _printed(name),
             title=title,
             subtitle=subtitle,
@@ -162,13 +165,10 @@ def draw(result: Result) -> dict[str, Any]:
     }
 
 
-def _printed(name: str) -> tuple[Line, Line, Line]:
+def _printed(name: str) -> tuple[Line, ...]:
     curves = reference()[LABEL][name]
-    return (
-        printed_line(_BOUND, curves["crb"]),
-        printed_line(_INVERSION, curves["inversion"]),
-        printed_line(_MLE, curves["mle"]),
-    )
+    named = ((_BOUND, "crb"), (_INVERSION, "inversion"), (_MLE, "mle"))
+    return tuple(printed_line(title, curves[key]) for title, key in named)
 
 
 def compare(result: Result) -> tuple[Comparison, ...]:
@@ -176,11 +176,7 @@ def compare(result: Result) -> tuple[Comparison, ...]:
     return tuple(
         Comparison(panel=side, ours=ours, published=line)
         for side, name in (("top", "interior"), ("bottom", "boundary"))
-        for ours, line in zip(
-            (result.classical[name].crb, result.classical[name].inversion, result.classical[name].mle),
-            _printed(name),
-            strict=True,
-        )
+        for ours, line in zip(result.classical[name].lines, _printed(name), strict=True)
     )
 
 
@@ -220,7 +216,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
     certified = sum(risks.certified for risks in every) / sum(risks.trials for risks in every)
     below = max(risks.mle.y[0] / risks.crb.y[0] for risks in every)
     near = [risks.mle.y[-1] / risks.crb.y[-1] for risks in every]
-    delivered = zip(result.delivered_delta.x, result.delivered_delta.y, strict=True)
+    delivered = result.delivered_delta.points
     broken = [f"{epsilon:g}" for epsilon, delta in delivered if delta > result.promised_delta]
     worst = max(result.delivered_delta.y) / result.promised_delta
     whole = max(result.transcript_delta.y)
@@ -230,7 +226,6 @@ def claims(result: Result) -> tuple[Claim, ...]:
             "The printed CRB curves.",
             checked="all 12 printed points",
             value=exact,
-            quantity="largest relative difference",
             holds=exact < 1e-9,
             remark="the classical calibration is proven private for ε ≤ 1 per release; the points at ε = 5, "
             f"10 and 20 have 2.5, 5 and 10. At ε = {', '.join(broken) or 'none'} the noise of a release "
@@ -269,16 +264,9 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIGURE = Figure(
-    title="Finite-noise reconstruction of a pair at L = 2",
-    about="Squared error of the sorted pair: the local bound, the algebraic inversion of the two moments, "
-    "and the box-constrained maximum likelihood estimate.",
-    full=Parameters(),
-    fast=Parameters(trials=1_000),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    compare=compare,
-    claims=claims,
-    tables=tables,
+TITLE = "Finite-noise reconstruction of a pair at L = 2"
+ABOUT = (
+    "Squared error of the sorted pair: the local bound, the algebraic inversion of the two moments, "
+    "and the box-constrained maximum likelihood estimate."
 )
+FAST = Parameters(trials=1_000)

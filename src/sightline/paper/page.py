@@ -6,13 +6,12 @@ from collections import Counter
 from collections.abc import Sequence
 from importlib.metadata import version
 from importlib.resources import files
-from typing import Any
 
 from sightline.errors import MissingExtra
 from sightline.format import power_of_ten
 from sightline.paper.claim import ClaimVerdict
 from sightline.paper.comparison import Comparison
-from sightline.paper.made import MadeFigure
+from sightline.paper.figure_type import MadeFigure, Panel
 from sightline.paper.store import file_stem
 from sightline.report.style import live_charts, static_chart
 
@@ -27,14 +26,15 @@ def page_of(figures: Sequence[MadeFigure], *, fast: bool, seed: int) -> str:
         ) from None
     template = files("sightline.paper").joinpath("page.html").read_text(encoding="utf-8")
     environment = Environment(autoescape=True, trim_blocks=True, lstrip_blocks=True)
-    environment.filters["number"] = power_of_ten
+    environment.filters |= {"number": power_of_ten, "stem": file_stem, "rows": _rows}
     claims = [claim for made in figures for claim in made.claims]
     charts = {
         _identifier(made.label, panel.name): panel.specification for made in figures for panel in made.panels
     }
     counts = Counter(claim.verdict for claim in claims)
     text: str = environment.from_string(template).render(
-        figures=[_figure_fields(made) for made in figures if made.label != "claims"],
+        figures=[made for made in figures if made.label != "claims"],
+        still=_still,
         claims=claims,
         counts=[(verdict.value, counts[verdict]) for verdict in ClaimVerdict],
         fast=fast,
@@ -45,45 +45,23 @@ def page_of(figures: Sequence[MadeFigure], *, fast: bool, seed: int) -> str:
     return text
 
 
-def _figure_fields(made: MadeFigure) -> dict[str, Any]:
-    return {
-        "label": made.label,
-        "anchor": file_stem(made.label),
-        "title": made.figure.title,
-        "about": made.figure.about,
-        "panels": [
-            {
-                "file": panel.file.name,
-                "element": static_chart(
-                    panel.file.read_text(encoding="utf-8"),
-                    identifier=_identifier(made.label, panel.name),
-                    description=f"{made.label}, {panel.name}",
-                ),
-            }
-            for panel in made.panels
-        ],
-        "tables": made.figure.tables(made.result),
-        "difference": made.largest_relative_difference,
-        "agreement": made.agreement,
-        "comparisons": [_comparison_fields(comparison) for comparison in made.comparisons],
-        "json": f"{file_stem(made.label)}.json",
-        "claims": made.claims,
-    }
+def _still(made: MadeFigure, panel: Panel) -> str:
+    """The image of a panel, which the script replaces by a live chart."""
+    return static_chart(
+        panel.file.read_text(encoding="utf-8"),
+        identifier=_identifier(made.label, panel.name),
+        description=f"{made.label}, {panel.name}",
+    )
 
 
-def _comparison_fields(comparison: Comparison) -> dict[str, Any]:
+def _rows(comparison: Comparison) -> list[tuple[str, str, str, float]]:
+    """x, our number, the printed one with its interval, and the relative difference."""
     ours, printed = comparison.ours, comparison.published
     spread = printed.half_widths or (None,) * len(printed.y)
-    return {
-        "panel": comparison.panel,
-        "name": ours.name,
-        "difference": comparison.largest_relative_difference,
-        "random": comparison.random,
-        "rows": [
-            (f"{x:g}", f"{a:.10g}", f"{b:.12g}" + (f" ± {w:.3g}" if w else ""), (a - b) / b)
-            for x, a, b, w in zip(ours.x, ours.y, printed.y, spread, strict=True)
-        ],
-    }
+    return [
+        (f"{x:g}", f"{a:.10g}", f"{b:.12g}" + (f" ± {w:.3g}" if w else ""), (a - b) / b)
+        for x, a, b, w in zip(ours.x, ours.y, printed.y, spread, strict=True)
+    ]
 
 
 def _identifier(label: str, panel: str) -> str:

@@ -3,16 +3,16 @@ r"""``fig:poly_synth``: the bound on a pair of values under the first L moments.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from sightline.multiset.curve import release_curve, release_curves
+from sightline.multiset.curve import ReleaseCurve, release_curve, release_curves
 from sightline.multiset.moment_family import Moments
 from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.paper.published import printed_line, reference
 from sightline.privacy.basic import BasicComposition
@@ -55,35 +55,27 @@ class Result:
     proven: tuple[bool, ...]  # for each synthetic pair: no count beyond the range has a smaller bound
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters, _: Progress) -> Result:
     """Compute the release curves under both sensitivity conventions."""
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
 
-    def curves(pairs: tuple[tuple[str, Pair], ...], convention: Convention) -> tuple[Line, ...]:
+    def curves(pairs: tuple[tuple[str, Pair], ...], convention: Convention) -> dict[str, ReleaseCurve]:
         family = Moments(bound=1.0, convention=convention)
-        return tuple(
-            Line.of(
-                name,
-                x=parameters.releases,
-                y=release_curve(pair, family=family, accountant=basic, releases=parameters.releases).crb,
-            )
+        return {
+            name: release_curve(pair, family=family, accountant=basic, releases=parameters.releases)
             for name, pair in pairs
-        )
+        }
 
-    progress("computing", 0.0)
-    uniform = Moments(bound=1.0, convention="uniform")
-    proven = tuple(
-        release_curve(pair, family=uniform, accountant=basic, releases=parameters.releases).best_is_global
-        for _, pair in parameters.synthetic
-    )
-    result = Result(
-        synthetic=curves(parameters.synthetic, "uniform"),
-        cohorts=curves(parameters.cohorts, "tight"),
+    def lines(curves: dict[str, ReleaseCurve]) -> tuple[Line, ...]:
+        return tuple(Line.of(name, x=parameters.releases, y=curve.crb) for name, curve in curves.items())
+
+    synthetic = curves(parameters.synthetic, "uniform")
+    return Result(
+        synthetic=lines(synthetic),
+        cohorts=lines(curves(parameters.cohorts, "tight")),
         table_misfit=_misfit(parameters, basic),
-        proven=proven,
+        proven=tuple(curve.best_is_global for curve in synthetic.values()),
     )
-    progress("computing", 1.0)
-    return result
 
 
 def _misfit(parameters: Parameters, basic: BasicComposition) -> tuple[float, ...]:
@@ -102,17 +94,12 @@ def _misfit(parameters: Parameters, basic: BasicComposition) -> tuple[float, ...
 
 def draw(result: Result) -> dict[str, Any]:
     """Two panels, the printed points as circles."""
-    axes: dict[str, Any] = {"x_title": "releases L", "y_title": "CRB of the sorted pair"}
-    note = "circles: printed in the paper; stars: smallest bound"
+    axes: dict[str, Any] = {
+        "y_title": "CRB of the sorted pair",
+        "subtitle": "circles: printed in the paper; stars: smallest bound",
+    }
     return {
-        side: panel(
-            lines,
-            title=title,
-            subtitle=note,
-            published=_printed(side),
-            stars=stars_of(lines),
-            **axes,
-        )
+        side: panel(lines, title=title, published=_printed(side), stars=stars_of(lines), **axes)
         for side, title, lines in (
             ("left", "Synthetic pairs", result.synthetic),
             ("right", "Load-profile cohorts, parity-tight", result.cohorts),
@@ -126,9 +113,11 @@ def _printed(side: str) -> tuple[Line, ...]:
 
 def compare(result: Result) -> tuple[Comparison, ...]:
     """All five printed curves."""
-    pairs = [("left", *both) for both in zip(result.synthetic, _printed("left"), strict=True)]
-    pairs += [("right", *both) for both in zip(result.cohorts, _printed("right"), strict=True)]
-    return tuple(Comparison(panel=side, ours=ours, published=line) for side, ours, line in pairs)
+    return tuple(
+        Comparison(panel=side, ours=ours, published=line)
+        for side, lines in (("left", result.synthetic), ("right", result.cohorts))
+        for ours, line in zip(lines, _printed(side), strict=True)
+    )
 
 
 def claims(result: Result) -> tuple[Claim, ...]:
@@ -136,7 +125,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
     interior, mixed, boundary = result.synthetic
     difference = max(comparison.largest_relative_difference for comparison in compare(result))
     cohort, near = result.cohorts
-    falling = all(a > b for a, b in zip(boundary.y, boundary.y[1:], strict=False))
+    falling = all(a > b for a, b in pairwise(boundary.y))
     return (
         claim(
             LABEL,
@@ -154,7 +143,6 @@ def claims(result: Result) -> tuple[Claim, ...]:
             "(both) The printed curves.",
             checked="all 195 printed points",
             value=difference,
-            quantity="largest relative difference",
             holds=difference < 1e-9,
             remark="the cohort curves follow the parity-tight swap sensitivity (2R^ℓ/m for odd ℓ, R^ℓ/m for "
             "even ℓ), not the 2R^ℓ/m of tab:adjacency: of all pairs on a grid none comes nearer to them with "
@@ -172,15 +160,9 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-FIGURE = Figure(
-    title="Polynomial-moment bound under basic composition",
-    about="The first L moments of two values in [−1, 1], (ε, δ) = (1, 10⁻⁵): the Cramér–Rao bound on the "
-    "sorted pair.",
-    full=Parameters(),
-    fast=Parameters(grid=81),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    compare=compare,
-    claims=claims,
+TITLE = "Polynomial-moment bound under basic composition"
+ABOUT = (
+    "The first L moments of two values in [−1, 1], (ε, δ) = (1, 10⁻⁵): the Cramér–Rao bound on the "
+    "sorted pair."
 )
+FAST = Parameters(grid=81)

@@ -13,11 +13,10 @@ from typing import Any
 from sightline.paper import mle_vs_releases
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figure_type import Figure
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair
 from sightline.privacy.basic import Calibration
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, counted, silent
 
 LABEL = "diag:releases"
 
@@ -48,26 +47,22 @@ class Result:
 def compute(parameters: Parameters, progress: Progress) -> Result:
     """Compute ``fig:app_mle_vs_L`` for other pairs and budgets."""
     lines: dict[str, tuple[Line, ...]] = {}
-    for done, (name, pair) in enumerate(parameters.pairs):
-        progress("computing", done / len(parameters.pairs))
-        pair_result = mle_vs_releases.compute(
-            mle_vs_releases.Parameters(
-                pair=pair,
-                epsilons=parameters.epsilons,
-                delta=parameters.delta,
-                releases=parameters.releases,
-                calibration=Calibration.ANALYTIC,
-                trials=parameters.trials,
-                seed=parameters.seed,
-            ),
-            silent,
+    for name, pair in counted(parameters.pairs, progress):
+        sweep = mle_vs_releases.Parameters(
+            pair=pair,
+            epsilons=parameters.epsilons,
+            delta=parameters.delta,
+            releases=parameters.releases,
+            calibration=Calibration.ANALYTIC,
+            trials=parameters.trials,
+            seed=parameters.seed,
         )
+        risks = mle_vs_releases.compute(sweep, silent)
         lines[name] = tuple(
             replace(line, name=f"{line.name}, ε = {epsilon:g}")
-            for epsilon, crb, mle in zip(pair_result.epsilons, pair_result.crb, pair_result.mle, strict=True)
+            for epsilon, crb, mle in zip(risks.epsilons, risks.crb, risks.mle, strict=True)
             for line in (crb, mle)
         )
-    progress("computing", 1.0)
     return Result(lines=lines)
 
 
@@ -78,7 +73,6 @@ def draw(result: Result) -> dict[str, Any]:
             lines,
             title=f"{name.capitalize()} pair",
             subtitle="analytic calibration; stars: smallest value",
-            x_title="releases L",
             y_title="squared error of the sorted pair",
             stars=stars_of(lines),
         )
@@ -126,14 +120,9 @@ def _budget(line: Line) -> str:
     return line.name.partition(", ")[2]
 
 
-FIGURE = Figure(
-    title="Finite-noise sweeps over the number of releases",
-    about="Mentioned by the paper and not shown beyond one pair. Constrained maximum likelihood on the first "
-    "L moments.",
-    full=Parameters(),
-    fast=Parameters(trials=500, releases=(2, 3, 4, 6)),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    claims=claims,
+TITLE = "Finite-noise sweeps over the number of releases"
+ABOUT = (
+    "Mentioned by the paper and not shown beyond one pair. Constrained maximum likelihood on the first "
+    "L moments."
 )
+FAST = Parameters(trials=500, releases=(2, 3, 4, 6))

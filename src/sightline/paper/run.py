@@ -7,21 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from pydantic_core import to_jsonable_python
+
 from sightline.errors import require
 from sightline.paper.comparison import joint_test
-from sightline.paper.figure_type import Figure
+from sightline.paper.figure_type import Figure, MadeFigure, Panel
 from sightline.paper.figures import LABELS, figure
-from sightline.paper.made import MadeFigure, Panel
 from sightline.paper.page import page_of
-from sightline.paper.store import (
-    as_json,
-    file_stem,
-    key,
-    plain,
-    read_result,
-    writable_folder,
-    write_whole,
-)
+from sightline.paper.store import as_json, file_stem, key, read_result, writable_folder, write_whole
 from sightline.progress import Progress, silent
 from sightline.report.style import altair, specification, svg
 
@@ -39,7 +32,7 @@ class _Task:
     """A figure to make in a folder, with its parameters."""
 
     label: str
-    figure: Figure[Any, Any]
+    figure: Figure
     folder: Path
     parameters: Any
 
@@ -94,6 +87,7 @@ def _make(task: _Task, progress: Progress) -> MadeFigure:
     result = task.stored()
     computed = result is None
     if result is None:
+        progress(task.label, 0.0)
         result = task.figure.compute(task.parameters, lambda _, share: progress(task.label, share))
     made = _made_figure(task, result, computed=computed)
     for panel in made.panels:
@@ -125,7 +119,7 @@ def _made_figure(task: _Task, result: Any, *, computed: bool) -> MadeFigure:
         "label": label,
         "title": labelled.title,
         "key": task.key,
-        "parameters": plain(task.parameters),
+        "parameters": to_jsonable_python(task.parameters),
         "comparison": [
             {
                 "panel": comparison.panel,
@@ -135,9 +129,11 @@ def _made_figure(task: _Task, result: Any, *, computed: bool) -> MadeFigure:
             }
             for comparison in comparisons
         ],
-        "joint_test": None if agreement is None else {**plain(agreement), "passes": agreement.passes},
-        "claims": plain(claims),
-        "result": plain(result),
+        "joint_test": None
+        if agreement is None
+        else {**to_jsonable_python(agreement), "passes": agreement.passes},
+        "claims": to_jsonable_python(claims),
+        "result": to_jsonable_python(result),
     }
     panels = tuple(
         Panel(

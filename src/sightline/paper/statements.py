@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+import numpy as np
+
 from sightline.paper.claim import Claim
 from sightline.paper.claims.framework import CHECKS as FRAMEWORK
 from sightline.paper.claims.labeled import CHECKS as LABELED
 from sightline.paper.claims.multiset import CHECKS as MULTISET
 from sightline.paper.claims.regimes import CHECKS as REGIMES
-from sightline.paper.figure_type import Figure
-from sightline.progress import Progress
+from sightline.progress import Progress, counted
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,12 +35,11 @@ class Result:
 def compute(parameters: Parameters, progress: Progress) -> Result:
     """Run every check."""
     checks = (*FRAMEWORK, *LABELED, *MULTISET, *REGIMES)
-    checked = []
-    for done, check in enumerate(checks):
-        progress("computing", done / len(checks))
-        checked.append(check(parameters.cases, parameters.seed))
-    progress("computing", 1.0)
-    return Result(claims=tuple(checked))
+    draws = (
+        np.random.default_rng(parameters.seed) for _ in checks
+    )  # each check draws the same numbers alone
+    done = zip(counted(checks, progress), draws, strict=True)
+    return Result(claims=tuple(check(parameters.cases, generator) for check, generator in done))
 
 
 def claims(result: Result) -> tuple[Claim, ...]:
@@ -47,12 +47,6 @@ def claims(result: Result) -> tuple[Claim, ...]:
     return result.claims
 
 
-FIGURE = Figure(
-    title="What the paper states",
-    about="Every statement with a number that can be computed, computed.",
-    full=Parameters(),
-    fast=Parameters(cases=40),
-    result=Result,
-    compute=compute,
-    claims=claims,
-)
+TITLE = "What the paper states"
+ABOUT = "Every statement with a number that can be computed, computed."
+FAST = Parameters(cases=40)

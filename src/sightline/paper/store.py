@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import asdict, is_dataclass
-from enum import Enum
 from functools import cache
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import Any
+
+from pydantic_core import to_jsonable_python
 
 from sightline.errors import InvalidInput
 from sightline.report.files import write_new
@@ -31,26 +31,13 @@ def file_stem(label: str) -> str:
 
 def key(label: str, parameters: object) -> str:
     """Hash the inputs of a result: its label, its parameters and the code of the package."""
-    text = as_json({"label": label, "parameters": plain(parameters), "code": _code()})
+    text = as_json({"label": label, "parameters": parameters, "code": _code()})
     return hashlib.sha256(text.encode()).hexdigest()[:16]
-
-
-def plain(value: Any) -> Any:
-    """Return a result as dictionaries, lists, text and numbers."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return plain(asdict(value))
-    if isinstance(value, Enum):
-        return value.value
-    if isinstance(value, dict):
-        return {str(name): plain(entry) for name, entry in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(entry) for entry in value]
-    return value
 
 
 def as_json(value: Any) -> str:
     """Write JSON: equal bytes for equal values, and no NaN or infinity."""
-    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(to_jsonable_python(value), indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def read_result(path: Path, *, key: str, result: type[Any]) -> Any | None:

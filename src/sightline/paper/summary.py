@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.format import power_of_ten
 from sightline.paper.claim import ClaimVerdict
-from sightline.paper.made import MadeFigure
+from sightline.paper.figure_type import MadeFigure
 from sightline.paper.run import Regenerated
 
 
@@ -42,7 +42,4 @@ def _state(made: MadeFigure) -> str:
 
 def document(regenerated: Regenerated) -> dict[str, Any]:
     """Return the numbers of a run, for JSON."""
-    return {
-        "page": str(regenerated.page),
-        "figures": [made.document for made in regenerated.made],
-    }
+    return {"page": str(regenerated.page), "figures": [made.document for made in regenerated.made]}

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from sightline.format import parameter
 from sightline.multiset.curve import release_curve, release_curves
 from sightline.multiset.threshold_family import Thresholds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
-from sightline.paper.figure_type import Figure
 from sightline.paper.line import Line
 from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.progress import Progress
+from sightline.progress import Progress, counted
 from sightline.releases.features import Kernel
 
 LABEL = "fig:threshold"
@@ -65,11 +65,9 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     inside = generator.uniform(-0.6, 0.6, size)
     edges = generator.uniform(0.6, 1.0, size) * generator.choice([-1.0, 1.0], size)
     best = []
-    for done, triples in enumerate((inside, edges)):
-        progress("computing", done / 2)
+    for triples in counted((inside, edges), progress):
         curves = release_curves(triples, family=family, accountant=basic, releases=parameters.releases)
         best.append(tuple(int(count) for count in curves.best if count > 0))
-    progress("computing", 1.0)
     return Result(
         interior=tuple(curve(triple) for triple in parameters.interior),
         near_boundary=tuple(curve(triple) for triple in parameters.near_boundary),
@@ -80,17 +78,17 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
 
 def draw(result: Result) -> dict[str, Any]:
     """Two panels: interior triples on top, near-boundary triples below."""
-    axes: dict[str, Any] = {
-        "x_title": "releases L",
-        "y_title": "CRB of the sorted triple",
-        "subtitle": "stars: smallest bound",
-    }
+    note = "stars: smallest bound"
     return {
-        "top": panel(result.interior, title="Interior triples", stars=stars_of(result.interior), **axes),
-        "bottom": panel(
-            result.near_boundary, title="Near-boundary triples", stars=stars_of(result.near_boundary), **axes
-        ),
+        "top": triples_panel(result.interior, title="Interior triples", subtitle=note),
+        "bottom": triples_panel(result.near_boundary, title="Near-boundary triples", subtitle=note),
     }
+
+
+def triples_panel(lines: tuple[Line, ...], *, title: str, subtitle: str = "") -> Any:
+    """The bounds of several triples, with a star at the smallest bound of each."""
+    y_title = "CRB of the sorted triple"
+    return panel(lines, title=title, subtitle=subtitle, y_title=y_title, stars=stars_of(lines))
 
 
 def claims(result: Result) -> tuple[Claim, ...]:
@@ -99,6 +97,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
     finite = all(line.lowest[0] < line.x[-1] for line in every)
     inside = [line.lowest[0] for line in result.interior]
     edges = [line.lowest[0] for line in result.near_boundary]
+    shown = [", ".join(map(parameter, counts)) for counts in (inside, edges)]
     middle_inside = float(np.median(result.random_best_interior))
     middle_edges = float(np.median(result.random_best_near_boundary))
     order = _probability_larger(result.random_best_near_boundary, result.random_best_interior)
@@ -115,7 +114,7 @@ def claims(result: Result) -> tuple[Claim, ...]:
         claim(
             LABEL,
             "Near-boundary triples have larger minimising release counts in the displayed cases.",
-            checked=f"displayed: {_counts(inside)} inside, {_counts(edges)} near the boundary; and "
+            checked=f"displayed: {shown[0]} inside, {shown[1]} near the boundary; and "
             f"{len(result.random_best_interior)} random triples of each kind",
             value=order,
             quantity="share of random (near-boundary, interior) pairs in which the first has the larger L",
@@ -126,24 +125,15 @@ def claims(result: Result) -> tuple[Claim, ...]:
     )
 
 
-def _counts(counts: list[float]) -> str:
-    return ", ".join(f"{count:g}" for count in counts)
-
-
 def _probability_larger(first: tuple[int, ...], second: tuple[int, ...]) -> float:
     """The share of pairs in which the first is larger; a tie counts half."""
     a, b = np.array(first)[:, None], np.array(second)[None, :]
     return float(np.mean((a > b) + 0.5 * (a == b)))
 
 
-FIGURE = Figure(
-    title="Smooth-threshold bound for triples",
-    about="Shares above L thresholds on a midpoint grid over [−1, 1], logistic steps of bandwidth 0.12, "
-    "sensitivity 2/m, (ε, δ) = (1, 10⁻⁵). The paper's triples and numbers are not in its source.",
-    full=Parameters(),
-    fast=Parameters(random_triples=300),
-    result=Result,
-    compute=compute,
-    draw=draw,
-    claims=claims,
+TITLE = "Smooth-threshold bound for triples"
+ABOUT = (
+    "Shares above L thresholds on a midpoint grid over [−1, 1], logistic steps of bandwidth 0.12, "
+    "sensitivity 2/m, (ε, δ) = (1, 10⁻⁵). The paper's triples and numbers are not in its source."
 )
+FAST = Parameters(random_triples=300)

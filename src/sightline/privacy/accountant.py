@@ -52,6 +52,12 @@ class Accountant(ABC):
 
     budget: Budget
     law: ClassVar[NoiseLaw] = NoiseLaw.GAUSSIAN
+    theorem: ClassVar[str] = ""  # why the noise always meets the budget; one that may not overrides _validity
+    # Whether a share of the budget has the noise kappa(1)/share: then noise meets the budget exactly when the
+    # sum over the releases of sensitivity^2/variance is at most 1/kappa(1).
+    linear: ClassVar[bool] = False
+    # Whether a record pays only for the releases that it is in: then the count is the most of any record.
+    counts_own_releases: ClassVar[bool] = False
 
     @overload
     def kappa(self, releases: int) -> float: ...
@@ -143,8 +149,8 @@ class Accountant(ABC):
     @abstractmethod
     def _epsilon(self, releases: int, noise_multiplier: float) -> float: ...
 
-    @abstractmethod
-    def _validity(self, largest_share: float) -> Validity: ...
+    def _validity(self, largest_share: float) -> Validity:
+        return Validity(ok=bool(self.theorem), note=self.theorem)
 
 
 def checked_multiplier(noise_multiplier: float) -> float:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.privacy.accountant import Accountant, Validity
+from sightline.privacy.accountant import Accountant
 from sightline.privacy.basic import Calibration, kappa_of_one
 from sightline.privacy.budget import Budget
 from sightline.privacy.gaussian_curve import smallest_epsilon
@@ -58,6 +59,7 @@ class AdvancedComposition(Accountant):
     """
 
     budget: Budget
+    theorem: ClassVar[str] = "advanced composition of releases with the analytic Gaussian calibration"
 
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
         distinct, where = np.unique(counts, return_inverse=True)
@@ -74,11 +76,6 @@ class AdvancedComposition(Accountant):
         )
         return composed_epsilon(
             np.array([each]), times=np.array([float(releases)]), log_inverse_slack=self._log_inverse_slack
-        )
-
-    def _validity(self, largest_share: float) -> Validity:
-        return Validity(
-            ok=True, note="advanced composition of releases with the analytic Gaussian calibration"
         )
 
     @property

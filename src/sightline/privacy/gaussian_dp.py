@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 from sightline.arrays import FloatArray
-from sightline.privacy.accountant import OUTWARD, Accountant, Validity
+from sightline.privacy.accountant import OUTWARD, Accountant
 from sightline.privacy.budget import Budget
 from sightline.privacy.gaussian_curve import largest_mu_squared, smallest_epsilon
 
@@ -27,7 +28,9 @@ class GaussianDP(Accountant):
     """
 
     budget: Budget
+    linear: ClassVar[bool] = True
     mu_squared: float = field(init=False)
+    theorem: ClassVar[str] = "exact for independent Gaussian noise: composition loses nothing"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "mu_squared", largest_mu_squared(self.budget.epsilon, self.budget.delta))
@@ -40,6 +43,3 @@ class GaussianDP(Accountant):
 
     def _epsilon(self, releases: int, noise_multiplier: float) -> float:
         return smallest_epsilon(releases / Fraction(noise_multiplier) ** 2, self.budget.delta)
-
-    def _validity(self, largest_share: float) -> Validity:
-        return Validity(ok=True, note="exact for independent Gaussian noise: composition loses nothing")

@@ -10,7 +10,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.numerics.balls import ball, evaluate, rounded_up
-from sightline.privacy.accountant import Accountant, NoiseLaw, Validity
+from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.privacy.budget import Budget
 
 
@@ -31,6 +31,7 @@ class LaplaceComposition(Accountant):
 
     budget: Budget
     law: ClassVar[NoiseLaw] = NoiseLaw.LAPLACE
+    theorem: ClassVar[str] = "pure epsilon-DP by basic composition; delta is not used"
 
     def _kappa_of_counts(self, counts: FloatArray) -> FloatArray:
         distinct, where = np.unique(counts, return_inverse=True)
@@ -46,6 +47,3 @@ class LaplaceComposition(Accountant):
     def _kappa(self, releases: Fraction) -> float:
         """(L/ε)², rounded up."""
         return rounded_up(evaluate(lambda: ball((releases / Fraction(self.budget.epsilon)) ** 2)))
-
-    def _validity(self, largest_share: float) -> Validity:
-        return Validity(ok=True, note="pure epsilon-DP by basic composition; delta is not used")

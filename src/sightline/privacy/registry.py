@@ -10,14 +10,20 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import MappingProxyType
 
+import numpy as np
+
+from sightline.arrays import FloatArray
 from sightline.errors import InvalidBudget
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.privacy.advanced import AdvancedComposition
 from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
+from sightline.privacy.gaussian_curve import smallest_epsilon
 from sightline.privacy.gaussian_dp import GaussianDP
 from sightline.privacy.laplace import LaplaceComposition
+from sightline.privacy.per_record import PerRecord
 from sightline.privacy.renyi import Renyi
+from sightline.privacy.spending import account
 from sightline.privacy.zero_concentrated import ZeroConcentrated
 
 
@@ -26,27 +32,26 @@ class AccountantEntry:
     """One accountant of the list."""
 
     build: Callable[[Budget], Accountant]
-    title: str  # what people read
     law: NoiseLaw = NoiseLaw.GAUSSIAN
-
-    @property
-    def needs_delta(self) -> bool:
-        """Whether the budget's delta enters: Laplace noise is pure epsilon-DP."""
-        return self.law is not NoiseLaw.LAPLACE
+    cost: str | None = (
+        None  # the figure of `account` that is the cost of unequal noise; none: equal noise only
+    )
+    own_releases: bool = False  # a record pays only for the releases that it is in
 
 
 ACCOUNTANTS: Mapping[str, AccountantEntry] = MappingProxyType(
     {
-        "basic": AccountantEntry(build=BasicComposition, title="basic composition"),
+        "basic": AccountantEntry(build=BasicComposition, cost="epsilon_basic"),
         "basic-analytic": AccountantEntry(
             build=lambda budget: BasicComposition(budget, calibration=Calibration.ANALYTIC),
-            title="basic composition, analytic calibration",
+            cost="epsilon_basic",
         ),
-        "advanced": AccountantEntry(build=AdvancedComposition, title="advanced composition"),
-        "zcdp": AccountantEntry(build=ZeroConcentrated, title="zero-concentrated DP"),
-        "renyi": AccountantEntry(build=Renyi, title="Rényi DP"),
-        "gaussian-dp": AccountantEntry(build=GaussianDP, title="Gaussian DP, exact"),
-        "laplace": AccountantEntry(build=LaplaceComposition, title="Laplace noise", law=NoiseLaw.LAPLACE),
+        "advanced": AccountantEntry(build=AdvancedComposition),
+        "zcdp": AccountantEntry(build=ZeroConcentrated, cost="epsilon_zcdp"),
+        "renyi": AccountantEntry(build=Renyi, cost="epsilon_renyi"),
+        "gaussian-dp": AccountantEntry(build=GaussianDP, cost="epsilon_exact"),
+        "per-record": AccountantEntry(build=PerRecord, own_releases=True),
+        "laplace": AccountantEntry(build=LaplaceComposition, law=NoiseLaw.LAPLACE),
     }
 )
 
@@ -63,7 +68,7 @@ def accountant_named(name: str, budget: Budget) -> Accountant:
     Traceback (most recent call last):
         ...
     sightline.errors.InvalidBudget: expected an accountant, one of 'basic', 'basic-analytic', 'advanced', \
-'zcdp', 'renyi', 'gaussian-dp', 'laplace', got 'zcpd'
+'zcdp', 'renyi', 'gaussian-dp', 'per-record', 'laplace', got 'zcpd'
     """
     if name not in ACCOUNTANTS:
         names = ", ".join(map(repr, ACCOUNTANTS))
@@ -74,6 +79,37 @@ def accountant_named(name: str, budget: Budget) -> Accountant:
 def accountants(budget: Budget) -> dict[str, Accountant]:
     """Every accountant, by name, for one budget."""
     return {name: entry.build(budget) for name, entry in ACCOUNTANTS.items()}
+
+
+def costs(multipliers: FloatArray, *, largest_own: float, delta: float, law: NoiseLaw) -> dict[str, float]:
+    r"""What given noise has cost under every accountant of its law that can say.
+
+    ``multipliers`` is noise over sensitivity for each release, and ``largest_own`` is the largest
+    :math:`\mu_j^2` of a record (see :class:`PerRecord`).
+
+    >>> import numpy as np
+    >>> found = costs(np.array([2.0, 4.0]), largest_own=0.25, delta=1e-5, law=NoiseLaw.GAUSSIAN)
+    >>> {name: round(epsilon, 3) for name, epsilon in found.items() if name in ("gaussian-dp", "per-record")}
+    {'gaussian-dp': 2.258, 'per-record': 1.993}
+    """
+    if multipliers.size == 0:
+        return {}
+    if law is NoiseLaw.LAPLACE:  # pure epsilons add up
+        return {name: float(np.sum(1 / multipliers)) for name, one in ACCOUNTANTS.items() if one.law is law}
+    equal = bool(np.all(multipliers == multipliers[0]))
+    spent = account(multipliers, delta=delta)
+    found = {}
+    for name, entry in ACCOUNTANTS.items():
+        if entry.law is not law:
+            continue
+        if entry.own_releases:
+            found[name] = smallest_epsilon(largest_own, delta) if largest_own > 0 else 0.0
+        elif entry.cost is not None:
+            found[name] = float(getattr(spent, entry.cost))
+        elif equal:
+            rule = entry.build(Budget(epsilon=1.0, delta=delta))
+            found[name] = rule.epsilon(multipliers.size, noise_multiplier=float(multipliers[0]))
+    return found
 
 
 def accountant_of_cost(cost: str) -> str:

@@ -6,6 +6,7 @@ import math
 import sys
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 from flint import arb
 
@@ -50,6 +51,7 @@ class Renyi(Accountant):
     """
 
     budget: Budget
+    linear: ClassVar[bool] = True
     order: float | None = field(default=None, kw_only=True)
     order_used: float = field(init=False, repr=False)
     _kappa_of_one: float = field(init=False, repr=False, compare=False)

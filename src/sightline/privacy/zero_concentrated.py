@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from fractions import Fraction
+from typing import ClassVar
 
 from flint import arb
 
 from sightline.arrays import FloatArray
 from sightline.numerics.balls import ball, evaluate, rounded_down, rounded_up
-from sightline.privacy.accountant import OUTWARD, Accountant, Validity
+from sightline.privacy.accountant import OUTWARD, Accountant
 from sightline.privacy.budget import Budget
 
 
@@ -50,7 +51,9 @@ class ZeroConcentrated(Accountant):
     """
 
     budget: Budget
+    linear: ClassVar[bool] = True
     rho: float = field(init=False)
+    theorem: ClassVar[str] = "zCDP adds up exactly; its conversion to (epsilon, delta) is an upper bound"
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rho", rho_of_budget(self.budget.epsilon, self.budget.delta))
@@ -63,8 +66,3 @@ class ZeroConcentrated(Accountant):
 
     def _epsilon(self, releases: int, noise_multiplier: float) -> float:
         return epsilon_of_rho(releases / (2 * Fraction(noise_multiplier) ** 2), self.budget.delta)
-
-    def _validity(self, largest_share: float) -> Validity:
-        return Validity(
-            ok=True, note="zCDP adds up exactly; its conversion to (epsilon, delta) is an upper bound"
-        )

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidRelease, require
 from sightline.releases.domain import record_array
-from sightline.releases.lift import Number
+from sightline.releases.linear import Number
 from sightline.releases.query import Adjacency, Query
 
 
@@ -28,7 +28,7 @@ class Cells:
 
     :meth:`jacobian` is block diagonal and dense; if there are many cells, read the blocks from :attr:`cells`.
 
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline import SubsetMean
     >>> streets = Cells(cells=[SubsetMean(members=[0, 2], radius=1.0), SubsetMean(members=[1], radius=1.0)])
     >>> streets.members.tolist(), streets.sensitivity.tolist()
     ([0, 1, 2], [0.5, 1.0])

@@ -13,11 +13,11 @@ from numpy.typing import ArrayLike
 from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, MissingExtra, require
 from sightline.releases.domain import member_values, positive_number, whole_number
-from sightline.releases.query import Adjacency
+from sightline.releases.query import OneCell
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class DeepSet:
+class DeepSet(OneCell):
     r"""A readout of the sum of the members' features, eq. ``deepsets_general``.
 
     .. math:: q(x) = \rho\Bigl(\sum_{k \in C} \phi(x_k)\Bigr), \qquad
@@ -86,25 +86,10 @@ class DeepSet:
             error=InvalidRelease,
         )
 
-    @property
-    def adjacency(self) -> Adjacency:
-        """One record's value changes within the domain that the stated sensitivity is for."""
-        return Adjacency.VALUE
-
-    @property
-    def cells(self) -> tuple[DeepSet]:
-        """Itself."""
-        return (self,)
-
-    @property
-    def linear(self) -> bool:
-        """False: a program cannot tell whether a function is linear."""
-        return False
-
     def value(self, records: FloatArray) -> FloatArray:
         """The readout of the summed features."""
         values = self._values(records)
-        jax = _jax()
+        jax = load_jax()
         with jax.enable_x64(True):
             answer = np.asarray(self.readout(jax.vmap(self.feature)(values).sum(axis=0))).reshape(
                 self.outputs
@@ -119,7 +104,7 @@ class DeepSet:
     def jacobian(self, records: FloatArray | None) -> FloatArray:
         r"""The chain rule :math:`J_\rho(s) J_\phi(x_k)` for member k, eq. ``deepsets_grad``."""
         values = self._values(records)
-        jax = _jax()
+        jax = load_jax()
         with jax.enable_x64(True):
             s = jax.vmap(self.feature)(values).sum(axis=0)
             J_rho = np.asarray(jax.jacrev(self.readout)(s)).reshape(self.outputs, -1)
@@ -135,15 +120,13 @@ class DeepSet:
         )
         return rows
 
-    def integer_rows(self) -> None:
-        """``None``: the rows of a function are not known to be whole numbers."""
-
     def _values(self, records: FloatArray | None) -> FloatArray:
         values = member_values(records, members=self.members, dimension=self.dimension)
         return values if self.dimension > 1 else values[:, 0]
 
 
-def _jax() -> Any:
+def load_jax() -> Any:
+    """JAX, which is an optional dependency."""
     try:
         import jax
         from jax import enable_x64  # noqa: F401  # JAX has it from 0.8 on
@@ -170,7 +153,7 @@ def _per_output(stated: ArrayLike, outputs: int, *, name: str) -> FloatArray:
 
 def _output_shape(function: Callable[[Any], Any], shape: tuple[int, ...], *, name: str) -> tuple[int, ...]:
     """The output shape of ``function`` for a double array of ``shape``, without running it."""
-    jax = _jax()
+    jax = load_jax()
     with jax.enable_x64(True):
         try:
             output = jax.eval_shape(function, jax.ShapeDtypeStruct(shape, np.float64))

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import Self
 
 import numpy as np
-from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.releases.domain import member_values
-from sightline.releases.query import Adjacency
+from sightline.releases.query import OneCell
 
 
-class FeatureMean(ABC):
+class FeatureMean(OneCell, ABC):
     r"""A release :math:`q(z) = \frac{1}{m} \sum_{k \in C} \phi(z_k)` of scalar records within ``bound``.
 
     A subclass is a frozen dataclass with these fields, and gives its feature.
@@ -48,24 +46,9 @@ class FeatureMean(ABC):
         return 1
 
     @property
-    def adjacency(self) -> Adjacency:
-        """One record's value changes anywhere in ``[-bound, bound]``."""
-        return Adjacency.VALUE
-
-    @property
     def sensitivity_l1(self) -> FloatArray:
         """The same: there is one output."""
         return self.sensitivity
-
-    @property
-    def cells(self) -> tuple[Self]:
-        """Itself."""
-        return (self,)
-
-    @property
-    def linear(self) -> bool:
-        """False, unless a subclass says otherwise."""
-        return False
 
     def value(self, records: FloatArray) -> FloatArray:
         """The mean of the feature."""
@@ -75,10 +58,6 @@ class FeatureMean(ABC):
     def jacobian(self, records: FloatArray | None) -> FloatArray:
         r""":math:`\phi'(z_k) / m` for member k."""
         return self.slope(self._values(records))[np.newaxis] / len(self.members)
-
-    def integer_rows(self) -> NDArray[np.int64] | None:
-        """``None``: the rows depend on the records."""
-        return None
 
     def _values(self, records: FloatArray | None) -> FloatArray:
         return member_values(records, members=self.members, dimension=1, bound=self.bound)

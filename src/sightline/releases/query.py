@@ -6,7 +6,7 @@ A query describes what is published and contains no algorithm; geometry, bounds 
 from __future__ import annotations
 
 from enum import Enum
-from typing import Literal, Protocol
+from typing import Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,3 +88,28 @@ class Query(Protocol):
 
         Same shape as the Jacobian. Rank decisions over these rows are exact.
         """
+
+
+class OneCell:
+    """What releases that are not divided into cells have in common. By default they are not linear."""
+
+    __slots__ = ()
+
+    @property
+    def adjacency(self) -> Adjacency:
+        """One record's value changes, within the domain that the sensitivity is for."""
+        return Adjacency.VALUE
+
+    @property
+    def cells(self) -> tuple[Self]:
+        """Itself."""
+        return (self,)
+
+    @property
+    def linear(self) -> bool:
+        """False, unless a subclass says otherwise."""
+        return False
+
+    def integer_rows(self) -> NDArray[np.int64] | None:
+        """``None``: the rows depend on the records."""
+        return None

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
-
 import numpy as np
-from numpy.typing import NDArray
 
-from sightline.arrays import FloatArray, IndexArray, Members
-from sightline.releases.lift import coordinate_rows
+from sightline.arrays import FloatArray
 from sightline.releases.linear import LinearQuery
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SubsetMean(LinearQuery):
     r"""Mean of the member records' values, coordinate by coordinate.
 
@@ -30,21 +24,8 @@ class SubsetMean(LinearQuery):
     [3.0]
     """
 
-    members: IndexArray
-    radius: float
-    dimension: int = 1
-
-    if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
-
-        def __init__(self, *, members: Members, radius: float, dimension: int = 1) -> None: ...
-
-    def __post_init__(self) -> None:
-        self._check_fields()
+    __slots__ = ()
 
     def coefficients(self) -> FloatArray:
         r""":math:`1 / |C|` for each member."""
         return np.full(len(self.members), 1.0 / len(self.members))
-
-    def integer_rows(self) -> NDArray[np.int64]:
-        """The memberships themselves: zeros and ones."""
-        return coordinate_rows(np.ones(len(self.members), dtype=np.int64), dimension=self.dimension)

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
+from sightline.arrays import FloatArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, require
 from sightline.releases.domain import positive_number
-from sightline.releases.lift import coordinate_rows
-from sightline.releases.linear import LinearQuery
+from sightline.releases.linear import LinearQuery, coordinate_rows
 
 # Up to this a double holds every whole number, so a weight that is whole was not rounded to it.
 _LARGEST_WHOLE = 2.0**53
@@ -35,10 +34,7 @@ class WeightedSum(LinearQuery):
     [1.0]
     """
 
-    members: IndexArray
     weights: FloatArray
-    radius: float
-    dimension: int = 1
 
     if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
@@ -66,7 +62,7 @@ class WeightedSum(LinearQuery):
         sorted_weights = frozen_floats(weights[np.argsort(given)], name="weights")
         object.__setattr__(self, "members", members)
         object.__setattr__(self, "weights", sorted_weights)
-        self._check_fields()
+        LinearQuery.__post_init__(self)  # super() fails: a dataclass with slots is created twice
         positive_number(self.sensitivity[0].item(), name="largest weight times radius")
 
     def coefficients(self) -> FloatArray:

@@ -8,8 +8,8 @@ from rich.text import Text
 
 from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
-from sightline.auditing.run import Explanation
 from sightline.format import count, number, parameter
+from sightline.jobs import Explanation
 from sightline.report.wording import (
     MOST_ALIKE,
     NO_RECIPE,

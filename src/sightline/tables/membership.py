@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,6 +71,7 @@ class UnauditedRows:
     invalid: int = 0  # NaN, infinite, or a "boolean" number other than 0 and 1
     missing: int = 0  # rows without a secret that a mean divides by
     clipped: int = 0  # rows whose secret lies outside its bounds or the declared categories
+    telling_groups: int = 0  # groups of which the lines of its answer tell something, whatever the noise
 
     @property
     def dropped(self) -> int:
@@ -92,11 +94,19 @@ class PersonTable:
     persons: IndexArray  # how many are of each kind
     several: int  # owner-only: persons with several rows
     varying: int  # owner-only: of those, persons whose rows hold different values
+    by_chance: float = 0.0  # how many would hold one value if rows were independent, at most on average
 
     @property
     def constant(self) -> bool:
         """Whether all rows of a person hold one value, for every person with several rows."""
         return self.several > 0 and self.varying == 0
+
+    @property
+    def alike(self) -> int:
+        """Persons with several rows of one value; 0 if independent values explain as many."""
+        number = self.several - self.varying
+        unexpected = number > self.by_chance + 3 * self.by_chance**0.5
+        return number if unexpected or self.constant else 0
 
     @property
     def kind_of(self) -> IndexArray:
@@ -116,7 +126,7 @@ class PersonTable:
         return next((int(kind) for kind in alike if self.entries(int(kind)) == entries), None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Membership:
     """The signatures of all rows with a secret, in an order that is the same on every engine.
 
@@ -137,6 +147,14 @@ class Membership:
     few_values: int | None = None  # distinct values of a number that takes few; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     persons: PersonTable | None = None  # none if every person has one row
+    distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
+
+    @property
+    def signature_count(self) -> int:
+        """How many different signatures the rows have."""
+        if not self.rows:
+            return 0
+        return len(self.signatures if self.distinct else np.unique(self.signatures, axis=0))
 
     @property
     def empty(self) -> tuple[int, ...]:
@@ -151,6 +169,11 @@ class Membership:
         return max((rows.dropped for rows in self.unaudited), default=0)
 
     @property
+    def telling_groups(self) -> int:
+        """Groups whose presence in an answer, or absence from it, tells something of the secrets."""
+        return sum(rows.telling_groups for rows in self.unaudited)
+
+    @cached_property
     def starts(self) -> IndexArray:
         """The position in ``cells`` at which each partition starts; at the end, the number of cells."""
         owner = np.array([cell.partition for cell in self.cells], dtype=np.intp)

@@ -47,7 +47,7 @@ def person_table(
     )
     kinds, count = grouped(person, np.stack([signature, known, rows], axis=1))
     entries = np.concatenate(kinds)
-    several, varying = _values(engine, queries, subject)
+    several, varying, by_chance = _values(engine, queries, subject)
     table = PersonTable(
         starts=np.cumsum([0, *(len(kind) for kind in kinds)]),
         signatures=entries[:, 0].astype(np.intp),
@@ -56,6 +56,7 @@ def person_table(
         persons=count,
         several=several,
         varying=varying,
+        by_chance=by_chance,
     )
     weights = (table.rows * table.persons[table.kind_of]).astype(np.float64)
     size = len(membership.counts)
@@ -138,8 +139,12 @@ def _known(engine: Engine, subject: Subject) -> str:
     return f"CASE WHEN {known} THEN 1 ELSE 0 END" if known else "0"
 
 
-def _values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> tuple[int, int]:
-    """How many persons have several rows, and how many of those hold different values."""
+def _values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> tuple[int, int, float]:
+    r"""Persons with several rows, how many of those hold different values, and how many hold one by chance.
+
+    Independent rows with the table's frequencies :math:`p_v` hold one value in all n rows with probability
+    :math:`\sum_v p_v^n \le (\sum_v p_v^2)^{n/2}`.
+    """
     rows = audited_rows(queries, subject, engine.columns())
     value = (
         f"CASE WHEN {rows.secret} THEN 1 ELSE 0 END" if subject.kind is SecretKind.BOOLEAN else rows.secret
@@ -148,9 +153,15 @@ def _values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -
         f"SELECT COUNT(*) AS n, MIN({value}) AS low, MAX({value}) AS high "
         f"FROM {rows.source()} GROUP BY {rows.record}"
     )
-    number = "CAST(COALESCE(SUM(CASE WHEN {} THEN 1 ELSE 0 END), 0) AS BIGINT)"
+    differing = "CAST(SUM(CASE WHEN low <> high THEN 1 ELSE 0 END) AS BIGINT)"
     answer = engine.fetch(
-        f"SELECT {number.format('n > 1')} AS several, {number.format('low <> high')} AS varying "
-        f"FROM ({each}) AS each_person"
+        f"SELECT n, COUNT(*) AS persons, {differing} AS varying "
+        f"FROM ({each}) AS each_person WHERE n > 1 GROUP BY n ORDER BY n"
     )
-    return int(answer["several"][0]), int(answer["varying"][0])
+    number, persons, varying = (
+        np.asarray(answer[name], dtype=np.float64) for name in ("n", "persons", "varying")
+    )
+    counted = f"SELECT CAST(COUNT(*) AS DOUBLE) AS c FROM {rows.source()} GROUP BY {value}"
+    squares = engine.fetch(f"SELECT SUM(c) AS rows, SUM(c * c) AS squares FROM ({counted}) AS counted")
+    collision = float(squares["squares"][0]) / float(squares["rows"][0]) ** 2
+    return int(persons.sum()), int(varying.sum()), float(persons @ collision ** (number / 2))

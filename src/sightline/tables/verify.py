@@ -111,7 +111,23 @@ def _unaudited(check: CheckQuery, answer: Answer) -> UnauditedRows:
             for used in check.sets
         )
 
-    return UnauditedRows(**{name: most(name) for name in ("unkeyed", "invalid", "missing", "clipped")})
+    rows = {name: most(name) for name in ("unkeyed", "invalid", "missing", "clipped")}
+    return UnauditedRows(**rows, telling_groups=_telling_groups(check, answer))
+
+
+def _telling_groups(check: CheckQuery, answer: Answer) -> int:
+    """How many groups tell something of the secrets by the lines that the release's answer has for them."""
+    needed: dict[tuple[bool, ...], int] = {}
+    for used, lines in zip(check.sets, check.lines, strict=False):
+        needed[used] = max(lines, needed.get(used, 0))
+    return sum(
+        int(
+            np.count_nonzero(
+                (answer["lines"] < lines) & (answer["present"] > 0) & _rows_of(check, answer, used)
+            )
+        )
+        for used, lines in needed.items()
+    )
 
 
 def _described(sizes: Counter[int]) -> str:

@@ -10,7 +10,6 @@ themselves, where the others may also have another prior than the target.
 from __future__ import annotations
 
 import math
-import time
 from collections import Counter
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +21,7 @@ from sightline import MembershipDesign
 from sightline.labeled.description import Readout
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law, seen_of
+from tests.numbered_cases import check_cases
 
 NOISES = ("gaussian", "laplace", "mixed")
 NAMES = ("uniform", "cos2", "two-point")
@@ -39,25 +39,16 @@ class Named:
 
 def fuzz(seed: int, seconds: float, *, most: float = math.inf) -> dict[str, int]:
     """Cases 0, 1, … of a seed until the time is up, or until there were ``most``."""
-    until, count, trial = time.monotonic() + seconds, Counter[str](), 0
-    while time.monotonic() < until and trial < most:
-        check(seed, trial, count)
-        trial += 1
-    return dict(sorted(count.items()))
+    return check_cases(check, seed, seconds, most=most)
 
 
-def check(seed: int, trial: int, count: Counter[str]) -> None:
-    """One design under one prior; a failure tells how to repeat it."""
-    generator = np.random.default_rng([seed, trial])
-    try:
-        noise, name = NOISES[trial % 3], NAMES[trial // 3 % 3]
-        small = random_design(generator, noise)
-        if noise != "mixed" and name in designs.PRIORS and small.rows.shape[1] > 1:
-            through_the_engine(small, name, count)
-        through_the_bounds(small, name, NAMES[int(generator.integers(3))], count)
-    except Exception as failure:
-        failure.add_note(f"again: tests.labeled.bounds.fuzz_brackets.check({seed}, {trial}, Counter())")
-        raise
+def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> None:
+    """One design under one prior."""
+    noise, name = NOISES[trial % 3], NAMES[trial // 3 % 3]
+    small = random_design(generator, noise)
+    if noise != "mixed" and name in designs.PRIORS and small.rows.shape[1] > 1:
+        through_the_engine(small, name, count)
+    through_the_bounds(small, name, NAMES[int(generator.integers(3))], count)
 
 
 def random_design(generator: np.random.Generator, noise: str) -> Small:

@@ -64,6 +64,7 @@ def test_the_best_attack_is_inside(prior, noise, own) -> None:
 
 @pytest.mark.parametrize("prior", PRIORS, ids=lambda prior: prior.name)
 class TestEveryPrior:
+    @pytest.mark.slow
     def test_the_bracket_is_ordered_and_within_zero_and_one(self, prior) -> None:
         generator = np.random.default_rng(5)
         for noise in NOISES:

@@ -50,6 +50,7 @@ def uniform_answer(y: acb, s: arb) -> tuple[acb, acb]:
     return density, slope
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("information", [2.0, 0.35**-2, 60.0, 900.0])
 def test_the_uniform_risk_lies_in_a_ball(information: float) -> None:
     with ctx.workprec(120):
@@ -73,6 +74,7 @@ def test_the_cos2_risk_against_a_naive_integral(information: float) -> None:
     assert cosine_risk(np.array([information]))[0] == pytest.approx(expected, rel=1e-8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("information", [1e-4, 0.3, 0.35**-2, 60.0, 300.0])
 def test_the_two_point_risk_against_thirty_digits(information: float) -> None:
     with mpmath.workdps(30):

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from flint import fmpz_mat
+from scipy.linalg import block_diag
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.description import Readout
@@ -75,6 +77,16 @@ class Panel:
         design = MembershipDesign(self.members.astype(float), noise=self.stddevs, readout=Readout.SUM)
         kinds, examples = kinds_of(np.arange(self.person.size), self)
         return design, kinds, examples, np.flatnonzero(self.known)
+
+
+def union(panels: Sequence[Panel]) -> Panel:
+    """One panel of several that share no row, number or person; person p of panel i becomes 100 i + p."""
+    return Panel(
+        members=block_diag(*(panel.members for panel in panels)),
+        person=np.concatenate([100 * i + panel.person for i, panel in enumerate(panels)]),
+        known=np.concatenate([panel.known for panel in panels]),
+        stddevs=np.concatenate([panel.stddevs for panel in panels]),
+    )
 
 
 def kinds_of(column: IndexArray, panel: Panel) -> tuple[PersonKinds, list[int]]:

@@ -12,10 +12,11 @@ from sightline.labeled.bounds.target import Seen
 from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.exposures import exposures
 from sightline.labeled.persons import Persons, persons
-from tests.labeled.persons.naive_panels import Panel, random_panel
+from tests.labeled.persons.naive_panels import Panel, random_panel, union
 
 PRIOR = CosineSquaredPrior(0.0, 1.0)
 FAST, ALL = 60, 5_000
+ALONE, TOGETHER = 400, 15
 
 
 def assessed(panel: Panel, *, by_signature: bool, prior=PRIOR) -> tuple[Persons, list[int]]:
@@ -32,9 +33,11 @@ def panels(count: int, start: int = 0) -> list[Panel]:
     return made
 
 
-def check_identifiable(panel: Panel, by_signature: bool) -> None:
-    seen, examples = assessed(panel, by_signature=by_signature)
-    for kind, person in enumerate(examples):
+def check_identifiable(panels: list[Panel], by_signature: bool) -> None:
+    """What the union of some panels reveals of a person is what the person's own panel reveals."""
+    seen, examples = assessed(union(panels), by_signature=by_signature)
+    for kind, example in enumerate(examples):
+        panel, person = panels[example // 100], example % 100
         assert seen.directions[kind] == panel.directions(person)
         assert seen.total_identifiable[kind] == panel.total_identifiable(person)
 
@@ -87,18 +90,23 @@ def _check_recipe(panel: Panel, seen: Persons, kind: int, person: int) -> None:
         assert feature.rmse <= seen.totals[kind].rmse * (1 + 1e-9)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_signature", [True, False])
 def test_identifiable_features_by_exact_rank(by_signature):
     for panel in panels(FAST):
-        check_identifiable(panel, by_signature)
+        check_identifiable([panel], by_signature)
 
 
 @pytest.mark.slow
 def test_identifiable_features_of_5000_panels_by_exact_rank():
-    for panel in panels(ALL - FAST, FAST):
-        check_identifiable(panel, True)
+    drawn = panels(ALL - FAST, FAST)
+    for panel in drawn[:ALONE]:
+        check_identifiable([panel], True)
+    for start in range(ALONE, len(drawn), TOGETHER):  # one large design costs little more than one small
+        check_identifiable(drawn[start : start + TOGETHER], True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_signature", [True, False])
 def test_risks_by_dense_algebra(by_signature):
     for panel in panels(FAST):
@@ -111,6 +119,7 @@ def test_risks_of_many_panels_by_dense_algebra():
         check_numbers(panel, True)
 
 
+@pytest.mark.slow
 def test_a_leverage_filter_changes_nothing(monkeypatch):
     """Large panels look at leverages before they decide exactly."""
     expected = [assessed(panel, by_signature=True)[0].directions for panel in panels(FAST)]
@@ -119,6 +128,7 @@ def test_a_leverage_filter_changes_nothing(monkeypatch):
         assert np.array_equal(assessed(panel, by_signature=True)[0].directions, directions)
 
 
+@pytest.mark.slow
 def test_without_the_blocks_the_bracket_is_wider_and_holds(monkeypatch):
     """Beyond the work that is affordable, persons keep a bracket from their rows and the trace."""
     exact = [assessed(panel, by_signature=True)[0] for panel in panels(FAST)]
@@ -141,6 +151,7 @@ def test_rows_that_no_person_has_are_refused():
         persons(design, fewer, found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["cosine", "uniform", "coin"])
 def test_brute_force_risk_is_inside_the_bracket(prior):
     """Two people with two rows each: the risk of the posterior mean, by sums over a grid of values.

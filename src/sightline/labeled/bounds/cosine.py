@@ -53,6 +53,10 @@ class CosineSquaredPrior:
         return "cos2"
 
     @property
+    def has_density(self) -> bool:
+        return True
+
+    @property
     def spread(self) -> str:
         return "spread as cos², likelier in the middle,"
 

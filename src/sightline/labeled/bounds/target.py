@@ -111,6 +111,10 @@ class NumberPrior(TargetPrior, Protocol):
     def high(self) -> float: ...
 
     @property
+    def has_density(self) -> bool:
+        """Whether values are spread over an interval, and not at a few points."""
+
+    @property
     def spread(self) -> str:
         """How the values are spread, as in "values … from 0 to 1"."""
 

@@ -46,6 +46,10 @@ class TwoPointPrior:
         return "two-point"
 
     @property
+    def has_density(self) -> bool:
+        return False
+
+    @property
     def spread(self) -> str:
         return "at either end, with even chances,"
 

@@ -47,6 +47,10 @@ class UniformPrior:
         return "uniform"
 
     @property
+    def has_density(self) -> bool:
+        return True
+
+    @property
     def spread(self) -> str:
         return "spread evenly"
 

@@ -184,9 +184,10 @@ class CellIncidence:
             part[:, ~unknown[start:stop]] = 0.0
             return stop
 
-        # Looking up releases the interpreter lock: threads help.
+        spans = list(self._spans())
+        # Looking up releases the interpreter lock: threads help if there are several blocks of records.
         with ThreadPoolExecutor(usable_cores()) as pool:
-            for stop in pool.map(fill, self._spans()):
+            for stop in pool.map(fill, spans) if len(spans) > 1 else map(fill, spans):
                 progress("records", stop / self.records)
         return found
 

@@ -15,7 +15,7 @@ from sightline.labeled.gram_factor import factor_of_rows
 from sightline.labeled.risk_forms import forms_from_factor
 from sightline.labeled.routes.columns import decide_distinct, groups_of_columns
 from sightline.labeled.routes.problem import Decisions, Problem, Reading, group_sizes
-from sightline.labeled.unknown_gram import BLOCK, UnknownRecordsGram
+from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.rank import missing, present
 from sightline.progress import silent
@@ -60,8 +60,7 @@ def balanced_leverages(gram: UnknownRecordsGram) -> tuple[FloatArray, Rank]:
     triangle = incidence.triangle(factors, scale)
     again = np.linalg.norm(triangle, axis=0)
     again = np.where(again > 0, again, 1.0)
-    blocks = -(-incidence.records // BLOCK)
-    factor, rank = factor_of_rows(triangle / again, scale / again, None, blocks=blocks)
+    factor, rank = factor_of_rows(triangle / again, scale / again, None)
     forms = ProjectedForms(
         projection=factor.coordinates(),
         weights=np.ones((1, factor.rank)),

@@ -40,10 +40,16 @@ _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SparseReading:
-    """What the sparse route found, with the attacks on the identifiable groups."""
+    """What the sparse route found, with exact recipes of the identifiable groups."""
 
+    gram: SparseGram
     reading: Reading
-    attacks: GroupAttacks
+    recipes: Any  # columns of a sparse array
+    dependencies: Dependencies | None  # all of them, or ``None`` without a proof
+
+    def attacks(self) -> GroupAttacks:
+        """The best unbiased attacks on the identifiable groups."""
+        return _attacks(self.gram, self.reading.decisions, self.recipes, self.dependencies)
 
 
 def by_sparse_factor(gram: SparseGram, risks: Risks, progress: Progress) -> SparseReading:
@@ -68,13 +74,15 @@ def by_sparse_factor(gram: SparseGram, risks: Risks, progress: Progress) -> Spar
     evidence = Evidence.VERIFIED if rank_proved else Evidence.NONE
     kept = int(np.count_nonzero(~factor.dropped))
     return SparseReading(
+        gram=gram,
         reading=Reading(
             rank=Rank(rank=kept, evidence=evidence),
             decisions=decisions,
             quantities=quantities,
             share_error=share_error,
         ),
-        attacks=_attacks(gram, decisions, recipes, known),
+        recipes=recipes,
+        dependencies=known,
     )
 
 

@@ -12,7 +12,6 @@ from sightline.attacks.inversion import invert_moments
 from sightline.geometry.transcript import Transcript
 from sightline.multiset.chart import chart_radius, matching_loss
 from sightline.multiset.curve import release_curve
-from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import (
     moment_limit,
     moment_limit_trace,
@@ -27,19 +26,12 @@ from sightline.multiset.moments import (
 from sightline.multiset.threshold_family import Thresholds
 from sightline.multiset.thresholds import dense_grid_matrix, threshold_trace_bound
 from sightline.paper.claim import Check, Claim, claim
-from sightline.privacy.basic import BasicComposition
-from sightline.privacy.budget import Budget
-from sightline.privacy.zero_concentrated import ZeroConcentrated
+from sightline.paper.setting import BASIC, UNIFORM, ZCDP
 from sightline.releases.moment import Moment
 
-_BUDGET = Budget(epsilon=1.0, delta=1e-5)
-_BASIC = BasicComposition(_BUDGET)
-_UNIFORM = Moments(convention="uniform")
 
-
-def sorted_chart(cases: int, seed: int) -> Claim:
+def sorted_chart(cases: int, generator: np.random.Generator) -> Claim:
     """The matching loss by trying all permutations."""
-    generator = np.random.default_rng(seed)
     largest = 0.0
     for _ in range(cases):
         m = int(generator.integers(2, 6))
@@ -47,9 +39,9 @@ def sorted_chart(cases: int, seed: int) -> Claim:
         brute = min(float(np.sum((estimate - truth[list(order)]) ** 2)) for order in permutations(range(m)))
         largest = max(largest, abs(float(matching_loss(estimate, truth)) / brute - 1))
     moments = [Moment(order=order, members=range(4), bound=1.0) for order in range(1, 7)]
-    transcript = Transcript(moments, noise=_BASIC)
+    transcript = Transcript(moments, noise=BASIC)
     values = generator.uniform(-1, 1, 4)
-    turned = max(
+    change = max(
         float(np.max(np.abs(transcript.answers(values[list(order)]) - transcript.answers(values))))
         for order in permutations(range(4))
     )
@@ -58,18 +50,17 @@ def sorted_chart(cases: int, seed: int) -> Claim:
         "(i) The law of the answers is permutation-invariant; (iii) the matching loss is locally the squared "
         "error of the sorted values.",
         checked=f"{cases} random pairs of vectors against all permutations; six moments at all orders of "
-        f"four values (largest change {turned:.0e})",
+        f"four values (largest change {change:.0e})",
         value=largest,
         quantity="largest relative difference of the two losses",
-        holds=largest < 1e-12 and turned < 1e-15,
+        holds=largest < 1e-12 and change < 1e-15,
         remark="(iii) holds everywhere, not only locally: for scalars sorting is the best matching "
         "(rearrangement inequality)",
     )
 
 
-def sorted_coordinates(cases: int, seed: int) -> Claim:
+def sorted_coordinates(cases: int, generator: np.random.Generator) -> Claim:
     """Inside the chart's radius sorting is a fixed reordering; just outside it is not."""
-    generator = np.random.default_rng(seed)
     broken, crossed = 0, 0
     for case in range(cases):
         m = int(generator.integers(2, 7))
@@ -102,21 +93,20 @@ def sorted_coordinates(cases: int, seed: int) -> Claim:
     )
 
 
-def design_law(cases: int, seed: int) -> Claim:
+def design_law(cases: int, generator: np.random.Generator) -> Claim:
     """The release curve against the general engine on the same transcript."""
-    generator = np.random.default_rng(seed)
     largest, ranks = 0.0, True
     for _ in range(min(cases, 40)):
         m = int(generator.integers(1, 5))
         # At least 0.08 apart: for nearly equal values both sides lose their digits.
         values = np.sort(generator.permutation(np.arange(-9, 10))[:m] / 10 + generator.uniform(0, 0.02, m))
-        curve = release_curve(values, family=_UNIFORM, accountant=_BASIC, releases=range(1, m + 4))
+        curve = release_curve(values, family=UNIFORM, accountant=BASIC, releases=range(1, m + 4))
         for i, L in enumerate(curve.releases.tolist()):
             moments = [
                 Moment(order=order, members=range(m), bound=1.0, convention="uniform")
                 for order in range(1, L + 1)
             ]
-            geometry = Transcript(moments, noise=_BASIC).geometry(at=values)
+            geometry = Transcript(moments, noise=BASIC).geometry(at=values)
             ranks &= geometry.rank.rank == min(L, m)
             if m <= L:
                 crb = geometry.profile(target=range(m)).crb
@@ -128,23 +118,21 @@ def design_law(cases: int, seed: int) -> Claim:
         "CRB(L) = κ_L tr A_L⁻¹, finite iff A_L ≻ 0; moments of distinct values have rank min(L, m).",
         checked="random groups of 1 to 4 values, L = 1 … m + 3, against the general engine",
         value=largest,
-        quantity="largest relative difference",
         holds=largest < 1e-8 and ranks,
     )
 
 
-def interior_limit(cases: int, seed: int) -> Claim:
+def interior_limit(cases: int, generator: np.random.Generator) -> Claim:
     """The curve over kappa against the exact limit."""
-    generator = np.random.default_rng(seed)
     farthest, monotone = 0.0, True
     for _ in range(min(cases, 20)):
         m = int(generator.integers(1, 4))
         values = np.sort(generator.permutation(np.arange(-8, 9))[:m] / 10.0)
-        curve = release_curve(values, family=_UNIFORM, accountant=_BASIC, releases=[m, 20, 100, 400])
+        curve = release_curve(values, family=UNIFORM, accountant=BASIC, releases=[m, 20, 100, 400])
         trace = curve.crb / curve.kappa
         monotone &= bool(np.all(np.diff(trace) <= 1e-12 * trace[:-1]))
-        farthest = max(farthest, abs(float(trace[-1]) / moment_limit_trace(values, family=_UNIFORM) - 1))
-    limit = moment_limit([0.0, 0.5], family=_UNIFORM)
+        farthest = max(farthest, abs(float(trace[-1]) / moment_limit_trace(values, family=UNIFORM) - 1))
+    limit = moment_limit([0.0, 0.5], family=UNIFORM)
     definite = float(np.linalg.eigvalsh(limit)[0]) > 0
     return claim(
         "prop:poly_interior_matrix",
@@ -156,18 +144,18 @@ def interior_limit(cases: int, seed: int) -> Claim:
     )
 
 
-def scalar_forms(cases: int, seed: int) -> Claim:
+def scalar_forms(cases: int, generator: np.random.Generator) -> Claim:
     """Curve, floor, step ratio and tail of one value; the tail in exact fractions."""
     largest, below = 0.0, True
     for r in (0.1, 0.5, 0.8, 0.95):
-        curve = release_curve([r], family=_UNIFORM, accountant=_BASIC, releases=range(1, 41)).crb
-        formula = scalar_crb(r, family=_UNIFORM, accountant=_BASIC, releases=40)
-        floor = scalar_floor(r, family=_UNIFORM, accountant=_BASIC, releases=40)
-        steps = scalar_step_ratio(r, family=_UNIFORM, accountant=_BASIC, releases=39)
+        curve = release_curve([r], family=UNIFORM, accountant=BASIC, releases=range(1, 41)).crb
+        formula = scalar_crb(r, family=UNIFORM, accountant=BASIC, releases=40)
+        floor = scalar_floor(r, family=UNIFORM, accountant=BASIC, releases=40)
+        steps = scalar_step_ratio(r, family=UNIFORM, accountant=BASIC, releases=39)
         below &= bool(np.all(floor <= formula * (1 + 1e-12)))
         q = Fraction(r) ** 2
         exact = (1 + q) / (1 - q) ** 3 - sum(ell**2 * q ** (ell - 1) for ell in range(1, 13))
-        tail = float(scalar_tail(r, 12, family=_UNIFORM))
+        tail = float(scalar_tail(r, 12, family=UNIFORM))
         largest = max(
             largest,
             float(np.max(np.abs(curve / formula - 1))),
@@ -179,23 +167,21 @@ def scalar_forms(cases: int, seed: int) -> Claim:
         "One value: CRB = 4κ_L R²/T(L), its floor (eq:m1_floor), step ratio (eq:m1_stop_appendix) and tail.",
         checked="r = 0.1, 0.5, 0.8, 0.95, L = 1 … 40, against the general curve; the tail in exact fractions",
         value=largest,
-        quantity="largest relative difference",
         holds=largest < 1e-11 and below,
     )
 
 
-def pair_forms(cases: int, seed: int) -> Claim:
+def pair_forms(cases: int, generator: np.random.Generator) -> Claim:
     """The closed forms of a pair against the general curve."""
-    generator = np.random.default_rng(seed)
     largest, stops = 0.0, True
     for _ in range(min(cases, 60)):
         # At least 0.2 apart: the general curve, unlike the closed form, loses digits for close values.
         low = float(generator.uniform(-1, 0.8))
         pair = [low, float(generator.uniform(low + 0.2, 1))]
-        curve = release_curve(pair, family=_UNIFORM, accountant=_BASIC, releases=range(2, 41))
-        formula = pair_crb(pair, family=_UNIFORM, accountant=_BASIC, releases=40)
-        steps = pair_step_ratio(pair, family=_UNIFORM, accountant=_BASIC, releases=39)
-        at_two = pair_crb_at_two(pair, family=_UNIFORM, accountant=_BASIC)
+        curve = release_curve(pair, family=UNIFORM, accountant=BASIC, releases=range(2, 41))
+        formula = pair_crb(pair, family=UNIFORM, accountant=BASIC, releases=40)
+        steps = pair_step_ratio(pair, family=UNIFORM, accountant=BASIC, releases=39)
+        at_two = pair_crb_at_two(pair, family=UNIFORM, accountant=BASIC)
         largest = max(largest, float(np.max(np.abs(curve.crb / formula - 1))), abs(at_two / formula[0] - 1))
         stops &= bool(np.all((steps >= 1) == (np.diff(formula) >= 0)))
     return claim(
@@ -203,16 +189,14 @@ def pair_forms(cases: int, seed: int) -> Claim:
         "A pair: closed-form CRB (eq:m2_fim), stopping comparison (eq:m2_stop) and L = 2 form (eq:m2_L2).",
         checked="random pairs, L = 2 … 40, against the general curve",
         value=largest,
-        quantity="largest relative difference",
         holds=largest < 1e-9 and stops,
         remark="with the table's sensitivities 2R^ℓ/m; the real-data panels use parity-tight ones, under "
         "which the L = 2 form is κ₂R²(R² + 16μ² + 16γ²)/(8γ²)",
     )
 
 
-def inversion(cases: int, seed: int) -> Claim:
+def inversion(cases: int, generator: np.random.Generator) -> Claim:
     """Invert exact moments."""
-    generator = np.random.default_rng(seed)
     pairs = np.sort(generator.uniform(-1, 1, (cases, 2)), axis=1)
     moments = np.stack([pairs.mean(axis=1), (pairs**2).mean(axis=1)], axis=1)
     values, _ = invert_moments(moments)
@@ -228,12 +212,12 @@ def inversion(cases: int, seed: int) -> Claim:
     )
 
 
-def boundary_growth(cases: int, seed: int) -> Claim:
+def boundary_growth(cases: int, generator: np.random.Generator) -> Claim:
     """T(L) at the boundary, in integer arithmetic."""
     L = 10**6
     total = L * (L + 1) * (2 * L + 1) // 6
     gain = [
-        sum(ell**2 for ell in range(1, n + 1)) / _BASIC.kappa(n) * math.log(1.25 * n / 1e-5) / n
+        sum(ell**2 for ell in range(1, n + 1)) / BASIC.kappa(n) * math.log(1.25 * n / 1e-5) / n
         for n in (10**3, 10**4)
     ]
     return claim(
@@ -247,18 +231,16 @@ def boundary_growth(cases: int, seed: int) -> Claim:
     )
 
 
-def kernel_approximation(cases: int, seed: int) -> Claim:
+def kernel_approximation(cases: int, generator: np.random.Generator) -> Claim:
     """The paper's Riemann-sum approximation, and its error near the edges."""
     family = Thresholds(bandwidth=0.12, convention="uniform")
-    values = np.array([-0.3, 0.1, 0.4])
-    spacing = family.spacing(400)
-    rows = family.rows(values[None], 400)[0]
-    kernel = dense_grid_matrix(values, family=family, edges=False)
-    off = float(np.max(np.abs(rows.T @ rows * spacing - kernel)) / np.max(kernel))
-    close = np.array([0.7, 0.85, 0.97])
-    rows = family.rows(close[None], 400)[0]
-    kernel = dense_grid_matrix(close, family=family, edges=False)
-    edge = float(np.max(np.abs(rows.T @ rows * spacing - kernel)) / np.max(kernel))
+
+    def misfit(*values: float) -> float:
+        rows = family.rows(np.array([values]), 400)[0]
+        kernel = dense_grid_matrix(values, family=family, edges=False)
+        return float(np.max(np.abs(rows.T @ rows * family.spacing(400) - kernel)) / np.max(kernel))
+
+    off, edge = misfit(-0.3, 0.1, 0.4), misfit(0.7, 0.85, 0.97)
     return claim(
         "subsec:lever2_threshold",
         "Interior values: (A_L)_ij ≈ K(z_i − z_j)/(4η_L).",
@@ -270,17 +252,17 @@ def kernel_approximation(cases: int, seed: int) -> Claim:
     )
 
 
-def logistic_trace(cases: int, seed: int) -> Claim:
+def logistic_trace(cases: int, generator: np.random.Generator) -> Claim:
     """The O(L) trace and the Ω(κ_L/L) bound for logistic steps; zCDP is flat."""
     family = Thresholds(bandwidth=0.12, convention="uniform")
     counts = [8, 32, 128, 512, 2048]
     triple = [-0.5, 0.0, 0.5]
-    basic = release_curve(triple, family=family, accountant=_BASIC, releases=counts)
+    basic = release_curve(triple, family=family, accountant=BASIC, releases=counts)
     largest = max(
         float(np.sum(eigenvalues)) / threshold_trace_bound(L, members=3, family=family)
         for L, eigenvalues in zip(counts, basic.eigenvalues, strict=True)
     )
-    flat = basic.under(ZeroConcentrated(_BUDGET)).crb
+    flat = basic.under(ZCDP).crb
     plateau = float(flat[-1] / flat[-2] - 1)
     return claim(
         "app:logistic_smoothing",

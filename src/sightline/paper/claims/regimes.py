@@ -10,17 +10,11 @@ from flint import fmpq, fmpq_mat
 
 from sightline.arrays import FloatArray
 from sightline.multiset.curve import release_curve
-from sightline.multiset.moment_family import Moments
 from sightline.multiset.moments import moment_crb_bound, scalar_crb, scalar_stopping_scale
 from sightline.paper.claim import Check, Claim, claim
+from sightline.paper.setting import BASIC, UNIFORM, ZCDP
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.basic import BasicComposition
-from sightline.privacy.budget import Budget
-from sightline.privacy.zero_concentrated import ZeroConcentrated
 
-_BUDGET = Budget(epsilon=1.0, delta=1e-5)
-_BASIC, _ZCDP = BasicComposition(_BUDGET), ZeroConcentrated(_BUDGET)
-_UNIFORM = Moments(convention="uniform")
 _COUNTS = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024]
 
 
@@ -30,15 +24,14 @@ def _interior(generator: np.random.Generator, members: int) -> FloatArray:
     return np.sort(places + generator.uniform(0, 0.05, members)).clip(-0.8, 0.8)
 
 
-def spectral_consequences(cases: int, seed: int) -> Claim:
+def spectral_consequences(cases: int, generator: np.random.Generator) -> Claim:
     """Both regimes, and the bracket of the bound by the smallest eigenvalue, up to 1024 releases."""
-    generator = np.random.default_rng(seed)
     inside = [_interior(generator, 1 + case % 3) for case in range(max(6, cases // 4))]
     boundary = [np.array(values) for values in ([-1.0, 1.0], [1.0], [-1.0])]
     bracket, diverge, vanish = 0.0, True, True
-    for accountant in (_BASIC, _ZCDP):
+    for accountant in (BASIC, ZCDP):
         for values in (*inside, *boundary):
-            curve = release_curve(values, family=_UNIFORM, accountant=accountant, releases=_COUNTS)
+            curve = release_curve(values, family=UNIFORM, accountant=accountant, releases=_COUNTS)
             finite = np.isfinite(curve.crb)
             weakest = curve.kappa[finite] / curve.eigenvalues[finite, -1]
             crb = curve.crb[finite]
@@ -63,16 +56,15 @@ def spectral_consequences(cases: int, seed: int) -> Claim:
     )
 
 
-def mixed_regime(cases: int, seed: int) -> Claim:
+def mixed_regime(cases: int, generator: np.random.Generator) -> Claim:
     """Groups with values inside and at the boundary: some eigenvalues grow faster than κ_L, others slower."""
-    generator = np.random.default_rng(seed)
     groups = [
         np.sort(np.r_[_interior(generator, 1 + case % 2), [(-1.0,), (1.0,), (-1.0, 1.0)][case % 3]])
         for case in range(max(6, cases // 4))
     ]
     largest, agree = 0.0, True
     for values in groups:
-        curve = release_curve(values, family=_UNIFORM, accountant=_BASIC, releases=[8, 512, 1024])
+        curve = release_curve(values, family=UNIFORM, accountant=BASIC, releases=[8, 512, 1024])
         ratios = curve.eigenvalues / curve.kappa[:, None]
         largest = max(largest, float(np.max(np.abs(np.sum(1 / ratios, axis=1) / curve.crb - 1))))
         change = ratios[-1] / ratios[-2]
@@ -91,7 +83,7 @@ def mixed_regime(cases: int, seed: int) -> Claim:
     )
 
 
-def stopping_scale(cases: int, seed: int) -> Claim:
+def stopping_scale(cases: int, generator: np.random.Generator) -> Claim:
     r"""The best count of one value, against the root of the one-step condition.
 
     With :math:`c = 1/\ln(1/r^2)` and :math:`L = xc`, :math:`T(L) \approx c^3\gamma(3, x)`, where
@@ -99,19 +91,16 @@ def stopping_scale(cases: int, seed: int) -> Claim:
     is above :math:`L(\kappa_{L+1}/\kappa_L - 1)`, which is 1 under zCDP, and 2 plus one over a logarithm
     under basic composition. So the best L over c tends to a constant, slowly under basic composition.
     """
-    generator = np.random.default_rng(seed)
     radii = 1 - 10 ** generator.uniform(-3.7, -2.3, max(8, cases // 10))
     largest, scales, best = 0.0, [], []
     for r in radii.tolist():
-        scale = scalar_stopping_scale(r, family=_UNIFORM)
+        scale = scalar_stopping_scale(r, family=UNIFORM)
         counts = np.arange(1, int(8 * scale) + 1)
-        signal = _BASIC.kappa(counts) / scalar_crb(
-            r, family=_UNIFORM, accountant=_BASIC, releases=len(counts)
-        )
-        for accountant in (_BASIC, _ZCDP):
+        signal = BASIC.kappa(counts) / scalar_crb(r, family=UNIFORM, accountant=BASIC, releases=len(counts))
+        for accountant in (BASIC, ZCDP):
             count = int(np.argmin(accountant.kappa(counts) / signal)) + 1
             largest = max(largest, abs(count / (_stopping_root(scale, accountant) * scale) - 1))
-            if accountant is _ZCDP:
+            if accountant is ZCDP:
                 scales.append(math.log(scale))
                 best.append(math.log(count))
     exponent = float(np.polyfit(scales, best, 1)[0])
@@ -122,7 +111,6 @@ def stopping_scale(cases: int, seed: int) -> Claim:
         "zCDP, against the root of the limiting one-step condition times the scale; under zCDP, which has no "
         f"logarithm, the fitted exponent of the scale is {exponent:.4f}",
         value=largest,
-        quantity="largest relative difference",
         holds=largest < 0.01 and abs(exponent - 1) < 0.005,
     )
 
@@ -143,9 +131,8 @@ def _stopping_root(scale: float, accountant: Accountant) -> float:
     return low
 
 
-def determinant_bound(cases: int, seed: int) -> Claim:
+def determinant_bound(cases: int, generator: np.random.Generator) -> Claim:
     """Both inequalities by exact determinants and traces; for one value they are equalities."""
-    generator = np.random.default_rng(seed)
     hadamard, amgm, equal = -math.inf, math.inf, 0.0
     for case in range(cases):
         m = 1 + case % 5
@@ -179,9 +166,8 @@ def determinant_bound(cases: int, seed: int) -> Claim:
     )
 
 
-def interior_minimiser(cases: int, seed: int) -> Claim:
+def interior_minimiser(cases: int, generator: np.random.Generator) -> Claim:
     """The sums stay below their limits, the lower bound diverges, and the best count is proven."""
-    generator = np.random.default_rng(seed)
     groups = [_interior(generator, 1 + case % 3) for case in range(max(6, cases // 8))]
     largest, proven, growth = 0.0, 0, math.inf
     for values in groups:
@@ -190,11 +176,11 @@ def interior_minimiser(cases: int, seed: int) -> Claim:
             limit = (1 + s) / (1 - s) ** 3
             largest = max(largest, max(float(_sum_of_squares(s, L) / limit) for L in (1, 5, 20)))
         bounds = [
-            moment_crb_bound(values, family=_UNIFORM, accountant=_BASIC, releases=L) / L**2
+            moment_crb_bound(values, family=UNIFORM, accountant=BASIC, releases=L) / L**2
             for L in (50, 300, 2000)
         ]
         growth = min(growth, bounds[1] / bounds[0], bounds[2] / bounds[1])
-        curve = release_curve(values, family=_UNIFORM, accountant=_BASIC, releases=range(1, 121))
+        curve = release_curve(values, family=UNIFORM, accountant=BASIC, releases=range(1, 121))
         proven += curve.best_is_global
     return claim(
         "cor:lever2_generalm_interior",

@@ -12,7 +12,9 @@ _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")  # a single letter is a 
 _HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]|local\[[0-9*]+\])(?::[0-9]{1,5})?")
 _DATABASE = re.compile(r"/?[\w.-]*/?")
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^=;@:\x00-\x1f]+(?:::[^=;@:\x00-\x1f]*)?")
-_SHOWN = {"postgresql", "postgres", "spark", "sc"}
+# An engine's own schemes. Messages may show a part of its addresses, and nothing of other ones.
+POSTGRES_SCHEMES = ("postgresql", "postgres")
+SPARK_SCHEMES = ("spark", "sc")
 
 
 def scheme_of(source: str) -> str | None:
@@ -77,7 +79,7 @@ def public_source(source: str) -> str:
         whole = source.strip()
         return whole if _FILE.fullmatch(whole) else "a source that is not shown"
     hidden = f"{scheme}://…"
-    if scheme not in _SHOWN or any(ord(symbol) < 32 for symbol in source):
+    if scheme not in (*POSTGRES_SCHEMES, *SPARK_SCHEMES) or any(ord(symbol) < 32 for symbol in source):
         return hidden
     _, _, after_scheme = source.partition("://")
     place, _, settings = after_scheme.partition("?")

@@ -7,9 +7,9 @@ Files must not change while they are read: ``check_unchanged`` compares their st
 
 from __future__ import annotations
 
-import csv
 import difflib
 import re
+import shutil
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,9 +20,10 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.tables.engines.address import public_source
-from sightline.tables.engines.csv_fault import csv_fault, opened_csv
+from sightline.tables.engines.csv_fault import csv_fault
+from sightline.tables.engines.csv_header import delimiter_of
 from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
 from sightline.tables.engines.spill import private_folder, remove_folder
 
@@ -44,6 +45,8 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 # DuckDB turns every long IN list into a join of its own, and hundreds of joins take it minutes. Over a small
 # table it is faster to compare one by one.
 _SMALL_TABLE = 1 << 24  # bytes
+_LEAST_MEMORY = 1 << 25  # bytes: with less, DuckDB cannot run at all
+_MOST_SPILLED = 10  # times the memory, on disk
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
 
 
@@ -63,17 +66,21 @@ class DuckDBEngine:
 
     dialect = "duckdb"
 
-    def __init__(self, source: str, *, base: Path, tables: Mapping[str, str] = NO_TABLES) -> None:
+    def __init__(
+        self, source: str, *, base: Path, tables: Mapping[str, str] = NO_TABLES, memory: float | None = None
+    ) -> None:
         sources = {DATA: source, **tables}
         paths = {name: _existing(text, base) for name, text in sources.items()}
         _check_distinct(sources, paths)
         self._states = {path: _state(path) for path in paths.values()}
         self._spill = private_folder()
+        self._views: set[str] = set()
         self._names = {path: _without_wildcards(path, self._spill) for path in paths.values()}
         self._connection = duckdb.connect(":memory:", config=_CONFIG)
         try:
             allowed = [text for path in self._names.values() for text in (str(path), f"{path}.wal")]
             for setting in (
+                *_memory_settings(memory, self._spill),
                 f"temp_directory={_quoted(str(self._spill))}",
                 f"allowed_paths=[{', '.join(map(_quoted, allowed))}]",
                 *(["disabled_optimizers='in_clause'"] if self._is_small() else []),
@@ -83,6 +90,7 @@ class DuckDBEngine:
                 self._connection.execute(f"SET {setting}")
             for name, text in sources.items():
                 self._register(name, paths[name], text.partition("::")[2])
+            self._opened = self._digests()
         except BaseException:
             self.close()
             raise
@@ -116,6 +124,23 @@ class DuckDBEngine:
                 fix="run it again, on a copy if the file is written often",
                 error=InvalidPlan,
             )
+        require(
+            self._digests() == self._opened,
+            "a view that shows the same rows each time",
+            got="other rows than before",
+            fix="copy it into a table",
+            error=InvalidPlan,
+        )
+
+    def _digests(self) -> list[object]:
+        """For each view of a DuckDB file, its number of rows and the sum of their hashes.
+
+        A view may compute random numbers.
+        """
+        texts = [
+            f"SELECT COUNT(*) AS n, SUM(hash(t)) AS h FROM {_identifier(v)} AS t" for v in sorted(self._views)
+        ]
+        return [[values.tolist() for values in self.fetch(text).values()] for text in texts]
 
     def interrupt(self) -> None:
         self._connection.interrupt()
@@ -137,9 +162,11 @@ class DuckDBEngine:
                     self._create("VIEW", name, source)
                 case ".csv" | ".tsv":
                     # Load the text into memory: otherwise every query would parse it again.
-                    delimiter = _delimiter(path)
+                    delimiter = delimiter_of(path)
                     try:
                         self._create("TABLE", name, _csv_source(self._quoted(path), delimiter))
+                    except duckdb.OutOfMemoryException as error:
+                        _refuse_query(error)
                     except (
                         duckdb.Error,
                         UnicodeDecodeError,
@@ -158,6 +185,12 @@ class DuckDBEngine:
                     attached = _identifier(f"file of {name}")
                     self._connection.execute(f"ATTACH {_quoted(str(path))} AS {attached} (READ_ONLY)")
                     chosen = self._table(attached, table, path)
+                    owner = _quoted(f"file of {name}")
+                    views = self._connection.execute(
+                        f"SELECT view_name FROM duckdb_views() WHERE database_name = {owner}"
+                    )
+                    if (chosen,) in views.fetchall():
+                        self._views.add(name)
                     self._create("VIEW", name, f"{attached}.{_identifier(chosen)}")
                 case other:
                     raise InvalidPlan(
@@ -265,65 +298,6 @@ def _without_values(error: Exception) -> str:
     return type(error).__name__ + (f" at line {line.group(1)}" if line else "")
 
 
-def _delimiter(path: Path) -> str:
-    """Find the delimiter in the header line: DuckDB's own guess drops rows of unequal length."""
-    try:
-        with opened_csv(path) as file:
-            header = file.readline(1 << 20).decode("utf-8-sig")
-    except (OSError, EOFError, UnicodeDecodeError) as error:
-        raise csv_fault(path, delimiter=",", otherwise=_without_values(error)) from None
-    require(
-        header.strip() != "",
-        "a header line",
-        got=f"an empty {path.name}",
-        fix="write the columns' names",
-        error=InvalidPlan,
-    )
-    require(
-        "\r" not in header.rstrip("\r\n"),
-        f"lines of {path.name} that end in a line feed",
-        got="carriage returns alone",
-        fix=f"convert it, for example: tr '\\r' '\\n' < {path.name} > converted.csv",
-        error=InvalidPlan,
-    )
-    delimiter = max(",;\t|", key=lambda symbol: (header.count(symbol), symbol == ","))
-    try:
-        names = next(csv.reader([header], delimiter=delimiter))
-    except csv.Error as error:
-        raise csv_fault(path, delimiter=delimiter, otherwise=_without_values(error)) from None
-    _check_header(names, path)
-    return delimiter
-
-
-def _check_header(names: list[str], path: Path) -> None:
-    """Refuse a first line that looks like data or has a name twice; messages do not quote it."""
-    values = [place for place, name in enumerate(names, 1) if not name.strip() or _is_value(name)]
-    require(
-        not values,
-        f"the columns' names in the first line of {path.name}",
-        got=f"a number or nothing in column {values[0] if values else 0}",
-        fix="write a header line",
-        error=InvalidPlan,
-    )
-    folded = [name.casefold() for name in names]
-    alike = [place for place, name in enumerate(folded, 1) if folded.count(name) > 1]
-    require(
-        not alike,
-        f"columns of {path.name} whose names differ in more than case",
-        got=f"columns {' and '.join(map(str, alike[:2]))} alike",
-        fix="rename one of them",
-        error=InvalidPlan,
-    )
-
-
-def _is_value(name: str) -> bool:
-    try:
-        float(name.replace(",", "."))
-    except ValueError:
-        return re.fullmatch(r"\s*\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}.*", name) is not None
-    return True
-
-
 def _csv_source(file: str, delimiter: str) -> str:
     return (
         f"read_csv({file}, delim={_quoted(delimiter)}, quote='\"', escape='\"', header=true, "
@@ -357,7 +331,23 @@ def _top_level(fields: list[tuple[str, int | None]]) -> list[str]:
     return names
 
 
+def _memory_settings(memory: float | None, folder: Path) -> list[str]:
+    """Bound the engine's memory, and what it may spill into a folder."""
+    if memory is None:
+        return []
+    spilled = min(_MOST_SPILLED * memory, 0.9 * shutil.disk_usage(folder).free)
+    return [
+        f"memory_limit='{max(int(memory), _LEAST_MEMORY)}B'",
+        f"max_temp_directory_size='{max(int(spilled), _LEAST_MEMORY)}B'",
+    ]
+
+
 def _refuse_query(error: duckdb.Error) -> NoReturn:
+    if isinstance(error, duckdb.OutOfMemoryException):
+        raise TooMuchWork(
+            "expected queries that fit the memory allowed, got one that does not; "
+            "allow more with max_memory, or publish fewer or coarser groups"
+        ) from None
     # A binder's message quotes names and types only; an error while running may quote a value of the table.
     detail = str(error).splitlines()[0] if isinstance(error, duckdb.BinderException) else type(error).__name__
     raise InvalidPlan(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sightline.errors import InvalidPlan
-from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.tables.engines.address import POSTGRES_SCHEMES, SPARK_SCHEMES, checked_source, scheme_of
 from sightline.tables.engines.protocol import DATA, NO_TABLES, Engine
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ def open_source(
     base: Path,
     table: str | None = None,
     tables: Mapping[str, str] = NO_TABLES,
+    memory: float | None = None,
 ) -> Engine:
     """Open the engine that holds ``source`` and the declared public ``tables``.
 
@@ -27,7 +28,7 @@ def open_source(
     (``homes.duckdb::homes``). ``postgresql://…?table=homes`` is a Postgres server;
     ``spark://…?table=homes`` is Spark (also ``sc://…`` for Spark Connect, ``spark://local[2]`` in this
     process), and so is a ``SparkSession`` with ``table``. Relative paths count from ``base``, the plan's
-    folder.
+    folder. ``memory`` bounds the bytes that DuckDB takes; the other engines have limits of their own.
     """
     folded = [name.casefold() for name in (DATA, *tables)]
     if len(set(folded)) < len(folded):
@@ -46,12 +47,12 @@ def open_source(
         case None:
             from sightline.tables.engines.duckdb_engine import DuckDBEngine
 
-            return DuckDBEngine(source, tables=tables, base=base)
-        case "postgresql" | "postgres":
+            return DuckDBEngine(source, tables=tables, base=base, memory=memory)
+        case scheme if scheme in POSTGRES_SCHEMES:
             from sightline.tables.engines.postgres_engine import PostgresEngine
 
             return PostgresEngine(source, table=table, tables=tables)
-        case "spark" | "sc":
+        case scheme if scheme in SPARK_SCHEMES:
             from sightline.tables.engines.spark_engine import connect
 
             return connect(source, table=table, tables=tables)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from collections import Counter
 from collections.abc import Mapping
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, urlencode, urlunsplit
@@ -29,9 +30,16 @@ _KINDS = {
     **dict.fromkeys(("text", "varchar", "bpchar", "name", "char", "uuid"), ColumnKind.TEXT),
     **dict.fromkeys(("date", "time", "timetz", "timestamp", "timestamptz"), ColumnKind.TIME),
 }
+# With row_security off, a query that a policy would give fewer rows fails.
 _SETTINGS = (
-    "-c default_transaction_read_only=on -c TimeZone=UTC -c lock_timeout=10s -c statement_timeout=30min"
+    "-c default_transaction_read_only=on -c TimeZone=UTC -c lock_timeout=10s -c statement_timeout=30min "
+    "-c row_security=off"
 )
+_ROWS_KEPT = (
+    "r",
+    "p",
+    "m",
+)  # tables, partitioned tables and materialised views: a transaction keeps their rows
 _BATCH = 50_000
 
 
@@ -68,8 +76,9 @@ class PostgresEngine:
         self._in_transaction = True  # False after a failed query has ended the transaction
         try:
             for name in self._names:
-                self.columns(name)
+                self._check_columns(name)
             self._check_distinct()
+            self._opened = self._digests()
         except InvalidPlan:
             self.close()
             raise
@@ -96,13 +105,52 @@ class PostgresEngine:
             fix="run it again",
             error=InvalidPlan,
         )
+        require(
+            self._digests() == self._opened,
+            "a view that shows the same rows each time",
+            got="other rows than before",
+            fix="copy it into a table",
+            error=InvalidPlan,
+        )
+
+    def _digests(self) -> dict[str, tuple[object, ...]]:
+        """For each view or foreign table, its number of rows and the sum of their hashes.
+
+        A view may compute random numbers, and a foreign table is not part of the transaction.
+        """
+        digests: dict[str, tuple[object, ...]] = {}
+        for name, table in self._names.items():
+            text = table.sql("postgres")
+            regclass = f"CAST({exp.Literal.string(text).sql('postgres')} AS REGCLASS)"
+            with self._cursor() as cursor:
+                self._execute(cursor, f"SELECT relkind FROM pg_class WHERE oid = {regclass}")
+                kind = (cursor.fetchone() or ("",))[0]
+                if kind in _ROWS_KEPT:
+                    continue
+                hashed = "SUM(CAST(HASHTEXTEXTENDED(CAST(ROW(t.*) AS TEXT), 0) AS NUMERIC))"
+                self._execute(cursor, f"SELECT COUNT(*), {hashed} FROM {text} AS t")
+                digests[name] = tuple(cursor.fetchone() or ())
+        return digests
+
+    def _check_columns(self, table: str) -> None:
+        """Refuse names that differ only in case: without quotes Postgres takes the one in lower case."""
+        names = [column.name for column in self.columns(table)]
+        folded = Counter(name.casefold() for name in names)
+        alike = [name for name in names if folded[name.casefold()] > 1]
+        require(
+            not alike,
+            "columns whose names differ in more than case",
+            got=", ".join(f'"{name}"' for name in alike),
+            fix="rename one of them, or publish from a view without it",
+            error=InvalidPlan,
+        )
 
     def _answer(self, text: str) -> dict[str, NDArray[np.generic]]:
         with self._cursor(binary=True) as cursor:
             self._execute(cursor, text)
             names = [column.name for column in cursor.description or ()]
             blocks: list[list[NDArray[np.generic]]] = [[] for _ in names]
-            while rows := cursor.fetchmany(_BATCH):
+            while rows := self._fetched(cursor):
                 for position, block in enumerate(blocks):
                     block.append(as_column([row[position] for row in rows]))
         return {
@@ -124,6 +172,16 @@ class PostgresEngine:
             with contextlib.suppress(psycopg.Error):
                 self._connection.rollback()
             _refuse(error)
+
+    @staticmethod
+    def _fetched(cursor: psycopg.Cursor[Any]) -> list[tuple[Any, ...]]:
+        try:
+            return cursor.fetchmany(_BATCH)
+        except psycopg.DataError:
+            raise InvalidPlan(
+                "expected dates and times from year 1 to 9999, got others, such as infinity; "
+                "leave those rows out, or group by something else"
+            ) from None
 
     def _cursor(self, *, binary: bool = False) -> psycopg.Cursor[Any]:
         try:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl
 from uuid import uuid4
@@ -43,7 +44,7 @@ class SparkEngine:
     ) -> None:
         self._session = session
         self._owned = owned
-        prefix = f"sightline_{uuid4().hex}"
+        prefix = self._tag = f"sightline_{uuid4().hex}"
         self._views = {name: f"{prefix}_{position}" for position, name in enumerate([DATA, *tables])}
         self._names = {name: exp.to_table(view) for name, view in self._views.items()}
         try:
@@ -88,7 +89,8 @@ class SparkEngine:
             listed = ", ".join(exp.to_identifier(column.name, quoted=True).sql("spark") for column in plain)
             hashed = f"SUM(CAST(XXHASH64({listed}) AS DECIMAL(20, 0)))" if plain else "0"
             try:
-                row = self._session.sql(f"SELECT COUNT(*), {hashed} FROM {view}").collect()[0]
+                with self._tagged():
+                    row = self._session.sql(f"SELECT COUNT(*), {hashed} FROM {view}").collect()[0]
             except Exception as error:
                 _refuse(error)
             digests[name] = tuple(0 if value is None else int(value) for value in row)
@@ -101,14 +103,33 @@ class SparkEngine:
                 # Spark returns a timestamp with a time zone in the zone of this process.
                 if isinstance(field.dataType, types.TimestampType):
                     frame = frame.withColumn(field.name, frame[field.name].cast("timestamp_ntz"))
-            rows = frame.collect()
+            with self._tagged():
+                rows = frame.collect()
         except Exception as error:  # Py4J has errors of its own, for example for a lost gateway
             _refuse(error)
         names = frame.columns
         return {name: as_column([row[position] for row in rows]) for position, name in enumerate(names)}
 
     def interrupt(self) -> None:
-        """Nothing: a session may run the jobs of others. The time is looked at between queries."""
+        """End our jobs: those with our tag, and no others of the session."""
+        with contextlib.suppress(Exception):  # the query may just have ended, or the connection
+            if _is_remote(self._session):
+                self._session.interruptTag(self._tag)
+            else:
+                self._session.sparkContext.cancelJobsWithTag(self._tag)
+
+    @contextlib.contextmanager
+    def _tagged(self) -> Iterator[None]:
+        """Mark the jobs that this thread starts, so that ``interrupt`` finds them."""
+        remote = _is_remote(self._session)
+        owner: Any = self._session if remote else self._session.sparkContext
+        add, remove = (owner.addTag, owner.removeTag) if remote else (owner.addJobTag, owner.removeJobTag)
+        add(self._tag)
+        try:
+            yield
+        finally:
+            with contextlib.suppress(Exception):
+                remove(self._tag)
 
     def close(self) -> None:
         for view in self._views.values():
@@ -164,6 +185,11 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
             "check the address and that Java is installed"
         ) from None
     return SparkEngine(session, table=chosen, tables=tables, owned=active is None)
+
+
+def _is_remote(session: SparkSession) -> bool:
+    """Whether it is a session of Spark Connect, which has no context in this process."""
+    return "connect" in type(session).__module__
 
 
 def _refuse(error: Exception) -> NoReturn:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from sqlglot import exp
 
@@ -31,7 +32,8 @@ class CheckQuery:
     Column ``g3`` is 0 if the group's set contains key 3 (only with several grouping sets), and ``k3`` is 1 if
     the audit's key 3 has one value in the group. For aggregate 2 there are ``n2`` (rows that the audit puts
     into the cell), ``d2`` (rows whose number differs between the engine and the audit), and the counts
-    ``unkeyed2``, ``invalid2``, ``missing2`` and ``clipped2`` of ``UnauditedRows``.
+    ``unkeyed2``, ``invalid2``, ``missing2`` and ``clipped2`` of ``UnauditedRows``. If which lines the answer
+    has depends on the secrets, ``lines`` is how many the group has, and ``present`` its audited rows.
     """
 
     sql: str
@@ -39,6 +41,7 @@ class CheckQuery:
     sets: tuple[tuple[bool, ...], ...]  # for each grouping set of the release, which keys it groups by
     repeats: bool  # True if a set that is listed twice is answered twice
     aggregates: tuple[int, ...]  # the checked ones, by position among the release's aggregates
+    lines: tuple[int, ...] = ()  # for each grouping set, lines that a group needs to tell nothing; 0 for any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -65,8 +68,12 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     group, leaves = resolved_group(parts.select, scope=scope)
     public = {text: leaf for text, leaf in leaves.items() if not scope.is_secret(scope.bind(leaf))}
     names = list(public)
+    identity = {
+        id(key): scope.identity(key) for key in {id(k): k for keys in parts.sets for k in keys}.values()
+    }
     sets = tuple(
-        tuple(name in {scope.identity(key) for key in keys} for name in names) for keys in parts.sets
+        tuple(name in used for name in names)
+        for used in ({identity[id(key)] for key in keys} for keys in parts.sets)
     )
     several = len(set(sets)) > 1
     texts = {name: f"({leaf.sql(scope.dialect)})" for name, leaf in public.items()}
@@ -74,6 +81,9 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     listed += [f"{writer.is_constant(scope.bind(leaf))} AS k{j}" for j, leaf in enumerate(public.values())]
     for place in chosen:
         listed += writer.counts(place)
+    lines = writer.lines()
+    if any(lines):
+        listed += writer.occurring(histogram=histogram)
     if group is not None and (histogram or not several):
         # List the sets one by one without the secret: in ROLLUP it would count as a level.
         tuples = [
@@ -88,11 +98,16 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         grouped = group.sql(scope.dialect) if group is not None else ""
     sql = " ".join(["SELECT", ", ".join(listed), writer.source(), grouped])
     return CheckQuery(
-        sql=sql, keys=len(names), sets=sets, repeats=not histogram and several, aggregates=tuple(chosen)
+        sql=sql,
+        keys=len(names),
+        sets=sets,
+        repeats=not histogram and several,
+        aggregates=tuple(chosen),
+        lines=lines if any(lines) else (),
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)
 class _CheckWriter:
     """Writes the counts of a check as SQL in the source's dialect."""
 
@@ -104,7 +119,7 @@ class _CheckWriter:
         """FROM, JOIN and the public part of WHERE, as the plan has them."""
         select, dialect = self.parts.select, self.secret.scope.dialect
         parts = [select.args["from_"], *(select.args.get("joins") or [])]
-        public, _ = self._where()
+        public, _ = self._where
         where = " AND ".join(map(self._text, public))
         return " ".join(part.sql(dialect) for part in parts) + (f" WHERE {where}" if where else "")
 
@@ -146,6 +161,28 @@ class _CheckWriter:
         }
         return [f"COUNT(CASE WHEN {test} THEN 1 END) AS {name}" for name, test in tests.items()]
 
+    def lines(self) -> tuple[int, ...]:
+        """For each grouping set, how many lines a group needs in the answer to tell nothing; 0 for any.
+
+        GROUP BY the secret lists the values that occur: a group with fewer than all tells which ones nobody
+        has. A condition on the secret in WHERE lists the groups in which somebody meets it, and every line
+        tells that. Without keys there is one line, whatever the secrets are.
+        """
+        scope, categories = self.secret.scope, self.subject.categories
+        values = 2 if self.subject.kind is SecretKind.BOOLEAN else len(categories or ())
+        never = 2 if self._where[1] else 0
+        return tuple(
+            values if any(scope.is_secret(key) for key in keys) else never if keys else 0
+            for keys in self.parts.sets
+        )
+
+    def occurring(self, *, histogram: bool) -> list[str]:
+        """How many lines the group has, and how many audited rows."""
+        valid = f"CASE WHEN {self._present} AND NOT ({self._outside}) THEN {self._valid} END"
+        lines = f"COUNT(DISTINCT {valid})" if histogram else "1"
+        return [f"{lines} AS lines", f"COUNT(CASE WHEN {self._present} THEN 1 END) AS present"]
+
+    @cached_property
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
         """The parts of WHERE as written: those on public columns, and those on the secret."""
         where = self.parts.select.args.get("where")
@@ -157,7 +194,7 @@ class _CheckWriter:
     def _rows_and_value(self, item: exp.Expr) -> tuple[str, str]:
         """The condition on the rows of an aggregate, and the expression that it adds up, as written."""
         node = item.unalias().unnest()
-        conditions = list(map(self._text, self._where()[1]))
+        conditions = list(map(self._text, self._where[1]))
         if isinstance(node, exp.Filter):
             conditions.append(self._text(node.expression.this))
             node = node.this
@@ -190,15 +227,15 @@ class _CheckWriter:
                 yes = f"{self._valid} > {test.parameter!r}"
         return f"(CASE WHEN {yes} THEN {int(test.above)} ELSE {int(not test.above)} END)"
 
-    @property
+    @cached_property
     def _record(self) -> str:
         return self._column(self.subject.record)
 
-    @property
+    @cached_property
     def _raw(self) -> str:
         return self._column(self.subject.secret)
 
-    @property
+    @cached_property
     def _valid(self) -> str:
         """The secret if the audit uses it, else NULL: NaN, infinite, or a boolean other than 0 and 1."""
         raw = self._raw
@@ -209,11 +246,11 @@ class _CheckWriter:
             return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
         return raw
 
-    @property
+    @cached_property
     def _present(self) -> str:
         return f"{self._record} IS NOT NULL AND {self._valid} IS NOT NULL"
 
-    @property
+    @cached_property
     def _outside(self) -> str:
         if self.subject.bounds is not None:
             low, high = self.subject.bounds

@@ -6,12 +6,14 @@ Everything that is not listed is refused. A new function of a later engine is th
 from __future__ import annotations
 
 import math
+import re
+from itertools import pairwise
 from typing import NoReturn
 
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import ParseError
-from sqlglot.tokenizer_core import TokenType
+from sqlglot.tokenizer_core import Token, TokenType
 
 from sightline.errors import InvalidPlan
 
@@ -183,6 +185,7 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
                 got="an empty text",
                 fix="for example SELECT feeder, AVG(watts) FROM data GROUP BY feeder",
             )
+        _check_texts(sql, tokens, dialect)
         if into is None and tokens[0].token_type not in _FIRST_TOKENS:
             refuse(
                 "a SELECT statement",
@@ -210,6 +213,19 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
         fix = "; inside ROLLUP, CUBE and GROUPING SETS put comparisons in brackets" if sets else ""
         refuse("SQL that can be parsed", got=_position(error), fix=f"check the query's spelling{fix}")
     return trees
+
+
+def _check_texts(sql: str, tokens: list[Token], dialect: str) -> None:
+    """Refuse text constants that sqlglot and an engine read differently.
+
+    Spark reads ``'it''s'`` as ``it's``, and sqlglot as the two constants ``it`` and ``s``.
+    """
+    kind = TokenType.STRING
+    if any(one.token_type is kind and other.token_type is kind for one, other in pairwise(tokens)):
+        refuse("one text constant", got="two in a row", fix="on Spark write \\' for a quote in a text")
+    texts = [sql[token.start : token.end + 1] for token in tokens if token.token_type is kind]
+    if dialect == "spark" and any("\\" in re.sub(r"\\['\"\\]", "", text) for text in texts):
+        refuse("text constants without escapes", got="a backslash in one", fix="write the character itself")
 
 
 _FIRST_TOKENS = {TokenType.SELECT, TokenType.L_PAREN, TokenType.WITH, TokenType.FROM, TokenType.SEMICOLON}

@@ -38,7 +38,8 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
         number *= len(option)
         if number > MOST_SETS:
             refuse(f"at most {MOST_SETS:,} grouping sets", got="more", fix="publish fewer combinations")
-    return [_without_repeats(sum(chosen, ())) for chosen in product(*options)]
+    texts = {id(key): key.sql("duckdb", comments=False) for key in _distinct(options)}
+    return [tuple({texts[id(key)]: key for key in sum(chosen, ())}.values()) for chosen in product(*options)]
 
 
 def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | None, dict[str, exp.Expr]]:
@@ -132,5 +133,6 @@ def _item_expression(item: exp.Expr) -> exp.Expr:
     return item.unalias()
 
 
-def _without_repeats(keys: Keys) -> Keys:
-    return tuple({key.sql("duckdb", comments=False): key for key in keys}.values())
+def _distinct(options: list[list[Keys]]) -> list[exp.Expr]:
+    """Each key once; the sets of a CUBE share them."""
+    return list({id(key): key for option in options for keys in option for key in keys}.values())

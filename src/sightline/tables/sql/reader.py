@@ -13,7 +13,7 @@ from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
 from sightline.tables.sql.check_query import CheckQuery, SelectParts, check_query
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_select, refuse, shown
-from sightline.tables.sql.grouping import Keys, dereferenced, has_aggregate, read_grouping
+from sightline.tables.sql.grouping import dereferenced, has_aggregate, read_grouping
 from sightline.tables.sql.scope import Join, Scope, find_column, read_scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
 from sightline.tables.subject import Schema, SecretKind, Subject
@@ -154,10 +154,11 @@ def _read(select: exp.Select, secret: Secret) -> tuple[SelectParts, SecretTest |
             got=shown(select),
             fix="for example AVG(…) with GROUP BY; rows are not published",
         )
+    texts = frozenset(_text(key) for key in {id(key): key for keys in sets for key in keys}.values())
     for item in select.expressions:
         if item not in aggregates:
-            _check_public_item(item, sets, scope)
-    _check_order(select, sets, scope)
+            _check_public_item(item, texts, scope)
+    _check_order(select, texts, scope)
     measures = [read_aggregate(item, secret=secret, where=test) for item in aggregates]
     return SelectParts(select=select, sets=sets, items=aggregates, measures=measures, public=public), test
 
@@ -169,14 +170,18 @@ def _partitions(
     matched = [f"({join.matched})" for join in joins if join.required]
     partitions: list[PartitionQuery] = []
     counts: list[str] = []
+    conditions = []
+    for measure in parts.measures:
+        public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
+        conditions.append(" AND ".join([*public, *matched]) or None)
+    every = {id(key): key for keys in parts.sets for key in keys}
+    texts = {name: embedded(key, scope.dialect) for name, key in every.items()}
     for place, keys in enumerate(parts.sets):
         by = [key for key in keys if not scope.is_secret(key)]
         for number, measure in enumerate(parts.measures):
             tests = _tests(measure, histogram=len(by) < len(keys), secret=secret, where=test)
             if not tests:
                 counts.append(measure.label)
-            public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
-            condition = " AND ".join([*public, *matched]) or None
             partitions += [
                 PartitionQuery(
                     label=measure.label + _by(by),
@@ -184,8 +189,8 @@ def _partitions(
                     feature=feature_test.feature,
                     parameter=feature_test.parameter,
                     above=feature_test.above,
-                    condition=condition,
-                    keys=tuple(embedded(key, scope.dialect) for key in by),
+                    condition=conditions[number],
+                    keys=tuple(texts[id(key)] for key in by),
                     grouping_set=place,
                     aggregate=number,
                 )
@@ -224,22 +229,25 @@ def _check_key(key: exp.Expr, secret: Secret) -> None:
         refuse("GROUP BY the secret itself", got=shown(key), fix="a histogram lists the secret's own values")
 
 
-def _check_public_item(item: exp.Expr, sets: list[Keys], scope: Scope) -> None:
+def _check_public_item(item: exp.Expr, keys: frozenset[str], scope: Scope) -> None:
     """Refuse an item without an aggregate unless it is made of the keys: it would publish one row's value."""
     plain = item.unalias()
     if isinstance(plain, exp.Grouping):
         return
     if plain.find(exp.Star) is not None:
         refuse("the names of columns", got=shown(item), fix="a plan publishes aggregates, not rows")
-    _check_made_of_keys(scope.bind(plain), item, sets)
+    _check_made_of_keys(scope.bind(plain), item, keys)
 
 
-def _check_made_of_keys(bound: exp.Expr, item: exp.Expr, sets: list[Keys]) -> None:
-    texts = {key.sql("duckdb", comments=False) for keys in sets for key in keys}
+def _text(bound: exp.Expr) -> str:
+    return bound.sql("duckdb", comments=False)
+
+
+def _check_made_of_keys(bound: exp.Expr, item: exp.Expr, keys: frozenset[str]) -> None:
     waiting = [bound]
     while waiting:
         node = waiting.pop()
-        if node.sql("duckdb", comments=False) in texts:
+        if _text(node) in keys:
             continue
         if isinstance(node, exp.Column):
             refuse(
@@ -250,7 +258,7 @@ def _check_made_of_keys(bound: exp.Expr, item: exp.Expr, sets: list[Keys]) -> No
         waiting += node.iter_expressions()
 
 
-def _check_order(select: exp.Select, sets: list[Keys], scope: Scope) -> None:
+def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> None:
     """Refuse ORDER BY of anything but the keys of GROUP BY."""
     order = select.args.get("order")
     for ordered in order.expressions if order is not None else []:
@@ -262,7 +270,10 @@ def _check_order(select: exp.Select, sets: list[Keys], scope: Scope) -> None:
                 got=shown(ordered),
                 fix="it would publish the order of the exact numbers: sort the noisy numbers",
             )
-        _check_made_of_keys(scope.bind(plain), ordered, sets)
+        bound = scope.bind(plain)
+        if bound.find(exp.Column) is None:
+            refuse("ORDER BY on public columns", got=shown(ordered), fix="a constant orders nothing")
+        _check_made_of_keys(bound, ordered, keys)
 
 
 def _is_all(node: exp.Expr) -> bool:

@@ -1,4 +1,7 @@
-"""The main job: from a plan to who is exposed and how sharply."""
+"""The main jobs: audit a plan, check it, explain one record.
+
+They stand to the right of the room of designs, because the advice of an audit comes from a design.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, Exposed
 from sightline.auditing.session import Session, opened
 from sightline.auditing.work import WorkLimits
+from sightline.designing.advice import with_designed_advice
 from sightline.errors import require
 from sightline.progress import Progress, silent
 
@@ -45,7 +49,8 @@ def audit(  # many parameters: the options of the command of the same name
     with opened(checked, base, limits=limits, progress=watch) as session:
         findings = _find(session, watch)
         keys = session.keys(findings.membership)
-        return assemble(findings, top=top, names=names, keys=keys, totals=session.totals, progress=watch)
+        result = assemble(findings, top=top, names=names, keys=keys, totals=session.totals, progress=watch)
+        return with_designed_advice(result, findings, watch)
 
 
 def check(plan: PlanLike) -> Plan:

@@ -1,0 +1,249 @@
+r"""Sums of secrets that an attacker can read off the published numbers, each with its noise.
+
+Every linear number tells the sum of one column of the secret (the value, or one category's indicator) over a
+set of rows. Three more kinds of sums follow from them:
+
+- *the same rows again*: numbers about the same rows are averaged with the weights :math:`1/s^2`;
+- *all groups of a release*: the sum of its numbers, with the noise :math:`\sqrt{\sum s^2}`;
+- *differences*: if the rows of one sum are among those of another, the difference is about the others, with
+  the noise :math:`\sqrt{s^2 + t^2}`.
+
+The sum over the rows with one signature is one more, with the error of the best unbiased recipe.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.design import LINEAR, cell_name
+from sightline.auditing.findings import Findings
+from sightline.privacy.accountant import NoiseLaw
+from sightline.tables.membership import Feature, Membership, Statistic
+
+# Releases × releases × signatures up to which sums are compared with each other, coarse releases first.
+_MOST_PAIRINGS = 5e7
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownSums:
+    """Sums over sets of unknown rows."""
+
+    members: sparse.csr_array  # sets × signatures, 0 or 1
+    column: IndexArray  # of the secret: 0, or a category's position
+    rows: FloatArray  # unknown rows of each set
+    deviation: FloatArray  # standard deviation of the noise on each sum
+    copies: IndexArray  # of the one published number that it is; 0 if it is made of several
+    names: tuple[str, ...]  # what it is read off, for people
+    cells: IndexArray  # the first published number that it is read off
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def totals(self, sums: FloatArray) -> FloatArray:
+        """The true sums, from those of every signature and column."""
+        found = self.members @ sums
+        return np.asarray(found[np.arange(len(self)), self.column], dtype=np.float64)
+
+    def take(self, places: IndexArray) -> KnownSums:
+        """Some of the sums."""
+        return KnownSums(
+            members=self.members[places],
+            column=self.column[places],
+            rows=self.rows[places],
+            deviation=self.deviation[places],
+            copies=self.copies[places],
+            names=tuple(self.names[place] for place in places),
+            cells=self.cells[places],
+        )
+
+
+def published_sums(findings: Findings) -> KnownSums:
+    """One sum for each published number that is linear in the secret and has unknown rows."""
+    membership, pricing = findings.membership, findings.pricing
+    unknown = unknown_rows(membership)
+    parts = [_of_partition(findings, p) for p in linear_partitions(findings)]
+    cells = np.concatenate([np.zeros(0, dtype=np.intp), *(cells for cells, _, _ in parts)])
+    entries = [(cell_of[inside], inside) for _, cell_of, inside in parts]
+    line = np.concatenate([np.zeros(0, dtype=np.intp), *(own for own, _ in entries)])
+    signature = np.concatenate([np.zeros(0, dtype=np.intp), *(inside for _, inside in entries)])
+    lines = np.searchsorted(cells, line)
+    owner = np.array([membership.cells[c].partition for c in cells], dtype=np.intp)
+    size = np.array([_factor(membership, int(c)) for c in cells])
+    members = sparse.csr_array(
+        (np.ones(lines.size), (lines, signature)), shape=(cells.size, len(membership.signatures))
+    )
+    rows = np.asarray(members @ unknown)
+    found = KnownSums(
+        members=members,
+        column=np.array([_column(findings, int(p)) for p in owner], dtype=np.intp),
+        rows=rows,
+        deviation=pricing.noise_stddev[cells] * size / np.sqrt(pricing.times[owner]),
+        copies=np.asarray(pricing.times[owner], dtype=np.intp),
+        names=tuple(f'"{cell_name(membership, int(c))}"' for c in cells),
+        cells=cells,
+    )
+    return found.take(np.flatnonzero((rows > 0) & (found.column >= 0)))
+
+
+def comparable_sums(findings: Findings, published: KnownSums) -> KnownSums:
+    """The sums whose differences are looked at: published ones and whole releases, equal sets of rows merged.
+
+    Where two of them share noise, they share it with the same sign, so that no difference has more noise than
+    if they were independent.
+    """
+    chosen = published.take(_coarse(findings, published))
+    return _merged(_stacked([chosen, *_whole_releases(findings, chosen)]))
+
+
+def nested_pairs(findings: Findings, sums: KnownSums) -> tuple[IndexArray, IndexArray]:
+    """Pairs of sums of one column, where the first is over the rows of the second and at least two more."""
+    weighted = sums.members @ sparse.diags_array(unknown_rows(findings.membership)) @ sums.members.T
+    shared = sparse.coo_array(weighted)
+    large, small = shared.coords
+    nested = (shared.data == sums.rows[small]) & (sums.rows[large] > sums.rows[small] + 1)
+    nested &= sums.column[large] == sums.column[small]
+    return large[nested].astype(np.intp), small[nested].astype(np.intp)
+
+
+def linear_partitions(findings: Findings) -> list[int]:
+    """The partitions with cells that are linear in the secret."""
+    membership = findings.membership
+    filled = {cell.partition for cell in membership.cells}
+    return [p for p in sorted(filled) if membership.partitions[p].feature in LINEAR]
+
+
+def unknown_rows(membership: Membership) -> FloatArray:
+    """The rows of every signature that the attacker does not know."""
+    return np.asarray(membership.counts - membership.known, dtype=np.float64)
+
+
+def _of_partition(findings: Findings, partition: int) -> tuple[IndexArray, IndexArray, IndexArray]:
+    """The cells of a partition, the cell of every signature, and the unknown signatures that have one."""
+    membership = findings.membership
+    cell_of = membership.positions(partition)
+    inside = np.flatnonzero((cell_of >= 0) & (membership.counts > membership.known))
+    starts = membership.starts
+    return np.arange(starts[partition], starts[partition + 1]), cell_of, inside
+
+
+def _factor(membership: Membership, cell: int) -> float:
+    """What a published number is multiplied by to give a sum."""
+    found = membership.cells[cell]
+    mean = membership.partitions[found.partition].statistic is Statistic.MEAN
+    return float(found.rows) if mean else 1.0
+
+
+def _column(findings: Findings, partition: int) -> int:
+    """The column of the secret that a partition adds up; -1 for a category that the plan does not declare."""
+    part, categories = findings.membership.partitions[partition], findings.plan.data.categories
+    if part.feature is not Feature.INDICATOR:
+        return 0
+    return categories.index(str(part.parameter)) if categories and part.parameter in categories else -1
+
+
+def _coarse(findings: Findings, published: KnownSums) -> IndexArray:
+    """The sums of the releases with the fewest groups, as many as can be compared with each other."""
+    owner = np.array([findings.membership.cells[c].partition for c in published.cells], dtype=np.intp)
+    partitions, groups = np.unique(owner, return_counts=True)
+    most = int(math.sqrt(_MOST_PAIRINGS / max(1, published.members.shape[1])))
+    return np.flatnonzero(np.isin(owner, partitions[np.argsort(groups, kind="stable")][:most]))
+
+
+def _whole_releases(findings: Findings, published: KnownSums) -> list[KnownSums]:
+    """For each partition with several groups, the sum over all of them."""
+    owner = np.array([findings.membership.cells[c].partition for c in published.cells], dtype=np.intp)
+    found = []
+    for partition in np.unique(owner):
+        own = np.flatnonzero(owner == partition)
+        if own.size < 2:
+            continue
+        name = findings.membership.partitions[partition].name
+        found.append(
+            KnownSums(
+                members=sparse.csr_array(published.members[own].sum(axis=0)[None]),
+                column=published.column[own[:1]],
+                rows=published.rows[own].sum(keepdims=True),
+                deviation=np.sqrt(np.square(published.deviation[own]).sum(keepdims=True)),
+                copies=np.zeros(1, dtype=np.intp),
+                names=(f'all groups of "{name}" together',),
+                cells=published.cells[own[:1]],
+            )
+        )
+    return found
+
+
+def _merged(sums: KnownSums) -> KnownSums:
+    """Sums of the same column over the same rows as one, with the noise of their weighted mean."""
+    # Equal sets have equal sums of random marks, modulo 2^64.
+    drawn = np.random.default_rng(0).integers(1 << 63, size=sums.members.shape[1], dtype=np.uint64)
+    pattern = sparse.csr_array(sums.members, dtype=np.uint64)
+    keys = np.stack([pattern @ drawn, sums.column.astype(np.uint64)], axis=1)
+    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+    group = group.ravel()
+    number = np.bincount(group)
+    precision = np.bincount(group, sums.deviation**-2.0)
+    merged = sums.take(first)
+    several = [
+        name if count == 1 else f"{name} and {count - 1} more about the same rows, averaged,"
+        for name, count in zip(merged.names, number.tolist(), strict=True)
+    ]
+    return KnownSums(
+        members=merged.members,
+        column=merged.column,
+        rows=merged.rows,
+        deviation=1 / np.sqrt(precision),
+        copies=np.where(number == 1, merged.copies, 0),
+        names=tuple(several),
+        cells=merged.cells,
+    )
+
+
+def signature_sums(findings: Findings) -> KnownSums | None:
+    """The sums over all rows with one signature, with the error of the best unbiased recipe for each."""
+    found = findings.linear
+    if found is None or found.linear.people is not None or findings.pricing.law is not NoiseLaw.GAUSSIAN:
+        return None
+    linear, exposures = found.linear, found.exposures
+    columns = np.flatnonzero(found.visible & (found.counts >= 2))
+    if not columns.size:
+        return None
+    categories = findings.plan.data.categories or ()
+    lines, signatures = [], []
+    for block in range(linear.blocks):
+        own = np.flatnonzero(linear.column_category[columns] == block)
+        line_of = np.full(len(linear.signatures), -1, dtype=np.intp)
+        line_of[linear.column_signature[columns[own]]] = own
+        line = line_of[linear.signature_of]
+        lines.append(line[line >= 0])
+        signatures.append(np.flatnonzero(line >= 0))
+    shape = (columns.size, len(findings.membership.signatures))
+    entries = (np.concatenate(lines), np.concatenate(signatures))
+    members = sparse.csr_array((np.ones(entries[0].size), entries), shape=shape)
+    kinds = [linear.category(int(column)) for column in columns]
+    return KnownSums(
+        members=members,
+        column=np.array([0 if kind is None else categories.index(kind) for kind in kinds], dtype=np.intp),
+        rows=np.asarray(members @ unknown_rows(findings.membership)),
+        deviation=np.asarray(exposures.groups.rmse[exposures.group[columns]]),
+        copies=np.zeros(columns.size, dtype=np.intp),
+        names=("the best recipe for rows that nothing tells apart",) * columns.size,
+        cells=np.full(columns.size, int(linear.cells[0]), dtype=np.intp),
+    )
+
+
+def _stacked(sums: list[KnownSums]) -> KnownSums:
+    """Several lists of sums as one."""
+    return KnownSums(
+        members=sparse.csr_array(sparse.vstack([one.members for one in sums])),
+        column=np.concatenate([one.column for one in sums]),
+        rows=np.concatenate([one.rows for one in sums]),
+        deviation=np.concatenate([one.deviation for one in sums]),
+        copies=np.concatenate([one.copies for one in sums]),
+        names=tuple(name for one in sums for name in one.names),
+        cells=np.concatenate([one.cells for one in sums]),
+    )

@@ -1,0 +1,86 @@
+"""The advice of an audit that comes from a design: a combination of noises that was audited again and passes.
+
+The audit's own advice, a factor on all noise, protects everyone at the price of every number. A quick design
+raises only the numbers that need it. It is one convex problem, and no better than a percent of what its bound
+allows; `sightline design` takes more time and finds the same or less.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.auditing.findings import Findings
+from sightline.auditing.result import AuditResult, Change, ChangeKind
+from sightline.designing.choice import quick_noise, targets_of
+from sightline.designing.proposal import certified
+from sightline.designing.task import DesignTask, Grain, Loss, task_of
+from sightline.errors import InvalidPlan
+from sightline.format import number
+from sightline.progress import Progress
+
+# Rows × columns of a design that is solved within an audit; `sightline design` has no such limit.
+_MOST_ENTRIES = 3e6
+_WORTHWHILE = 0.97  # of the common factor's loss: designs that save less are not proposed
+
+
+def with_designed_advice(result: AuditResult, findings: Findings, watch: Progress) -> AuditResult:
+    """The result with a designed combination, before the common factor if there is one."""
+    found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
+    if found is None or limit is None or not findings.not_shown:
+        return result
+    design, changes = found.linear.design, result.what_to_change
+    common = next((change for change in changes if change.kind is ChangeKind.NOISE), None)
+    others = tuple(change for change in changes if change is not common)
+    if not found.repeatable or design.row_count * design.size > _MOST_ENTRIES:
+        if common is None:
+            return result
+        text = f'{common.text}; the plan is too large to look for less here, "sightline design" does'
+        last: tuple[Change, ...] = (common.model_copy(update={"text": text}),)
+    else:
+        watch("looking for less noise", 0.0)
+        factor = None if common is None else common.noise_factor
+        last = tuple(filter(None, (_designed_change(findings, limit, common=factor), common)))
+    return result.model_copy(update={"what_to_change": (*others, *last)})
+
+
+def quick_design(findings: Findings, limit: float) -> tuple[DesignTask, FloatArray] | None:
+    """A task, and standard deviations of all numbers with which the audit finds nobody below the limit.
+
+    None if no noise is enough, or for plans that cannot be designed, such as those with Laplace noise.
+    """
+    plan, membership = findings.plan, findings.membership
+    try:
+        task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.VARIANCE)
+    except InvalidPlan:
+        return None
+    chosen = quick_noise(task, targets_of(task))
+    proof = None if chosen is None else certified(task, task.factors(chosen.optimum.x))
+    return None if proof is None else (task, proof.stddevs)
+
+
+def _designed_change(findings: Findings, limit: float, *, common: float | None) -> Change | None:
+    """The change to a quick design; none if it is not much better than a common factor."""
+    found = quick_design(findings, limit)
+    if found is None:
+        return None
+    task, stddevs = found
+    times = task.total(stddevs) / task.total(task.before)
+    if common is not None and times > _WORTHWHILE * common**2:
+        return None
+    changed = int(np.count_nonzero(stddevs != task.before))
+    verb = "change" if np.any(stddevs < task.before) else "raise"
+    rival = "" if common is None else f", where multiplying everything costs {number(common**2, 3)} times"
+    text = (
+        f"{verb} the noise of {changed:,} of {stddevs.size:,} numbers: then everyone keeps at least "
+        f"{100 * limit:.4g} % at {number(times, 3)} times the total variance{rival}; "
+        '"sightline design" writes such a plan, or one with less noise'
+    )
+    return Change(
+        kind=ChangeKind.DESIGN,
+        release=None,
+        noise_factor=None,
+        epsilon=None,
+        variance_factor=times,
+        text=text,
+    )

@@ -1,0 +1,145 @@
+r"""The budget as a constraint on the noise of the releases that it pays for.
+
+Under exact Gaussian DP, zCDP and Rényi DP noise meets the budget exactly when
+
+.. math:: \sum_\ell T_\ell \max_{c \in \ell} \frac{\Delta_c^2}{\sigma_c^2} \le B = \frac{1}{\kappa_1}
+
+over the releases, each published :math:`T` times; under ``per-record`` when every record's own sum over the
+cells with it is at most B. Both are convex in the variances, so noise can move from one release to another.
+Basic and advanced composition have no such sum: there each release keeps at least its share's noise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import Pricing, budget_of
+from sightline.auditing.record_costs import CellCosts, row_shares
+from sightline.designing.problem import FIXED
+from sightline.designing.risks import KnownRisks
+from sightline.labeled.incidence.protocol import BoolArray
+from sightline.privacy.accountant import Accountant, NoiseLaw
+from sightline.privacy.registry import accountant_named, costs
+from sightline.tables.membership import Membership
+
+_ROUNDING = 1e-12
+_BELOW = 0.5  # floors are this much of what the budget implies, so that no floor decides
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PaidReleases:
+    """The releases that the budget pays for, and what they may cost together."""
+
+    membership: Membership
+    name: str  # the accountant
+    accountant: Accountant
+    pricing: Pricing
+
+    @property
+    def most(self) -> float:
+        """B: what they may cost together, rounded down."""
+        return 1 / self.accountant.kappa(1) * (1 - _ROUNDING)
+
+    @property
+    def own(self) -> bool:
+        """Whether each record pays for its own releases alone."""
+        return self.accountant.counts_own_releases
+
+    @property
+    def bundles(self) -> tuple[tuple[int, ...], ...]:
+        """The releases, each as partitions."""
+        return self.pricing.shared
+
+    @property
+    def bundle_of_cell(self) -> IndexArray:
+        """The release of every cell; FIXED for those that the budget does not pay for."""
+        starts = self.membership.starts
+        found = np.full(len(self.membership.cells), FIXED, dtype=np.intp)
+        for place, bundle in enumerate(self.bundles):
+            for p in bundle:
+                found[starts[p] : starts[p + 1]] = place
+        return found
+
+    @property
+    def cells(self) -> BoolArray:
+        """The cells that the budget pays for."""
+        found: BoolArray = self.bundle_of_cell != FIXED
+        return found
+
+    @property
+    def times(self) -> IndexArray:
+        """Copies of each release."""
+        return self.pricing.times[[bundle[0] for bundle in self.bundles]]
+
+    def floor(self) -> FloatArray:
+        """Standard deviations of the cells that every noise within the budget exceeds; 0 elsewhere."""
+        share = 1 / self.pricing.limit if self.own else 1.0
+        times = np.append(self.times, 0)[self.bundle_of_cell]
+        found: FloatArray = self.pricing.sensitivity * share * np.sqrt(_BELOW * times / self.most)
+        return found
+
+    def cost(self, stddevs: FloatArray) -> float:
+        """What noise on the cells costs, to compare with ``most``; rounded up."""
+        ratio = (self.pricing.sensitivity / stddevs) ** 2
+        if self.own:
+            each = CellCosts(
+                costs=ratio, bundles=self.bundles, times=self.pricing.times, limit=self.pricing.limit
+            )
+            return each.largest(self.membership)
+        sharpest = np.zeros(len(self.bundles) + 1)
+        np.maximum.at(sharpest, self.bundle_of_cell, ratio)
+        return float(self.times @ sharpest[:-1]) * (1 + _ROUNDING / 2)
+
+    def epsilon(self, stddevs: FloatArray) -> float:
+        """The epsilon of noise on the cells under the plan's accountant, at the budget's delta."""
+        ratio = (stddevs / self.pricing.sensitivity)[self.cells]
+        sharpest = np.full(len(self.bundles), np.inf)
+        np.minimum.at(sharpest, self.bundle_of_cell[self.cells], ratio)
+        spent = costs(
+            np.repeat(sharpest, self.times),
+            largest_own=self.cost(stddevs) if self.own else 0.0,
+            delta=self.accountant.budget.delta,
+            law=NoiseLaw.GAUSSIAN,
+        )
+        return spent[self.name]
+
+    def risks_of_records(self, row_of_cell: IndexArray, row_unit: FloatArray) -> KnownRisks:
+        r"""The constraints of all records on the rows' variances: :math:`1/\sum_c a_c^2/s_c \ge 1/B`."""
+        starts, limit = self.membership.starts, self.pricing.limit
+        table = self.membership.persons
+        records = len(self.membership.signatures) if table is None else len(table.persons)
+        rows, columns, data = [], [], []
+        for bundle in self.bundles:
+            shares = row_shares(self.membership, bundle[0], limit)
+            cell = starts[bundle[0]] + shares.cell
+            row = row_of_cell[cell]
+            copies = self.pricing.times[bundle[0]]
+            rows.append(row)
+            columns.append(shares.record)
+            data.append(shares.share * self.pricing.sensitivity[cell] * np.sqrt(copies * row_unit[row]))
+        entries = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
+        everyone = csc_array(entries, shape=(row_unit.size, records))
+        paying = np.flatnonzero(np.diff(everyone.indptr))
+        return KnownRisks(columns=csc_array(everyone[:, paying]), needed=np.full(paying.size, 1 / self.most))
+
+
+def paid_releases(plan: Plan, membership: Membership, pricing: Pricing) -> PaidReleases | None:
+    """The releases whose noise can move within the budget; none if there are none.
+
+    Under ``per-record`` a histogram of several categories has no such sum for each record either.
+    """
+    budget = budget_of(plan)
+    if budget is None or not pricing.shared:
+        return None
+    accountant = accountant_named(plan.privacy.accountant, budget)
+    histograms = any(len(bundle) > 1 for bundle in pricing.shared)
+    if not accountant.linear or (accountant.counts_own_releases and histograms):
+        return None
+    return PaidReleases(
+        membership=membership, name=plan.privacy.accountant, accountant=accountant, pricing=pricing
+    )

@@ -1,0 +1,76 @@
+r"""A lower bound for a uniform value among uniform others: tell the attacker one line through the records.
+
+Let d be a direction with :math:`d_j = 1` and :math:`|d_k| \le 1`. An attacker who is told the line
+:math:`x + t d` does at least as well. On that line the records lie on a chord of the cube, evenly; what is
+left is one uniform number of width L, seen with the information :math:`g = d^\top G d`. So with the scalar
+risk f of a uniform number of width 1,
+
+.. math:: R_j \ge \mathbb E\,[L^2 f(L^2 g)], \qquad
+    L \sim \ell A''(\ell)\,d\ell \text{ on } (0, 1), \text{ and } L = 1 \text{ with chance }
+    \prod_{k \ne j} (1 - |d_k|), \qquad A(\ell) = \prod_k (1 - \ell |d_k|) .
+
+If d is a change of the records that changes no release, this is :math:`\mathbb E L^2/12`, whatever the noise.
+Derivation: the theory page on priors.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.labeled.bounds.scalar_risk import MARGIN
+from sightline.labeled.bounds.tables import uniform_table
+from sightline.labeled.bounds.van_trees import uniform_precision
+
+MOST_MOVED = 60  # other records that a direction moves
+_CELLS = 48
+# Rules that are exact for polynomials of degree 2n − 1. The integrands have the degree of B plus 5.
+_RULES = {n: np.polynomial.legendre.leggauss(n) for n in (6, 12, 22, 34)}
+
+
+def chord_bound(moves: FloatArray, counts: FloatArray, information: float, *, gaussian: bool) -> float:
+    r"""At most :math:`\mathbb E\,[L^2 f(L^2 g)]`, on a domain of width 1.
+
+    ``moves`` are the :math:`|d_k|` of the others and ``counts`` how many records move as much. In a cell of
+    lengths, :math:`f(\ell^2 g) \ge 1/(\ell^2 g + D)` with the deficit D at the cell's end, which is convex in
+    :math:`\ell^2`: by Jensen's inequality its mass and mean of :math:`\ell^2` are enough, and these are
+    integrals of polynomials.
+
+    >>> 24 * chord_bound(np.array([1.0]), np.array([1.0]), 0.0, gaussian=True) > 1 - 1e-8
+    True
+    >>> round(12 * chord_bound(np.array([]), np.array([]), 0.35**-2, gaussian=True), 3)  # all others are told
+    0.587
+    """
+    edges = np.linspace(0.0, 1.0, _CELLS + 1)
+    points, weights = next(rule for n, rule in _RULES.items() if 2 * n - 1 >= float(np.sum(counts)) + 5)
+    lengths = edges[:-1, None] + (1 + points) / (2 * _CELLS)
+    density = weights / (2 * _CELLS) * lengths**3 * _second_derivative(lengths, moves, counts)
+    masses = np.append(density.sum(axis=1), _product(np.ones(1), moves, counts))
+    squares = np.append((density * lengths**2).sum(axis=1), masses[-1])
+    ends = np.append(edges[1:], 1.0) ** 2 * information
+    used = masses > 0
+    mean = squares[used] / masses[used] * (1 + MARGIN)
+    return float(np.sum(masses[used] / (mean * information + _deficit(ends[used], gaussian)))) * (1 - MARGIN)
+
+
+def _deficit(information: FloatArray, gaussian: bool) -> FloatArray:
+    """At least 1/f − G, at this information and at every smaller one."""
+    van_trees = uniform_precision(information)
+    if not gaussian:
+        return van_trees
+    with np.errstate(divide="ignore"):
+        return np.minimum(van_trees, 1 / uniform_table().lower(information) - information)
+
+
+def _product(lengths: FloatArray, moves: FloatArray, counts: FloatArray) -> FloatArray:
+    """B(ℓ), the product over the others."""
+    return np.asarray(np.prod((1 - lengths[..., None] * moves) ** counts, axis=-1))
+
+
+def _second_derivative(lengths: FloatArray, moves: FloatArray, counts: FloatArray) -> FloatArray:
+    """A″ of A = (1 − ℓ) B: a sum of positive terms."""
+    rates = moves / (1 - lengths[..., None] * moves)
+    total = np.sum(counts * rates, axis=-1)
+    # S² − Σ r² over the records: each with all others.
+    pairs = np.sum(counts * rates * (total[..., None] - rates), axis=-1)
+    return np.asarray(_product(lengths, moves, counts) * (2 * total + (1 - lengths) * np.maximum(pairs, 0.0)))

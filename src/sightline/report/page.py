@@ -1,0 +1,130 @@
+"""A page with figures: one HTML file that needs no network.
+
+A policy in the page forbids every request, and every script except its own, which it lists by their hashes.
+The policy forbids evaluated code too, so Vega interprets its expressions.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from sightline.auditing.numerals import domain
+from sightline.errors import MissingExtra
+from sightline.format import count, number, parameter, percent
+from sightline.report import style
+from sightline.report.figures.catalogue import ReportFigure, Result
+from sightline.report.names import one_line, short
+from sightline.report.wording import MOST_ALIKE, NO_RECIPE, noise_range, shown_recipe, unverified_line, who
+
+_ASSETS = Path(__file__).parent / "assets"
+# A drawing with more data than this is smaller as a bitmap and faster on a canvas.
+_MOST_CHARACTERS = 150_000
+
+
+def page_html(
+    template: str, figures: Sequence[ReportFigure[Result]], result: Result, words: Mapping[str, Any]
+) -> str:
+    """Return the text of a page; equal results give equal texts.
+
+    The template must place every figure of the list, and no other.
+    """
+    css, script = _asset("report.css"), _asset("report.js")
+    drawn = {figure.name: _figure(figure, result) for figure in figures if figure.drawable(result)}
+    placed: list[str] = []
+    text = str(
+        _environment()
+        .get_template(template)
+        .render(
+            result=result,
+            css=css,
+            figures=drawn,
+            placed=placed,
+            data=_data({name: figure["chart"] for name, figure in drawn.items()}),
+            bundle=style.bundle(),
+            script=script,
+            policy=_policy(scripts=(style.bundle(), script), styles=(css,)),
+            **words,
+        )
+    )
+    listed = [figure.name for figure in figures]
+    if sorted(placed) != sorted(listed):
+        raise AssertionError(f"{template} places the figures {placed}, the catalogue lists {listed}")
+    return text.encode("utf-8", errors="replace").decode("utf-8")  # a name may contain a lone surrogate
+
+
+def _figure(figure: ReportFigure[Result], result: Result) -> dict[str, Any]:
+    chart = style.specification(figure.draw(result))
+    large = len(json.dumps(chart)) > _MOST_CHARACTERS
+    if large:
+        still = "data:image/png;base64," + base64.b64encode(style.png(chart, scale=1.0)).decode()
+    else:
+        still = style.svg_source(style.svg(chart))
+    page = {**chart, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
+    page["usermeta"] = {"renderer": "canvas" if large else "svg"}
+    return {
+        "title": figure.title,
+        "description": figure.describe(result),
+        "still": still,
+        "chart": page,
+    }
+
+
+def _data(charts: dict[str, Any]) -> str:
+    """Write JSON that can neither close the HTML element around it nor open another."""
+    text = json.dumps(charts, separators=(",", ":"), ensure_ascii=True, allow_nan=False)
+    return text.replace("&", "\\u0026").replace("<", "\\u003c").replace(">", "\\u003e")
+
+
+def _policy(*, scripts: tuple[str, ...], styles: tuple[str, ...]) -> str:
+    return (
+        f"default-src 'none'; script-src {' '.join(map(_hash, scripts))}; "
+        f"style-src {' '.join(map(_hash, styles))}; "
+        "img-src data:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _hash(text: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"
+
+
+def _asset(name: str) -> str:
+    return (_ASSETS / name).read_text(encoding="utf-8")
+
+
+def _environment() -> Any:
+    try:
+        import jinja2
+    except ImportError:
+        raise MissingExtra(
+            'the report needs Jinja2, which is not installed; pip install "sightline[report]"'
+        ) from None
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(_ASSETS),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(
+        short=short,
+        one_line=one_line,
+        number=number,
+        parameter=parameter,
+        noise_range=noise_range,
+        percent=percent,
+    )
+    environment.filters["unverified_line"] = unverified_line
+    environment.globals.update(
+        who=who,
+        shown_recipe=shown_recipe,
+        no_recipe=NO_RECIPE,
+        count=count,
+        domain=domain,
+        most_alike=MOST_ALIKE,
+    )
+    return environment

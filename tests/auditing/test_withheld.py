@@ -1,0 +1,148 @@
+"""Withheld and merged numbers: the audit of a plan with them is that of the SQL that publishes the rest."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sightline as sl
+from sightline.auditing.plan import Plan
+from sightline.auditing.plan_text import plan_text, publishable_plan_text
+from sightline.auditing.pricing import price
+from sightline.auditing.withheld import as_published
+from sightline.errors import InvalidPlan
+from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.designing.tables import CATEGORY, NUMBER, YES_OR_NO, plan_for, write_table
+
+BY_TOWN = "SELECT town, AVG(hours) FROM data GROUP BY town"
+# Numbers of the result that the form of the plan may not change.
+FACTS = (
+    *("records", "rows", "cells", "signatures", "rank", "identifiable_records", "identifiable_groups"),
+    *("least_remaining_uncertainty", "exposed_in_all", "releases", "budget", "distribution", "losses"),
+    *("verdict", "what_to_change", "assumptions", "homogeneous", "guaranteed_by_noise"),
+)
+
+
+def same_audit(folder: Path, data: dict[str, Any], one: dict[str, Any], other: dict[str, Any]) -> None:
+    """Two ways to write one release make the same audit, beside a total."""
+    table = write_table(folder)
+    what = "hours" if data is NUMBER else "CAST(ill AS DOUBLE)"
+    total = {"name": "all", "sql": f"SELECT AVG({what}) FROM data"}
+    found = [
+        sl.audit(plan_for(table, (total, {"name": "towns", **release}), noise=1.0, data=data), limit=0.5)
+        for release in (one, other)
+    ]
+    first, second = (result.model_dump() for result in found)
+    assert {name: first[name] for name in FACTS} == {name: second[name] for name in FACTS}
+    assert [one["recipe"] for one in first["exposed"]] == [one["recipe"] for one in second["exposed"]]
+
+
+def test_a_withheld_group_is_one_that_the_query_leaves_out(tmp_path: Path) -> None:
+    same_audit(
+        tmp_path,
+        NUMBER,
+        {"sql": BY_TOWN, "withhold": [{"key": ["t2"]}, {"key": ["t5"]}]},
+        {"sql": "SELECT town, AVG(hours) FROM data WHERE town NOT IN ('t2', 't5') GROUP BY town"},
+    )
+
+
+def test_merged_groups_are_one_group_of_their_rows(tmp_path: Path) -> None:
+    """The key of merged groups is what a CASE would call them."""
+    for data, what in (
+        (NUMBER, "AVG(hours)"),
+        (NUMBER, "SUM(hours)"),
+        (YES_OR_NO, "AVG(CAST(ill AS DOUBLE))"),
+    ):
+        same_audit(
+            tmp_path,
+            data,
+            {"sql": f"SELECT town, {what} FROM data GROUP BY town", "merge": [{"keys": [["t1"], ["t2"]]}]},
+            {
+                "sql": "SELECT CASE WHEN town IN ('t1', 't2') THEN 't1 + t2' ELSE town END AS place, "
+                f"{what} FROM data GROUP BY CASE WHEN town IN ('t1', 't2') THEN 't1 + t2' ELSE town END"
+            },
+        )
+
+
+def test_a_label_names_one_aggregate(tmp_path: Path) -> None:
+    red, blue = (f"COUNT(*) FILTER (WHERE party = '{name}') AS {name}" for name in ("red", "blue"))
+    table = write_table(tmp_path)
+    releases = ({"name": "a", "sql": f"SELECT town, {red}, {blue} FROM data GROUP BY town"},)
+    plan = plan_for(table, releases, noise=1.0, data=CATEGORY)
+    counts = []
+    for gone in ([], [{"key": ["t7"]}], [{"key": ["t7"], "label": "red by town"}]):
+        plan["release"][0]["withhold"] = gone
+        counts.append(sl.audit(plan).cells)
+    assert (counts[0] - counts[1], counts[0] - counts[2]) == (2, 1)
+
+
+def groups() -> Any:
+    return membership_of([partition(0), partition(1)], [["a", "b", "b", "c"], ["x", "x", "y", "y"]])
+
+
+def test_the_cells_that_are_left_keep_their_rows() -> None:
+    plan = plan_of(
+        {"name": "a", "withhold": [{"key": ["a"]}], "merge": [{"keys": [["b"], ["c"]]}], "noise_stddev": 1.0},
+        {"name": "b", "noise_by_cell": [{"key": ["x"], "stddev": 2.0}], "withhold": [{"key": ["y"]}]},
+    )
+    found = as_published(plan, groups())
+    assert [(cell.key, cell.rows) for cell in found.cells] == [(("b + c",), 3), (("x",), 2)]
+    assert found.signatures.tolist() == [[-1, 0], [0, 0], [0, -1], [0, -1]]
+    assert price(plan, found).scale.tolist() == [1.0, 2.0]
+    assert found.counts.sum() == 4  # rows in no published number are still there, and hide nobody
+
+
+@pytest.mark.parametrize(
+    ("release", "message"),
+    [
+        (
+            {"withhold": [{"key": ["z"]}]},
+            "release 'a': withhold for groups that its query has, got the group 'z'",
+        ),
+        ({"withhold": [{"key": ["a"], "label": "mean"}]}, "got the group 'a' of mean"),
+        ({"merge": [{"keys": [["a"], ["z"]]}]}, "merge for groups that its query has, got the group 'z'"),
+        (
+            {"withhold": [{"key": [key]} for key in "abc"]},
+            "got withhold for all of them; leave out the release",
+        ),
+        ({"withhold": [{"key": ["a"]}], "merge": [{"keys": [["a"], ["b"]]}]}, "got the group 'a' twice"),
+        ({"merge": [{"keys": [["a"]]}]}, "expected at least 2 entries"),
+    ],
+)
+def test_groups_that_are_not_there_are_refused(release: dict[str, Any], message: str) -> None:
+    from sightline.auditing.reading import read_plan
+
+    content = plan_of({"name": "a", "noise_stddev": 1.0}, {"name": "b"}).model_dump(
+        mode="json", by_alias=True
+    )
+    content["release"][0].update(release)
+    with pytest.raises(InvalidPlan, match=message):
+        as_published(read_plan(content)[0], groups())
+
+
+def test_merged_keys_that_read_like_another_are_refused() -> None:
+    membership = membership_of([partition(0)], [["a", "b", "a + b"]])
+    plan = plan_of({"name": "a", "merge": [{"keys": [["a"], ["b"]]}]})
+    with pytest.raises(InvalidPlan, match=r"keys tell them from others, got 'a \+ b' twice"):
+        as_published(plan, membership)
+
+
+def test_a_plan_with_them_is_read_back_as_it_was_and_publishes_no_key() -> None:
+    plan = plan_of({"name": "a", "withhold": [{"key": ["H13"]}], "merge": [{"keys": [["H1"], ["H2"]]}]})
+    assert Plan.model_validate(tomllib.loads(plan_text(plan))) == plan
+    assert "H1" not in publishable_plan_text(plan)
+
+
+def test_records_of_a_withheld_cell_are_found_by_their_keys(tmp_path: Path) -> None:
+    """Signatures that became alike still name all their records."""
+    plan = plan_for(
+        write_table(tmp_path), ({"name": "towns", "sql": BY_TOWN, "withhold": [{"key": ["t2"]}]},),
+        noise=1.0, data=NUMBER,
+    )  # fmt: skip
+    found = sl.audit(plan, names=True, limit=0.999, top=50)
+    lines = [line.split(",") for line in (tmp_path / "people.csv").read_text().splitlines()[1:]]
+    listed = {name for one in found.exposed for name in (one.record or "").split(", ")}
+    assert listed == {line[0] for line in lines if line[1] != "t2"}

@@ -1,0 +1,93 @@
+"""The advice of an audit that comes from a design: it passes, it costs what it says, and it saves noise."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sightline as sl
+from sightline.auditing.assemble import assemble
+from sightline.auditing.findings import find
+from sightline.auditing.reading import read_plan
+from sightline.auditing.session import opened
+from sightline.designing import advice
+from sightline.designing.task import plan_with_noise
+from sightline.progress import silent
+from tests.designing.tables import COUNTS, MEANS, NUMBER, YES_OR_NO, plan_for, write_table
+
+LIMIT = {"limits": {"remaining_uncertainty": 0.5, "accept": ["homogeneous"]}}
+
+
+def changes(plan: dict[str, Any]) -> dict[str, Any]:
+    """The changes of an audit by their kind; of several of one kind, the last."""
+    return {change.kind.value: change for change in sl.audit(plan).what_to_change}
+
+
+@pytest.mark.parametrize(
+    ("releases", "noise", "data"),
+    [(MEANS, 1.0, NUMBER), (COUNTS, 0.1, YES_OR_NO)],
+    ids=["number", "yes or no"],
+)
+def test_the_designed_noise_passes_and_costs_what_it_says(
+    tmp_path: Path, releases: Any, noise: float, data: dict[str, Any]
+) -> None:
+    content = plan_for(write_table(tmp_path), releases, noise=noise, data=data, **LIMIT)
+    plan, base = read_plan(content)
+    with opened(plan, base) as session:
+        membership = session.membership(silent)
+    findings = find(plan, membership)
+    found = advice.quick_design(findings, 0.5)
+    assert found is not None
+    _, stddevs = found
+    proposed = plan_with_noise(plan, membership, stddevs)
+    assert assemble(find(proposed, membership)).verdict.passed
+    told = changes(content)
+    assert told["design"].variance_factor == pytest.approx(np.mean(stddevs**2) / noise**2)
+    assert f"raise the noise of {np.count_nonzero(stddevs > noise)} of {stddevs.size}" in told["design"].text
+    assert told["noise"].variance_factor == told["noise"].noise_factor ** 2
+    assert told["design"].variance_factor < told["noise"].variance_factor
+    # The whole design finds the same or less.
+    whole = sl.design(content)
+    assert whole.loss_designed / whole.loss_before <= told["design"].variance_factor * (1 + 1e-6)
+
+
+def test_a_plan_that_passes_gets_no_such_advice(tmp_path: Path) -> None:
+    content = plan_for(write_table(tmp_path), MEANS, noise=1000.0, data=NUMBER, **LIMIT)
+    assert not {"design", "noise"} & set(changes(content))
+
+
+def test_published_noise_is_not_multiplied(tmp_path: Path) -> None:
+    """A factor on all noise cannot be followed where a release is out: only the design is proposed."""
+    published = ({**MEANS[0], "published": True}, *MEANS[1:])
+    told = changes(plan_for(write_table(tmp_path), published, noise=1.0, data=NUMBER, **LIMIT))
+    assert "noise" not in told
+    assert "where multiplying" not in told["design"].text
+
+
+def test_plans_that_cannot_be_designed_get_the_common_factor(tmp_path: Path) -> None:
+    content = plan_for(
+        write_table(tmp_path),
+        tuple({**one, "noise_stddev": None} for one in MEANS),
+        noise=1.0,
+        data=NUMBER,
+        privacy={"epsilon": 300.0, "accountant": "laplace"},
+        **LIMIT,
+    )
+    told = changes(content)
+    assert "noise" in told
+    assert "design" not in told
+
+
+def test_a_plan_that_is_too_large_is_told_to_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "_MOST_ENTRIES", 0)
+    told = changes(plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, **LIMIT))
+    assert told["noise"].text.endswith('the plan is too large to look for less here, "sightline design" does')
+    assert "design" not in told
+
+
+def test_a_design_that_saves_little_is_not_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(advice, "_WORTHWHILE", 1e-9)
+    assert "design" not in changes(plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, **LIMIT))

@@ -1,0 +1,253 @@
+"""What to withhold where the ceilings are too low: against brute force, and through the audit."""
+
+from __future__ import annotations
+
+import itertools
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sightline as sl
+from sightline.arrays import IndexArray
+from sightline.auditing.reading import read_plan, with_limit
+from sightline.auditing.session import opened
+from sightline.cli import main
+from sightline.designing.hitting import cheapest_hitting_set, smallest_conflict
+from sightline.designing.suppression import Ceilings, smallest_suppression
+from sightline.designing.task import DesignTask, Grain, Loss, task_of
+from sightline.errors import InvalidPlan
+from sightline.progress import silent
+from tests.designing.tables import (
+    CATEGORY,
+    COUNTS,
+    HISTOGRAMS,
+    MEANS,
+    NUMBER,
+    YES_OR_NO,
+    plan_for,
+    write_table,
+)
+
+SECRETS: dict[str, tuple[dict[str, Any], tuple[dict[str, Any], ...], float, float]] = {
+    "number": (NUMBER, MEANS, 1.0, 5.0),
+    "yes or no": (YES_OR_NO, COUNTS, 0.1, 0.3),
+    "category": (CATEGORY, HISTOGRAMS, 0.1, 0.3),
+}
+
+
+def capped(folder: Path, name: str = "number", *, people: int = 40, seed: int = 0) -> dict[str, Any]:
+    """A plan whose ceilings are too low."""
+    data, releases, noise, most = SECRETS[name]
+    return plan_for(
+        write_table(folder, people=people, seed=seed),
+        tuple({**one, "most_noise_stddev": most} for one in releases),
+        noise=noise,
+        data=data,
+        limits={"accept": ["homogeneous"]},
+    )
+
+
+def task_for(content: dict[str, Any], limit: float) -> DesignTask:
+    plan, base = read_plan(content)
+    plan = with_limit(plan, limit)
+    with opened(plan, base) as session:
+        membership = session.membership(silent)
+    return task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.VARIANCE)
+
+
+# ------------------------------------------------------------------ the search
+
+
+@settings(max_examples=25)
+@given(
+    st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=4), max_size=8),
+    st.randoms(use_true_random=False),
+)
+def test_the_hitting_set_is_the_cheapest_one(sets: list[list[int]], random: Any) -> None:
+    """Against all subsets of eight units, with conflicts that come one by one."""
+    hidden = [np.unique(one) for one in sets]
+    costs = np.array([random.randint(1, 5) for _ in range(8)], dtype=np.float64)
+
+    def conflicts(kept: IndexArray) -> list[IndexArray]:
+        return [one for one in hidden if np.isin(one, kept).all()][:1]
+
+    def passes(left_out: tuple[int, ...]) -> bool:
+        return all(np.isin(one, left_out).any() for one in hidden)
+
+    found = cheapest_hitting_set(costs, conflicts)
+    assert found is not None
+    subsets = [s for size in range(9) for s in itertools.combinations(range(8), size)]
+    assert passes(tuple(found.chosen.tolist()))
+    assert found.cost == found.at_least == min(costs[list(s)].sum() for s in subsets if passes(s))
+    early = cheapest_hitting_set(costs, conflicts, seconds=0.0)
+    assert early is not None
+    assert passes(tuple(early.chosen.tolist()))
+    assert early.at_least <= found.cost <= early.cost
+
+
+def test_nothing_helps_if_nothing_fails_by_itself() -> None:
+    assert cheapest_hitting_set(np.ones(3), lambda kept: [np.zeros(0, dtype=np.intp)]) is None
+
+
+@given(st.integers(1, 12), st.sets(st.integers(0, 11), max_size=4))
+def test_no_unit_of_a_conflict_can_be_spared(size: int, needed: set[int]) -> None:
+    core = {one for one in needed if one < size} or {0}
+    found = smallest_conflict(np.arange(size), lambda units: core <= set(units.tolist()))
+    assert set(found.tolist()) == core
+
+
+# ------------------------------------------------------------------ numbers to withhold
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize("name", SECRETS)
+def test_no_fewer_numbers_are_enough(tmp_path: Path, name: str, seed: int) -> None:
+    """All sets that are smaller by one, audited with the most noise: none passes. Larger ones do no worse."""
+    task = task_for(capped(tmp_path, name, people=3 if name == "category" else 6, seed=seed), 0.4)
+    ceilings, found = Ceilings.of(task), smallest_suppression(task)
+    assert found is not None
+    everything = ceilings.may_go
+    assert ceilings.passes(np.setdiff1d(everything, found.withheld))
+    size = found.withheld.size
+    assert size == found.at_least
+    fewer = itertools.combinations(everything.tolist(), size - 1)
+    tried = [ceilings.passes(np.setdiff1d(everything, gone)) for gone in fewer]
+    assert tried
+    assert not any(tried)
+    assert found.smallest_first >= size
+
+
+def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path) -> None:
+    for name in ("number", "yes or no"):
+        ceilings = Ceilings.of(task_for(capped(tmp_path, name, people=25), 0.5))
+        quick, cells = ceilings.quick, ceilings.may_go
+        assert quick is not None
+        generator = np.random.default_rng(5)
+        for _ in range(12):
+            kept = cells[generator.random(cells.size) < 0.4]
+            found = ceilings.audited(kept)
+            least = 1.0 if found is None or found.least is None else found.least.lower
+            assert quick.least(*ceilings._rows(kept)) == pytest.approx(least, rel=1e-6)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SECRETS)
+def test_the_plan_withholds_them_and_passes_the_audit(tmp_path: Path, name: str) -> None:
+    plan = capped(tmp_path, name)
+    found = sl.design(plan, limit=0.5)
+    gone, proposed = found.suppressed, tomllib.loads(found.plan)
+    assert gone is not None
+    assert found.passed
+    checked = sl.audit(proposed)
+    assert checked.verdict.passed is True
+    before = sl.audit(plan, limit=0.5)
+    assert before.cells - checked.cells == len(gone.withheld) == gone.at_least <= gone.smallest_first
+    assert len(found.noise) == checked.cells
+    assert max(one.stddev for one in found.noise) <= SECRETS[name][3]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SECRETS)
+def test_merging_is_audited_and_costs_the_numbers_that_it_says(tmp_path: Path, name: str) -> None:
+    plan = capped(tmp_path, name)
+    found = sl.design(plan, limit=0.5).suppressed
+    assert found is not None
+    merging = found.merging
+    assert merging is not None
+    proposed = tomllib.loads(merging.plan)
+    checked = sl.audit(proposed)
+    assert merging.passed
+    assert checked.verdict.passed is True
+    assert sl.audit(plan).cells - checked.cells == merging.numbers_lost
+    assert sum(len(one.get("merge", ())) for one in proposed["release"]) == len(merging.merged)
+    rows = [
+        [one.largest_noise_stddev for one in checked.releases],
+        [one["most_noise_stddev"] for one in proposed["release"]],
+    ]
+    assert all(noise is not None and noise <= most for noise, most in zip(*rows, strict=True))
+
+
+def test_a_merge_saves_a_number_that_a_total_would_show(tmp_path: Path) -> None:
+    """Four groups and a total: to withhold a small group takes two numbers, to merge it takes one."""
+    lines = [
+        "id,town,hours",
+        *(f"P{i},t{town},{7 * i}" for i, town in enumerate([1] * 4 + [2] + [3] * 4 + [4] * 4)),
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
+    releases = (
+        {"name": "all", "sql": "SELECT SUM(hours) FROM data", "most_noise_stddev": 1.1},
+        {"name": "towns", "sql": "SELECT town, SUM(hours) FROM data GROUP BY town", "most_noise_stddev": 1.1},
+    )
+    found = sl.design(plan_for(tmp_path / "t.csv", releases, noise=1.0, data=NUMBER), limit=0.3).suppressed
+    assert found is not None
+    assert found.merging is not None
+    assert (len(found.withheld), found.merging.numbers_lost) == (2, 1)
+    assert found.merging.merged == ("towns: t1 + t2",)
+
+
+def test_merging_takes_the_largest_noise_of_the_cells(tmp_path: Path) -> None:
+    plan = capped(tmp_path)
+    noise = [{"key": [f"t{town}"], "stddev": 1.0 + town / 10} for town in (1, 2, 3, 4, 5, 7)]
+    del plan["release"][1]["noise_stddev"]
+    plan["release"][1]["noise_by_cell"] = noise
+    found = sl.design(plan, limit=0.5).suppressed
+    assert found is not None
+    assert found.merging is not None
+    designed = tomllib.loads(found.merging.plan)["release"][1]
+    merged = [" + ".join(key[0] for key in one["keys"]) for one in designed["merge"]]
+    floors = {
+        name: max(one["stddev"] for one in noise if one["key"][0] in name.split(" + ")) for name in merged
+    }
+    given = {one["key"][0]: one["stddev"] for one in designed["noise_by_cell"]}
+    assert floors
+    assert all(given[name] >= floor for name, floor in floors.items())
+
+
+def test_what_is_published_is_not_withheld(tmp_path: Path) -> None:
+    plan = capped(tmp_path)
+    for release in plan["release"][:2]:
+        del release["most_noise_stddev"]
+    plan["release"][1].update(published=True, noise_stddev=100.0)
+    plan["release"][2]["most_noise_stddev"] = 1.5
+    found = sl.design(plan, limit=0.5)
+    assert found.suppressed is not None
+    assert {one.release for one in found.suppressed.withheld} == {"by job"}
+    assert found.passed
+    plan["release"][1]["noise_stddev"] = 1.0
+    with pytest.raises(InvalidPlan, match="with the most noise that the plan allows, one record may keep"):
+        sl.design(plan, limit=0.5)
+
+
+def test_a_release_that_is_withheld_as_a_whole_is_left_out(tmp_path: Path) -> None:
+    plan = plan_for(
+        write_table(tmp_path),
+        (
+            {"name": "most", "sql": "SELECT AVG(hours) FROM data WHERE id <> 'P3'"},
+            {"name": "one", "sql": "SELECT AVG(hours) FROM data WHERE id = 'P3'", "most_noise_stddev": 2.0},
+        ),
+        noise=1.0,
+        data=NUMBER,
+    )
+    found = sl.design(plan, limit=0.5)
+    assert found.suppressed is not None
+    assert [one.release for one in found.suppressed.withheld] == ["one"]
+    assert [one["name"] for one in tomllib.loads(found.plan)["release"]] == ["most"]
+    assert found.passed
+
+
+def test_the_command_says_what_is_withheld(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from sightline.auditing.plan_text import plan_text
+
+    path, out = tmp_path / "plan.toml", tmp_path / "designed.toml"
+    path.write_text(plan_text(read_plan(capped(tmp_path, people=12))[0]))
+    assert main(["design", str(path), "--limit", "50%", "--out", str(out)]) == 0
+    printed = capsys.readouterr().out
+    assert "must be withheld, because no noise below the ceilings is enough; no fewer are enough" in printed
+    assert "To withhold the smallest groups first would take" in printed
+    assert main(["audit", str(out)]) == 0

@@ -1,0 +1,78 @@
+"""Hybrid transcripts that the tests share: naive twins, and the attack under the prior of the lower bound."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+import sightline as sl
+from sightline.attacks.group import exact_answers
+from sightline.multiset.label_risk import places_of
+
+
+def zcdp(epsilon: float) -> sl.ZeroConcentrated:
+    return sl.ZeroConcentrated(sl.Budget(epsilon=epsilon, delta=1e-5))
+
+
+def in_out(members: int, target: int = 0) -> sl.multiset.Memberships:
+    return sl.multiset.Memberships.with_and_without(members=members, target=target)
+
+
+def out(members: int, target: int = 0) -> sl.multiset.Memberships:
+    """The mean of all but the target alone."""
+    return sl.multiset.Memberships(sets=[[k for k in range(members) if k != target]])
+
+
+def splits_of(
+    group: Sequence[float], *, target: int = 0, epsilon: float = 100.0, releases: int = 8, **changes: object
+) -> sl.multiset.HybridSplits:
+    """The splits of moments with IN and OUT, or of what is given instead."""
+    family = changes.get("family", sl.Moments())
+    memberships = changes.get("memberships", in_out(np.shape(group)[-1], target))
+    return sl.multiset.hybrid(group, target, family, memberships, zcdp(epsilon), releases)  # type: ignore[arg-type]
+
+
+def naive_distance(
+    splits: sl.multiset.HybridSplits, features: int, permutation: Sequence[int]
+) -> tuple[float, float]:
+    """The linearised and the unshifted distance of a permutation, by the formula of the theory page."""
+    x = splits.groups[0]
+    m = len(x)
+    G = splits.family.rows(x[None], features)[0]
+    A = splits.memberships.rows(m)
+    N = splits.memberships.counts(splits.releases - features)
+    A, N = A[N > 0], N[N > 0]
+    moved = x[list(permutation)]
+    information = (G.T @ G)[np.ix_(permutation, permutation)]
+    r = A @ (moved - x)
+    middle = np.diag(1 / N) + A @ np.linalg.inv(information) @ A.T
+    shifted = float(r @ np.linalg.solve(middle, r))
+    return np.sqrt(shifted / splits.kappa), np.sqrt(float(np.sum(N * r**2)) / splits.kappa)
+
+
+def losses_under_the_prior(
+    splits: sl.multiset.HybridSplits, features: int, partner: int, *, trials: int, window: float = 0.125
+) -> np.ndarray:
+    """Squared errors on the target of the joint maximum likelihood attack, under the prior of the bound.
+
+    Each trial runs both labelings with the same offsets and the same noise, and takes their mean.
+    """
+    generator = np.random.default_rng(7)
+    m, j = splits.groups.shape[1], splits.target
+    transcript = splits.transcript(features)
+    offsets = sl.labeled.CosineSquaredPrior(-window, window).sample((trials, m), generator=generator)
+    values = places_of(splits.groups, bound=1.0, window=window) + offsets
+    noise = transcript.law.sample(trials, generator=generator)
+    losses = []
+    for exchanged in (False, True):
+        order = list(range(m))
+        if exchanged:
+            order[j], order[partner] = partner, j
+        records = values[:, order]
+        answers = exact_answers(transcript, records) + noise
+        found = sl.ConstrainedMLE(box=(-1.0, 1.0)).estimate(transcript, answers)
+        own = records[:, [j]]
+        guesses = found.values if found.unlabeled else found.values[:, [found.targets.index(j)]]
+        losses.append(np.mean((guesses - own) ** 2, axis=1))
+    return np.asarray(np.mean(losses, axis=0))
