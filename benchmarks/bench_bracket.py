@@ -15,6 +15,8 @@ import numpy as np
 import sightline as sl
 from sightline.auditing import findings
 from sightline.examples.shipped import example_plan
+from sightline.labeled.bounds.domain import number_prior
+from sightline.labeled.bounds.target import Seen
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.knowledge import Known
 
@@ -75,7 +77,24 @@ def of_example(name: str) -> None:
     row(f"{name}, as it ships (whole audit)", seen[0], None, elapsed)
 
 
-def main(people: int = 20_000, lines: int = 100) -> None:
+def of_laplace_copies() -> None:
+    """One uniform value in equal Laplace answers with noise of 0.02 of the range in all."""
+    prior = number_prior("uniform", 0.0, 1.0)
+    for copies in (1, 2, 5, 20):
+        information = np.array([0.02**-2])
+        seen = Seen(
+            information=information,
+            linear_information=information / 2,
+            laplace_answers=np.array([float(copies)]),
+            laplace_information=information,
+        )
+        lower, upper = prior.lower(seen)[0], prior.upper(seen)[0]
+        print(
+            f"{copies} Laplace answers: {lower:.4f} to {upper:.4f}, upper over lower end {upper / lower:.2f}"
+        )
+
+
+def main(people: int = 200_000, lines: int = 300) -> None:
     print("upper over lower end at the 5th, 50th and 95th percentile")
     of_example("microgrid")
     of_example("health_survey")
@@ -83,6 +102,7 @@ def main(people: int = 20_000, lines: int = 100) -> None:
     for noise in (0.5, 0.1, 0.02):
         design = sl.MembershipDesign(rows, noise=np.full(len(rows), noise))
         of_design(f"census {rows.shape[1]:,} × {len(rows)}, noise {noise}", design)
+    of_laplace_copies()
     subsets = np.random.default_rng(0).integers(0, 2, (lines, people)).astype(bool)
     for noise in (1e-3, 1e-5):
         design = sl.MembershipDesign(subsets, noise=np.full(lines, noise))

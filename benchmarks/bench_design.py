@@ -162,13 +162,14 @@ def size(cells: int) -> None:
         with opened(checked, base) as session:
             session.membership(silent)
         reading = time.perf_counter() - start
-        start = time.perf_counter()
+        start, cpu = time.perf_counter(), time.process_time()
         found = sl.design(plan, limit=LIMIT)
-        seconds = time.perf_counter() - start
+        seconds, cpu = time.perf_counter() - start, time.process_time() - cpu
     gap = "none" if found.gap is None else f"{found.gap:.1e}"
     print(
         f"{len(found.noise):,} cells × {people:,} records: designed in {seconds - reading:.1f} s after "
-        f"{reading:.1f} s for the table, {_gigabytes():.2f} GB; {found.rounds} rounds at last, "
+        f"{reading:.1f} s for the table ({cpu:.1f} s of CPU in all), {_gigabytes():.2f} GB; "
+        f"{found.rounds} rounds at last, "
         f"{found.attacks_in_all:,} binding records, {len(found.raised):,} numbers raised; gap {gap}; loss 1/"
         f"{found.loss_with_common_factor / found.loss_designed:.3g} of the common factor's; the audit "
         f"{'passes' if found.passed else 'does NOT pass'}",

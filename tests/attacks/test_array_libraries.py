@@ -17,6 +17,12 @@ CASES = {
     "pair": (moments(5.0), INTERIOR),
     "triple": (moments(20.0, releases=6, members=3), (-0.7, 0.1, 0.8)),
     "thresholds": (thresholds(0.1), (-0.5, 0.0, 0.6)),
+    "hybrid": (
+        sl.Transcript(
+            [*moments(20.0, releases=3).queries, sl.SubsetMean(members=[1], radius=2.0)], noise=[0.1] * 4
+        ),
+        INTERIOR,
+    ),
 }
 
 
@@ -24,7 +30,7 @@ FEW = sl.ConstrainedMLE(grid_starts=2, random_starts=1)
 
 
 class TestOtherLibraries:
-    @pytest.mark.parametrize("name", ["pair", "thresholds"])
+    @pytest.mark.parametrize("name", ["pair", "thresholds", "hybrid"])
     def test_jax(self, name) -> None:
         jax = pytest.importorskip("jax")
         transcript, at = CASES[name]

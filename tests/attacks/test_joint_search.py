@@ -24,6 +24,7 @@ def hybrid(members: int, *, moments: int, means: int, stddev: float) -> sl.Trans
     return sl.Transcript(queries, noise=[stddev] * len(queries))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("members", "stddev"), [(2, 0.3), (3, 0.1)])
 def test_the_joint_optimum_is_that_of_a_fine_grid_polished_by_scipy(members: int, stddev: float) -> None:
     transcript = hybrid(members, moments=members + 1, means=2, stddev=stddev)
@@ -46,6 +47,7 @@ def test_the_joint_optimum_is_that_of_a_fine_grid_polished_by_scipy(members: int
         assert objective <= min(polished) + 1e-7
 
 
+@pytest.mark.slow
 def test_all_orders_of_six_values_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     """Little noise: one general start ends at wrong labels; with all orders compared it does not."""
     transcript = hybrid(6, moments=9, means=2, stddev=0.002)
@@ -71,6 +73,17 @@ def test_beyond_six_values_exchanges_of_two_improve_the_labels() -> None:
     starts = relabeling.reordered(model, model.whiten(list(answers.T)), columns)
     assert len(starts) == 8
     assert np.stack(starts[0], axis=1) == pytest.approx(np.tile(truth, (4, 1)))
+
+
+def test_beyond_six_values_the_heuristic_improves_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    transcript = hybrid(7, moments=9, means=3, stddev=0.01)
+    answers = noisy(transcript, [0.9, -0.7, 0.3, -0.2, 0.6, 0.05, -0.95], 12, seed=3)
+    few = sl.ConstrainedMLE(grid_starts=1, random_starts=0, wide=False)
+    joint = few.estimate(transcript, answers)
+    monkeypatch.setattr(relabeling, "applies", lambda model: False)
+    without = few.estimate(transcript, answers)
+    assert np.all(joint.objective <= without.objective + 1e-9)
+    assert np.mean(joint.objective < without.objective - 0.1) > 0.3
 
 
 def test_the_best_orders_come_first() -> None:

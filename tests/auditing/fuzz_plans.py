@@ -70,7 +70,7 @@ def write_tables(draw: random.Random, folder: Path, number: int = 12) -> list[st
     (folder / "levels.csv").write_text("n,level\n0,low\n1,high\n2,\n", encoding="utf-8")
     for place in range(number):
         columns = list(COLUMNS)
-        if draw.random() < 0.15:
+        if draw.random() < 0.1:
             columns[draw.randrange(len(columns))] = draw.choice(ODD_NAMES)
         if draw.random() < 0.05:
             columns.append(draw.choice(columns))
@@ -78,7 +78,7 @@ def write_tables(draw: random.Random, folder: Path, number: int = 12) -> list[st
         rows: list[list[str]] = []
         # In a panel a person has several rows, and in some panels one value in all of them.
         each, constant = draw.choice([(1, False), (1, False), (1, False), (3, False), (3, True)])
-        for row in range(draw.choice([0, 1, 2, 5, 5, 9, 9, 9, 9, 9, 14, 30])):
+        for row in range(draw.choice([0, 1, 2, 5, 5, *[9] * 12, 14, 30])):
             several = not tame and draw.random() < 0.1
             cells = [draw.choice(CELLS[one][: 3 if tame else None]) for one in COLUMNS]
             cells[0] = cells[0] if several else f"P{row // each}"
@@ -134,7 +134,7 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
     elif kind < 0.65:
         key = draw.choice([None, *CELL_KEYS])
         cells: list[dict[str, Any]] = [{"key": [name]} for name in CELL_KEYS.get(key or "", [])] or [{}]
-        if draw.random() < 0.2:
+        if draw.random() < 0.05:
             cells.append(copy.deepcopy(draw.choice(cells)))
         aggregate = release["sql"].removeprefix("SELECT ").partition(" FROM")[0].rpartition(", ")[2]
         if key is not None and draw.random() < 0.7:
@@ -186,7 +186,7 @@ def draw_plan(draw: random.Random, sources: list[str]) -> dict[str, Any]:
         plan["privacy"]["accountant"] = draw.choice(accountants)
     joined = any("zones" in release["sql"] or "levels" in release["sql"] for release in releases)
     if draw.random() < (0.8 if joined else 0.1):
-        zones = draw.choice(["tables/zones.csv"] * 5 + sources)
+        zones = draw.choice(["tables/zones.csv"] * 60 + sources)
         plan["data"]["tables"] = {"zones": zones, "levels": "tables/levels.csv"}
     return plan
 

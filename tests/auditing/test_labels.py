@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -123,3 +124,22 @@ def test_a_known_row_is_not_confused_with_others() -> None:
     found = label_counts(membership, pricing, rows, np.ones(3, dtype=bool))
     assert found is not None
     assert found.open + found.resolved == 2
+
+
+def test_a_plan_in_sql_says_whose_values_the_subsets_show(tmp_path: Path) -> None:
+    (tmp_path / "homes.csv").write_text("home,feeder,load\nA,n,-0.6\nB,s,0.1\nC,s,0.8\n")
+    releases = ["AVG(POWER(load, 2))", "AVG(POWER(load, 3))", "AVG(load)"]
+    lines = [
+        f'[[release]]\nname = "r{i}"\nsql = "SELECT {sql} FROM data"\n' for i, sql in enumerate(releases)
+    ]
+    lines.append('[[release]]\nname = "south"\nsql = "SELECT AVG(load) FROM data WHERE feeder = \'s\'"\n')
+    head = (
+        '[data]\nsource = "homes.csv"\nrecord = "home"\nsecret = "load"\nbounds = [-1, 1]\n'
+        "[privacy]\nepsilon = {epsilon}\ndelta = 1e-5\n"
+    )
+    for epsilon, text in ((1.0, "leave open whose they are"), (1e4, "show whose 1 of them are")):
+        path = tmp_path / "plan.toml"
+        path.write_text(head.format(epsilon=epsilon) + "".join(lines))
+        result = sl.audit(path)
+        assert text in result.verdict.text
+        assert "local" in result.owner_only

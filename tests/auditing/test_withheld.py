@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -128,6 +129,14 @@ def test_merged_keys_that_read_like_another_are_refused() -> None:
     plan = plan_of({"name": "a", "merge": [{"keys": [["a"], ["b"]]}]})
     with pytest.raises(InvalidPlan, match=r"keys tell them from others, got 'a \+ b' twice"):
         as_published(plan, membership)
+
+
+def test_groups_whose_keys_read_alike_are_refused() -> None:
+    membership = membership_of([partition(0)], [["a", "b", "c"]])
+    alike = tuple(replace(cell, key=("a",)) if cell.key == ("b",) else cell for cell in membership.cells)
+    plan = plan_of({"name": "a", "withhold": [{"key": ["a"]}]})
+    with pytest.raises(InvalidPlan, match="groups that their keys tell apart, got two groups that read 'a'"):
+        as_published(plan, replace(membership, cells=alike))
 
 
 def test_a_plan_with_them_is_read_back_as_it_was_and_publishes_no_key() -> None:

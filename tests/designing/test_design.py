@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import json
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -160,11 +161,30 @@ def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
         person, _, _, hours, *rest = line.split(",")
         again.append(",".join([person, "t3", "j4", f"{100 - float(hours):.2f}", *rest]))
     table.write_text("\n".join([*lines, *again]) + "\n")
-    plan = plan_for(table, MEANS, noise=1.0, data={**NUMBER, "max_rows_per_record": 2})
+    data = {**NUMBER, "max_rows_per_record": 2, "values": "independent"}
+    plan = plan_for(table, MEANS, noise=1.0, data=data, attacker={"prior": "cos2"})
     found = sl.design(plan, limit=0.5)
     assert audited(found).verdict.passed is True
-    assert found.loss_at_least is None  # persons are not in the convex problem
+    assert found.gap is not None
+    assert found.gap < 1e-6
     assert found.loss_designed <= found.loss_with_common_factor
+
+
+def test_persons_whose_rows_hold_one_value_keep_the_limit_too(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    lines = table.read_text().splitlines()
+    again = []  # a second row for some persons, elsewhere, with the same value
+    for line in lines[1:9]:
+        person, _, _, *rest = line.split(",")
+        again.append(",".join([person, "t3", "j4", *rest]))
+    table.write_text("\n".join([*lines, *again]) + "\n")
+    data = {**NUMBER, "max_rows_per_record": 2, "values": "constant"}
+    plan = plan_for(table, MEANS, noise=1.0, data=data, attacker={"prior": "cos2"})
+    found = sl.design(plan, limit=0.5)
+    assert audited(found).verdict.passed is True
+    assert found.gap is not None
+    assert found.gap < 1e-6
+    assert found.loss_designed < found.loss_with_common_factor
 
 
 @pytest.mark.slow
@@ -350,6 +370,42 @@ def test_a_mistake_ends_with_one_line_and_no_file(
     error = capsys.readouterr().err
     assert message in error
     assert error.count("\n") == 1
+    assert sorted(microgrid.parent.rglob("*")) == before
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"weight": 0.0}, "weight"),
+        ({"weight": -1.0}, "weight"),
+        ({"least_noise_stddev": 3.0, "most_noise_stddev": 2.0}, "least_noise_stddev <= most_noise_stddev"),
+        ({"most_noise_stddev": 1.0}, "most_noise_stddev of at least its noise"),
+        ({"most_noise_stddev": 11.0}, "expected a limit that some noise keeps"),
+        ({"published": True}, "at least one release whose noise may be chosen"),
+        ({"sql": "SELECT AVG(evening_watts * evening_watts) FROM data"}, "means, sums and counts"),
+    ],
+)
+def test_a_plan_that_cannot_be_designed_ends_with_one_message_and_no_file(
+    microgrid: Path, change: dict[str, Any], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    content = tomllib.loads(microgrid.read_text())
+    content["data"]["source"] = str(microgrid.with_name(content["data"]["source"]))
+    if "sql" in change:
+        content["release"] = [{**content["release"][0], **change}]
+    else:
+        content["release"] = [{**one, **change} for one in content["release"]]
+    with pytest.raises(InvalidPlan, match=message):
+        sl.design(content, limit=0.5)
+    broken = microgrid.with_name("broken.toml")
+    lines = ["[data]", *[f"{name} = {json.dumps(value)}" for name, value in content["data"].items()]]
+    for release in content["release"]:
+        lines += ["[[release]]", *[f"{name} = {json.dumps(value)}" for name, value in release.items()]]
+    broken.write_text("\n".join(lines) + "\n")
+    before = sorted(microgrid.parent.rglob("*"))
+    assert main(["design", str(broken), "--limit", "50%", "--out", str(broken.with_name("out.toml"))]) == 1
+    error = capsys.readouterr().err
+    assert "expected" in error
+    assert "Traceback" not in error
     assert sorted(microgrid.parent.rglob("*")) == before
 
 

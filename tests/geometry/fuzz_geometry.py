@@ -2,8 +2,8 @@
 
 Integer and real rows, one target or several, known records; independent, Laplace, correlated and singular
 noise. Checked: which part of a target is revealed, the profiled information, the bounds, the directions, the
-recipes, and what one more release adds. No decision may be wrong (``undecided`` is counted), and no number
-may be further from the truth than the stated error.
+recipes, linear functionals, and what one more release adds. No decision may be wrong (``undecided`` is
+counted), and no number may be further from the truth than the stated error.
 
 ``python -m tools.fuzz --entry tests.geometry.fuzz_geometry --seed 1 --seconds 600`` runs it alone.
 """
@@ -24,7 +24,7 @@ from sightline.geometry.exposure import Exposure
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.increment import Increment
 from sightline.noise.laws import GaussianNoise
-from sightline.numerics.decision import Decision
+from sightline.numerics.decision import Decision, Evidence
 from sightline.releases.weighted_sum import WeightedSum
 from tests.labeled import exact_designs
 from tests.labeled.exact_answers import ExactDesign, as_fraction, pivots_of, relative_error
@@ -73,6 +73,7 @@ def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> No
     geometry = Geometry(jacobian=rows, noise=case.noise)
     size = min(int(generator.integers(1, 4)), case.unknown.size)
     target = np.sort(generator.permutation(case.unknown)[:size])
+    compare_functional(geometry, case, generator, count, real=real)
     found = geometry.profile(target=target.tolist(), known=list(case.known))
     places = np.searchsorted(case.unknown, target).tolist()
     nuisance = np.setdiff1d(np.arange(case.unknown.size), places).tolist()
@@ -97,6 +98,60 @@ def check(generator: np.random.Generator, trial: int, count: Counter[str]) -> No
         members = np.flatnonzero(generator.random(records) < 0.6)
         if members.size:
             compare_increment(found, case, (members, places, nuisance), generator, count)
+
+
+def compare_functional(
+    geometry: Geometry,
+    case: designs.Case,
+    generator: np.random.Generator,
+    count: Counter[str],
+    *,
+    real: bool,
+) -> None:
+    """One linear functional of the unknown records: often a combination of rows, else drawn at random."""
+    rows = case.rows[:, case.unknown].astype(np.float64)
+    if generator.random() < 0.6:
+        used = [int(i) for i in generator.permutation(len(rows))[:2]]
+        factors = [int(c) for c in generator.integers(-2, 3, len(used))]
+        wanted = [
+            sum((c * Fraction(rows[i, k]) for c, i in zip(factors, used, strict=True)), Fraction(0))
+            for k in range(rows.shape[1])
+        ]
+    else:
+        wanted = [Fraction(int(generator.integers(-2, 3))) for _ in range(rows.shape[1])]
+    coefficients = np.zeros(case.rows.shape[1])
+    coefficients[case.unknown] = [float(entry) for entry in wanted]
+    exactly = all(Fraction(float(entry)) == entry for entry in wanted)
+    if not coefficients.any() or not exactly:
+        return  # a functional that doubles do not hold is another one
+    found = geometry.profile(functional=coefficients, known=list(case.known))
+    mse = case.exact.functional_mse(wanted)
+    if found.identifiable is Decision.UNDECIDED:
+        count["functionals undecided"] += 1
+        return
+    count["functionals"] += 1
+    if bool(found.identifiable) != (mse is not None):
+        # Real rows may be rounded versions of dependent ones: a "no" may then be right, a "yes" never is.
+        inexact = real or found.evidence is not Evidence.MODULAR
+        assert inexact, ("a wrong decision on a functional", found.identifiable, wanted)
+        assert mse is not None, ("a functional that is not revealed", wanted)
+        count["functionals hidden but for rounding"] += 1
+        return
+    if mse is None:
+        assert math.isinf(found.crb)
+        return
+    if found.nuisance_rank.rank != len(pivots_of(case.exact.rows)) - 1:
+        assert real or found.evidence is not Evidence.MODULAR, "the rank of integers is exact"
+        count["functionals whose nuisance is dependent to rounding"] += 1
+        return
+    if math.isinf(found.relative_error):
+        count["functionals without a stated error"] += 1
+        return
+    off, error = relative_error(found.crb, mse), found.relative_error
+    assert off <= error + 8 * UNIT, ("functional", found.crb, float(mse), off, error)
+    count["functionals with a bound"] += 1
+    if found.recipe is not None:
+        compare_recipe(found.recipe[0], wanted, case.exact, mse, found.relative_error, count)
 
 
 def decided_rightly(found: Exposure, truth: Truth, count: Counter[str], *, real: bool) -> bool:

@@ -99,3 +99,25 @@ def test_columns_close_together_are_not_called_hidden() -> None:
     rows = np.hstack([nuisance, target])
     found = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=np.ones(3))).profile(target=2)
     assert found.identifiable is not Decision.NO
+
+
+def test_a_functional_of_real_rows_is_not_revealed_against_the_doubles() -> None:
+    """Columns over 19 orders of magnitude: to rounding the functional is the first coordinate alone."""
+    rows = np.array(
+        [
+            [0.0, 0.0, 0.0, 134.217729],
+            [7.11353958e19, 7.11353958e13, 7.11353958e6, 0.0],
+            [1.34217728e17, 1.34217728e11, 1.34217729e4, 0.0],
+        ]
+    )
+    geometry = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=[0.047, 3.1, 0.001]))
+    assert geometry.profile(functional=[-2.0, 2.0, -2.0, 2.0]).identifiable is not Decision.YES
+
+
+def test_the_error_of_a_functional_counts_what_cancels_in_its_columns() -> None:
+    """Minus the last row, or twice the first. In doubles, the change of coordinates loses all digits."""
+    rows = np.array([[1.0, 1885.0], [0.0, 1.0], [2.0, 3770.0]])
+    stddevs = np.array([7.90883551e-04, 6.23217043e04, 5.36848990e-08])
+    found = Geometry(jacobian=rows, noise=GaussianNoise(stddevs=stddevs)).profile(functional=[-2.0, -3770.0])
+    exact = 1 / (0.25 / stddevs[0] ** 2 + 1 / stddevs[2] ** 2)  # the first row is half of it
+    assert abs(found.crb / exact - 1) <= found.relative_error < 1e-9

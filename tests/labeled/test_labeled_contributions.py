@@ -206,3 +206,16 @@ def test_exposures_that_are_at_hand_are_not_decided_again() -> None:
         assert np.array_equal(own.rmse_in_order, given.rmse_in_order)
         assert np.array_equal(own.rmse_without, given.rmse_without)
         assert own.pairs == given.pairs
+
+
+def test_one_release_of_many_cells_by_hand() -> None:
+    """Cells of one, two and one records: what is alone is seen with the noise of its cell, and only there."""
+    design = MembershipDesign(
+        [[0], [1, 2], [3]], records=4, noise=[0.5, 1.0, 2.0], readout="sum", releases=[0, 0, 0]
+    )
+    table = design.contributions()
+    assert table.records.tolist() == [0, 3]
+    assert table.rmse == pytest.approx([0.5, 2.0])
+    assert table.rmse_in_order == pytest.approx(np.array([[0.5, 2.0]]))
+    assert np.isinf(table.rmse_without).all()
+    assert table.newly_exposed(0).tolist() == table.exposed_only_with(0).tolist() == [0, 3]

@@ -64,15 +64,11 @@ def losses_under_the_prior(
     offsets = sl.labeled.CosineSquaredPrior(-window, window).sample((trials, m), generator=generator)
     values = places_of(splits.groups, bound=1.0, window=window) + offsets
     noise = transcript.law.sample(trials, generator=generator)
-    losses = []
-    for exchanged in (False, True):
-        order = list(range(m))
-        if exchanged:
-            order[j], order[partner] = partner, j
-        records = values[:, order]
-        answers = exact_answers(transcript, records) + noise
-        found = sl.ConstrainedMLE(box=(-1.0, 1.0)).estimate(transcript, answers)
-        own = records[:, [j]]
-        guesses = found.values if found.unlabeled else found.values[:, [found.targets.index(j)]]
-        losses.append(np.mean((guesses - own) ** 2, axis=1))
-    return np.asarray(np.mean(losses, axis=0))
+    exchanged = list(range(m))
+    exchanged[j], exchanged[partner] = partner, j
+    records = np.concatenate([values, values[:, exchanged]])
+    answers = exact_answers(transcript, records) + np.tile(noise, (2, 1))
+    found = sl.ConstrainedMLE(box=(-1.0, 1.0)).estimate(transcript, answers)
+    guesses = found.values if found.unlabeled else found.values[:, [found.targets.index(j)]]
+    losses = np.mean((guesses - records[:, [j]]) ** 2, axis=1)
+    return np.asarray(np.mean(losses.reshape(2, -1), axis=0))

@@ -337,6 +337,37 @@ def test_the_approximation_is_within_a_factor_of_two_at_small_noise() -> None:
         assert 0.5 < splits.approximation[features] / risk.labeled_mse[0] < 2
 
 
+@pytest.mark.slow
+def test_theorem_1_bounds_the_tail_at_every_noise_level() -> None:
+    bounds = []
+    for epsilon, features in ((100.0, 4), (1000.0, 4), (4000.0, 4)):
+        splits = splits_of(PAIR, epsilon=epsilon)
+        transcript = splits.transcript(features)
+        wrong = sl.attacks.separation(transcript, at=PAIR, target=0, radius=0.6)
+        excess = max(0.0, wrong.distance / 2 - math.sqrt(8))
+        bounds.append(math.exp(-(excess**2) / 2))
+        noise = transcript.law.sample(2_000, generator=np.random.default_rng(1))
+        found = sl.ConstrainedMLE().estimate(transcript, transcript.answers(PAIR) + noise)
+        share = np.mean(np.abs(found.values[:, 0] - PAIR[0]) >= 0.6)
+        assert share <= bounds[-1] + 4 * math.sqrt(bounds[-1] / 2_000)
+        if epsilon == 100.0:  # a single competitor wins about as often as Q(d/2) says
+            assert share == pytest.approx(wrong.error_probability, rel=0.4)
+    assert bounds[-1] < 0.02
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("group", "features"), [(PAIR, 4), (TRIPLE, 5), ((-0.5, 0.1, 0.6), 0)])
+def test_theorem_2_at_small_noise_the_risk_is_the_local_bound(
+    group: tuple[float, ...], features: int
+) -> None:
+    splits = splits_of(group, epsilon=1e5)
+    transcript, trials = splits.transcript(features), 1_000
+    noise = transcript.law.sample(trials, generator=np.random.default_rng(2))
+    found = sl.ConstrainedMLE(box=(-1.0, 1.0)).estimate(transcript, transcript.answers(group) + noise)
+    risk = np.mean((found.values[:, 0] - group[0]) ** 2)
+    assert risk == pytest.approx(splits.local[features], rel=4 * math.sqrt(2 / trials))
+
+
 # ------------------------------------------------------------------ the split
 
 
@@ -468,6 +499,8 @@ def test_a_family_with_few_releases_limits_the_splits() -> None:
         ({"releases": 2.5}, "releases >= 1"),
         ({"family": "moments"}, "a family of releases"),
         ({"memberships": [[0]]}, "Memberships"),
+        ({"family": sl.Moments(bound=2.0)}, "releases with the bound 1"),
+        ({"family": sl.multiset.Mixture(families=(sl.Moments(bound=3.0), STEPS))}, "got bounds"),
         ({"memberships": sl.multiset.Memberships(sets=[[5]])}, "subsets of the 2 records"),
         ({"accountant": sl.LaplaceComposition(sl.Budget(epsilon=1.0, delta=1e-5))}, "Gaussian noise"),
         ({"accountant": 3}, "Gaussian noise"),

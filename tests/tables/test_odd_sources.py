@@ -118,6 +118,7 @@ def test_what_is_no_change_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.
 
 
 class TestTextConstants:
+    @pytest.mark.slow
     def test_a_doubled_quote_on_spark(self, spark_session: Any) -> None:
         """Spark reads a quote, and sqlglot the end of one constant and the begin of another."""
         assert spark_session.sql("SELECT 'it''s' AS t").collect()[0].t == "it's"

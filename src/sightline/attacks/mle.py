@@ -176,7 +176,7 @@ class ConstrainedMLE:
         if part is None:
             return []
         symmetric, places = part
-        own = answers[:, places]
+        own = stacked([answers[:, place] for place in places])
         multiset = self._search(
             symmetric, symmetric.whiten(columns_of(own)), self.begin(symmetric, own, box=box), box
         )

@@ -48,6 +48,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     alike = people.alike if people is not None and data.values != "constant" else 0
     always = people is not None and people.constant
     advice = 'say values = "constant" in [data] if they always do' if always else "are rows repeated?"
+    few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
     cases = (
         _Case(
             name=name.DROPPED,
@@ -104,9 +105,8 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         _Case(
             name=name.FEW_VALUES,
             count=(membership.few_values or 0) if findings.prior.number.has_density else 0,
-            one=f"value is all that {data.secret} takes in the table, so that attackers can round",
-            many=f"values are all that {data.secret} takes in the table, so that attackers can round; "
-            'prior = "two-point" in [attacker] allows for that',
+            one=f"value is {few}",
+            many=f'values are {few}; prior = "two-point" in [attacker] allows for that',
         ),
         _Case(
             name=name.VALUES,

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import CategoryDesign, LinearDesign
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.contributions import Contributions
+from sightline.labeled.contributions import Contributions, contributions
 from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.exposures import exposures as labeled_exposures
 from sightline.labeled.incidence.protocol import BoolArray
@@ -34,6 +34,9 @@ from sightline.labeled.scaled_noise import ScaledNoise
 from sightline.labeled.unknown_gram import row_squares
 from sightline.progress import Progress
 from sightline.tables.subject import SecretKind
+
+# The audit asks of contributions who is identifiable, and whose error rises by 1 %.
+_ENOUGH = 1e-6
 
 
 def assess(linear: LinearDesign, progress: Progress, *, attacks: bool = True) -> Exposures:
@@ -58,7 +61,7 @@ def _assess(linear: LinearDesign, part: CategoryDesign, progress: Progress, *, a
         upper = np.minimum(1.0, upper * (linear.prior.categories / (linear.prior.categories - 1)))
         if not part.reference.all():
             others = np.flatnonzero(~part.reference)
-            alone = _exposures(linear, part, others, progress, attacks=False)
+            alone = _exposures(linear, part, others, progress, attacks=attacks)
             upper = np.minimum(upper, alone.remaining_upper)
     lower = _coin_bounds(linear, part, exposures.known)
     return replace(exposures, remaining_lower=lower, remaining_upper=upper)
@@ -211,9 +214,9 @@ def contributions_of(linear: LinearDesign, exposures: Exposures, progress: Progr
     """What each release adds to the exposure of the identifiable columns."""
     known = np.flatnonzero(linear.known[: linear.design.size])
     if linear.other is None:
-        return linear.design.contributions(known=known, exposures=exposures, progress=progress)
-    main = linear.design.contributions(known=known, progress=progress)
-    other = linear.other.design.contributions(known=known, progress=progress)
+        return contributions(linear.design, known=known, found=exposures, enough=_ENOUGH, progress=progress)
+    main = contributions(linear.design, known=known, enough=_ENOUGH, progress=progress)
+    other = contributions(linear.other.design, known=known, enough=_ENOUGH, progress=progress)
     shift, chosen = linear.design.size - linear.other_columns.start, linear.other_columns
     mine = (other.records >= chosen.start) & (other.records < chosen.stop)
     pairs = [pair for pair in other.pairs if chosen.start <= pair.record < chosen.stop]

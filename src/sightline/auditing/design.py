@@ -18,14 +18,13 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.constant_values import ConstantPersons
 from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing
+from sightline.auditing.pricing import Pricing, noise_on_rows
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.incidence.cells import incidence_of_cells
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
 from sightline.labeled.routes.cost import RouteCost, choose_for_cells
-from sightline.noise.pricing import noise_of_law
 from sightline.progress import silent
 from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition, Statistic
 from sightline.tables.subject import SecretKind
@@ -358,7 +357,7 @@ class _Rows:
         widths = np.diff(membership.starts)[self.order]
         design = MembershipDesign(
             columns.incidence(tables, widths),
-            noise=noise_of_law(pricing.law, scale),
+            noise=noise_on_rows(pricing, self.cells, scale * np.sign(factors)),
             readout=Readout.SUM,
             releases=np.unique([part.query for part in parts], return_inverse=True)[1],
             names=tuple(cell_name(membership, int(c)) for c in self.cells),

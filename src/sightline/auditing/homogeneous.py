@@ -33,6 +33,7 @@ from sightline.auditing.findings import Findings
 from sightline.auditing.known_sums import (
     KnownSums,
     comparable_sums,
+    linear_blocks,
     nested_pairs,
     published_sums,
     signature_sums,
@@ -40,7 +41,6 @@ from sightline.auditing.known_sums import (
 from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
 from sightline.errors import InvalidNoise
-from sightline.labeled.incidence.protocol import BoolArray
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.subject import SecretKind
 
@@ -50,6 +50,8 @@ Totals = Callable[[], FloatArray]
 _DEVIATIONS = 3.0  # of the noise, allowed for in what the attacker learns
 _SMALL = 200  # rows of a group whose posterior is computed
 _WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
+_TELLING = 4.0  # noise over rows up to which a posterior is computed
+_MOST_COMBINED = 2_000  # sums of several numbers that are looked at for rows that no other one has
 _BLOCK = 20_000  # posteriors that are computed at once
 
 
@@ -62,30 +64,43 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
     if totals is None or findings.linear is None:
         return ()
-    published = published_sums(findings)
-    merged = comparable_sums(findings, published)
+    combined = _combined(findings)
+
+    def views() -> Iterator[tuple[bool, _View]]:
+        """Every list of sums, and whether they are published numbers."""
+        for block in linear_blocks(findings):
+            yield True, _View(findings=findings, sums=published_sums(findings, block))
+        yield from ((False, view) for view in combined)
+
+    least = findings.prior.bounds[0]
+    if not any(np.any(view.remaining(view.rows * least) < limit) for _, view in views()):
+        return ()
+    sums = totals()
+    told = np.zeros(sums.shape, dtype=np.bool_)  # signatures × columns
+    found = []
+    for published, view in views():
+        remaining = view.remaining(view.totals(sums))
+        below = np.flatnonzero(remaining < limit)
+        worst = below[np.argsort(remaining[below], kind="stable")]
+        for place in worst if published else worst[:_MOST_COMBINED]:
+            members, column = view.members(int(place))
+            if published or not told[members, column].all():
+                told[members, column] = True
+                found.append(view.described(int(place), float(remaining[place])))
+    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
+
+
+def _combined(findings: Findings) -> list[_View]:
+    """The sums that are made of several published numbers."""
+    merged = comparable_sums(findings)
     large, small = nested_pairs(findings, merged)
     views = [
-        _View(findings=findings, sums=published),
         _View(findings=findings, sums=merged),
         _View(findings=findings, sums=merged, chosen=large, less=small),
     ]
     if (of_signatures := signature_sums(findings)) is not None:
         views.append(_View(findings=findings, sums=of_signatures))
-    if not any(np.any(view.remaining(view.rows * findings.prior.bounds[0]) < limit) for view in views):
-        return ()
-    sums = totals()
-    told = np.zeros(sums.shape, dtype=np.bool_)  # signatures × columns
-    found = []
-    for number, view in enumerate(views):
-        remaining = view.remaining(view.totals(sums))
-        below = np.flatnonzero(remaining < limit)
-        for place in below[np.argsort(remaining[below], kind="stable")]:
-            members, column = view.members(int(place))
-            if number == 0 or not told[members, column].all():
-                told[members, column] = True
-                found.append(view.described(int(place), float(remaining[place])))
-    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
+    return views
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -113,12 +128,13 @@ class _View:
         """The true value of each sum."""
         return self._of_pairs(self.sums.totals(sums))
 
-    def members(self, place: int) -> tuple[BoolArray, int]:
+    def members(self, place: int) -> tuple[IndexArray, int]:
         """The signatures of one sum, and its column of the secret."""
         if self.chosen is None or self.less is None:
-            return np.asarray(self.sums.members[[place]].toarray()[0] > 0), int(self.sums.column[place])
-        pair = self.sums.members[[self.chosen[place], self.less[place]]].toarray()
-        return np.asarray(pair[0] > pair[1]), int(self.sums.column[self.chosen[place]])
+            return self.sums.signatures(place), int(self.sums.column[place])
+        large, small = int(self.chosen[place]), int(self.less[place])
+        others = np.setdiff1d(self.sums.signatures(large), self.sums.signatures(small))
+        return others, int(self.sums.column[large])
 
     def _of_pairs(self, values: FloatArray) -> FloatArray:
         if self.chosen is None or self.less is None:
@@ -143,6 +159,8 @@ class _View:
         """What is left by the posterior of a count in small groups, block by block."""
         rows, law = self.rows, self.findings.pricing.law
         small = (rows >= 2) & (rows <= _SMALL)
+        if law is NoiseLaw.GAUSSIAN:  # with more noise no count is more than 3 % likelier than another
+            small &= self.deviation < _TELLING * rows
         if law is NoiseLaw.LAPLACE:  # the noise of several Laplace numbers together has another law
             alone = self.sums.copies if self.chosen is None else np.zeros(rows.size, dtype=np.intp)
             small &= alone > 0

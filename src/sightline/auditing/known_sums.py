@@ -14,6 +14,7 @@ The sum over the rows with one signature is one more, with the error of the best
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,6 +28,7 @@ from sightline.tables.membership import Feature, Membership, Statistic
 
 # Releases × releases × signatures up to which sums are compared with each other, coarse releases first.
 _MOST_PAIRINGS = 5e7
+_MOST_MEMBERS = 5e6  # releases × signatures that are listed at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -49,6 +51,11 @@ class KnownSums:
         found = self.members @ sums
         return np.asarray(found[np.arange(len(self)), self.column], dtype=np.float64)
 
+    def signatures(self, place: int) -> IndexArray:
+        """The signatures of one sum."""
+        own = slice(int(self.members.indptr[place]), int(self.members.indptr[place + 1]))
+        return np.asarray(self.members.indices[own], dtype=np.intp)
+
     def take(self, places: IndexArray) -> KnownSums:
         """Some of the sums."""
         return KnownSums(
@@ -62,42 +69,55 @@ class KnownSums:
         )
 
 
-def published_sums(findings: Findings) -> KnownSums:
-    """One sum for each published number that is linear in the secret and has unknown rows."""
+def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
+    """One sum for each number of some partitions that has unknown rows."""
     membership, pricing = findings.membership, findings.pricing
-    unknown = unknown_rows(membership)
-    parts = [_of_partition(findings, p) for p in linear_partitions(findings)]
-    cells = np.concatenate([np.zeros(0, dtype=np.intp), *(cells for cells, _, _ in parts)])
-    entries = [(cell_of[inside], inside) for _, cell_of, inside in parts]
-    line = np.concatenate([np.zeros(0, dtype=np.intp), *(own for own, _ in entries)])
-    signature = np.concatenate([np.zeros(0, dtype=np.intp), *(inside for _, inside in entries)])
-    lines = np.searchsorted(cells, line)
+    starts, unknown = membership.starts, membership.counts > membership.known
+    none = np.zeros(0, dtype=np.intp)
+    cells = np.concatenate([none, *(np.arange(starts[p], starts[p + 1]) for p in partitions)])
+    places = [membership.positions(p) for p in partitions]
+    inside = [np.flatnonzero((place >= 0) & unknown) for place in places]
+    lines = np.searchsorted(
+        cells, np.concatenate([none, *(p[i] for p, i in zip(places, inside, strict=True))])
+    )
+    members = sparse.csr_array(
+        (np.ones(lines.size), (lines, np.concatenate([none, *inside]))),
+        shape=(cells.size, len(membership.signatures)),
+    )
+    rows = np.asarray(members @ unknown_rows(membership))
+    column = np.repeat(
+        [_column(findings, p) for p in partitions], [starts[p + 1] - starts[p] for p in partitions]
+    )
+    chosen = np.flatnonzero((rows > 0) & (column >= 0))
+    cells = cells[chosen]
     owner = np.array([membership.cells[c].partition for c in cells], dtype=np.intp)
     size = np.array([_factor(membership, int(c)) for c in cells])
-    members = sparse.csr_array(
-        (np.ones(lines.size), (lines, signature)), shape=(cells.size, len(membership.signatures))
-    )
-    rows = np.asarray(members @ unknown)
-    found = KnownSums(
-        members=members,
-        column=np.array([_column(findings, int(p)) for p in owner], dtype=np.intp),
-        rows=rows,
+    return KnownSums(
+        members=members[chosen],
+        column=column[chosen].astype(np.intp),
+        rows=rows[chosen],
         deviation=pricing.noise_stddev[cells] * size / np.sqrt(pricing.times[owner]),
         copies=np.asarray(pricing.times[owner], dtype=np.intp),
         names=tuple(f'"{cell_name(membership, int(c))}"' for c in cells),
         cells=cells,
     )
-    return found.take(np.flatnonzero((rows > 0) & (found.column >= 0)))
 
 
-def comparable_sums(findings: Findings, published: KnownSums) -> KnownSums:
+def comparable_sums(findings: Findings) -> KnownSums:
     """The sums whose differences are looked at: published ones and whole releases, equal sets of rows merged.
 
     Where two of them share noise, they share it with the same sign, so that no difference has more noise than
     if they were independent.
     """
-    chosen = published.take(_coarse(findings, published))
-    return _merged(_stacked([chosen, *_whole_releases(findings, chosen)]))
+    published = published_sums(findings, _coarse(findings))
+    return _merged(_stacked([published, *_whole_releases(findings, published)]))
+
+
+def linear_blocks(findings: Findings) -> list[list[int]]:
+    """The partitions that are linear in the secret, in blocks whose members fit the memory."""
+    partitions = linear_partitions(findings)
+    size = max(1, int(_MOST_MEMBERS // max(1, len(findings.membership.signatures))))
+    return [partitions[start : start + size] for start in range(0, len(partitions), size)]
 
 
 def nested_pairs(findings: Findings, sums: KnownSums) -> tuple[IndexArray, IndexArray]:
@@ -122,15 +142,6 @@ def unknown_rows(membership: Membership) -> FloatArray:
     return np.asarray(membership.counts - membership.known, dtype=np.float64)
 
 
-def _of_partition(findings: Findings, partition: int) -> tuple[IndexArray, IndexArray, IndexArray]:
-    """The cells of a partition, the cell of every signature, and the unknown signatures that have one."""
-    membership = findings.membership
-    cell_of = membership.positions(partition)
-    inside = np.flatnonzero((cell_of >= 0) & (membership.counts > membership.known))
-    starts = membership.starts
-    return np.arange(starts[partition], starts[partition + 1]), cell_of, inside
-
-
 def _factor(membership: Membership, cell: int) -> float:
     """What a published number is multiplied by to give a sum."""
     found = membership.cells[cell]
@@ -146,12 +157,11 @@ def _column(findings: Findings, partition: int) -> int:
     return categories.index(str(part.parameter)) if categories and part.parameter in categories else -1
 
 
-def _coarse(findings: Findings, published: KnownSums) -> IndexArray:
-    """The sums of the releases with the fewest groups, as many as can be compared with each other."""
-    owner = np.array([findings.membership.cells[c].partition for c in published.cells], dtype=np.intp)
-    partitions, groups = np.unique(owner, return_counts=True)
-    most = int(math.sqrt(_MOST_PAIRINGS / max(1, published.members.shape[1])))
-    return np.flatnonzero(np.isin(owner, partitions[np.argsort(groups, kind="stable")][:most]))
+def _coarse(findings: Findings) -> list[int]:
+    """The linear partitions with the fewest groups, as many as can be compared with each other."""
+    starts, partitions = findings.membership.starts, linear_partitions(findings)
+    most = int(math.sqrt(_MOST_PAIRINGS / max(1, len(findings.membership.signatures))))
+    return sorted(sorted(partitions, key=lambda p: int(starts[p + 1] - starts[p]))[:most])
 
 
 def _whole_releases(findings: Findings, published: KnownSums) -> list[KnownSums]:

@@ -226,6 +226,14 @@ class Release(_Section):
     weight: Positive = Field(
         default=1.0, description="How much a design minds the variance of its noise, beside other releases'."
     )
+    optional: bool = Field(
+        default=False,
+        description="Whether a design may leave it out, if not all can be kept; weight is its value then.",
+    )
+    instead_of: Text | None = Field(
+        default=None,
+        description="An optional release that it stands in for, such as a finer one: at most one is kept.",
+    )
     least_noise_stddev: Positive | None = Field(
         default=None, description="A design gives each output at least this noise, in place of today's."
     )
@@ -265,6 +273,42 @@ class Release(_Section):
             least is None or most is None or least <= most,
             "least_noise_stddev <= most_noise_stddev",
             got=f"{least} and {most}",
+            error=InvalidPlan,
+        )
+        return self
+
+
+class NumberName(_Section):
+    """One published number."""
+
+    release: Text = Field(description="The name of its release.")
+    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), description="The values of its group, in the order of GROUP BY; empty without one."
+    )
+    label: str = Field(default="", description="Which of the release's aggregates it is, of several.")
+
+
+class Correlation(_Section):
+    """The correlation of the noise on some numbers; the noise on all others is independent."""
+
+    numbers: Annotated[tuple[NumberName, ...], Field(strict=False, min_length=2)] = Field(
+        description="The numbers, each with a noise of its own in its release."
+    )
+    rows: Annotated[tuple[Annotated[tuple[Number, ...], Field(strict=False)], ...], Field(strict=False)] = (
+        Field(
+            description="For each number its correlations with those before it: a row of 0, 1, 2, … entries."
+        )
+    )
+
+    @model_validator(mode="after")
+    def _is_a_triangle(self) -> Correlation:
+        sizes = [len(row) for row in self.rows]
+        triangle = sizes == list(range(len(self.numbers)))
+        within = all(abs(value) < 1 for row in self.rows for value in row)
+        require(
+            triangle and within,
+            "a row for each number: of 0, 1, 2, … correlations between -1 and 1",
+            got=f"rows of {', '.join(map(str, sizes[:4]))} …" if within else "another correlation",
             error=InvalidPlan,
         )
         return self
@@ -330,6 +374,7 @@ class Plan(_Section):
     releases: Annotated[tuple[Release, ...], Field(strict=False, min_length=1)] = Field(alias="release")
     attacker: Attacker = Attacker()
     limits: Limits = Limits()
+    correlation: Correlation | None = None
 
     @model_validator(mode="after")
     def _names_and_noise(self) -> Plan:
@@ -339,6 +384,14 @@ class Plan(_Section):
             "a name of its own for each release",
             got=f"{twice[0] if twice else ''!r} twice",
             fix="for copies of one query use times",
+            error=InvalidPlan,
+        )
+        optional = {release.name for release in self.releases if release.optional and not release.published}
+        wishes = [r for r in self.releases if r.optional or r.instead_of is not None]
+        require(
+            all(r.name in optional and r.instead_of in (None, *(optional - {r.name})) for r in wishes),
+            "optional releases that are not published, and instead_of between two of them",
+            got="another",
             error=InvalidPlan,
         )
         priced = [release for release in self.releases if not release.noise_given]

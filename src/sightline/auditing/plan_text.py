@@ -39,9 +39,11 @@ def plan_text(plan: Plan) -> str:
 def publishable_plan_text(plan: Plan) -> str:
     """The plan in TOML without passwords, folders, and what the attacker knows.
 
-    Noise by cell is left out, too, and so are withheld and merged cells: their keys may be those of persons.
+    Noise by cell, correlations, withheld and merged cells are left out, too: keys may be those of persons.
     """
-    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker"})
+    content = plan.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker", "correlation"}
+    )
     for release in content["release"]:
         for field in ("noise_by_cell", "withhold", "merge"):
             release.pop(field, None)

@@ -21,9 +21,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.correlation import correlation_of, least_own_share
 from sightline.auditing.plan import LARGEST, SMALLEST, Plan
 from sightline.auditing.record_costs import CellCosts
 from sightline.errors import InvalidPlan, require
+from sightline.noise.laws import CorrelatedNoise, Noise
+from sightline.noise.pricing import noise_of_law
 from sightline.noise.pricing import price as priced_noise
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
@@ -57,6 +60,13 @@ class Pricing:
     shared: tuple[tuple[int, ...], ...]  # the bundles that the budget pays for
     releases: int  # how many releases they are
     limit: int  # rows of one record at most
+    correlation: FloatArray | None = None  # of the noise on the cells; none if it is independent
+    own_share: float = 1.0  # the least share of a variance in any direction that is independent noise
+
+    @property
+    def accounted_scale(self) -> FloatArray:
+        """Independent noise on the cells that protects no better than theirs: what an accountant counts."""
+        return self.scale * math.sqrt(self.own_share)
 
     @property
     def noise_stddev(self) -> FloatArray:
@@ -68,7 +78,7 @@ class Pricing:
         """What each cell costs the records in it."""
         power = 1 if self.law is NoiseLaw.LAPLACE else 2
         return CellCosts(
-            costs=(self.sensitivity / self.scale) ** power,
+            costs=(self.sensitivity / self.accounted_scale) ** power,
             bundles=self.bundles,
             times=self.times,
             limit=self.limit,
@@ -122,7 +132,9 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         noise = priced_noise(accountant, sensitivity, releases=count, own_releases=own)
         scale = np.where(scale > 0, scale, noise.scales)
     _check_sizes(plan, membership, {"change of one record": sensitivity, "noise": scale})
-    ratio = scale / sensitivity
+    correlation = correlation_of(plan, membership)
+    own_share = least_own_share(correlation)
+    ratio = scale * math.sqrt(own_share) / sensitivity
     multipliers = [
         np.full(times[bundle[0]], min(float(ratio[owner == p].min()) for p in bundle)) for bundle in bundles
     ]
@@ -136,7 +148,16 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         shared=shared,
         releases=count,
         limit=limit,
+        correlation=correlation,
+        own_share=own_share,
     )
+
+
+def noise_on_rows(pricing: Pricing, cells: IndexArray, scale: FloatArray) -> Noise:
+    """The noise on rows that are some cells' numbers in other units; a scale may be negative, for a sign."""
+    if pricing.correlation is None:
+        return noise_of_law(pricing.law, np.abs(scale))
+    return CorrelatedNoise(blocks=(pricing.correlation[np.ix_(cells, cells)] * np.outer(scale, scale),))
 
 
 def most_own_releases(

@@ -11,7 +11,17 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from sightline.auditing.plan import LARGEST_LIMIT, SMALLEST, Attacker, Data, Limits, Plan, Privacy, Release
+from sightline.auditing.plan import (
+    LARGEST_LIMIT,
+    SMALLEST,
+    Attacker,
+    Correlation,
+    Data,
+    Limits,
+    Plan,
+    Privacy,
+    Release,
+)
 from sightline.errors import InvalidPlan
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
@@ -24,6 +34,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "release": Release,
     "attacker": Attacker,
     "limits": Limits,
+    "correlation": Correlation,
 }
 
 

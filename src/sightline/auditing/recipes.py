@@ -65,8 +65,10 @@ class RecipeWriter:
         """The recipe of weights on the main design's rows: the numbers to add, then those to subtract."""
         linear = self.found.linear
         # A weight of zero on infinite noise adds no noise.
-        variances = np.where(weights == 0, 0.0, linear.design.law.variances)
-        rmse = math.sqrt(float(weights**2 @ variances))
+        law = linear.design.law
+        variances = np.where(weights == 0, 0.0, law.variances)
+        variance = weights @ law.covariance @ weights if law.correlated else weights**2 @ variances
+        rmse = math.sqrt(float(variance))
         published = weights * linear.main.factors
         part, _ = linear.place(column)
         constant = float((published / part.factors) @ part.offsets)

@@ -84,6 +84,15 @@ class _Groups:
             for p, own in self.cells.items()
             if label in ("", self.labels[p]) and all(key in own for key in keys)
         ]
+        several = next(
+            (key for own in self.cells.values() for key in keys if len(own.get(key, ())) > 1), None
+        )
+        require(
+            several is None,
+            f"release {self.release!r}: {field} for groups that their keys tell apart",
+            got=f"two groups that read {', '.join(several or ())!r}",
+            error=InvalidPlan,
+        )
         wrong = next((key for key in keys if not any(key in own for own in self.cells.values())), keys[0])
         require(
             bool(found),

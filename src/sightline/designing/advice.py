@@ -12,8 +12,9 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.result import AuditResult, Change, ChangeKind
-from sightline.designing.choice import quick_noise, targets_of
+from sightline.designing.choice import quick_noise
 from sightline.designing.proposal import certified
+from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan
 from sightline.format import number

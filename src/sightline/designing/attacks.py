@@ -59,16 +59,27 @@ def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys |
     columns = np.array(
         [chosen.records[kind[i]][cuts.chosen[kind[i]][number[i]]] for i in shown], dtype=np.intp
     )
-    named = _names(findings, columns, keys)
+    people = findings.linear.persons
+    named = _names(findings, columns[columns >= 0], keys) | _person_names(
+        findings, -1 - columns[columns < 0], keys
+    )
     found = []
     for i, column in zip(shown.tolist(), columns.tolist(), strict=True):
         recipe = _recipe(cuts.recipes[kind[i]], int(number[i]))[: findings.linear.linear.cells.size]
-        shortest = writer.shortest(column)
+        shortest, size, own = None, 0, column
+        if column >= 0:
+            shortest, size = writer.shortest(column), int(findings.linear.counts[column])
+        else:
+            assert people is not None  # the constraint is about one of them
+            size, own = (
+                int(people.number[-1 - column]),
+                int(people.seen.kinds.columns[people.seen.kinds.starts[-1 - column]]),
+            )
         found.append(
             PricedAttack(
                 record=named.get(column),
-                size=int(findings.linear.counts[column]),
-                recipe=_in_words(writer, column, recipe),
+                size=size,
+                recipe=_in_words(writer, own, recipe),
                 shortest=None if shortest is None else shortest.text,
                 bound=chosen.bounds[kind[i]].value,
                 price=float(share[i]),
@@ -115,6 +126,17 @@ def _in_words(writer: RecipeWriter, column: int, weights: FloatArray) -> str:
     """The recipe in words. Small weights are left out: they belong to numbers that hardly help."""
     kept = np.where(np.abs(weights) > 1e-3 * np.max(np.abs(weights)), weights, 0.0)
     return writer.written(column, kept).text
+
+
+def _person_names(findings: Findings, kinds: IndexArray, keys: Keys | None) -> dict[int, str]:
+    """The keys of the persons of some kinds, by -1 less the kind."""
+    if keys is None or findings.linear is None or findings.linear.persons is None or not kinds.size:
+        return {}
+    place = findings.linear.persons.place[kinds]
+    named = keys.of_kinds(sorted({int(one) for one in place}))
+    pairs = zip(kinds.tolist(), place.tolist(), strict=True)
+    found = {-1 - kind: ", ".join(sorted(named.get(one, ()))) for kind, one in pairs}
+    return {kind: text for kind, text in found.items() if text}
 
 
 def _names(findings: Findings, columns: IndexArray, keys: Keys | None) -> dict[int, str]:

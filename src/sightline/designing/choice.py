@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from itertools import combinations
 
 import numpy as np
 from scipy.sparse import csc_array
@@ -20,32 +19,30 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.common_factor import common_factor
 from sightline.designing.levels import (
     HiddenLevel,
-    can_hide,
     hidden_level,
-    most_information,
     precisions_at,
 )
 from sightline.designing.newton import Optimum, least_noise
 from sightline.designing.problem import NoiseProblem
-from sightline.designing.risks import HiddenRisks, KnownRisks
+from sightline.designing.risks import HiddenRisks, KnownRisks, inverse_of_sum
+from sightline.designing.targets import Targets, row_variances
 from sightline.designing.task import DesignTask
-from sightline.errors import InvalidPlan, require
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.progress import Progress, silent
-from sightline.tables.subject import SecretKind
 
 _ROUNDS = 5
 _ROUGH = 1e-2  # the certified gap of a quick answer
+_FEW_ROWS = 200  # up to which more choices are tried
 _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
-_MOST_PAIRS = 2_000_000
 # How often the precisions of hidden records are taken between two noises: as often as this work allows.
-_LEAST_MIXED, _MOST_MIXED, _WORK = 4, 40, 3e8
+_LEAST_MIXED, _MOST_MIXED, _WORK = 4, 40, 1.5e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
 _CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
 _RAISED = 12  # how often they are raised then
 _SAME = 1e-9  # precisions that are the same
 _BEYOND = 1.2  # precisions that were too small are raised by more than they lack
 _TOLERANCE = 5e-8
+_FEATURES = 25  # how often features of persons are added
 
 
 class BoundName(StrEnum):
@@ -56,23 +53,11 @@ class BoundName(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Targets:
-    """The records that may keep less than the limit at the floor: a column for each."""
-
-    record: IndexArray  # the column of the linear design
-    columns: csc_array
-    known_needed: FloatArray  # 1/g; zero where records alike hide each other whatever the noise
-    can_hide: bool  # whether other records hide them, too
-
-    def __len__(self) -> int:
-        return len(self.record)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Chosen:
     """An optimum, and for each constraint its record and its bound."""
 
     problem: NoiseProblem
+    targets: Targets
     optimum: Optimum
     bounds: tuple[BoundName, ...]  # for each kind of constraint of the problem
     records: tuple[IndexArray, ...]  # the columns of the linear design
@@ -84,38 +69,13 @@ class Chosen:
         return self.problem.variances(self.optimum.x)
 
 
-def targets_of(task: DesignTask) -> Targets:
-    """The records that the floor does not protect. More noise never harms the others: bounds are monotone."""
-    linear = task.linear
-    prior, below = linear.prior, np.flatnonzero(task.findings.lower < task.limit)
-    several = prior.kind is SecretKind.CATEGORY and prior.categories > 2
-    if several:
-        below, columns = _pairs(task, below)
-    else:
-        columns = task.columns(below)
-    with np.errstate(divide="ignore"):
-        needed = 1 / most_information(prior, task.limit, linear.counts[below])
-    return Targets(
-        record=below,
-        columns=columns,
-        known_needed=needed,
-        can_hide=not several and can_hide(prior.of_column) and below.size > 0,
-    )
-
-
 def common_guess(task: DesignTask, targets: Targets) -> float:
     """A common factor that is enough: that against an attacker who knows all other records."""
     choice = _Choice(targets=targets, hidden=np.zeros(len(targets), dtype=np.bool_))
     risks = tuple(choice._risks(task, name, place) for name, place in choice._kinds() if place.size)
     problem = replace(task.problem(), risks=risks)
-    found = common_factor(problem, _row_variances(task, task.common_base)) if risks else None
+    found = common_factor(problem, row_variances(task, task.common_base)) if risks else None
     return 1.0 if found is None else found.factor
-
-
-def _row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:
-    """The variances of the problem's rows; of those that stand for levels, 1."""
-    own = stddevs[task.linear.cells] ** 2 * task.row_unit
-    return np.concatenate([own, np.ones(task.rows - own.size)])
 
 
 def best_noise(
@@ -130,9 +90,9 @@ def best_noise(
     if not targets.can_hide:
         return best
     places = [] if best is None else [best.variances]
-    places += [_row_variances(task, one) for one in starts]
+    places += [row_variances(task, one) for one in starts]
     tried = [(_Choice(targets=targets, hidden=~nobody), places[0])]
-    if task.findings.repeatable:
+    if task.rows <= _FEW_ROWS:
         tried += [(_roomiest(task, targets, place), place) for place in places]
     seen: set[bytes] = set()
     for choice, place in tried:
@@ -145,7 +105,7 @@ def best_noise(
     for _ in range(_ROUNDS):
         if best is None:
             break
-        choice = _roomiest(task, targets, best.variances)
+        choice = _roomiest(task, best.targets, best.variances)
         if np.array_equal(choice.hidden, best.hidden):
             break
         found = choice.solved_with_its_own_precisions(task, best.variances, progress)
@@ -182,15 +142,17 @@ class _Choice:
         if not self.hidden.any():
             return self.solved(task, progress)
         assumed, found = precisions_at(task.linear, task.of_numbers(start)), None
-        raising, tolerance = False, _ROUGHLY
+        choice, raising, tolerance = self, False, _ROUGHLY
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
         for attempt in range(mixed + _RAISED):
-            level = hidden_level(task.linear, self.targets.record, task.limit, assumed)
+            level = _level(task, choice.targets, assumed)
             near = None if found is None else found.optimum
-            next_one = replace(self, level=level).solved(task, progress, near=near, tolerance=tolerance)
+            choice = replace(choice, level=level)
+            next_one = choice.solved(task, progress, near=near, tolerance=tolerance)
             if next_one is None:
                 return found
             found = next_one
+            choice = replace(choice, targets=found.targets, hidden=found.hidden)
             true = precisions_at(task.linear, task.of_numbers(found.variances))
             ratio = true / assumed
             change = float(np.max(np.abs(np.log(ratio))))
@@ -209,18 +171,59 @@ class _Choice:
         near: Optimum | None = None,
         tolerance: float = _TOLERANCE,
     ) -> Chosen | None:
-        problem = self.problem(task)
+        choice, problem = self, self.problem(task)
         optimum = least_noise(problem, tolerance=tolerance, near=near, progress=progress)
+        for _ in range(_FEATURES):
+            if optimum is None:
+                return None
+            wider = choice._with_broken_features(task, problem.variances(optimum.x))
+            if wider is None:
+                break
+            choice, problem = wider, wider.problem(task)
+            optimum = least_noise(problem, tolerance=tolerance, near=optimum, progress=progress)
         if optimum is None:
             return None
-        kinds = [(name, place) for name, place in self._kinds() if place.size]
+        kinds = [(name, place) for name, place in choice._kinds() if place.size]
         return Chosen(
             problem=problem,
+            targets=choice.targets,
             optimum=optimum,
             bounds=tuple(name for name, _ in kinds),
-            records=tuple(self.targets.record[place] for _, place in kinds),
-            hidden=self.hidden,
+            records=tuple(choice.targets.record[place] for _, place in kinds),
+            hidden=choice.hidden,
         )
+
+    def _with_broken_features(self, task: DesignTask, variances: FloatArray) -> _Choice | None:
+        """The choice with features of persons that some noise does not protect; none if it protects all."""
+        targets, features = self.targets, self.targets.features
+        if not features.size:
+            return None
+        hides = np.zeros(len(targets.people), dtype=np.bool_)
+        hides[targets.person_of(features)] = self.hidden[features]
+        found = [
+            (
+                False,
+                targets.people.broken(
+                    1 / variances, np.flatnonzero(~hides), tau=0.0, needed=targets.person_needed
+                ),
+            )
+        ]
+        if hides.any():
+            person = self.level.person if self.level is not None else None
+            assert person is not None  # the choice names the bound only with its level
+            products = _padded(task, person.products)
+            inverse = inverse_of_sum(products, variances)
+            own = targets.people.broken(inverse, np.flatnonzero(hides), tau=person.tau, needed=person.needed)
+            found.append((True, own))
+        choice = self
+        for hidden, (persons, columns) in found:
+            if persons.size:
+                choice = replace(
+                    choice,
+                    targets=choice.targets.with_features(persons, columns),
+                    hidden=np.concatenate([choice.hidden, np.full(persons.size, hidden)]),
+                )
+        return None if choice is self else choice
 
     def problem(self, task: DesignTask) -> NoiseProblem:
         """The convex problem of this choice: limits on attacks, then the budget."""
@@ -230,8 +233,10 @@ class _Choice:
 
     def _kinds(self) -> list[tuple[BoundName, IndexArray]]:
         asked = ~self.hidden & (self.targets.known_needed > 0)
-        masks = (asked, self.hidden)
-        return [(name, np.flatnonzero(mask)) for name, mask in zip(BoundName, masks, strict=True)]
+        feature = self.targets.record < 0
+        masks = (asked, self.hidden & ~feature, self.hidden & feature)
+        names = (BoundName.KNOWN, BoundName.HIDDEN, BoundName.HIDDEN)
+        return [(name, np.flatnonzero(mask)) for name, mask in zip(names, masks, strict=True)]
 
     def _risks(self, task: DesignTask, name: BoundName, place: IndexArray) -> KnownRisks | HiddenRisks:
         columns = csc_array(self.targets.columns[:, place])
@@ -239,52 +244,50 @@ class _Choice:
             return KnownRisks(columns=columns, needed=self.targets.known_needed[place])
         level = self.level
         assert level is not None  # the choice names the bound only with its level
-        more = task.rows - len(level.products)
-        products = np.pad(level.products, (0, more)) if more else level.products
+        if self.targets.record[place[0]] < 0:  # features have one precision, and rows one for each
+            person = level.person
+            assert person is not None  # there are persons with several rows
+            one = np.ones(place.size)
+            products = _padded(task, person.products)
+            return HiddenRisks(
+                columns=columns, needed=person.needed * one, tau=person.tau * one, products=products
+            )
+        own = np.searchsorted(self.targets.rows, place)
         return HiddenRisks(
-            columns=columns, needed=level.needed[place], tau=level.tau[place], products=products
+            columns=columns,
+            needed=level.needed[own],
+            tau=level.tau[own],
+            products=_padded(task, level.products),
         )
 
 
 def _roomiest(task: DesignTask, targets: Targets, variances: FloatArray) -> _Choice:
-    """For each target the bound that it keeps with most room at some noise."""
-    everyone = np.arange(len(targets))
-    level = hidden_level(
-        task.linear, targets.record, task.limit, precisions_at(task.linear, task.of_numbers(variances))
-    )
+    """For each target the bound that it keeps with most room at some noise; for each person, one."""
+    level = _level(task, targets, precisions_at(task.linear, task.of_numbers(variances)))
     both = _Choice(targets=targets, hidden=np.ones(len(targets), dtype=np.bool_), level=level)
-    room = []
-    for name in BoundName:
-        risks = both._risks(task, name, everyone)
-        with np.errstate(divide="ignore"):
-            room.append(risks.at(variances).phi / risks.needed)
+    room = np.full((2, len(targets)), np.inf)
+    for place, name in enumerate(BoundName):
+        for own in (targets.rows, targets.features) if place else (np.arange(len(targets)),):
+            if own.size:
+                risks = both._risks(task, name, own)
+                with np.errstate(divide="ignore"):
+                    room[place, own] = risks.at(variances).phi / risks.needed
+    features = targets.features
+    if features.size:
+        person = targets.person_of(features)
+        for each in room:
+            least = np.full(len(targets.people), np.inf)
+            np.minimum.at(least, person, each[features])
+            each[features] = least[person]
     return replace(both, hidden=room[1] > room[0])
 
 
-def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
-    r"""For a category: the numbers about two categories a, b of each record, which must tell little together.
+def _level(task: DesignTask, targets: Targets, precision: FloatArray) -> HiddenLevel:
+    records = targets.record[targets.rows]
+    return hidden_level(task.linear, records, task.limit, precision, persons=len(targets.people) > 0)
 
-    The audit's lower end is a mean over b of a bound that falls with :math:`I_a + I_b`. It keeps the limit if
-    each of them does: a condition that is enough and convex, though not needed.
-    """
-    linear, membership = task.linear, task.membership
-    owner = [membership.cells[cell].partition for cell in linear.cells]
-    names = sorted({str(membership.partitions[p].parameter) for p in owner})
-    category = np.array([names.index(str(membership.partitions[p].parameter)) for p in owner])
-    signature, first = np.unique(linear.column_signature[below], return_index=True)
-    require(
-        signature.size * len(names) * (len(names) - 1) // 2 <= _MOST_PAIRS,
-        f"at most {_MOST_PAIRS:,} pairs of categories over the exposed records",
-        got="more",
-        fix="design fewer releases at once",
-        error=InvalidPlan,
-    )
-    record = below[first]
-    columns = task.columns(record)
-    if len(names) == 1:
-        return record, columns
-    about = [csc_array(columns.multiply((category == one)[:, None])) for one in range(len(names))]
-    pairs = [csc_array(about[one] + about[two]) for one, two in combinations(range(len(names)), 2)]
-    joined = csc_array(np.concatenate([pair.toarray() for pair in pairs], axis=1))
-    kept = np.diff(joined.indptr) > 0
-    return np.tile(record, len(pairs))[kept], csc_array(joined[:, np.flatnonzero(kept)])
+
+def _padded(task: DesignTask, products: FloatArray) -> FloatArray:
+    """Products of the published numbers, with zeros for the rows that stand for levels."""
+    more = task.rows - len(products)
+    return np.pad(products, (0, more)) if more else products

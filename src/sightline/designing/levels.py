@@ -16,11 +16,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.designing.risks import inverse_of_sum
+from sightline.designing.risks import inverse_of_sum, quadratic_forms
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.column_forms import MatrixForms
 from sightline.privacy.accountant import NoiseLaw
@@ -31,6 +32,19 @@ from sightline.tables.subject import SecretKind
 _MOST = 1e15  # information times the squared width that stands for no noise at all
 _LEAST = 1e-15  # and for noise that leaves nothing to see
 _HALVINGS = 60
+_NEVER = 1e12  # variance over the squared width that stands for a limit that no noise keeps
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class PersonLevel:
+    r"""What the bound for hidden others asks of features of persons, with one precision for all rows.
+
+    A share :math:`\ell` of the variance v remains if :math:`\varphi_u \ge \ell v \tau/(\tau - \ell v)`.
+    """
+
+    products: FloatArray
+    tau: float
+    needed: float  # infinite if the precision is too large for the limit
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -40,6 +54,7 @@ class HiddenLevel:
     products: FloatArray  # Σ a aᵀ / c over the records that the attacker does not know
     tau: FloatArray  # 1/c of each of the records
     needed: FloatArray
+    person: PersonLevel | None = None  # of features of several rows of a person
 
 
 def precisions_at(linear: LinearDesign, variances: FloatArray) -> FloatArray:
@@ -47,40 +62,52 @@ def precisions_at(linear: LinearDesign, variances: FloatArray) -> FloatArray:
     return linear.prior.of_column.precision(_forms(linear, 1 / variances))
 
 
+def precisions_under(linear: LinearDesign, covariance: FloatArray) -> FloatArray:
+    """The same with a covariance of the rows."""
+    inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+    return linear.prior.of_column.precision(_forms(linear, inverse))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LowerEnds:
     """The audit's lower ends for some noise, without its margins for rounding and without identifiability."""
 
     linear: LinearDesign
+    records: IndexArray  # those that may keep least: with more noise, only they can be below the limit
+    columns: csc_array  # their columns
 
     def least(self, variances: FloatArray) -> float:
-        """The least lower end over the records that the attacker does not know."""
+        """The least lower end over these records."""
+        if not self.records.size:
+            return 1.0
         linear = self.linear
         design, prior = linear.design, linear.prior.of_column
-        unknown = ~linear.known[: design.size]
-        told = _forms(linear, 1 / variances)
-        hidden = precision = None
+        everyone = _forms(linear, 1 / variances)
+        told, hidden, own = everyone[self.records], None, None
         if can_hide(prior):
-            precision = prior.precision(told)
+            unknown, precision = ~linear.known[: design.size], prior.precision(everyone)
             products = design.incidence.weighted_gram(np.where(unknown, 1 / precision, 0.0), silent)
-            passes = _forms(linear, inverse_of_sum(products, variances))
+            passes = quadratic_forms(self.columns, inverse_of_sum(products, variances))
+            own = precision[self.records]
             with np.errstate(divide="ignore", invalid="ignore"):
-                found = passes / (1 - passes / precision)
+                found = passes / (1 - passes / own)
             hidden = np.where((found > 0) & (found < told), found, told)
         seen = Seen(
             information=told,
             linear_information=np.zeros(told.size),
             hidden_information=hidden,
-            precision=precision,
-            alike=linear.counts[: design.size].astype(np.float64),
+            precision=own,
+            alike=linear.counts[self.records].astype(np.float64),
         )
-        return float(np.min(prior.lower(seen)[unknown]))
+        return float(np.min(prior.lower(seen)))
 
 
-def lower_ends(linear: LinearDesign) -> LowerEnds | None:
-    """The lower ends of a design; none for categories, whose bound is a mean over the others."""
+def lower_ends(linear: LinearDesign, records: IndexArray, columns: csc_array) -> LowerEnds | None:
+    """The lower ends of some records; none for categories, whose bound is a mean over the others."""
     several = linear.prior.kind is SecretKind.CATEGORY and linear.prior.categories > 2
-    return None if several or linear.other is not None else LowerEnds(linear=linear)
+    if several or linear.other is not None:
+        return None
+    return LowerEnds(linear=linear, records=records, columns=columns)
 
 
 def _forms(linear: LinearDesign, matrix: FloatArray) -> FloatArray:
@@ -93,7 +120,7 @@ def _forms(linear: LinearDesign, matrix: FloatArray) -> FloatArray:
 
 
 def hidden_level(
-    linear: LinearDesign, records: IndexArray, limit: float, precision: FloatArray
+    linear: LinearDesign, records: IndexArray, limit: float, precision: FloatArray, *, persons: bool = False
 ) -> HiddenLevel:
     """The level of some columns, if every column has a given precision."""
     design, prior = linear.design, linear.prior.of_column
@@ -112,8 +139,17 @@ def hidden_level(
         )
         return prior.lower(seen)
 
+    person = None
+    if persons:
+        tau, risk = 1 / float(np.max(precision)), limit * prior.variance
+        each = design.incidence.weighted_gram(np.where(unknown, tau, 0.0), silent)
+        needed = risk * tau / (tau - risk) if tau > risk else _NEVER / unit
+        person = PersonLevel(products=each, tau=tau, needed=needed)
     return HiddenLevel(
-        products=products, tau=1 / own, needed=1 / _most_information(kept, limit, own.size, unit)
+        products=products,
+        tau=1 / own,
+        needed=1 / _most_information(kept, limit, own.size, unit) if own.size else np.zeros(0),
+        person=person,
     )
 
 

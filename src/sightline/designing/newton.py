@@ -14,45 +14,25 @@ that were broken on the way; the upper bound looks at all of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray
+from sightline.designing.equations import Equations
+from sightline.designing.iterate import Iterate, Waypoint, split
 from sightline.designing.problem import Cuts, NoiseProblem
-from sightline.designing.risks import Recipes, RiskAt, squared
 from sightline.designing.start import first_constraints, strictly_feasible, worst_of_each_row
-from sightline.numerics.inverse import positive_inverse
 from sightline.progress import Progress, silent
 
 _ROUNDS = 120
-_STEP = 0.99  # how far towards the nearest bound a step goes
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
+_UNBALANCED = 0.8  # what a step aims at while the optimality conditions are further off than the products
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
-_NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero
 _PRICED = 1e-3  # a price over the largest that shows how far apart two problems are
 _BEHIND = 3.0  # a start near another optimum is at a gap of so many times the difference
 _TOO_FAR = 0.03  # and one that differs by more is of no use
-_FACTORISED = 512  # larger systems are inverted by matrix products
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Waypoint:
-    """Where the method was: a start for a problem that differs a little."""
-
-    gap: float
-    x: FloatArray
-    active: IndexArray
-    working: tuple[IndexArray, ...]
-    lam: tuple[FloatArray, ...]
-    z: FloatArray
-    y: FloatArray
-    safe: FloatArray
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -71,72 +51,6 @@ class Optimum:
     def gap(self) -> float:
         """How far the loss may be above the least one, over the loss."""
         return max(0.0, (self.upper - self.lower) / self.upper)
-
-
-@dataclass(slots=True, kw_only=True, eq=False)
-class _Iterate:
-    """Where the method stands: variables, slacks and multipliers, and the constraints there."""
-
-    problem: NoiseProblem
-    x: FloatArray
-    active: IndexArray  # the variables that may be raised
-    working: list[IndexArray]  # of each kind, the constraints that take part
-    lam: list[FloatArray] = field(default_factory=list)
-    g: list[FloatArray] = field(default_factory=list)
-    z: FloatArray = field(default_factory=lambda: np.zeros(0))
-    y: FloatArray = field(default_factory=lambda: np.zeros(0))
-    now: tuple[RiskAt, ...] = ()
-    recipes: tuple[Recipes, ...] = ()
-    factorisations: int = 0
-
-    @property
-    def below(self) -> FloatArray:
-        return np.maximum(self.x[self.active] - 1.0, _NO_ROOM)
-
-    @property
-    def above(self) -> FloatArray:
-        return np.maximum(self.problem.ceilings[self.active] - self.x[self.active], _NO_ROOM)
-
-    @property
-    def slack(self) -> FloatArray:
-        """The true slacks of the constraints that take part."""
-        each = zip(self.now, self.problem.risks, self.working, strict=True)
-        return np.concatenate([(now.phi - one.needed)[own] for now, one, own in each])
-
-    def evaluate(self) -> None:
-        s = self.problem.variances(self.x)
-        self.now = tuple(one.at(s) for one in self.problem.risks)
-        self.factorisations += 1
-
-    def find_recipes(self) -> None:
-        self.recipes = tuple(now.recipes(own) for now, own in zip(self.now, self.working, strict=True))
-
-    def gradients(self) -> list[FloatArray | csc_array]:
-        """The derivative of every constraint that takes part by every variable, kind by kind."""
-        found = [
-            self.problem.lift.T @ (squared(own) * one.sign)
-            for own, one in zip(self.recipes, self.problem.risks, strict=True)
-        ]
-        return [one if isinstance(one, np.ndarray) else csc_array(one) for one in found]
-
-    def centre(self) -> float:
-        """The mean product of a slack and its multiplier."""
-        total = sum(float(lam @ g) for lam, g in zip(self.lam, self.g, strict=True))
-        finite = np.isfinite(self.above)
-        total += float(self.z @ self.below) + float((self.y * np.where(finite, self.above, 0.0)).sum())
-        return total / (sum(lam.size for lam in self.lam) + self.active.size + int(finite.sum()))
-
-    def waypoint(self, gap: float, safe: FloatArray) -> Waypoint:
-        return Waypoint(
-            gap=gap,
-            x=self.x,
-            active=self.active,
-            working=tuple(self.working),
-            lam=tuple(self.lam),
-            z=self.z,
-            y=self.y,
-            safe=safe,
-        )
 
 
 def least_noise(
@@ -205,7 +119,7 @@ def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
     return Optimum(x=floor, upper=loss, lower=loss, cuts=nothing, rounds=0, factorisations=1)
 
 
-_Begun = tuple[_Iterate, FloatArray, list[FloatArray]]
+_Begun = tuple[Iterate, FloatArray, list[FloatArray]]
 
 
 def _begun(problem: NoiseProblem) -> _Begun | None:
@@ -214,12 +128,12 @@ def _begun(problem: NoiseProblem) -> _Begun | None:
     if found is None:
         return None
     x, active = found
-    at = _Iterate(problem=problem, x=x, active=active, working=first_constraints(problem))
+    at = Iterate(problem=problem, x=x, active=active, working=first_constraints(problem))
     at.evaluate()
     at.find_recipes()
     weights = problem.weights
     slack = at.slack
-    at.g = _parts(slack, at.working)
+    at.g = split(slack, at.working)
     each = zip(at.gradients(), at.g, strict=True)
     used = sum((abs(G) @ (1 / g) for G, g in each), np.zeros(weights.size))
     # One product of slacks and multipliers for all: half of the optimality conditions err each way.
@@ -245,12 +159,12 @@ def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
     if difference > _TOO_FAR or not far:
         return None
     point = far[-1]
-    safe = _Iterate(problem=problem, x=point.safe, active=point.active, working=list(point.working))
+    safe = Iterate(problem=problem, x=point.safe, active=point.active, working=list(point.working))
     safe.evaluate()
     phi = [now.phi for now in safe.now]
     if any(np.any(own <= one.needed) for own, one in zip(phi, problem.risks, strict=True)):
         return None
-    at = _Iterate(
+    at = Iterate(
         problem=problem, x=point.x.copy(), active=point.active, working=list(point.working), factorisations=1
     )
     at.lam, at.z, at.y = list(point.lam), point.z, point.y
@@ -260,17 +174,12 @@ def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
     centre = float(np.mean(at.z * at.below))
     at.g = [
         np.maximum(slack, centre / np.maximum(lam, np.finfo(np.float64).tiny))
-        for slack, lam in zip(_parts(at.slack, at.working), at.lam, strict=True)
+        for slack, lam in zip(split(at.slack, at.working), at.lam, strict=True)
     ]
     return at, point.safe, phi
 
 
-def _parts(values: FloatArray, working: list[IndexArray]) -> list[FloatArray]:
-    ends = np.cumsum([own.size for own in working])[:-1]
-    return list(np.split(values, ends))
-
-
-def _share_of_safe(at: _Iterate, safe_phi: list[FloatArray]) -> float:
+def _share_of_safe(at: Iterate, safe_phi: list[FloatArray]) -> float:
     """How far towards the safe point all constraints hold: they are concave."""
     share = 0.0
     for now, one, safe in zip(at.now, at.problem.risks, safe_phi, strict=True):
@@ -281,7 +190,7 @@ def _share_of_safe(at: _Iterate, safe_phi: list[FloatArray]) -> float:
     return share
 
 
-def _admit_constraints(at: _Iterate) -> None:
+def _admit_constraints(at: Iterate) -> None:
     """Let constraints take part that are broken, of each row the worst."""
     centre = at.centre()
     for kind, (now, one) in enumerate(zip(at.now, at.problem.risks, strict=True)):
@@ -297,7 +206,7 @@ def _admit_constraints(at: _Iterate) -> None:
         at.lam[kind] = np.concatenate([at.lam[kind], centre / room])
 
 
-def _admit_variables(at: _Iterate, used: FloatArray) -> None:
+def _admit_variables(at: Iterate, used: FloatArray) -> None:
     """Let variables take part whose price exceeds half their weight."""
     w = at.problem.weights
     outside = np.ones(w.size, dtype=np.bool_)
@@ -315,13 +224,13 @@ def _admit_variables(at: _Iterate, used: FloatArray) -> None:
     at.y = np.concatenate([at.y, np.where(np.isfinite(above), centre / above, 0.0)])
 
 
-def _newton_step(at: _Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> bool:
+def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> bool:
     """Take one step: Mehrotra's predictor tells how far towards the boundary the step may aim.
 
     False if the equations have no digits left.
     """
     problem, active = at.problem, at.active
-    equations = _Equations.of(at, gradients, used)
+    equations = Equations.of(at, gradients, used)
     if equations is None:
         return False
     centre = at.centre()
@@ -330,6 +239,8 @@ def _newton_step(at: _Iterate, gradients: list[FloatArray | csc_array], used: Fl
     aim = (equations.centre_after(predicted, alpha, beta) / centre) ** 3
     far = min(alpha, beta) > _FAR  # a short prediction says nothing of second-order terms
     aim = float(np.clip(aim, _LEAST_AIM if far else _CENTRING, 1.0))
+    if equations.unbalanced() > centre:  # products that vanish before the other conditions hold lose digits
+        aim = max(aim, _UNBALANCED)
     chosen = equations.direction(centre * aim, predicted if far else None)
     alpha, beta = equations.longest(chosen)
     before = at.x
@@ -343,160 +254,10 @@ def _newton_step(at: _Iterate, gradients: list[FloatArray | csc_array], used: Fl
         alpha *= 0.6
     moved = equations.g + alpha * chosen.g
     true = at.slack  # use the true slack wherever it is positive enough
-    at.g = _parts(np.where(true > 0.1 * moved, true, moved), at.working)
-    at.lam = _parts(equations.lam + beta * chosen.lam, at.working)
+    at.g = split(np.where(true > 0.1 * moved, true, moved), at.working)
+    at.lam = split(equations.lam + beta * chosen.lam, at.working)
     at.z, at.y = at.z + beta * chosen.z, at.y + beta * chosen.y
     return True
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Direction:
-    """Changes of the variables, the slacks and the multipliers."""
-
-    x: FloatArray
-    g: FloatArray
-    lam: FloatArray
-    z: FloatArray
-    y: FloatArray
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Equations:
-    """The linearised optimality conditions at an iterate, factorised."""
-
-    solve: Callable[[FloatArray], FloatArray]
-    G: list[FloatArray | csc_array]
-    working: list[IndexArray]
-    dual: FloatArray
-    primal: FloatArray
-    g: FloatArray
-    lam: FloatArray
-    d: FloatArray
-    z: FloatArray
-    e: FloatArray  # 1 where there is no ceiling
-    y: FloatArray
-    finite: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, at: _Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> _Equations | None:
-        active, e = at.active, at.above
-        finite = np.isfinite(e)
-        G = [one[active] if isinstance(one, np.ndarray) else one.tocsr()[active].tocsc() for one in gradients]
-        e_or_one, g = np.where(finite, e, 1.0), np.concatenate(at.g)
-        diagonal = at.z / at.below + at.y / e_or_one
-        solve = _factorised(_hessian(at, G, diagonal, exact=True))
-        if solve is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
-            solve = _factorised(_hessian(at, G, diagonal, exact=False))
-        if solve is None:
-            return None
-        return cls(
-            solve=solve,
-            G=G,
-            working=at.working,
-            dual=at.problem.weights[active] - used[active] - at.z + at.y,
-            primal=at.slack - g,
-            g=g,
-            lam=np.concatenate(at.lam),
-            d=at.below,
-            z=at.z,
-            e=e_or_one,
-            y=at.y,
-            finite=finite,
-        )
-
-    def direction(self, centre: float, before: _Direction | None) -> _Direction:
-        """Towards products of slacks and multipliers of ``centre``, given the terms of second order."""
-        g, lam, d, z, e, y = self.g, self.lam, self.d, self.z, self.e, self.y
-        to_g, to_z, to_y = centre - lam * g, centre - z * d, np.where(self.finite, centre - y * e, 0.0)
-        if before is not None:
-            to_g = to_g - before.lam * before.g
-            to_z = to_z - before.z * before.x
-            to_y = to_y + np.where(self.finite, before.y * before.x, 0.0)
-        parts = _parts((to_g - lam * self.primal) / g, self.working)
-        right = -self.dual + to_z / d - to_y / e
-        right = right + sum(one @ part for one, part in zip(self.G, parts, strict=True))
-        dx = self.solve(right)
-        dg = np.concatenate([one.T @ dx for one in self.G]) + self.primal
-        return _Direction(
-            x=dx,
-            g=dg,
-            lam=(to_g - lam * dg) / g,
-            z=(to_z - z * dx) / d,
-            y=np.where(self.finite, (to_y + y * dx) / e, 0.0),
-        )
-
-    def longest(self, step: _Direction) -> tuple[float, float]:
-        """How far the primal and the dual part of a direction may go."""
-        own = self.finite
-        alpha = min(_longest(self.d, step.x), _longest(self.g, step.g), _longest(self.e[own], -step.x[own]))
-        beta = min(_longest(self.lam, step.lam), _longest(self.z, step.z), _longest(self.y[own], step.y[own]))
-        return alpha, beta
-
-    def centre_after(self, step: _Direction, alpha: float, beta: float) -> float:
-        """The mean product of a slack and its multiplier after a step."""
-        total = (self.g + alpha * step.g) @ (self.lam + beta * step.lam)
-        total += (self.d + alpha * step.x) @ (self.z + beta * step.z)
-        ceilings = (self.e - alpha * step.x) * (self.y + beta * step.y)
-        total += ceilings[self.finite].sum()
-        return float(total) / (self.g.size + self.d.size + int(self.finite.sum()))
-
-
-def _hessian(
-    at: _Iterate, G: list[FloatArray | csc_array], diagonal: FloatArray, *, exact: bool
-) -> FloatArray:
-    lift = at.problem.lift.tocsr()[:, at.active]
-    rows = np.flatnonzero(np.diff(lift.indptr))
-    lift = csc_array(lift[rows])
-    curved = np.zeros((rows.size, rows.size))
-    for now, recipes, lam in zip(at.now, at.recipes, at.lam, strict=True):
-        if lam.size:
-            now.add_curvature(curved, recipes, lam, rows)
-    total: FloatArray = np.asarray(lift.T @ (lift.T @ curved).T)
-    each = zip(at.now, at.working, G, at.lam, at.g, strict=True)
-    for now, own, one, lam, g in each:
-        if not lam.size:
-            continue
-        weight = lam / g - (2 * lam * now.inverse_phi[own] if exact else 0.0)
-        if isinstance(one, np.ndarray):
-            total += (one * weight) @ one.T
-        else:
-            total += (one.multiply(weight) @ one.T).toarray()
-    total[np.diag_indices_from(total)] += diagonal
-    return total
-
-
-def _factorised(matrix: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
-    """A solver of the equations; ``None`` if the matrix is not positive definite, to rounding."""
-    unit = 1 / np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(np.float64).tiny))
-    matrix *= unit
-    matrix *= unit[:, None]
-    inverse: Callable[[FloatArray], FloatArray]
-    if len(matrix) <= _FACTORISED:
-        try:
-            factor = cho_factor(matrix, lower=True, check_finite=False)
-        except LinAlgError:
-            return None
-        inverse = partial(cho_solve, factor, check_finite=False)
-    else:
-        dense = positive_inverse(matrix.copy())
-        if dense is None:
-            return None
-        inverse = dense.__matmul__
-
-    def solve(right: FloatArray) -> FloatArray:
-        wanted = unit * right
-        found = inverse(wanted)
-        found = found + inverse(wanted - matrix @ found)  # once more, for the digits that were lost
-        return np.asarray(unit * found)
-
-    return solve
-
-
-def _longest(values: FloatArray, changes: FloatArray) -> float:
-    falling = changes < 0
-    if not falling.any():
-        return 1.0
-    return min(1.0, _STEP * float(np.min(-values[falling] / changes[falling])))
 
 
 def _repaired(problem: NoiseProblem, x: FloatArray, safe: FloatArray) -> tuple[FloatArray, float]:

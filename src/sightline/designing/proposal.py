@@ -17,6 +17,7 @@ _SMALLEST = 1e-6  # how much less variance is tried, over the proposed
 _LAST = 1e6  # and how much more
 _NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
 _CLOSE = 1e-10  # factors are found up to this, by the estimates
+_ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
 _FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
@@ -62,9 +63,9 @@ def proportional(task: DesignTask) -> FloatArray | None:
     """Noise in proportion to sensitivity, or the floor where that is more: another rival, by estimates.
 
     With one factor a release, in proportion to its largest sensitivity over its floor. None if no factor is
-    enough, or if there are no estimates.
+    enough, or if there are no quick estimates.
     """
-    if task.lower_ends is None:
+    if task.lower_ends is None or not task.findings.repeatable:
         return None
     free, ratio = task.free, (task.sensitivity / task.floor) ** 2
     largest = np.zeros(task.ceilings.size)
@@ -111,16 +112,17 @@ def _by_estimates(task: DesignTask, noise: Callable[[float], FloatArray], *, lea
     def estimate(exponent: float) -> float:
         return task.estimate(noise(math.exp(exponent))) / task.limit - 1
 
+    close = _CLOSE if task.findings.repeatable else _ROUGHLY_CLOSE
     room = estimate(0.0)
     if room >= _NOTICEABLE and least < 1:
-        return math.exp(_lowered(estimate, math.log(least)))
+        return math.exp(_lowered(estimate, math.log(least), close))
     if room >= 0:
         return 1.0
-    found = _raised(estimate)
+    found = _raised(estimate, close)
     return None if found is None else math.exp(found)
 
 
-def _lowered(estimate: Callable[[float], float], least: float) -> float:
+def _lowered(estimate: Callable[[float], float], least: float, close: float) -> float:
     """The smallest exponent down to ``least`` with which the estimate keeps the limit."""
     low, high = -0.5, 0.0
     while low > least and estimate(low) >= 0:
@@ -129,20 +131,20 @@ def _lowered(estimate: Callable[[float], float], least: float) -> float:
         if estimate(least) >= 0:
             return least
         low = least
-    return _root(estimate, low, high)
+    return _root(estimate, low, high, close)
 
 
-def _raised(estimate: Callable[[float], float]) -> float | None:
+def _raised(estimate: Callable[[float], float], close: float) -> float | None:
     """The smallest exponent with which the estimate keeps the limit."""
     low, high = 0.0, _FIRST
     while estimate(high) < 0:
         if high >= math.log(_LAST):
             return None
         low, high = high, min(30 * high, math.log(_LAST))
-    return _root(estimate, low, high) if high > _FIRST else high
+    return _root(estimate, low, high, close) if high > _FIRST else high
 
 
-def _root(estimate: Callable[[float], float], low: float, high: float) -> float:
+def _root(estimate: Callable[[float], float], low: float, high: float, close: float) -> float:
     """Where the estimate meets the limit, from above: it keeps the limit at ``high`` and not at ``low``.
 
     False position with the weights of Anderson and Björck; where the bracket does not shrink, its middle.
@@ -150,9 +152,9 @@ def _root(estimate: Callable[[float], float], low: float, high: float) -> float:
     """
     below, above = estimate(low), estimate(high)
     shrunk, width = True, high - low
-    while high - low > _CLOSE:
+    while high - low > close:
         share = below / (below - above) if shrunk and below < 0 < above else 0.5
-        middle = min(max(low + share * (high - low), low + _CLOSE / 2), high - _CLOSE / 2)
+        middle = min(max(low + share * (high - low), low + close / 2), high - close / 2)
         value = estimate(middle)
         if value == 0:
             return middle

@@ -47,6 +47,17 @@ class WithheldNumber(_Part):
     rows: int
 
 
+class WishList(_Part):
+    """The optional releases that the proposed plan keeps."""
+
+    kept: Annotated[tuple[str, ...], Many]
+    given_up: Annotated[tuple[str, ...], Many]
+    value: float  # the weights of those that are kept
+    value_at_most: float  # no choice that keeps the limit is worth more
+    # Wishes that cannot be published together, as the proof: each choice gives up one of each set.
+    reasons: Annotated[tuple[Annotated[tuple[str, ...], Many], ...], Many]
+
+
 class Merging(_Part):
     """Another way to keep the limit: groups that are published as one, in place of withholding."""
 
@@ -108,6 +119,8 @@ class DesignResult(_Part):
     verdict: str  # what that audit says
     rounds: int
     plan: str  # the proposed plan in TOML
+    loss_independent: float | None = None  # with independent noise, where the plan has correlated noise
+    wishes: WishList | None = None  # none without optional releases
     suppressed: Suppressed | None = None  # none if every number is published
     trade_off: Annotated[tuple[TradeOff, ...], Many] = ()  # by limit; empty unless it was asked for
 

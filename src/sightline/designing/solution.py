@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.designing.choice import Chosen, best_noise, common_guess, targets_of
+from sightline.designing.choice import Chosen, best_noise, common_guess
 from sightline.designing.proposal import (
     Certified,
     audited_or_more,
@@ -17,6 +17,7 @@ from sightline.designing.proposal import (
     least_largest,
     proportional,
 )
+from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Loss
 from sightline.progress import Progress, silent
 
@@ -64,7 +65,8 @@ def solve(task: DesignTask, watch: Progress = silent) -> Solution | None:
 
 def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
     """The lower bound; none where the audit passes with less, or judges persons by several rows."""
-    if task.findings.persons is not None or at_least > total * (1 + _ROUNDING):
+    left_out = task.findings.persons is not None and task.persons is None
+    if left_out or at_least > total * (1 + _ROUNDING):
         return None
     return min(at_least, total)
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from sightline.designing.attacks import who
-from sightline.designing.result import DesignedNoise, DesignResult, PricedAttack
+from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, PricedAttack
 from sightline.designing.task import Loss
 from sightline.format import count, number, percent
 
 _MOST_LINES = 12
+_NOTHING = 1e-3
 
 LOSSES = {
     Loss.VARIANCE: "the weighted sum of variances",
@@ -21,15 +22,22 @@ LOSSES = {
 def lines(result: DesignResult) -> Iterator[str]:
     """The result, line by line."""
     share = percent(result.limit)
+    yield from _wishes(result)
     yield from _suppressed(result)
-    if not result.binds:
+    if not result.binds and result.budget is None:
         yield f"The plan keeps the limit of {share} as it is: no noise is added."
+    elif not result.binds:
+        yield f"The budget alone keeps the limit of {share}: noise only moves between releases within it."
+        yield from _comparison(result)
     else:
         yield from _comparison(result)
         yield ""
         yield from _noise(result)
         yield ""
         yield from _attacks(result)
+    if result.budget is not None:
+        yield ""
+        yield _budget(result.budget)
     yield ""
     yield (
         f"A limit of {share} cannot bind below epsilon = {result.never_binds_below_epsilon:.3g} at delta = "
@@ -42,9 +50,12 @@ def lines(result: DesignResult) -> Iterator[str]:
 
 def _comparison(result: DesignResult) -> Iterator[str]:
     yield f"What is made small: {LOSSES[Loss(result.loss)]}, over the numbers that are not published yet"
-    yield f"  before                  {number(result.loss_before)}, which breaks the limit"
+    breaks = ", which breaks the limit" if result.binds else ""
+    yield f"  before                  {number(result.loss_before)}{breaks}"
     common, factor = result.loss_with_common_factor, number(result.common_factor)
     yield f"  with a common factor    {number(common)}, all noise times {factor}"
+    if result.loss_independent is not None:
+        yield f"  independent noise       {number(result.loss_independent)}"
     share = percent(result.loss_designed / common)
     yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's"
     if result.gap is None:
@@ -54,6 +65,20 @@ def _comparison(result: DesignResult) -> Iterator[str]:
             f"  at least                {number(result.loss_at_least or 0.0)} for the chosen bounds: "
             f"a certified gap of {result.gap:.1e}"
         )
+
+
+def _wishes(result: DesignResult) -> Iterator[str]:
+    wishes = result.wishes
+    if wishes is None:
+        return
+    everything = len(wishes.kept) + len(wishes.given_up)
+    yield (
+        f"{count(len(wishes.kept), 'wish', 'wishes')} of {everything:,} can be kept, "
+        f"worth {number(wishes.value)}; no choice is worth more than {number(wishes.value_at_most)}"
+    )
+    yield from (f'  kept: "{name}"' for name in wishes.kept[:_MOST_LINES])
+    yield from (f'  given up: "{name}"' for name in wishes.given_up[:_MOST_LINES])
+    yield ""
 
 
 def _suppressed(result: DesignResult) -> Iterator[str]:
@@ -81,6 +106,14 @@ def _suppressed(result: DesignResult) -> Iterator[str]:
     yield ""
 
 
+def _budget(budget: DesignedBudget) -> str:
+    spent = (
+        f"epsilon = {number(budget.epsilon_spent)} of {number(budget.epsilon)} at delta = {budget.delta:g}"
+    )
+    price = f"; {percent(budget.price)} of the noise is for the budget" if budget.price > _NOTHING else ""
+    return f"The budget under {budget.accountant}: {spent}{price}."
+
+
 def _noise(result: DesignResult) -> Iterator[str]:
     raised = sorted(result.raised, key=lambda one: -one.stddev / one.stddev_before)
     yield f"{count(len(raised), 'number')} of {len(result.noise):,} get more noise (standard deviation)"
@@ -100,6 +133,8 @@ def _quoted(release: str, cell: str) -> str:
 
 
 def _attacks(result: DesignResult) -> Iterator[str]:
+    if not result.attacks:
+        return
     yield f"What the added noise is for: {count(result.attacks_in_all, 'attack')}, the dearest first"
     yield from (f"  {percent(one.price):>6}  {_attack(one)}" for one in result.attacks)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
@@ -29,19 +30,23 @@ _CONFLICTS_AT_ONCE = 20
 _ROUNDING = 1e-6  # in a bound on a whole number
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Ceilings:
     """The numbers of a task with the most noise that they may have."""
 
     task: DesignTask
     most: FloatArray  # standard deviation of each cell; infinite without a ceiling
-    quick: PartAudit | None  # none where only the audit itself can say
 
     @classmethod
     def of(cls, task: DesignTask) -> Ceilings:
         """The ceilings of a task's numbers; what is published stays as it is."""
         most = np.where(task.free, task.most, task.floor)
-        return cls(task=task, most=most, quick=PartAudit.of(task))
+        return cls(task=task, most=most)
+
+    @cached_property
+    def quick(self) -> PartAudit | None:
+        """A quick audit; none where only the audit itself can say."""
+        return PartAudit.of(self.task)
 
     @property
     def published(self) -> BoolArray:
@@ -147,6 +152,8 @@ def smallest_suppression(task: DesignTask, progress: Progress = silent) -> Suppr
     ``None`` if none need be withheld, and if that does not help: what is published breaks the limit, or
     nothing would be left.
     """
+    if not np.any(np.isfinite(task.most)):
+        return None
     ceilings = Ceilings.of(task)
     units = ceilings.may_go
     if not units.size or ceilings.passes(units):

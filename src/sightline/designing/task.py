@@ -13,9 +13,10 @@ from scipy.sparse import csc_array
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import LinearFindings, linear_findings
-from sightline.auditing.nonlinear import is_nonlinear
+from sightline.auditing.persons import PersonFindings
 from sightline.auditing.plan import CellNoise, Plan
 from sightline.auditing.pricing import price
+from sightline.designing.checks import check_bounds, check_ceilings, check_plan
 from sightline.designing.levels import LowerEnds, lower_ends
 from sightline.designing.paid import PaidReleases, paid_releases
 from sightline.designing.problem import FIXED, NoiseProblem
@@ -25,6 +26,7 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership
+from sightline.tables.subject import SecretKind
 
 _DIGITS = 9  # of a proposed standard deviation, rounded up
 
@@ -83,6 +85,12 @@ class DesignTask:
     def rows(self) -> int:
         """How many rows the problem has: the numbers, and one for the level of each release that is paid."""
         return self.linear.cells.size + self.levels.size
+
+    @property
+    def persons(self) -> PersonFindings | None:
+        """Persons with several rows who are in the problem; those with a category are not."""
+        category = self.linear.prior.kind is SecretKind.CATEGORY
+        return None if category else self.findings.persons
 
     def of_numbers(self, variances: FloatArray) -> FloatArray:
         """Of the variances of all rows, those of the published numbers."""
@@ -204,7 +212,11 @@ class DesignTask:
     @cached_property
     def lower_ends(self) -> LowerEnds | None:
         """What remains of every record, without an audit; none where only the audit says it."""
-        return lower_ends(self.linear) if self.findings.persons is None else None
+        if self.findings.persons is not None:
+            return None
+        below = np.flatnonzero(self.findings.lower < self.limit)
+        columns = csc_array(self.columns(below)[: self.linear.cells.size])
+        return lower_ends(self.linear, below, columns)
 
     def estimate(self, stddevs: FloatArray) -> float:
         """What the audit says that everyone keeps with this noise, up to its margins for rounding."""
@@ -213,7 +225,11 @@ class DesignTask:
         return self.lower_ends.least(stddevs[self.linear.cells] ** 2 * self.row_unit)
 
     def columns(self, chosen: IndexArray) -> csc_array:
-        """Some columns of the design as 0 and 1: rows of the problem × columns."""
+        """Some columns of the design, 0 and 1 or rows of a person: rows of the problem × columns."""
+        if self.linear.people is not None:
+            own = csc_array(self.linear.design.incidence.columns(chosen))
+            own.resize((self.rows, len(chosen)))
+            return own
         cells = self.linear.signatures[self.linear.column_signature[chosen]]
         owner = np.array([self.membership.cells[c].partition for c in self.linear.cells])
         starts = np.searchsorted(_ranks(owner), np.arange(cells.shape[1]))
@@ -227,7 +243,7 @@ def task_of(
     plan: Plan, membership: Membership, *, limit: float, grain: Grain, loss: Loss, progress: Progress = silent
 ) -> DesignTask:
     """Check that a plan can be designed, and lay out its numbers."""
-    _check(plan, membership)
+    check_plan(plan, membership)
     pricing = price(plan, membership)
     require(
         pricing.law is NoiseLaw.GAUSSIAN,
@@ -258,8 +274,8 @@ def task_of(
             by_release = np.maximum(by_release, least)
         floor = np.where(paid.cells, by_release, floor)
     most = np.where(published, np.inf, most)
-    _check_bounds(plan, queries, np.maximum(floor, least), most)
-    _check_ceilings(paid, most)
+    check_bounds(plan, queries, np.maximum(floor, least), most)
+    check_ceilings(paid, most)
     stuck = published | (floor == most)
     if paid is not None:
         stuck &= ~paid.cells
@@ -338,67 +354,11 @@ def _assessed(plan: Plan, membership: Membership, progress: Progress) -> LinearF
     return found
 
 
-def _check(plan: Plan, membership: Membership) -> None:
-    require(
-        not is_nonlinear(membership),
-        "means, sums and counts",
-        got="a plan with moments or thresholds",
-        fix="how much noise hides a record in them depends on the values; design the others without them",
-        error=InvalidPlan,
-    )
-    require(
-        bool(membership.cells) and bool(np.any(membership.counts > membership.known)),
-        "a plan that publishes something about a secret that the attacker does not know",
-        got="none",
-        error=InvalidPlan,
-    )
-    several = _release_with_twins(membership)
-    require(
-        several is None,
-        "numbers that their key and label tell apart",
-        got=f"two alike in release {plan.releases[several or 0].name!r}",
-        fix="make them two releases",
-        error=InvalidPlan,
-    )
-
-
-def _release_with_twins(membership: Membership) -> int | None:
-    """A release two of whose numbers have the same key and label; none if there is none."""
-    seen = set()
-    for cell in membership.cells:
-        part = membership.partitions[cell.partition]
-        mark = (part.query, part.label, cell.key)
-        if mark in seen:
-            return part.query
-        seen.add(mark)
-    return None
-
-
-def _check_bounds(plan: Plan, queries: IndexArray, floor: FloatArray, most: FloatArray) -> None:
-    for place in np.flatnonzero(floor > most)[:1]:
-        release = plan.releases[queries[place]]
-        raise InvalidPlan(
-            f"release {release.name!r}: expected most_noise_stddev of at least its noise of "
-            f"{floor[place]:.6g}, got {most[place]:.6g}; a design only adds noise: say least_noise_stddev"
-        )
-
-
-def _check_ceilings(paid: PaidReleases | None, most: FloatArray) -> None:
-    if paid is not None and np.isfinite(most[paid.cells]).any():
-        require(
-            paid.cost(most) <= paid.most,
-            "ceilings with which the budget can be kept",
-            got="most_noise_stddev that costs more than epsilon allows",
-            fix="raise most_noise_stddev or epsilon",
-            error=InvalidPlan,
-        )
-
-
 def _rounded_up(value: float) -> float:
     """A value to some digits, rounded up.
 
-    >>> _rounded_up(3.14159265), _rounded_up(2.0)
-    (3.141593, 2.0)
+    >>> _rounded_up(3.14159265358979), _rounded_up(2.0)
+    (3.14159266, 2.0)
     """
     step = 10.0 ** (math.floor(math.log10(value)) + 1 - _DIGITS)
     found = float(f"{math.ceil(value / step * (1 - 1e-15)) * step:.{_DIGITS}g}")

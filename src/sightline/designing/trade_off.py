@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from sightline.designing.choice import common_guess, quick_noise, targets_of
+from sightline.designing.choice import common_guess, quick_noise
 from sightline.designing.proposal import certified, certified_common
 from sightline.designing.result import TradeOff
+from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Loss
 from sightline.progress import Progress
 

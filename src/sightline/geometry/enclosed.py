@@ -23,6 +23,7 @@ import numpy as np
 from flint import arb_mat, ctx, fmpq, fmpq_mat
 
 from sightline.arrays import FloatArray
+from sightline.labeled.routes.columns import decide_columns
 from sightline.numerics.balls import FIRST_BITS, ball
 
 # Error of an entry, relative to the square roots of its two diagonal entries: rounding to doubles.
@@ -69,6 +70,33 @@ def enclose(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclo
     return None
 
 
+def enclose_functional(rows: FloatArray, functional: FloatArray, noise: FloatArray) -> Enclosed | None:
+    r"""The same for an identifiable functional C of the records, from independent columns B of all rows.
+
+    C is a combination of the rows, so that its entries :math:`C_B` at these columns say all. Its covariance
+    is :math:`C_B (B^\top S B)^{-1} C_B^\top` and its recipes are :math:`C_B (B^\top S B)^{-1} B^\top S`.
+    """
+    pivots = decide_columns(rows).pivots
+    if pivots.size > _MOST_BALLS:
+        return None
+    bits = FIRST_BITS
+    while bits <= _LAST_BITS:
+        with ctx.workprec(bits):
+            B, C = arb_mat(rows[:, pivots].tolist()), arb_mat(functional[:, pivots].tolist())
+            try:
+                S = _precision(noise)
+                half = C * (B.transpose() * S * B).inv()
+                covariance = half * C.transpose()
+                recipes, information = half * B.transpose() * S, covariance.inv()
+            except ZeroDivisionError:  # not certified invertible at this precision
+                recipes = None
+            if recipes is not None and _sharp(covariance) and _sharp(information) and _sharp_rows(recipes):
+                found = (_doubles(matrix) for matrix in (information, covariance, recipes))
+                return Enclosed(**dict(zip(("information", "covariance", "recipes"), found, strict=True)))
+        bits *= 2
+    return None
+
+
 def exact_information(rows: Weighted) -> Any:
     """The information as a matrix of fractions (``fmpq_mat``); ``None`` if too large."""
     if rows.columns > _MOST_RATIONALS:
@@ -92,10 +120,7 @@ def _misfit(target: Any, nuisance: Any, S: Any) -> Any:
 def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Enclosed | None:
     target, nuisance = arb_mat(rows.target.tolist()), arb_mat(rows.nuisance.tolist())
     try:
-        if rows.noise.ndim == 1:
-            S = _diagonal(arb_mat, [1 / ball(scale) ** 2 for scale in rows.noise.tolist()])
-        else:
-            S = arb_mat(rows.noise.tolist()).inv()
+        S = _precision(rows.noise)
         misfit = _misfit(target, nuisance, S)
         C = arb_mat([[ball(entry) for entry in row] for row in combinations])
         inverse = C.transpose() * (C * C.transpose()).inv()  # C⁺
@@ -111,6 +136,14 @@ def _attempt(rows: Weighted, combinations: Sequence[Sequence[Fraction]]) -> Encl
         covariance=_doubles(covariance),
         recipes=_doubles(recipes),
     )
+
+
+def _precision(noise: FloatArray) -> arb_mat:
+    """The inverse of the covariance, or of the squared scales."""
+    if noise.ndim == 1:
+        squares: arb_mat = _diagonal(arb_mat, [1 / ball(scale) ** 2 for scale in noise.tolist()])
+        return squares
+    return arb_mat(noise.tolist()).inv()
 
 
 def _sharp(matrix: arb_mat) -> bool:

@@ -19,6 +19,7 @@ from sightline.geometry.enclosed import (
     Weighted,
     as_doubles,
     enclose,
+    enclose_functional,
     exact_information,
 )
 from sightline.geometry.frame import Frame, IntegerRows, dense, kinds
@@ -250,8 +251,12 @@ class Exposure:
         if self.identifiable is Decision.UNDECIDED:
             return math.inf
         along, _, inverse = self._factors
+        rounding = self.frame.rounding(self.geometry.whitened)
+        if rounding is not None:  # of the independent nuisance columns, then of the target's
+            target = rounding[rounding.size - len(self.labels) :]
+            rounding = np.concatenate([rounding[self.profile.basis], target])
         return self.profile.projection.error_bound(
-            along, inverse, noise_error=self.geometry.noise.relative_error
+            along, inverse, noise_error=self.geometry.noise.relative_error, cancelled=rounding
         )
 
     @cached_property
@@ -261,7 +266,20 @@ class Exposure:
         exact = [[Fraction(entry) for entry in row] for row in combinations if isinstance(row[0], Fraction)]
         if self._rounding < _POOR or len(exact) < max(len(combinations), 1):
             return None
+        if self.frame.coefficients is not None:
+            return self._enclosed_functional()
         return None if self._weighted is None else enclose(self._weighted, exact)
+
+    def _enclosed_functional(self) -> Enclosed | None:
+        if self.identifiable is not Decision.YES:
+            return None
+        frame, noise, own = self.frame, self.geometry.noise, self._own_noise
+        columns = np.concatenate([frame.representatives, frame.support])
+        functional = np.zeros((len(self.labels), columns.size))
+        functional[:, frame.representatives.size :] = frame.coefficients
+        rows = dense(self.geometry.jacobian[:, columns])[own].astype(np.float64)
+        covariance = noise.covariance[np.ix_(own, own)] if noise.correlated else noise.scales
+        return enclose_functional(rows, functional, covariance)
 
     @cached_property
     def _extension(self) -> Extension:

@@ -16,6 +16,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics import integers as exact
+from sightline.numerics.residuals import gamma
 
 IntegerRows = NDArray[np.int64]
 
@@ -58,6 +59,26 @@ class Frame:
         along, across = self._change()
         moved = np.linalg.norm(inside @ np.abs(np.hstack([across, along])), axis=0)
         return np.concatenate([np.linalg.norm(dense(rows[:, self.representatives]), axis=0), moved])
+
+    def rounding(self, rows: Any) -> FloatArray | None:
+        """Bounds on the rounding of the columns ``[nuisance | target]``; ``None`` if they are not computed.
+
+        Products with the change of coordinates are rounded, and so is the change itself: what its columns
+        miss of the functional counts as a move of the target.
+        """
+        before = self.lengths(rows)
+        if before is None or self.coefficients is None:
+            return None
+        along, across = self._change()
+        C, width = self.coefficients, len(self.coefficients)
+        size = np.linalg.norm(np.abs(dense(rows[:, self.support])) @ np.abs(along), axis=0)
+        each = gamma(self.support.size + 4)
+        missed = np.hstack([C @ across, C @ along - np.eye(width)])
+        off = size @ (np.abs(missed) + each * (np.abs(C) @ np.abs(np.hstack([across, along]))))
+        found: FloatArray = each * before
+        found[self.representatives.size :] += off
+        found[: self.representatives.size] = 0.0
+        return found
 
     def compact(self) -> Frame:
         """The same frame over rows that hold only its representatives and its support, in this order."""

@@ -175,10 +175,15 @@ def _revealed_by_doubles(question: Question) -> int | None:
     frame = question.frame
     columns = np.concatenate([frame.representatives, frame.support])
     lines = question.rows.jacobian.shape[0]
-    if frame.coefficients is not None or lines * columns.size > _MOST_DOUBLES:
+    if lines * columns.size > _MOST_DOUBLES:
         return None
-    pivots = decide_columns(dense(question.rows.jacobian[:, columns])).pivots
-    return int(np.count_nonzero(pivots >= frame.representatives.size))
+    rows = dense(question.rows.jacobian[:, columns])
+    if frame.coefficients is None:
+        return int(np.count_nonzero(decide_columns(rows).pivots >= frame.representatives.size))
+    # Of a functional C: what its rows and those of A have in common.
+    C = np.zeros((len(frame.coefficients), columns.size))
+    C[:, frame.representatives.size :] = frame.coefficients
+    return decide_columns(rows).rank + len(C) - decide_columns(np.vstack([rows, C])).rank
 
 
 def _assemble(

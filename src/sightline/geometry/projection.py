@@ -95,7 +95,14 @@ class Projection:
     def _target_lengths(self) -> FloatArray:
         return self.lengths[self.order.size :]
 
-    def error_bound(self, along: FloatArray, inverse: FloatArray, *, noise_error: float) -> float:
+    def error_bound(
+        self,
+        along: FloatArray,
+        inverse: FloatArray,
+        *,
+        noise_error: float,
+        cancelled: FloatArray | None = None,
+    ) -> float:
         r"""Bound on the relative error of the information along revealed combinations, and of its inverse.
 
         ``along`` takes the combinations to target columns and ``inverse`` is Y with :math:`YY^\top` the
@@ -105,6 +112,7 @@ class Projection:
 
         the columns of :math:`W = CX` should be orthonormal. No quadratic form of :math:`(C^\top C)^{-1}` is
         off by more than :math:`\|W^\top W - I\|` of it, and whitening adds ``noise_error`` to every column.
+        ``cancelled`` bounds the rounding of columns that are sums of others, nuisance before target.
         """
         columns, width = self.order.size, inverse.shape[1]
         if width == 0:
@@ -124,7 +132,11 @@ class Projection:
         lengths = np.concatenate([self.lengths[:columns], self._target_lengths @ np.abs(along)])
         off = product_error(C, X, lengths=lengths)
         own = product_error(seen, inverse, lengths=np.linalg.norm(self.residual, axis=0) @ np.abs(along))
-        moved = noise_error * float(np.sum(lengths * np.linalg.norm(X, axis=1)))
+        rows = np.linalg.norm(X, axis=1)
+        moved = noise_error * float(np.sum(lengths * rows))
+        if cancelled is not None:
+            before = np.concatenate([cancelled[:columns][self.order], cancelled[columns:] @ np.abs(along)])
+            moved += float(np.sum(before * rows))
         eta = off + own + moved
         return (1 - 2 * eta) ** -2 - 1 if eta < 0.25 else math.inf
 

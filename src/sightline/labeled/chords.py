@@ -24,11 +24,12 @@ from sightline.numerics.residuals import gamma
 
 # Designs of up to so many groups, and so many entries of rows × groups. Of each, the groups with the widest
 # brackets.
-_MOST_GROUPS, _MOST_ENTRIES, _MOST_CHOSEN = 64, 20_000, 32
+_MOST_GROUPS, _MOST_ENTRIES, _MOST_CHOSEN = 40, 20_000, 32
 _WIDE = 1.05  # brackets narrower than that are left alone
 # Penalties for a domain of width 1. A small one finds the shortest change that hardly changes a release.
 _PENALTIES = np.array([0.1, 1.0, 5.0])
 _STEPS, _NOTHING = 12, 0.02
+_SHARPEST = 1e7  # columns over the noise
 
 
 def with_chords(
@@ -47,16 +48,25 @@ def with_chords(
     columns = gram.design.incidence.columns(np.flatnonzero(gram.unknown)[decisions.first])
     counts = decisions.sizes.astype(np.float64)
     whitened = gram.design.whiten(columns) * prior.width
+    directions_of = _directions(whitened, counts, chosen)
+    if directions_of is None:
+        return lower
     found = np.zeros(groups)
-    for j, directions in zip(chosen, _directions(whitened, counts, chosen), strict=True):
+    for j, directions in zip(chosen, directions_of, strict=True):
         found[j] = max(_bound(gram, columns, counts, int(j), d, prior) for d in directions)
     improved = np.minimum(found[decisions.group] / prior.variance, upper)
     return np.maximum(lower, improved)
 
 
-def _directions(whitened: FloatArray, counts: FloatArray, chosen: IndexArray) -> FloatArray:
-    """For each chosen group some directions: how a record of every group moves with one of its own."""
-    G, size = whitened.T @ whitened, counts.size
+def _directions(whitened: FloatArray, counts: FloatArray, chosen: IndexArray) -> FloatArray | None:
+    """For each chosen group some directions: how a record of every group moves with one of its own.
+
+    ``None`` where least squares find none: with hardly any noise.
+    """
+    size = counts.size
+    if not float(np.max(np.abs(whitened))) < _SHARPEST:
+        return None
+    G = whitened.T @ whitened
     others = np.repeat(counts[None], chosen.size, axis=0)
     others[np.arange(chosen.size), chosen] -= 1
     # Groups without others are held still by a weight that is larger than all information.
@@ -69,7 +79,10 @@ def _directions(whitened: FloatArray, counts: FloatArray, chosen: IndexArray) ->
         weights = _PENALTIES[:, None] / (np.abs(d) + _NOTHING) + held
         matrix = np.repeat(G[None, None], chosen.size, axis=0).repeat(_PENALTIES.size, axis=1)
         matrix[..., np.arange(size), np.arange(size)] += weights / others
-        d = np.clip(np.linalg.solve(matrix, target)[..., 0] / others, -1.0, 1.0)
+        try:
+            d = np.clip(np.linalg.solve(matrix, target)[..., 0] / others, -1.0, 1.0)
+        except np.linalg.LinAlgError:  # singular, to rounding
+            return None
     return np.where(alone[:, None, :], 0.0, d)
 
 

@@ -71,11 +71,13 @@ def contributions(
     *,
     known: Iterable[int] = (),
     found: Exposures | None = None,
+    enough: float = certified.ENOUGH,
     progress: Progress = silent,
 ) -> Contributions:
     """The exposure after each release in order, and without each release.
 
-    ``found`` are the exposures for the same ``known``, if they have been computed.
+    ``found`` are the exposures for the same ``known``, if they have been computed. Numbers whose relative
+    error is above ``enough`` are computed again in ball arithmetic, where that is affordable.
     """
     require(
         design.incidence.whole,
@@ -94,7 +96,10 @@ def contributions(
     singles = np.flatnonzero(groups.sizes[exposed] == 1)
     in_order = without = np.zeros((design.release_count, exposed.size))
     error = 0.0
-    if singles.size:
+    if singles.size and design.release_count == 1:  # nobody is identifiable without it
+        in_order, error = groups.rmse[exposed][None], found.relative_error
+        without = np.full_like(in_order, np.inf)
+    elif singles.size:
         among = np.full(len(groups) + 1, -1, dtype=np.intp)  # the last entry is for known records
         among[exposed] = np.arange(exposed.size)
         targets = ExposedGroups(
@@ -104,6 +109,7 @@ def contributions(
             columns=design.incidence.columns(groups.first[exposed]),
             sizes=groups.sizes[exposed],
             place=among[found.group],
+            enough=enough,
         )
         progress("taking releases away", 0.0)
         in_order, without, error = targets.rmse(progress)
@@ -136,6 +142,7 @@ class ExposedGroups:
     columns: FloatArray
     sizes: IndexArray
     place: IndexArray  # over all records: the group among these, or -1
+    enough: float  # a relative error that is small enough
 
     def rmse(self, progress: Progress) -> tuple[FloatArray, FloatArray, float]:
         """The RMSE of each group's sum, releases × groups: with those up to a release, and without it.
@@ -176,7 +183,7 @@ class ExposedGroups:
         """Whether such errors are small, or too costly to improve."""
         costly = not certified.affordable(self.gram.design.row_count, self.first.size)
         worst = float(np.max(errors, initial=0.0))
-        return worst <= certified.ENOUGH or (costly and worst < _POOR)
+        return worst <= self.enough or (costly and worst < _POOR)
 
     def _from(self, rows: IndexArray, rank: int, seen: BoolArray) -> tuple[FloatArray, float]:
         """The RMSE of the groups that some rows of a known rank identify, by factorising these rows.
@@ -196,7 +203,7 @@ class ExposedGroups:
         whitened = others.design.whiten(np.hstack([kept, factor.factor]))
         errors = others.column_errors(factor, whitened)
         squares, error = variances(whitened, 0.0, targets=sizes.size, errors=errors)
-        if error > certified.ENOUGH and certified.affordable(rows.size, self.first.size):
+        if error > self.enough and certified.affordable(rows.size, self.first.size):
             everyone = self.gram.design.incidence.columns(self.first)[rows]
             attacks = certified.certified_attacks(others.design, everyone, self.exposed[seen])
             if attacks is not None:

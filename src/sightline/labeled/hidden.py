@@ -32,7 +32,7 @@ _UNIT = float(np.finfo(np.float64).eps)
 # As fine as they can be, up to this many bits.
 _FINEST, _COARSEST = 40, 12
 # Operations for dense rows; beyond that one precision serves all records.
-_AFFORDABLE = 1e8
+_AFFORDABLE = 2e8
 # Below this 1 − q/c has lost too many digits.
 _CANCELLED = 1e-6
 # A weight of fewer levels than this was rounded too much.

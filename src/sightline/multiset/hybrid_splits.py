@@ -17,14 +17,16 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
-from sightline.display import Displayed
-from sightline.errors import require
+from sightline.errors import InvalidRelease, require
 from sightline.geometry.transcript import Transcript
 from sightline.multiset.competitors import SplitGeometry, split_features, split_geometry
 from sightline.multiset.counts import checked_counts
 from sightline.multiset.family import Family, in_domain
 from sightline.multiset.label_risk import label_lower, places_of, value_lower
 from sightline.multiset.memberships import Memberships, require_target
+from sightline.multiset.mixture import Mixture
+from sightline.multiset.moment_family import Moments
+from sightline.multiset.threshold_family import Thresholds
 from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant, NoiseLaw
 from sightline.progress import Progress, silent
@@ -55,7 +57,7 @@ _MEANING = {
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class HybridSplits(Displayed):
+class HybridSplits:
     r"""A target's risk under every split of L releases. Owner-only: everything depends on the values.
 
     Arrays have one entry for each split, after an axis of groups if there were several.
@@ -127,15 +129,20 @@ class HybridSplits(Displayed):
             risk += share * np.where(np.isfinite(about), about, 0.0)
         return self._shaped(np.where(missing, self.kappa * geometry.local, risk))
 
-    @cached_property
+    @property
     def lower(self) -> FloatArray:
         """The lower bound with the default window, an eighth of the bound."""
-        return self.lower_bound(self.memberships.bound / 8)
+        return self._default_lower[0]
 
     @property
     def partner(self) -> IndexArray:
-        """For each split the record whose exchange with the target gives ``lower``."""
-        return self._lower_of_partners(self.memberships.bound / 8)[1]
+        """For each split the record whose exchange with the target gives ``lower``; the target itself if none
+        gives more than its own value does."""
+        return self._default_lower[1]
+
+    @cached_property
+    def _default_lower(self) -> tuple[FloatArray, IndexArray]:
+        return self._lower_of_partners(self.memberships.bound / 8)
 
     def lower_bound(self, window: float) -> FloatArray:
         """A lower bound for every attack under a prior around the group.
@@ -264,7 +271,7 @@ class HybridSplits(Displayed):
         return np.asarray(array[0]) if self.one_group else array
 
 
-def hybrid(
+def hybrid(  # many parameters: a transcript in six nouns, and progress
     group: ArrayLike,
     target: int,
     family: Family,
@@ -305,6 +312,13 @@ def hybrid(
     )
     family.check(groups)
     in_domain(groups, memberships.bound)
+    stated = _stated_bounds(family)
+    require(
+        stated <= {memberships.bound},
+        f"releases with the bound {memberships.bound:g} of the subset means",
+        got=f"bounds {sorted(stated)}",
+        error=InvalidRelease,
+    )
     return HybridSplits(
         releases=int(releases),
         target=int(target),
@@ -350,6 +364,13 @@ def clipped_risk(variance: FloatArray, centre: FloatArray, truth: FloatArray, *,
         risk += variance * (low * at_low - high * at_high)
         risk += (bound + truth) ** 2 * ndtr(low) + (bound - truth) ** 2 * ndtr(-high)
     return np.asarray(np.where(np.isinf(variance), np.inf, risk))
+
+
+def _stated_bounds(family: Family) -> set[float]:
+    """The bounds on the values that a family or its parts state."""
+    if isinstance(family, Mixture):
+        return set().union(*(_stated_bounds(part) for part in family.families))
+    return {family.bound} if isinstance(family, Moments | Thresholds) else set()
 
 
 def _gaussian_noise(accountant: Accountant, releases: int) -> float:

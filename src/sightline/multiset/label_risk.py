@@ -175,14 +175,8 @@ def _inverse_entry(information: FloatArray, target: int, prior: float) -> FloatA
     no small share, the bound for an attacker who knows all others is left.
     """
     m = information.shape[1]
-    order = [*(k for k in range(m) if k != target), target]
-    M = np.ascontiguousarray(np.moveaxis(information[:, order][:, :, order], 0, -1))
-    M[range(m), range(m)] += prior
-    alone = 1.0 / M[-1, -1]
-    share = 8 * m**2 * 2.0**-53 * np.max(M[range(m), range(m)], axis=0) / prior
-    for k in range(m - 1):
-        for i in range(k + 1, m):
-            factor = M[i, k] / M[k, k]
-            M[i, k + 1 :] -= factor * M[k, k + 1 :]
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.where(share < 0.5, np.fmax((1.0 - share) / M[-1, -1], alone), alone))
+    M = information + prior * np.eye(m)
+    diagonal = np.diagonal(M, axis1=1, axis2=2)
+    share = 8 * m**2 * 2.0**-53 * np.max(diagonal, axis=1) / prior
+    alone = 1.0 / diagonal[:, target]
+    return np.where(share < 0.5, np.fmax((1.0 - share) * np.linalg.inv(M)[:, target, target], alone), alone)

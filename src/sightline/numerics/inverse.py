@@ -28,6 +28,9 @@ def positive_inverse(matrix: FloatArray) -> FloatArray | None:
     [[0.5, -0.5], [-0.5, 1.0]]
     >>> positive_inverse(np.array([[1.0, 2.0], [2.0, 1.0]]))
     """
+    diagonal = np.diagonal(matrix)
+    if np.count_nonzero(matrix) == len(matrix) and np.all(diagonal > 0):  # rows that share no record
+        return np.diag(1 / diagonal)
     try:
         _whiten(matrix)
     except np.linalg.LinAlgError:

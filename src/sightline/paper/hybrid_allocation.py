@@ -132,15 +132,13 @@ def _losses(
     offsets = CosineSquaredPrior(-WINDOW, WINDOW).sample(shape, generator=generator)
     values = places_of(splits.groups, bound=1.0, window=WINDOW) + offsets
     noise = transcript.law.sample(parameters.trials, generator=generator)
-    losses = []
-    for order in orders:
-        records = values[:, order]
-        answers = exact_answers(transcript, records) + noise
-        found = ConstrainedMLE(box=(-1.0, 1.0)).estimate(transcript, answers)
-        # Where nothing tells labels apart, each value is as likely to be the target's.
-        own = slice(None) if found.unlabeled else [found.targets.index(splits.target)]
-        losses.append(np.mean((found.values[:, own] - records[:, [splits.target]]) ** 2, axis=1))
-    mean: FloatArray = np.mean(losses, axis=0)
+    records = np.concatenate([values[:, order] for order in orders])
+    answers = exact_answers(transcript, records) + np.tile(noise, (len(orders), 1))
+    found = ConstrainedMLE(box=(-1.0, 1.0)).estimate(transcript, answers)
+    # Where nothing tells labels apart, each value is as likely to be the target's.
+    own = slice(None) if found.unlabeled else [found.targets.index(splits.target)]
+    losses = np.mean((found.values[:, own] - records[:, [splits.target]]) ** 2, axis=1)
+    mean: FloatArray = np.mean(losses.reshape(len(orders), -1), axis=0)
     return mean
 
 

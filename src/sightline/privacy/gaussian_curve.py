@@ -32,6 +32,7 @@ from sightline.privacy.zero_concentrated import epsilon_of_rho, rho_of_budget
 
 _PRECISION = 256  # bits for Newton's steps; the curve itself uses as many as it needs
 _LARGEST = 1e9  # of epsilon, so about of mu^2/2: far above it the error function has no sharp ball
+_DIGITS_LEFT = 1e-6  # of a difference over its subtrahend: below it a double has too few digits
 _STEPS = 500  # the slowest known search (delta = 1 - 1e-16) takes about 40
 
 
@@ -93,11 +94,12 @@ def smallest_epsilon(mu_squared: Fraction | float, delta: Fraction | float) -> f
         if mu_squared > 4 * _LARGEST:
             return epsilon  # almost no noise: the zCDP bound is above the exact value by less than 0.1 %
         mu = ball(mu_squared).sqrt()
-        for _ in range(_STEPS):
-            value, eps = gaussian_delta(mu_squared, epsilon), ball(epsilon)
+        near = _nearly_smallest_epsilon(float(mu_squared), float(delta), epsilon)
+        for _ in range(_STEPS if near is None else 1):  # one step doubles the digits of a double
+            value, eps = gaussian_delta(mu_squared, near or epsilon), ball(near or epsilon)
             slope = eps.exp() * _normal_cdf(-mu / 2 - eps / mu) / value  # -d ln(delta) / d epsilon
             step = float((target / value).log() / slope)
-            epsilon = max(epsilon - step, 0.0)
+            epsilon = max((near or epsilon) - step, 0.0)
             if step <= 2**-52 * epsilon:
                 break
         nudge = 2**-53
@@ -105,6 +107,32 @@ def smallest_epsilon(mu_squared: Fraction | float, delta: Fraction | float) -> f
             epsilon += max(epsilon, math.ulp(0.0)) * nudge
             nudge *= 2
     return epsilon
+
+
+def _nearly_smallest_epsilon(mu_squared: float, delta: float, start: float) -> float | None:
+    """The smallest epsilon in double precision, from a private one; ``None`` where digits are lost."""
+    mu, epsilon = math.sqrt(mu_squared), start
+    for _ in range(_STEPS):
+        a, b = mu / 2 - epsilon / mu, mu / 2 + epsilon / mu
+        tail = math.exp(-a * a / 2) * _mills_ratio(b)  # e^epsilon Φ(−b), since epsilon − b²/2 = −a²/2
+        value = math.erfc(-a / math.sqrt(2)) / 2 - tail
+        if not (tail > 0 and value > _DIGITS_LEFT * tail):
+            return None
+        step = math.log(value / delta) * value / tail
+        epsilon += step
+        if not 0 < epsilon < math.inf:
+            return None
+        if abs(step) <= 1e-12 * epsilon:
+            return epsilon
+    return None
+
+
+def _mills_ratio(b: float) -> float:
+    r""":math:`e^{b^2/2}\,\Phi(-b)` for b > 0."""
+    if b < 25:
+        return math.erfc(b / math.sqrt(2)) / 2 * math.exp(b * b / 2)
+    z = 1 / (b * b)
+    return (1 - z * (1 - 3 * z * (1 - 5 * z * (1 - 7 * z)))) / (b * math.sqrt(2 * math.pi))
 
 
 def _normal_cdf(x: arb) -> arb:

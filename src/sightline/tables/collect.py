@@ -25,6 +25,8 @@ from sightline.tables.subject import Schema, Subject
 
 MOST_CATEGORIES = 1_000
 _FEW_VALUES = 20  # distinct values of a number that an attacker can round to
+_NEARLY_ALL = 0.9  # of the rows
+_MOST_COUNTED = 5_000_000  # rows of which every value is counted
 _CONDITIONS_PER_QUERY = 200
 
 
@@ -191,19 +193,33 @@ def _totals(engine: Engine, rows: Rows, *, outside: str) -> tuple[int, int, int]
 
 
 def _few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int | None:
-    """How many values a number takes, if they are few: whole numbers on a short range, or often repeated."""
+    """How many values a number takes in nearly all rows, if they are few and often repeated.
+
+    Whole numbers on a short range are few even if each occurs once. In very large tables all rows must take
+    the few values: to count each value would cost more than the rest of the audit.
+    """
     if subject.bounds is None:
         return None
-    distinct = f"SELECT DISTINCT {rows.secret} AS v FROM {rows.source()} LIMIT {_FEW_VALUES + 1}"
+    limit = f"LIMIT {_FEW_VALUES + 1}"
+    if present <= _MOST_COUNTED:
+        counted = f"SELECT {rows.secret} AS v, COUNT(*) AS c FROM {rows.source()} GROUP BY {rows.secret}"
+        listed = f"SELECT v, c FROM ({counted}) AS counted ORDER BY c DESC, v {limit}"
+    else:
+        listed = f"SELECT DISTINCT {rows.secret} AS v, 0 AS c FROM {rows.source()} {limit}"
     answer = engine.fetch(
-        "SELECT COUNT(*) AS number, CAST(COALESCE(SUM(CASE WHEN v <> ROUND(v) THEN 1 ELSE 0 END), 0) "
-        f"AS BIGINT) AS broken FROM ({distinct}) AS listed"
+        "SELECT v, c, CASE WHEN v <> ROUND(v) THEN 1 ELSE 0 END AS broken "
+        f"FROM ({listed}) AS listed ORDER BY c DESC, v"
     )
-    number, broken = int(answer["number"][0]), int(answer["broken"][0])
-    low, high = subject.bounds
-    on_a_lattice = broken == 0 and high - low < _FEW_VALUES
-    few = number <= _FEW_VALUES and (on_a_lattice or present >= 2 * number)
-    return number if few else None
+    number, broken = len(answer["v"]), any(answer["broken"].tolist())
+    if number <= _FEW_VALUES:
+        low, high = subject.bounds
+        on_a_lattice = not broken and high - low < _FEW_VALUES
+        return number if on_a_lattice or present >= 2 * number else None
+    covered = np.cumsum(_whole(answer["c"]))[:_FEW_VALUES]
+    enough = np.flatnonzero(
+        (covered >= _NEARLY_ALL * present) & (covered >= 2 * np.arange(1, covered.size + 1))
+    )
+    return int(enough[0]) + 1 if enough.size else None
 
 
 def _contributions(engine: Engine, rows: Rows) -> tuple[int, int]:

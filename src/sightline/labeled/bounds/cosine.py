@@ -22,12 +22,14 @@ from sightline.labeled.bounds.van_trees import (
     cosine_bound,
     cosine_precision,
 )
+from sightline.labeled.bounds.weiss_weinstein import COSINE_AFFINITY
 
 _BOUNDS = DensityBounds(
     scalar=cosine_table,
     laplace=cosine_laplace_table,
     van_trees=cosine_bound,
     added_precision=cosine_precision,
+    affinity=COSINE_AFFINITY,
     v=COSINE_VARIANCE,
     entropy_power=2 / (math.pi * math.e**3),
 )

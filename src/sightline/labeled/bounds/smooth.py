@@ -9,8 +9,8 @@ The lower end is the best of three bounds, each over :math:`v`. With :math:`n` r
 
 The first holds whatever the others' values are. The second needs a group of independent records with the
 target's own prior. The third needs that of every unknown record, or another prior whose precisions the engine
-used. The first two need Gaussian noise; where there is Laplace noise :math:`w` stands in for :math:`f` in the
-first, and the risk of one Laplace answer where there is only one.
+used. The first two need Gaussian noise. Where there is Laplace noise, :math:`w` stands in for :math:`f` in
+the first, or the Weiss–Weinstein bound if that is larger; the risk of one Laplace answer if there is one.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.laplace import FallingTable
 from sightline.labeled.bounds.scalar_risk import RiskTable
 from sightline.labeled.bounds.target import Seen, linear_upper
+from sightline.labeled.bounds.weiss_weinstein import PriorAffinity
 
 
 class _Table(Protocol):
@@ -39,6 +40,7 @@ class DensityBounds:
     laplace: _Table
     van_trees: Callable[[FloatArray], FloatArray]
     added_precision: Callable[[FloatArray], FloatArray]  # D
+    affinity: PriorAffinity
     v: float
     entropy_power: float  # N: the variance of the Gaussian with the density's entropy
 
@@ -67,6 +69,10 @@ def _lower(bounds: DensityBounds, seen: Seen, width: float) -> FloatArray:
         scalar = bounds.scalar()
         group = v * (1 - 1 / n) + np.maximum(scalar.lower(n * G), bounds.van_trees(n * G)) / n
         alone = np.where(gaussian, np.maximum.reduce([alone, scalar.lower(G), group]), alone)
+    if seen.laplace_answers is not None and seen.laplace_information is not None and not gaussian.all():
+        laplace = np.minimum(seen.laplace_information * width**2, G)
+        stepped = bounds.affinity.lower(G, laplace, seen.laplace_answers)
+        alone = np.where(gaussian, alone, np.maximum(alone, stepped))
     if (single := seen.one_laplace).any():
         alone = np.where(single, np.maximum(alone, bounds.laplace().lower(G)), alone)
     Q = seen.group_information() * width**2

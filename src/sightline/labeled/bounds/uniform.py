@@ -12,12 +12,14 @@ from sightline.labeled.bounds.smooth import DensityBounds
 from sightline.labeled.bounds.tables import uniform_laplace_table, uniform_table
 from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
 from sightline.labeled.bounds.van_trees import UNIFORM_VARIANCE, uniform_bound, uniform_precision
+from sightline.labeled.bounds.weiss_weinstein import UNIFORM_AFFINITY
 
 _BOUNDS = DensityBounds(
     scalar=uniform_table,
     laplace=uniform_laplace_table,
     van_trees=uniform_bound,
     added_precision=uniform_precision,
+    affinity=UNIFORM_AFFINITY,
     v=UNIFORM_VARIANCE,
     entropy_power=1 / (2 * math.pi * math.e),
 )

@@ -1,0 +1,90 @@
+r"""Correlated noise of a plan: the correlations of the numbers that it names.
+
+With standard deviations :math:`D` and correlations :math:`C` the covariance is :math:`D C D`. It is at least
+:math:`\lambda_{\min}(C)\, D^2`, so independent noise of :math:`\sqrt{\lambda_{\min}}\, D` protects no better:
+accountants, which take noise to be independent, are given that.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.auditing.plan import Plan
+from sightline.errors import InvalidPlan, require
+from sightline.tables.membership import Feature, Membership
+from sightline.tables.subject import SecretKind
+
+_LEAST_SHARE = 1e-9  # below it a combination of the numbers has no noise, up to rounding
+
+
+def correlation_of(plan: Plan, membership: Membership) -> FloatArray | None:
+    """The correlations of the noise on all cells; none if the plan has none."""
+    stated = plan.correlation
+    if stated is None:
+        return None
+    _check(plan, membership)
+    place = {}
+    for position, cell in enumerate(membership.cells):
+        part = membership.partitions[cell.partition]
+        place[plan.releases[part.query].name, cell.key, part.label] = position
+    named = [(one.release, one.key, one.label) for one in stated.numbers]
+    wrong = next((one for one in named if one not in place), None)
+    require(
+        wrong is None,
+        "[correlation] numbers that the plan publishes",
+        got=f"{', '.join([wrong[0], *wrong[1]])[:60]!r}" if wrong else "",
+        fix="check the spelling of the release, the key and the label",
+        error=InvalidPlan,
+    )
+    require(
+        len(set(named)) == len(named), "[correlation] each number once", got="one twice", error=InvalidPlan
+    )
+    own = np.eye(len(named))
+    for i, row in enumerate(stated.rows):
+        own[i, :i] = own[:i, i] = row
+    found = np.eye(len(membership.cells))
+    at = np.array([place[one] for one in named], dtype=np.intp)
+    found[np.ix_(at, at)] = own
+    require(
+        least_own_share(found) > _LEAST_SHARE,
+        "[correlation] noise on every combination of the numbers",
+        got="a combination without noise",
+        fix="correlations must form a positive definite matrix",
+        error=InvalidPlan,
+    )
+    return found
+
+
+def least_own_share(correlation: FloatArray | None) -> float:
+    """The least eigenvalue of some correlations: 1 for none."""
+    if correlation is None or not correlation.size:
+        return 1.0
+    rounding = 1e-13 * len(correlation)
+    return float(min(1.0, np.linalg.eigvalsh(correlation)[0] - rounding))
+
+
+def _check(plan: Plan, membership: Membership) -> None:
+    assert plan.correlation is not None  # it has been looked at
+    releases = {release.name: release for release in plan.releases}
+    mine = [releases[one.release] for one in plan.correlation.numbers if one.release in releases]
+    require(
+        all(release.noise_given and release.times == 1 for release in mine),
+        "[correlation] releases with a noise of their own, published once",
+        got="another",
+        error=InvalidPlan,
+    )
+    linear = all(part.feature in (Feature.VALUE, Feature.INDICATOR) for part in membership.partitions)
+    require(
+        linear and plan.data.max_rows_per_record == 1,
+        "[correlation] means, sums and counts of records with one row",
+        got="others",
+        error=InvalidPlan,
+    )
+    several = plan.data.secret_kind is SecretKind.CATEGORY and len(plan.data.categories or ()) > 2
+    require(
+        not several,
+        "[correlation] a number or a yes or no",
+        got="a secret of three categories or more",
+        error=InvalidPlan,
+    )

@@ -1,0 +1,173 @@
+"""The linearised optimality conditions of the least noise, factorised: directions of the method's steps."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.sparse import csc_array
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.designing.iterate import Iterate, split
+from sightline.numerics.inverse import positive_inverse
+
+_STEP = 0.99  # how far towards the nearest bound a step goes
+_FACTORISED = 512  # larger systems are inverted by matrix products
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Direction:
+    """Changes of the variables, the slacks and the multipliers."""
+
+    x: FloatArray
+    g: FloatArray
+    lam: FloatArray
+    z: FloatArray
+    y: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Equations:
+    """The linearised optimality conditions at an iterate, factorised."""
+
+    solve: Callable[[FloatArray], FloatArray]
+    G: list[FloatArray | csc_array]
+    working: list[IndexArray]
+    dual: FloatArray
+    primal: FloatArray
+    g: FloatArray
+    lam: FloatArray
+    d: FloatArray
+    z: FloatArray
+    e: FloatArray  # 1 where there is no ceiling
+    y: FloatArray
+    finite: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> Equations | None:
+        active, e = at.active, at.above
+        finite = np.isfinite(e)
+        G = [one[active] if isinstance(one, np.ndarray) else one.tocsr()[active].tocsc() for one in gradients]
+        e_or_one, g = np.where(finite, e, 1.0), np.concatenate(at.g)
+        diagonal = at.z / at.below + at.y / e_or_one
+        solve = _factorised(_hessian(at, G, diagonal, exact=True))
+        if solve is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
+            solve = _factorised(_hessian(at, G, diagonal, exact=False))
+        if solve is None:
+            return None
+        return cls(
+            solve=solve,
+            G=G,
+            working=at.working,
+            dual=at.problem.weights[active] - used[active] - at.z + at.y,
+            primal=at.slack - g,
+            g=g,
+            lam=np.concatenate(at.lam),
+            d=at.below,
+            z=at.z,
+            e=e_or_one,
+            y=at.y,
+            finite=finite,
+        )
+
+    def direction(self, centre: float, before: Direction | None) -> Direction:
+        """Towards products of slacks and multipliers of ``centre``, given the terms of second order."""
+        g, lam, d, z, e, y = self.g, self.lam, self.d, self.z, self.e, self.y
+        to_g, to_z, to_y = centre - lam * g, centre - z * d, np.where(self.finite, centre - y * e, 0.0)
+        if before is not None:
+            to_g = to_g - before.lam * before.g
+            to_z = to_z - before.z * before.x
+            to_y = to_y + np.where(self.finite, before.y * before.x, 0.0)
+        parts = split((to_g - lam * self.primal) / g, self.working)
+        right = -self.dual + to_z / d - to_y / e
+        right = right + sum(one @ part for one, part in zip(self.G, parts, strict=True))
+        dx = self.solve(right)
+        dg = np.concatenate([one.T @ dx for one in self.G]) + self.primal
+        return Direction(
+            x=dx,
+            g=dg,
+            lam=(to_g - lam * dg) / g,
+            z=(to_z - z * dx) / d,
+            y=np.where(self.finite, (to_y + y * dx) / e, 0.0),
+        )
+
+    def longest(self, step: Direction) -> tuple[float, float]:
+        """How far the primal and the dual part of a direction may go."""
+        own = self.finite
+        alpha = min(_longest(self.d, step.x), _longest(self.g, step.g), _longest(self.e[own], -step.x[own]))
+        beta = min(_longest(self.lam, step.lam), _longest(self.z, step.z), _longest(self.y[own], step.y[own]))
+        return alpha, beta
+
+    def unbalanced(self) -> float:
+        """How far the loss is from balance with its multipliers, in the unit of the products."""
+        return float(np.mean(np.abs(self.dual) * self.d))
+
+    def centre_after(self, step: Direction, alpha: float, beta: float) -> float:
+        """The mean product of a slack and its multiplier after a step."""
+        total = (self.g + alpha * step.g) @ (self.lam + beta * step.lam)
+        total += (self.d + alpha * step.x) @ (self.z + beta * step.z)
+        ceilings = (self.e - alpha * step.x) * (self.y + beta * step.y)
+        total += ceilings[self.finite].sum()
+        return float(total) / (self.g.size + self.d.size + int(self.finite.sum()))
+
+
+def _hessian(
+    at: Iterate, G: list[FloatArray | csc_array], diagonal: FloatArray, *, exact: bool
+) -> FloatArray:
+    lift = at.problem.lift.tocsr()[:, at.active]
+    rows = np.flatnonzero(np.diff(lift.indptr))
+    lift = csc_array(lift[rows])
+    curved = np.zeros((rows.size, rows.size))
+    for now, recipes, lam in zip(at.now, at.recipes, at.lam, strict=True):
+        if lam.size:
+            now.add_curvature(curved, recipes, lam, rows)
+    total: FloatArray = np.asarray(lift.T @ (lift.T @ curved).T)
+    each = zip(at.now, at.working, G, at.lam, at.g, strict=True)
+    for now, own, one, lam, g in each:
+        if not lam.size:
+            continue
+        weight = lam / g - (2 * lam * now.inverse_phi[own] if exact else 0.0)
+        if isinstance(one, np.ndarray):
+            total += (one * weight) @ one.T
+        else:
+            total += (one.multiply(weight) @ one.T).toarray()
+    total[np.diag_indices_from(total)] += diagonal
+    return total
+
+
+def _factorised(matrix: FloatArray) -> Callable[[FloatArray], FloatArray] | None:
+    """A solver of the equations; ``None`` if the matrix is not positive definite, to rounding."""
+    unit = 1 / np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(np.float64).tiny))
+    matrix *= unit
+    matrix *= unit[:, None]
+    inverse: Callable[[FloatArray], FloatArray]
+    if len(matrix) <= _FACTORISED:
+        try:
+            factor = cho_factor(matrix, lower=True, check_finite=False)
+        except LinAlgError:
+            return None
+        inverse = partial(cho_solve, factor, check_finite=False)
+    else:
+        dense = positive_inverse(matrix.copy())
+        if dense is None:
+            return None
+        inverse = dense.__matmul__
+
+    def solve(right: FloatArray) -> FloatArray:
+        wanted = unit * right
+        found = inverse(wanted)
+        found = found + inverse(wanted - matrix @ found)  # once more, for the digits that were lost
+        return np.asarray(unit * found)
+
+    return solve
+
+
+def _longest(values: FloatArray, changes: FloatArray) -> float:
+    falling = changes < 0
+    if not falling.any():
+        return 1.0
+    return min(1.0, _STEP * float(np.min(-values[falling] / changes[falling])))

@@ -1,0 +1,100 @@
+"""Where the method of least noise stands: variables, slacks and multipliers, and the constraints there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from scipy.sparse import csc_array
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.designing.problem import NoiseProblem
+from sightline.designing.risks import Recipes, RiskAt, squared
+
+_NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Waypoint:
+    """Where the method was: a start for a problem that differs a little."""
+
+    gap: float
+    x: FloatArray
+    active: IndexArray
+    working: tuple[IndexArray, ...]
+    lam: tuple[FloatArray, ...]
+    z: FloatArray
+    y: FloatArray
+    safe: FloatArray
+
+
+@dataclass(slots=True, kw_only=True, eq=False)
+class Iterate:
+    """Where the method stands: variables, slacks and multipliers, and the constraints there."""
+
+    problem: NoiseProblem
+    x: FloatArray
+    active: IndexArray  # the variables that may be raised
+    working: list[IndexArray]  # of each kind, the constraints that take part
+    lam: list[FloatArray] = field(default_factory=list)
+    g: list[FloatArray] = field(default_factory=list)
+    z: FloatArray = field(default_factory=lambda: np.zeros(0))
+    y: FloatArray = field(default_factory=lambda: np.zeros(0))
+    now: tuple[RiskAt, ...] = ()
+    recipes: tuple[Recipes, ...] = ()
+    factorisations: int = 0
+
+    @property
+    def below(self) -> FloatArray:
+        return np.maximum(self.x[self.active] - 1.0, _NO_ROOM)
+
+    @property
+    def above(self) -> FloatArray:
+        return np.maximum(self.problem.ceilings[self.active] - self.x[self.active], _NO_ROOM)
+
+    @property
+    def slack(self) -> FloatArray:
+        """The true slacks of the constraints that take part."""
+        each = zip(self.now, self.problem.risks, self.working, strict=True)
+        return np.concatenate([(now.phi - one.needed)[own] for now, one, own in each])
+
+    def evaluate(self) -> None:
+        s = self.problem.variances(self.x)
+        self.now = tuple(one.at(s) for one in self.problem.risks)
+        self.factorisations += 1
+
+    def find_recipes(self) -> None:
+        self.recipes = tuple(now.recipes(own) for now, own in zip(self.now, self.working, strict=True))
+
+    def gradients(self) -> list[FloatArray | csc_array]:
+        """The derivative of every constraint that takes part by every variable, kind by kind."""
+        found = [
+            self.problem.lift.T @ (squared(own) * one.sign)
+            for own, one in zip(self.recipes, self.problem.risks, strict=True)
+        ]
+        return [one if isinstance(one, np.ndarray) else csc_array(one) for one in found]
+
+    def centre(self) -> float:
+        """The mean product of a slack and its multiplier."""
+        total = sum(float(lam @ g) for lam, g in zip(self.lam, self.g, strict=True))
+        finite = np.isfinite(self.above)
+        total += float(self.z @ self.below) + float((self.y * np.where(finite, self.above, 0.0)).sum())
+        return total / (sum(lam.size for lam in self.lam) + self.active.size + int(finite.sum()))
+
+    def waypoint(self, gap: float, safe: FloatArray) -> Waypoint:
+        return Waypoint(
+            gap=gap,
+            x=self.x,
+            active=self.active,
+            working=tuple(self.working),
+            lam=tuple(self.lam),
+            z=self.z,
+            y=self.y,
+            safe=safe,
+        )
+
+
+def split(values: FloatArray, working: list[IndexArray]) -> list[FloatArray]:
+    """Values of all constraints that take part, kind by kind."""
+    ends = np.cumsum([own.size for own in working])[:-1]
+    return list(np.split(values, ends))

@@ -1,0 +1,130 @@
+"""Whom the noise must protect: records, and features of the rows of persons with several."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from itertools import combinations
+
+import numpy as np
+from scipy.sparse import csc_array, hstack
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.designing.levels import can_hide, most_information
+from sightline.designing.person_limits import PersonBlocks, person_blocks
+from sightline.designing.task import DesignTask
+from sightline.errors import InvalidPlan, require
+from sightline.tables.subject import SecretKind
+
+_MOST_PAIRS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Targets:
+    """The records that may keep less than the limit at the floor: a column for each."""
+
+    record: IndexArray  # the column of the linear design; -1 - kind for a person with several rows
+    columns: csc_array
+    known_needed: FloatArray  # 1/g; zero where records alike hide each other whatever the noise
+    can_hide: bool  # whether other records hide them, too
+    people: PersonBlocks  # persons with several rows; their targets are features of their rows
+    person_needed: float  # the least 1/λ of theirs
+
+    def __len__(self) -> int:
+        return len(self.record)
+
+    @property
+    def rows(self) -> IndexArray:
+        """The targets that are columns."""
+        return np.flatnonzero(self.record >= 0)
+
+    @property
+    def features(self) -> IndexArray:
+        """The targets that are features of a person's rows."""
+        return np.flatnonzero(self.record < 0)
+
+    def person_of(self, targets: IndexArray) -> IndexArray:
+        """The place of the person of some features."""
+        order = np.argsort(self.people.kind)
+        kind = -1 - self.record[targets]
+        found: IndexArray = order[np.searchsorted(self.people.kind[order], kind)]
+        return found
+
+    def with_features(self, persons: IndexArray, columns: csc_array) -> Targets:
+        """These targets and more features of some persons."""
+        return replace(
+            self,
+            record=np.concatenate([self.record, -1 - self.people.kind[persons]]),
+            columns=csc_array(hstack([self.columns, columns], format="csc")),
+            known_needed=np.concatenate([self.known_needed, np.full(persons.size, self.person_needed)]),
+        )
+
+
+def targets_of(task: DesignTask) -> Targets:
+    """The records that the floor does not protect. More noise never harms the others: bounds are monotone."""
+    linear = task.linear
+    prior, broken = linear.prior, task.findings.lower < task.limit
+    people = PersonBlocks(kind=np.zeros(0, dtype=np.intp), blocks=())
+    if task.persons is not None:
+        kinds = task.persons.seen.kinds
+        alone = np.zeros(broken.size, dtype=np.bool_)
+        alone[kinds.columns[kinds.starts[:-1][kinds.rows_of_person == 1]]] = True
+        broken &= alone
+        everyone = task.columns(np.arange(linear.design.size))
+        people = person_blocks(task.persons, everyone, task.persons.below)
+    below = np.flatnonzero(broken)
+    several = prior.kind is SecretKind.CATEGORY and prior.categories > 2
+    if several:
+        below, columns = _pairs(task, below)
+    else:
+        columns = task.columns(below)
+    with np.errstate(divide="ignore"):
+        needed = 1 / most_information(prior, task.limit, linear.counts[below])
+    targets = Targets(
+        record=below,
+        columns=columns,
+        known_needed=needed,
+        can_hide=not several and can_hide(prior.of_column) and below.size + len(people) > 0,
+        people=people,
+        person_needed=float(1 / most_information(prior, task.limit, np.array([1]))[0]),
+    )
+    if not len(people):
+        return targets
+    every = np.arange(len(people))
+    floor = row_variances(task, task.floor)
+    return targets.with_features(every, people.sharpest(1 / floor, every)[1])
+
+
+def row_variances(task: DesignTask, stddevs: FloatArray) -> FloatArray:
+    """The variances of the problem's rows; of those that stand for levels, 1."""
+    own = stddevs[task.linear.cells] ** 2 * task.row_unit
+    return np.concatenate([own, np.ones(task.rows - own.size)])
+
+
+def _pairs(task: DesignTask, below: IndexArray) -> tuple[IndexArray, csc_array]:
+    r"""For a category: the numbers about two categories a, b of each record, which must tell little together.
+
+    The audit's lower end is a mean over b of a bound that falls with :math:`I_a + I_b`. It keeps the limit if
+    each of them does: a condition that is enough and convex, though not needed.
+    """
+    linear, membership = task.linear, task.membership
+    owner = [membership.cells[cell].partition for cell in linear.cells]
+    names = sorted({str(membership.partitions[p].parameter) for p in owner})
+    category = np.array([names.index(str(membership.partitions[p].parameter)) for p in owner])
+    signature, first = np.unique(linear.column_signature[below], return_index=True)
+    require(
+        signature.size * len(names) * (len(names) - 1) // 2 <= _MOST_PAIRS,
+        f"at most {_MOST_PAIRS:,} pairs of categories over the exposed records",
+        got="more",
+        fix="design fewer releases at once",
+        error=InvalidPlan,
+    )
+    record = below[first]
+    columns = task.columns(record)
+    if len(names) == 1:
+        return record, columns
+    category = np.concatenate([category, np.full(task.rows - category.size, -1)])
+    about = [csc_array(columns.multiply((category == one)[:, None])) for one in range(len(names))]
+    pairs = [csc_array(about[one] + about[two]) for one, two in combinations(range(len(names)), 2)]
+    joined = csc_array(np.concatenate([pair.toarray() for pair in pairs], axis=1))
+    kept = np.diff(joined.indptr) > 0
+    return np.tile(record, len(pairs))[kept], csc_array(joined[:, np.flatnonzero(kept)])

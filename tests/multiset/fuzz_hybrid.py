@@ -1,0 +1,53 @@
+"""Hunt: random hybrid transcripts against the general engine, and the lower bound against the attack."""
+
+from __future__ import annotations
+
+import math
+import time
+
+import numpy as np
+
+import sightline as sl
+from tests.multiset.hybrid_cases import losses_under_the_prior, zcdp
+
+
+def fuzz(seed: int, seconds: float) -> dict[str, int]:
+    """Draw groups, families, subsets and budgets until the time is over."""
+    generator = np.random.default_rng(seed)
+    counted = {"splits": 0, "attacked": 0}
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        m = int(generator.integers(1, 5))
+        group = generator.uniform(-1, 1, m)
+        if generator.random() < 0.2:
+            group = group.round(1)
+        target, releases = int(generator.integers(m)), int(generator.integers(1, 10))
+        family = sl.Moments() if generator.random() < 0.6 else sl.Thresholds(bandwidth=0.3)
+        if generator.random() < 0.6:
+            memberships = sl.multiset.Memberships.with_and_without(members=m, target=target)
+        else:
+            sizes = generator.integers(1, m + 1, int(generator.integers(1, 4)))
+            memberships = sl.multiset.Memberships(
+                sets=[generator.choice(m, int(size), replace=False) for size in sizes]
+            )
+        epsilon = float(10 ** generator.uniform(0, 4))
+        splits = sl.multiset.hybrid(group, target, family, memberships, zcdp(epsilon), releases)
+        case = (group.tolist(), target, releases, memberships.sets, epsilon)
+        for features in splits.features.tolist():
+            transcript = splits.transcript(features)
+            if not any(target in query.members for query in transcript.queries):
+                assert math.isinf(splits.local[features]), case
+                continue
+            crb = transcript.geometry(at=group).profile(target=target).crb
+            ours = float(splits.local[features])
+            decided = splits.relative_error[features] < 1e-9 and not math.isnan(crb)
+            assert not decided or math.isclose(ours, crb, rel_tol=1e-4), (case, features, ours, crb)
+            counted["splits"] += 1
+        features = int(generator.integers(releases + 1))
+        covered = np.unique(np.concatenate([q.members for q in splits.transcript(features).queries]))
+        if len(covered) == m:
+            losses = losses_under_the_prior(splits, features, int(splits.partner[features]), trials=200)
+            reach = 6 * losses.std() / math.sqrt(len(losses)) + 1e-9
+            assert splits.lower[features] <= losses.mean() + reach, (case, features)
+            counted["attacked"] += 1
+    return counted
