@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from sightline.auditing.work import TimedEngine, WorkLimits, memory_of
 from sightline.cli import main
 from sightline.errors import InvalidInput, TooMuchWork
 from sightline.examples.shipped import example_plan
+from sightline.labeled.routes.cost import Route, RouteCost
 from sightline.privacy.spending import account
 from sightline.tables.engines.open import open_source
 
@@ -67,6 +69,51 @@ def test_an_estimate_of_the_time_is_refused_before_it_is_taken() -> None:
     with pytest.raises(TooMuchWork):
         limits.check_cells(18_000, designs=2)
     WorkLimits(memory=1e15).check_cells(20_000, designs=2)  # without a limit on time
+
+
+def test_sparse_factors_are_allowed_where_dense_matrices_are_not() -> None:
+    cost = RouteCost(
+        route=Route.SPARSE, reason="few entries", rows=90_000, factor_entries=10**7, bytes=10**9, seconds=60.0
+    )
+    limits = WorkLimits(memory=4e9, seconds=600.0, clock=lambda: 100.0, began=100.0)
+    limits.check_cells(90_000, designs=2, sparse=lambda: cost)
+    with pytest.raises(TooMuchWork, match=r"got about 648 GB for matrices of 90,000 × 90,000"):
+        limits.check_cells(90_000, designs=1, sparse=lambda: None)
+    with pytest.raises(
+        TooMuchWork, match=r"in 4 GB of memory, got about 5 GB for sparse factors over 90,000"
+    ):
+        limits.check_cells(90_000, designs=1, sparse=lambda: replace(cost, bytes=5 * 10**9))
+    with pytest.raises(TooMuchWork, match=r"at most 600 seconds, got about 700 for sparse factors"):
+        limits.check_cells(90_000, designs=1, sparse=lambda: replace(cost, seconds=700.0))
+
+
+def test_the_sparse_estimate_is_that_of_the_linear_cells(tmp_path: Path) -> None:
+    """An audit with too little memory for dense matrices and enough for sparse ones."""
+    size = 5_000
+    rows = "\n".join(f"p{i},g{i // 2},{i % 7}" for i in range(size))
+    (tmp_path / "people.csv").write_text("person,cell,pay\n" + rows + "\n", encoding="utf-8")
+    plan = tmp_path / "plan.toml"
+    plan.write_text(
+        """
+[data]
+source = "people.csv"
+record = "person"
+secret = "pay"
+bounds = [0, 7]
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+accountant = "zcdp"
+[[release]]
+name = "pay"
+sql = "SELECT cell, SUM(pay) FROM data GROUP BY cell"
+""",
+        encoding="utf-8",
+    )
+    dense = 10 * 8 * (size // 2) ** 2
+    result = sl.audit(plan, max_memory=dense // 2)
+    assert result.cells == size // 2
+    assert result.identifiable_records == 0
 
 
 def test_the_time_is_looked_at_whenever_progress_is_reported() -> None:

@@ -153,7 +153,8 @@ def with_names(result: sl.AuditResult, *names: str) -> sl.AuditResult:
 
     def renamed(part: Any, key: str = "") -> Any:
         if isinstance(part, dict):
-            return {k: renamed(v, k) for k, v in part.items()}
+            fixed = ("name",) if key == "unverified" else ()  # of an assumption: nobody chooses it
+            return {k: v if k in fixed else renamed(v, k) for k, v in part.items()}
         if isinstance(part, list):
             return [renamed(entry, key) for entry in part]
         return next(turn) if key in CHOSEN and isinstance(part, str) else part

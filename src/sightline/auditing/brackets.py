@@ -196,9 +196,9 @@ class _Sums:
         np.maximum.at(highest, group, block)
         shown = exposures.groups.identifiable
         one_category = lowest == highest
-        recipes = exposures.recipes
-        if len(recipes):  # else nobody asked for them, or there is nothing to ask for
-            recipes = recipes[one_category[shown]]
+        recipes = np.zeros((0, part.design.row_count))
+        if len(exposures.recipes):  # else nobody asked for them, or there is nothing to ask for
+            recipes = exposures.recipes[one_category[shown]]
         return cls(identifiable=shown & one_category, recipes=recipes)
 
     def recipes_of(self, groups: IndexArray) -> FloatArray:

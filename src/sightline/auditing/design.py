@@ -20,18 +20,16 @@ from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, noise_on_rows
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.errors import InvalidPlan, require
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.incidence.cells import incidence_of_cells
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
+from sightline.labeled.routes.cost import RouteCost, choose_for_cells
+from sightline.progress import silent
 from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition, Statistic
 from sightline.tables.subject import SecretKind
 
 LINEAR = frozenset({Feature.VALUE, Feature.INDICATOR})
-
-# Products of rows are a dense matrix over the cells.
-_MOST_CELLS = 20_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -172,6 +170,20 @@ class LinearDesign:
         )
 
 
+def sparse_cost(membership: Membership) -> RouteCost | None:
+    """What sparse factors over the linear cells take; ``None`` where dense ones are taken.
+
+    Persons with several rows need dense ones.
+    """
+    order = _linear_partitions(membership)
+    if not order or membership.contributions > 1:
+        return None
+    widths = np.diff(membership.starts)[order]
+    incidence = incidence_of_cells(membership.signatures[:, order], cells=widths, counts=membership.counts)
+    cost, pattern = choose_for_cells(incidence, silent)
+    return None if pattern is None else cost
+
+
 def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> LinearDesign | None:
     """The design of the partitions that are linear in the secret; ``None`` if there are none."""
     order = _linear_partitions(membership)
@@ -181,13 +193,6 @@ def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> Linea
     widths = np.diff(starts)[order]
     cells = np.concatenate([np.arange(starts[p], starts[p + 1]) for p in order])
     owner = np.repeat(order, widths)
-    require(
-        cells.size <= _MOST_CELLS,
-        f"at most {_MOST_CELLS:,} cells",
-        got=f"{cells.size:,}",
-        fix="their products fill a square table; coarsen the groups or audit fewer releases at once",
-        error=InvalidPlan,
-    )
     rows = _Rows(membership=membership, pricing=pricing, order=order, cells=cells, owner=owner)
     people = None
     if plan.data.values == "constant" and membership.persons is not None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightline.arrays import FloatArray
-from sightline.auditing.design import LINEAR
+from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.withheld import as_published
@@ -57,7 +57,11 @@ class Session:
                 'check the spelling of its constants, or say accept = ["empty"] in [limits]'
             )
         cells = sum(membership.partitions[cell.partition].feature in LINEAR for cell in membership.cells)
-        self.limits.check_cells(cells, designs=2 if self.subject.kind is SecretKind.CATEGORY else 1)
+        self.limits.check_cells(
+            cells,
+            designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
+            sparse=lambda: sparse_cost(membership),
+        )
         progress("comparing with the engine's own groups", 0.0)
         unaudited = verify(self.engine, self.queries, self.subject, membership)
         membership = replace(membership, unaudited=unaudited)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import TooMuchWork, require
+from sightline.labeled.routes.cost import RouteCost
 from sightline.progress import Progress
 from sightline.tables.engines.protocol import DATA, Column, Engine
 
@@ -84,11 +85,29 @@ class WorkLimits:
             "publish fewer groups or grouping sets",
         )
 
-    def check_cells(self, cells: int, designs: int) -> None:
-        """Refuse dense matrices over the cells that do not fit, or take longer than allowed."""
+    def check_cells(
+        self, cells: int, designs: int, sparse: Callable[[], RouteCost | None] = lambda: None
+    ) -> None:
+        """Refuse dense matrices over the cells that do not fit, or take longer than allowed.
+
+        ``sparse`` estimates what sparse ones take, if they are; it is asked only where dense ones do not do.
+        """
+        try:
+            self._check_dense(cells, designs)
+        except TooMuchWork:
+            cost = sparse()
+            if cost is None:
+                raise
+            what = f"sparse factors over {cells:,} cells"
+            self._check_memory(designs * cost.bytes, what, "publish fewer or coarser groups")
+            self._check_seconds(designs * cost.seconds, what)
+
+    def _check_dense(self, cells: int, designs: int) -> None:
         what = f"matrices of {cells:,} × {cells:,} cells"
         self._check_memory(_MATRICES * designs * 8 * cells**2, what, "publish fewer or coarser groups")
-        seconds = designs * float(cells) ** 3 / _PER_SECOND
+        self._check_seconds(designs * float(cells) ** 3 / _PER_SECOND, what)
+
+    def _check_seconds(self, seconds: float, what: str) -> None:
         if seconds > self.left:
             raise TooMuchWork(
                 f"expected an audit of at most {self.seconds:g} seconds, got about {seconds:,.0f} for "

@@ -19,7 +19,7 @@ from sightline.labeled.bounds.chord import MOST_MOVED, chord_bound
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.routes.problem import Decisions
-from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.labeled.unknown_gram import RecordsGram
 from sightline.numerics.residuals import gamma
 
 # Designs of up to so many groups, and so many entries of rows × groups. Of each, the groups with the widest
@@ -33,7 +33,7 @@ _SHARPEST = 1e7  # columns over the noise
 
 
 def with_chords(
-    gram: UnknownRecordsGram, decisions: Decisions, prior: TargetPrior, lower: FloatArray, upper: FloatArray
+    gram: RecordsGram, decisions: Decisions, prior: TargetPrior, lower: FloatArray, upper: FloatArray
 ) -> FloatArray:
     """The lower ends of the unknown records, improved where the brackets are wide and the design is small."""
     groups = decisions.sizes.size
@@ -87,7 +87,7 @@ def _directions(whitened: FloatArray, counts: FloatArray, chosen: IndexArray) ->
 
 
 def _bound(
-    gram: UnknownRecordsGram,
+    gram: RecordsGram,
     columns: FloatArray,
     counts: FloatArray,
     j: int,

@@ -7,14 +7,13 @@ r"""What a design exposes of every record.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.errors import InvalidInput, InvalidNoise, require
-from sightline.labeled import certified
+from sightline.errors import InvalidInput, require
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.chords import with_chords
 from sightline.labeled.description import LinearReleases
@@ -23,28 +22,40 @@ from sightline.labeled.hidden import (
     hidden_by_record,
     hidden_by_share,
     information_error,
-    precisions,
+    sparse_hidden_by_record,
 )
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import Known, unknown_records
-from sightline.labeled.risk_forms import Quantity, risks_over_v
+from sightline.labeled.record_numbers import (
+    Attack,
+    RecordNumbers,
+    no_attacks,
+    refined_numbers,
+    unrefined_numbers,
+)
+from sightline.labeled.risk_forms import Quantity
 from sightline.labeled.routes.columns import by_columns
+from sightline.labeled.routes.cost import RouteCost, choose_route, dense_cost
 from sightline.labeled.routes.exact import by_elimination
 from sightline.labeled.routes.gap import by_gap
 from sightline.labeled.routes.independent import by_independent_rows
 from sightline.labeled.routes.partitions import by_partitions
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
-from sightline.labeled.sharp_records import GroupAttacks, group_attacks, refine_sharp
-from sightline.labeled.unknown_gram import UnknownRecordsGram, laplace_answers, records_alike
+from sightline.labeled.routes.sparse import by_sparse_factor
+from sightline.labeled.sharp_records import GroupAttacks, RecipeTable
+from sightline.labeled.sparse_gram import SparseGram
+from sightline.labeled.unknown_gram import (
+    RecordsGram,
+    UnknownRecordsGram,
+    laplace_answers,
+    records_alike,
+)
 from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
 _TINY = float(np.finfo(np.float64).tiny)
-# Signals beyond this would overflow a double when they are squared and summed.
-_MOST = 1e140
-# Brackets are rounded outwards by their error and printed to a thousandth. Where nothing else is asked for, a
-# larger error than that of the attacks will do.
-_ENOUGH_FOR_BRACKETS = 1e-6
+# Rows of a design whose undecided records are decided by dense elimination after all.
+_MOST_ELIMINATED = 6_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -108,8 +119,9 @@ class Exposures:
     rank: int  # directions that the releases see
     relative_error: float  # a bound for rmse, information and the upper end; infinite where there is none
     prior: TargetPrior  # how the values are spread beforehand: what both ends are averages over
-    recipes: FloatArray  # weights on the answers, one row for each identifiable group in order
+    recipes: RecipeTable  # weights on the answers, one row for each identifiable group in order
     names: tuple[str, ...]  # of the rows
+    cost: RouteCost  # the route that was taken, why, and what it was expected to take
 
     def __len__(self) -> int:
         return len(self.rmse)
@@ -219,70 +231,68 @@ def exposures(
     Without ``attacks`` there are decisions and brackets, but no RMSE (NaN) and no recipes.
     """
     unknown = unknown_records(design.size, known)
+    cost, pattern = choose_route(design, progress)
+    attack = Attack(
+        prior=prior,
+        everyone_told=isinstance(known, Known),
+        copies=copies,
+        attacks=attacks,
+        cost=cost,
+        progress=progress,
+    )
+    if pattern is not None:
+        progress(str(cost), 0.0)
+        found = sparse_exposures(SparseGram.of(design, unknown, pattern), attack)
+        settled = not found.undecided.any() and np.isfinite(found.relative_error)
+        if settled or design.row_count > _MOST_ELIMINATED:
+            return found
+        again = dense_cost(design.row_count, "the sparse route left something undecided")
+        attack = replace(attack, cost=again)
     gram = UnknownRecordsGram.of(design, unknown, progress)
-    require(
-        gram.signal < _MOST,
-        f"numbers of at most {_MOST:g} times their noise",
-        got=f"{gram.signal:g}",
-        fix="so little noise is none",
-        error=InvalidNoise,
-    )
+    precision, risks = attack.risks(gram)
     progress("factorising the products", 0.0)
-    told = isinstance(known, Known)
-    precision = None if told else precisions(gram, prior)
-    risks = risks_over_v(
-        prior.variance,
-        excess=design.law.excess,
-        precision=None if precision is None else float(np.max(precision)),
-    )
     problem = Problem(gram=gram, risks=risks, progress=progress)
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
     progress("the most exposed", 0.0)
-    answers = laplace_answers(gram, copies)
-    if told:
-        return _with_others_known(problem, reading, prior, answers)
+    if attack.everyone_told:
+        return _with_others_known(gram, reading, attack)
     by_record = None if precision is None else hidden_by_record(gram, precision, progress)
-    found = group_attacks(problem, reading) if attacks else None
-    return _with_others_unknown(problem, reading, prior, answers, by_record, attacks=found)
+    numbers = refined_numbers(problem, reading, attacks=attacks)
+    return _with_others_unknown(gram, reading, numbers, attack, by_record)
+
+
+def sparse_exposures(gram: SparseGram, attack: Attack) -> Exposures:
+    """The exposures by the route of a sparse factor."""
+    precision, risks = attack.risks(gram)
+    found = by_sparse_factor(gram, risks, attack.progress)
+    if attack.everyone_told:
+        return _with_others_known(gram, found.reading, attack)
+    by_record = None if precision is None else sparse_hidden_by_record(gram, precision)
+    best = found.attacks() if attack.attacks else no_attacks(gram, found.reading, rmse=np.nan)
+    numbers = unrefined_numbers(gram, found.reading, best, risks)
+    return _with_others_unknown(gram, found.reading, numbers, attack, by_record)
 
 
 def _with_others_unknown(
-    problem: Problem,
+    gram: RecordsGram,
     reading: Reading,
-    prior: TargetPrior,
-    answers: FloatArray | None,
+    numbers: RecordNumbers,
+    attack: Attack,
     by_record: HiddenInformation | None,
-    *,
-    attacks: GroupAttacks | None,
 ) -> Exposures:
-    decisions, quantities = reading.decisions, reading.quantities
-    brackets_only = attacks is None
-    if attacks is None:
-        attacks = _no_attacks(problem, reading, rmse=np.nan)
-    sharp, refined = refine_sharp(problem, reading)
-    touched = quantities[Quantity.INFORMATION] > 0
-    share_error = np.where(touched, reading.share_error + 2 * problem.gram.whitening_error, 0.0)
-    share_error[sharp] = 0.0
-    relative_error = np.zeros(touched.size)
-    relative_error[sharp] = refined
-    error = max(reading.share_error, refined, attacks.relative_error, problem.gram.whitening_error)
-    if error > (_ENOUGH_FOR_BRACKETS if brackets_only else certified.ENOUGH):
-        numbers = certified.certified_numbers(problem, reading)
-        if numbers is not None:
-            error, quantities = certified.RELATIVE_ERROR, numbers.quantities
-            attacks = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
-            share_error = np.zeros(touched.size)
-            relative_error = np.where(touched, error, 0.0)
+    decisions, quantities, prior = reading.decisions, numbers.quantities, attack.prior
+    attacks, share_error, relative_error = numbers.attacks, numbers.share_error, numbers.relative_error
+    answers = laplace_answers(gram, attack.copies)
     sizes = decisions.sizes[decisions.group]
-    alike = records_alike(problem.gram, sizes)
+    alike = records_alike(gram, sizes)
     hidden = None
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
-        hidden = hidden_by_share(share, problem.risks[Quantity.HIDDEN].precision)
+        hidden = hidden_by_share(share, numbers.risks[Quantity.HIDDEN].precision)
         hidden = hidden if by_record is None else by_record.or_else(hidden)
     linear = np.clip(quantities[Quantity.LINEAR] * (1 + relative_error) + share_error, _TINY, 1.0)
-    information = quantities[Quantity.INFORMATION] * (1 + information_error(problem.gram))
+    information = quantities[Quantity.INFORMATION] * (1 + information_error(gram))
     seen = Seen(
         information=information,
         linear_information=(1 / linear - 1) / prior.variance,
@@ -298,30 +308,29 @@ def _with_others_unknown(
         share = np.where(share_error > 0, 2 * share_error / least, 0.0)
     error = max(float(np.max(share + 2 * relative_error)), attacks.relative_error)
     return _laid_out(
-        problem,
+        gram,
         reading,
         attacks,
         _PerRecord(
             identifiable=decisions.identifiable[decisions.group] & (sizes == 1),
             rmse=np.where(sizes == 1, attacks.rmse[decisions.group], np.inf),
-            lower=with_chords(problem.gram, decisions, prior, prior.lower(seen), upper),
+            lower=with_chords(gram, decisions, prior, prior.lower(seen), upper),
             upper=upper,
             information=quantities[Quantity.INFORMATION],
             relative_error=error,
-            prior=prior,
+            attack=attack,
         ),
     )
 
 
-def _with_others_known(
-    problem: Problem, reading: Reading, prior: TargetPrior, answers: FloatArray | None
-) -> Exposures:
+def _with_others_known(gram: RecordsGram, reading: Reading, attack: Attack) -> Exposures:
     """One unknown record when all others are known: both ends depend on its own information alone."""
-    information, design = reading.quantities[Quantity.INFORMATION], problem.gram.design
+    information, design, prior = reading.quantities[Quantity.INFORMATION], gram.design, attack.prior
+    answers = laplace_answers(gram, attack.copies)
     touched = information > 0
     with np.errstate(divide="ignore"):
         rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
-    error = information_error(problem.gram)
+    error = information_error(gram)
     seen = Seen(
         information=information * (1 + error),
         linear_information=information * (1 - error) / design.law.excess,
@@ -329,9 +338,9 @@ def _with_others_known(
         laplace_information=None if answers is None else information * (1 + error),
     )
     return _laid_out(
-        problem,
+        gram,
         reading,
-        _no_attacks(problem, reading, rmse=np.inf),
+        no_attacks(gram, reading, rmse=np.inf),
         _PerRecord(
             identifiable=touched,
             rmse=rmse,
@@ -339,16 +348,8 @@ def _with_others_known(
             upper=prior.upper(seen),
             information=information,
             relative_error=error,
-            prior=prior,
+            attack=attack,
         ),
-    )
-
-
-def _no_attacks(problem: Problem, reading: Reading, *, rmse: float) -> GroupAttacks:
-    return GroupAttacks(
-        rmse=np.full(reading.decisions.sizes.size, rmse),
-        recipes=np.zeros((0, problem.gram.design.row_count)),
-        relative_error=0.0,
     )
 
 
@@ -362,12 +363,12 @@ class _PerRecord:
     upper: FloatArray
     information: FloatArray
     relative_error: float
-    prior: TargetPrior
+    attack: Attack
 
 
-def _laid_out(problem: Problem, reading: Reading, attacks: GroupAttacks, own: _PerRecord) -> Exposures:
+def _laid_out(gram: RecordsGram, reading: Reading, attacks: GroupAttacks, own: _PerRecord) -> Exposures:
     """The numbers of the unknown records, laid out over all records."""
-    unknown, decisions = problem.gram.unknown, reading.decisions
+    unknown, decisions = gram.unknown, reading.decisions
     groups = Groups(
         sizes=decisions.sizes,
         identifiable=decisions.identifiable,
@@ -388,9 +389,10 @@ def _laid_out(problem: Problem, reading: Reading, attacks: GroupAttacks, own: _P
         evidence=reading.rank.evidence,
         rank=reading.rank.rank,
         relative_error=own.relative_error,
-        prior=own.prior,
+        prior=own.attack.prior,
         recipes=attacks.recipes,
-        names=problem.gram.design.names,
+        names=gram.design.names,
+        cost=own.attack.cost,
     )
 
 

@@ -20,9 +20,10 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.column_forms import MatrixForms
-from sightline.labeled.incidence.protocol import EXACT
+from sightline.labeled.incidence.protocol import EXACT, BoolArray
 from sightline.labeled.risk_forms import both_sides, is_mild, matrix_forms_error
-from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.labeled.sparse_gram import SparseGram
+from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram
 from sightline.numerics.inverse import positive_inverse
 from sightline.progress import Progress, silent
 
@@ -56,7 +57,7 @@ class HiddenInformation:
         )
 
 
-def information_if_told(gram: UnknownRecordsGram) -> FloatArray:
+def information_if_told(gram: RecordsGram) -> FloatArray:
     r""":math:`G_{jj}` of every record, known or not, rounded up."""
     design, whitening = gram.design, gram.whitening
     form = np.square(whitening) if whitening.ndim == 1 else whitening.T @ whitening
@@ -66,12 +67,12 @@ def information_if_told(gram: UnknownRecordsGram) -> FloatArray:
     return information * (1 + information_error(gram))
 
 
-def information_error(gram: UnknownRecordsGram) -> float:
+def information_error(gram: RecordsGram) -> float:
     r"""A bound on the relative error of :math:`G_{jj}`."""
     return 4 * (gram.design.row_count * _UNIT + gram.whitening_error)
 
 
-def precisions(gram: UnknownRecordsGram, prior: TargetPrior) -> FloatArray | None:
+def precisions(gram: RecordsGram, prior: TargetPrior) -> FloatArray | None:
     """Of every record, known or not: what the attacker knows does not change it. ``None``: no density."""
     if math.isinf(float(prior.precision(np.zeros(1))[0])):
         return None
@@ -93,18 +94,12 @@ def hidden_by_record(
 
     ``None`` where that costs too much or where products of rows are not exact.
     """
-    incidence, unknown = gram.design.incidence, gram.unknown
+    incidence = gram.design.incidence
     costly = not incidence.sparse and float(incidence.row_count) ** 2 * incidence.records > _AFFORDABLE
-    people = incidence.records if incidence.counts is None else int(incidence.counts.sum())
-    bits = min(_FINEST, math.floor(math.log2(EXACT / people / float(np.max(incidence.peaks)) ** 2)))
-    if costly or not incidence.whole or bits < _COARSEST:
+    rounded = None if costly else _RoundedPrecisions.of(gram, precision)
+    if rounded is None:
         return None
-    # Precisions are the larger for the rounding; a record at level zero counts as known.
-    unit = 2.0**bits * float(np.min(precision))
-    levels = np.where(unknown, np.floor(unit / precision), 0.0)
-    with np.errstate(divide="ignore"):
-        rounded = unit / levels
-    products = incidence.weighted_gram(levels, progress) / unit
+    products = incidence.weighted_gram(rounded.levels, progress) / rounded.unit
     seen = both_sides(gram.whitening, products)
     if not is_mild(seen, 1.0):
         return None
@@ -119,11 +114,55 @@ def hidden_by_record(
         offsets=np.zeros(1),
         linear=np.zeros((0, incidence.row_count)),
     )
-    q = incidence.forms(forms, unknown, progress)[0][unknown]
+    q = incidence.forms(forms, gram.unknown, progress)[0][gram.unknown]
     q = np.maximum(q, 0.0) * (1 + error + 2 * gram.whitening_error)
     if gram.whitening.ndim == 2:  # the error is that of q/c
-        q += np.where(np.isfinite(rounded[unknown]), error * rounded[unknown], 0.0)
-    left = 1 - q / rounded[unknown]
-    kept = (left > _CANCELLED) & (levels[unknown] >= _ROUGH)
-    information = np.where(kept, q / np.where(kept, left, 1.0), np.inf)
-    return HiddenInformation(information=information, precision=rounded[unknown])
+        own = rounded.precisions(gram.unknown)
+        q += np.where(np.isfinite(own), error * own, 0.0)
+    return rounded.information(q, gram.unknown)
+
+
+def sparse_hidden_by_record(gram: SparseGram, precision: FloatArray) -> HiddenInformation | None:
+    """The same from a sparse factor."""
+    rounded = _RoundedPrecisions.of(gram, precision)
+    if rounded is None:
+        return None
+    inverse = gram.whitened_inverse(gram.pairs.products(rounded.levels) / rounded.unit)
+    if not math.isfinite(inverse.relative_error):
+        return None
+    values, roundings = gram.forms(inverse.values[None])
+    q = np.maximum(values[0][gram.unknown], 0.0) + float(roundings[0])
+    q *= (1 + 2 * gram.whitening_error) / (1 - inverse.relative_error)
+    return rounded.information(q, gram.unknown)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _RoundedPrecisions:
+    """Precisions, rounded up so that their inverses are whole multiples of a unit."""
+
+    levels: FloatArray  # unit over precision, rounded down; zero: the record counts as known
+    unit: float
+
+    @classmethod
+    def of(cls, gram: RecordsGram, precision: FloatArray) -> _RoundedPrecisions | None:
+        """``None`` where sums of products would not be exact."""
+        incidence = gram.design.incidence
+        people = incidence.records if incidence.counts is None else int(incidence.counts.sum())
+        bits = min(_FINEST, math.floor(math.log2(EXACT / people / float(np.max(incidence.peaks)) ** 2)))
+        if not incidence.whole or bits < _COARSEST:
+            return None
+        unit = 2.0**bits * float(np.min(precision))
+        return cls(levels=np.where(gram.unknown, np.floor(unit / precision), 0.0), unit=unit)
+
+    def precisions(self, unknown: BoolArray) -> FloatArray:
+        """The rounded precisions of the unknown records; infinite for one that counts as known."""
+        with np.errstate(divide="ignore"):
+            return np.asarray(self.unit / self.levels[unknown])
+
+    def information(self, q: FloatArray, unknown: BoolArray) -> HiddenInformation:
+        """From the forms q of the unknown records, rounded up."""
+        rounded = self.precisions(unknown)
+        left = 1 - q / rounded
+        kept = (left > _CANCELLED) & (self.levels[unknown] >= _ROUGH)
+        information = np.where(kept, q / np.where(kept, left, 1.0), np.inf)
+        return HiddenInformation(information=information, precision=rounded)

@@ -9,6 +9,7 @@ risk at precision c is :math:`[(C^\top C + cI)^{-1}]_{jj}`.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -21,12 +22,20 @@ from sightline.labeled.routes.problem import Problem, Reading
 _SHARP = 1e-3
 
 
+class RecipeTable(Protocol):
+    """Weights on the answers, a recipe a row: an array, or an object that computes rows when asked for."""
+
+    def __len__(self) -> int: ...
+
+    def __getitem__(self, which: Any, /) -> Any: ...
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class GroupAttacks:
     """The best unbiased attack on the sum of each group."""
 
     rmse: FloatArray  # over the groups; infinite where there is no such attack
-    recipes: FloatArray  # weights on the answers, one row for each identifiable group in order
+    recipes: RecipeTable  # weights on the answers, one row for each identifiable group in order
     relative_error: float  # of the RMSE: a bound, infinite where the RMSE is only known to be at least this
 
 

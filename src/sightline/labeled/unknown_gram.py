@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Protocol
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from sightline.labeled.risk_forms import (
     forms_from_factor,
     forms_from_inverses,
 )
+from sightline.labeled.routes.cost import dense_cost, require_memory
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Evidence, Rank
 from sightline.progress import Progress, silent
@@ -34,6 +36,25 @@ from sightline.progress import Progress, silent
 # factorised, if that takes at most so many operations.
 _COARSE, _AFFORDABLE = 1e-10, 1e12
 _UNIT = float(np.finfo(np.float64).eps)
+
+
+class RecordsGram(Protocol):
+    """What every route knows of a design and its unknown records, however it holds the products of rows."""
+
+    @property
+    def design(self) -> LinearReleases: ...
+
+    @property
+    def unknown(self) -> BoolArray: ...
+
+    @property
+    def whitening(self) -> FloatArray: ...
+
+    @property
+    def whitening_error(self) -> float: ...
+
+    @property
+    def signal(self) -> float: ...
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,7 +69,8 @@ class UnknownRecordsGram:
     def of(
         cls, design: LinearReleases, unknown: BoolArray, progress: Progress = silent
     ) -> UnknownRecordsGram:
-        """One sweep over the records."""
+        """One sweep over the records. A matrix that does not fit this machine is refused."""
+        require_memory(dense_cost(design.row_count, "products of all rows"))
         return cls(design=design, matrix=design.incidence.gram(unknown, progress), unknown=unknown)
 
     @property
@@ -196,7 +218,7 @@ def combined(design: LinearReleases, weights: FloatArray) -> FloatArray:
     return sums
 
 
-def records_alike(gram: UnknownRecordsGram, group_sizes: IndexArray) -> FloatArray:
+def records_alike(gram: RecordsGram, group_sizes: IndexArray) -> FloatArray:
     """For every unknown record how many have its signature, also where these are several groups.
 
     ``group_sizes`` has for every unknown record the size of its group.
@@ -208,7 +230,7 @@ def records_alike(gram: UnknownRecordsGram, group_sizes: IndexArray) -> FloatArr
     return np.asarray(np.bincount(signature, sizes)[signature])
 
 
-def laplace_answers(gram: UnknownRecordsGram, copies: FloatArray | None) -> FloatArray | None:
+def laplace_answers(gram: RecordsGram, copies: FloatArray | None) -> FloatArray | None:
     """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
     if gram.design.law.excess == 1:
         return None

@@ -34,6 +34,9 @@ class Evidence(Enum):
 
     FULL_RANK = "full rank, proved from a factorisation and its rounding bound"
     MODULAR = "integer elimination modulo a large prime drawn from the rows themselves"
+    VERIFIED = (
+        "guessed in floating point, proved over the integers and by the rounding bound of a sparse factor"
+    )
     GAP = "a gap in the singular values"
     NONE = "no gap in the singular values"
 

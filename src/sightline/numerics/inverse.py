@@ -50,7 +50,8 @@ def inverse_of_products(products: FloatArray) -> tuple[FloatArray, float] | None
         return None
     # Scaling by rounded factors changes nothing that the forms depend on; its own rounding counts.
     error = inverse_error(scaled, inverse)
-    spread = float(np.max(absolute_product(scaled, absolute_product(inverse, np.ones((len(scale), 1))))))
+    sums = absolute_product(scaled, absolute_product(inverse, np.ones((len(scale), 1))))
+    spread = float(np.max(sums, initial=0.0))
     inverse *= scale[:, None]
     inverse *= scale
     return inverse, error + gamma(4) * spread

@@ -1,0 +1,156 @@
+"""Which way a design is assessed, why, and what it is expected to take: known before it starts.
+
+The sparse route needs rows that have few records in common. Whether it pays is decided by the factor's exact
+number of entries and operations, which an analysis of the pattern gives without computing a number.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from sightline.errors import TooMuchWork
+from sightline.labeled.description import LinearReleases
+from sightline.labeled.incidence.pairs import RowPairs, pair_count
+from sightline.labeled.incidence.protocol import Incidence
+from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
+from sightline.progress import Progress
+
+# Designs with fewer rows take a moment either way.
+_FEW_ROWS = 2_000
+# Of the pairs of rows; above this share, or this number, factors fill in as if dense.
+_SHARE_OF_PAIRS, _MOST_ENTRIES = 1 / 20, 60_000_000
+# Seconds, measured on one core: of a supernode, an operation, an entry of the products, a pair of a column;
+# of a dense operation. The sparse route factorises four matrices, the dense one needs memory for six.
+_PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_PAIR, _PER_DENSE = 3e-4, 2e-9, 1e-6, 3e-8, 2e-10
+_FACTORS, _DENSE_MATRICES = 4, 6
+_ONLY_DENSE = ("what each release adds", "persons with several rows", "smallest combinations")
+
+
+class Route(Enum):
+    """How the products of rows are factorised."""
+
+    SPARSE = "sparse"
+    DENSE = "dense"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RouteCost:
+    """The route of a design, the reason, and the memory and time that it is expected to take."""
+
+    route: Route
+    reason: str
+    rows: int
+    factor_entries: int
+    bytes: int
+    seconds: float  # an estimate
+    left_out: tuple[str, ...] = ()  # what only dense matrices give, where these do not fit this machine
+
+    def __str__(self) -> str:
+        text = (
+            f"{self.route.value} route for {self.rows:,} rows: {self.reason}; "
+            f"about {self.bytes / 1e9:.2g} GB and {self.seconds:.2g} s"
+        )
+        return text + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparsePattern:
+    """The pairs of rows with a record in common, and the pattern of a factor of their products."""
+
+    pairs: RowPairs
+    symbolic: SymbolicFactor
+
+
+def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost, SparsePattern | None]:
+    """The route, with the pattern if it is the sparse one.
+
+    Raises :class:`~sightline.errors.TooMuchWork` where neither route fits this machine's memory.
+    """
+    if design.whitening.ndim == 2:
+        cost, pattern = dense_cost(design.row_count, "the noise is correlated"), None
+    else:
+        cost, pattern = choose_for_cells(design.incidence, progress)
+    require_memory(cost)
+    return cost, pattern
+
+
+def choose_for_cells(incidence: Incidence, progress: Progress) -> tuple[RouteCost, SparsePattern | None]:
+    """The route of rows with independent noise, and the pattern if it is the sparse one."""
+    reason, pattern = _reason_or_pattern(incidence, progress)
+    if pattern is None:
+        return dense_cost(incidence.row_count, reason), None
+    cost = cost_of(pattern)
+    dense = dense_cost(incidence.row_count, "the factor fills in: a dense one is faster")
+    if dense.bytes > _memory():
+        return replace(cost, left_out=_ONLY_DENSE), pattern
+    return (cost, pattern) if cost.seconds <= dense.seconds else (dense, None)
+
+
+def require_memory(cost: RouteCost) -> None:
+    """Refuse a route that does not fit this machine's memory, with the number and what would help."""
+    if cost.bytes > _memory():
+        raise TooMuchWork(
+            f"expected a design that fits {_memory() / 1e9:.3g} GB of memory, got {cost.rows:,} published "
+            f"numbers that need about {cost.bytes / 1e9:.3g} GB ({cost.reason}); publish fewer crossed keys, "
+            "or audit the releases of each region on their own"
+        )
+
+
+def dense_cost(rows: int, reason: str) -> RouteCost:
+    """What a dense route takes, and why it is taken."""
+    return RouteCost(
+        route=Route.DENSE,
+        reason=reason,
+        rows=rows,
+        factor_entries=rows * (rows + 1) // 2,
+        bytes=8 * _DENSE_MATRICES * rows**2,
+        seconds=_PER_DENSE * float(rows) ** 3,
+    )
+
+
+def cost_of(pattern: SparsePattern) -> RouteCost:
+    """What the sparse route takes with this pattern."""
+    symbolic, pairs = pattern.symbolic, pattern.pairs
+    incidence = pairs.incidence
+    rows, looked_up = incidence.row_count, pair_count(incidence)
+    share = symbolic.factor_entries / (rows * (rows + 1) / 2)
+    seconds = (
+        _FACTORS * (_PER_NODE * symbolic.supernodes + _PER_OPERATION * 3 * symbolic.operations)
+        + _PER_ENTRY * pairs.entries
+        + _PER_PAIR * looked_up
+    )
+    return RouteCost(
+        route=Route.SPARSE,
+        reason=f"the factor has {symbolic.factor_entries:,} entries, {share:.2%} of a dense one",
+        rows=rows,
+        factor_entries=symbolic.factor_entries,
+        bytes=int(symbolic.peak_bytes + 150 * pairs.entries + 4 * looked_up + 100 * incidence.records),
+        seconds=seconds,
+    )
+
+
+def _reason_or_pattern(incidence: Incidence, progress: Progress) -> tuple[str, SparsePattern | None]:
+    """The pattern of rows with few records in common, or the reason why there is no sparse one."""
+    rows = incidence.row_count
+    if rows < _FEW_ROWS:
+        return f"fewer than {_FEW_ROWS:,} rows", None
+    if not incidence.whole:
+        return "the weights are not small integers", None
+    most = min(_MOST_ENTRIES, max(_FEW_ROWS * 100, int(rows * rows * _SHARE_OF_PAIRS)))
+    pairs = RowPairs.of(incidence, progress, most_entries=most)
+    if pairs is None:
+        return f"more than {most:,} pairs of rows have a record in common", None
+    progress("pattern of the factor", 0.0)
+    symbolic = analyse(pairs.first, pairs.second, size=rows, most_entries=rows * (rows + 1) / 4)
+    if not isinstance(symbolic, SymbolicFactor):
+        return f"the factor fills in: more than {symbolic.at_least:,} entries", None
+    return "", SparsePattern(pairs=pairs, symbolic=symbolic)
+
+
+def _memory() -> float:
+    """The machine's memory in bytes; infinite where the system does not say."""
+    if not hasattr(os, "sysconf"):
+        return float("inf")
+    return float(os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"))

@@ -1,0 +1,236 @@
+r"""Rows with few records in common: a sparse factor, floating-point guesses, and proofs over the integers.
+
+**Rank.** Factorising the products of rows drops rows whose pivots vanish. The kept rows are proved
+independent by the bound on the factor's error. Dependencies are known from nested and crossed partitions, or
+guessed and proved (:mod:`sightline.numerics.integer_proofs`). As many proved independent dependencies as
+dropped rows leave no other rank.
+
+**Who is identifiable** (``eq:lever1_ident_cond``). A group of n records is identifiable iff its leverages
+over independent rows sum to one. Below one by more than the proved error is a no. A yes needs an exact
+recipe: a row that holds no other record, or rounded weights that satisfy the identity in integers. What has
+neither is *undecided*.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.incidence.joins import dependencies
+from sightline.labeled.risk_forms import Quantity, Risks
+from sightline.labeled.routes.problem import Decisions, Reading, group_sizes
+from sightline.labeled.sharp_records import GroupAttacks
+from sightline.labeled.sparse_attacks import Dependencies, RecipesOnDemand, batches
+from sightline.labeled.sparse_gram import SparseGram, sparse_columns
+from sightline.numerics.decision import Evidence, Rank
+from sightline.numerics.integer_proofs import proved, rounded
+from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
+from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
+from sightline.progress import Progress
+
+# Dependencies that no two partitions explain, and groups near identifiability: each costs one solution.
+_MOST_GUESSES = 20_000
+_ROUNDING = 8 * float(np.finfo(np.float64).eps)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparseReading:
+    """What the sparse route found, with exact recipes of the identifiable groups."""
+
+    gram: SparseGram
+    reading: Reading
+    recipes: Any  # columns of a sparse array
+    dependencies: Dependencies | None  # all of them, or ``None`` without a proof
+
+    def attacks(self) -> GroupAttacks:
+        """The best unbiased attacks on the identifiable groups."""
+        return _attacks(self.gram, self.reading.decisions, self.recipes, self.dependencies)
+
+
+def by_sparse_factor(gram: SparseGram, risks: Risks, progress: Progress) -> SparseReading:
+    """The route of a sparse factor."""
+    progress("sparse factor", 0.0)
+    factor = gram.factor()
+    inverse = gram.inverse(factor)
+    progress("sparse factor", 1 / 4)
+    known = proved_dependencies(gram, factor)
+    rank_proved = known is not None and inverse.proves_independence
+    leverage, roundings = gram.forms(inverse.values[None])
+    if rank_proved and inverse.relative_error < 1:
+        most = (leverage[0][gram.unknown] + float(roundings[0])) / (1 - inverse.relative_error)
+    else:
+        most = np.full(np.count_nonzero(gram.unknown), np.inf)
+    progress("sparse factor", 1 / 2)
+    decisions, recipes = _decide(gram, factor, most)
+    progress("sparse factor", 3 / 4)
+    quantities = {Quantity.INFORMATION: gram.information()[gram.unknown]}
+    shares, share_error = gram.risks(risks)
+    quantities |= shares
+    evidence = Evidence.VERIFIED if rank_proved else Evidence.NONE
+    kept = int(np.count_nonzero(~factor.dropped))
+    return SparseReading(
+        gram=gram,
+        reading=Reading(
+            rank=Rank(rank=kept, evidence=evidence),
+            decisions=decisions,
+            quantities=quantities,
+            share_error=share_error,
+        ),
+        recipes=recipes,
+        dependencies=known,
+    )
+
+
+def proved_dependencies(gram: SparseGram, factor: SparseCholesky) -> Dependencies | None:
+    """As many proved and independent dependencies as the factor dropped rows; ``None`` without a proof."""
+    variances = 1 / gram.whitening**2
+    combinations = dependencies(gram.pairs, gram.products)
+    dropped = factor.dropped_rows
+    found = Dependencies.of(combinations, variances)
+    if found is not None and found.independent == dropped.size:
+        return found
+    missing = _unexplained(combinations, dropped)
+    if missing is None or not 0 < missing.size <= _MOST_GUESSES:
+        return None
+    guessed = _proved_combinations(gram, factor, missing)
+    if guessed is None:
+        return None
+    found = Dependencies.of(sparse.csc_array(sparse.hstack([combinations, guessed])), variances)
+    return found if found is not None and found.independent == dropped.size else None
+
+
+def _unexplained(combinations: Any, dropped: IndexArray) -> IndexArray | None:
+    """Dropped rows that the combinations do not explain, as far as floating point can tell.
+
+    A combination that vanishes is determined by its weights on the dropped rows.
+    """
+    if combinations.shape[1] == 0:
+        return dropped
+    weights = sparse.csr_array(combinations)[dropped]
+    products = sparse.tril(weights @ weights.T, format="coo")
+    diagonal = np.arange(dropped.size)
+    first = np.concatenate([products.coords[0], diagonal]).astype(np.intp)
+    second = np.concatenate([products.coords[1], diagonal]).astype(np.intp)
+    values = np.concatenate([products.data, np.zeros(dropped.size)])
+    summed = sparse.coo_array((values, (first, second)), shape=(dropped.size, dropped.size)).tocsr().tocoo()
+    first, second = (part.astype(np.intp) for part in summed.coords)
+    symbolic = analyse(first, second, size=dropped.size, most_entries=3e8)
+    if not isinstance(symbolic, SymbolicFactor):
+        return None
+    missing: IndexArray = dropped[factorise(symbolic, summed.data).dropped_rows]
+    return missing
+
+
+def _proved_combinations(gram: SparseGram, factor: SparseCholesky, rows: IndexArray) -> Any:
+    """For each of some dropped rows the kept rows that sum to it, proved; ``None`` if one is not."""
+    matrix, size = gram.matrix, gram.design.row_count
+    found = []
+    for part in batches(rows.size, size):
+        own = rows[part]
+        images = sparse.csc_array(matrix[:, own])
+        numerators, denominators = rounded(factor.solve(images.toarray().astype(np.float64)))
+        squares = gram.products[own].astype(np.int64)
+        if not proved(matrix, numerators, denominators, images=images, squares=squares).all():
+            return None
+        units = sparse.csc_array(
+            (denominators.astype(np.float64), (own, np.arange(own.size))), shape=(size, own.size)
+        )
+        found.append(numerators.astype(np.float64) - units)
+    return sparse.csc_array(sparse.hstack(found))
+
+
+def _decide(gram: SparseGram, factor: SparseCholesky, leverage: FloatArray) -> tuple[Decisions, Any]:
+    """Who is identifiable, and an exact recipe for each identifiable group as columns of a sparse array.
+
+    ``leverage`` bounds that of every unknown record from above.
+    """
+    group, sizes, first = _groups(gram)
+    shares = sizes * leverage[first]
+    refuted = shares * (1 + _ROUNDING) < 1
+    near = np.flatnonzero(~refuted)
+    records = np.flatnonzero(gram.unknown)[first]
+    row = _row_alone(gram, records[near], sizes[near])
+    single = near[row >= 0]
+    recipes = [_unit_columns(row[row >= 0], gram.design.row_count)]
+    shown = [single]
+    rest = near[row < 0]
+    # The most exposed first, as far as solutions are affordable.
+    rest = rest[np.argsort(-shares[rest], kind="stable")][:_MOST_GUESSES]
+    for part in batches(rest.size, gram.design.row_count):
+        own = rest[part]
+        images = sparse_columns(gram.design.incidence, records[own]) @ sparse.diags_array(
+            sizes[own].astype(np.int64), dtype=np.int64
+        )
+        numerators, denominators = rounded(factor.solve(images.toarray().astype(np.float64)))
+        yes = proved(gram.matrix, numerators, denominators, images=images, squares=sizes[own])
+        shown.append(own[yes])
+        weights = numerators[:, yes].astype(np.float64) @ sparse.diags_array(1 / denominators[yes])
+        recipes.append(sparse.csc_array(weights))
+    exposed = np.concatenate(shown)
+    order = np.argsort(exposed)
+    identifiable = np.zeros(sizes.size, dtype=np.bool_)
+    identifiable[exposed] = True
+    decisions = Decisions(
+        group=group,
+        sizes=sizes,
+        first=first,
+        identifiable=identifiable,
+        undecided=~identifiable & ~refuted,
+    )
+    return decisions, sparse.csc_array(sparse.hstack(recipes, format="csc")[:, order])
+
+
+def _groups(gram: SparseGram) -> tuple[IndexArray, IndexArray, IndexArray]:
+    """The group of each unknown record, and each group's size and first member."""
+    incidence, unknown = gram.design.incidence, gram.unknown
+    if incidence.counts is not None:
+        sizes = incidence.counts if unknown.all() else incidence.counts[unknown]
+        return np.arange(sizes.size), sizes, np.arange(sizes.size)
+    _, group = np.unique(incidence.signatures(unknown)[unknown], return_inverse=True)
+    return group, *group_sizes(group)
+
+
+def _row_alone(gram: SparseGram, records: IndexArray, sizes: IndexArray) -> IndexArray:
+    """For each group a row whose only unknown records are its own, the one with the least noise; -1: none."""
+    incidence = gram.design.incidence
+    best = np.full(records.size, -1, dtype=np.intp)
+    if not incidence.binary:
+        return best
+    columns = sparse_columns(incidence, records).tocoo()
+    row, place = columns.coords
+    alone = gram.products[row] == sizes[place]
+    row, place = row[alone], place[alone]
+    order = np.lexsort((np.abs(gram.whitening[row]), place))  # the last of each place counts
+    best[place[order]] = row[order]
+    return best
+
+
+def _unit_columns(rows: IndexArray, size: int) -> Any:
+    return sparse.csc_array((np.ones(rows.size), (rows, np.arange(rows.size))), shape=(size, rows.size))
+
+
+def _attacks(
+    gram: SparseGram, decisions: Decisions, recipes: Any, known: Dependencies | None
+) -> GroupAttacks:
+    """The best unbiased attacks on the identifiable groups.
+
+    Without a proof that all dependencies are known there may be better ones than the exact recipes.
+    """
+    rmse = np.full(decisions.sizes.size, np.inf)
+    if known is None:
+        nothing = sparse.csc_array((gram.design.row_count, 0))
+        known = Dependencies(combinations=nothing, variances=1 / gram.whitening**2, factor=None, inverse=None)
+        squares, error = np.zeros(recipes.shape[1]), math.inf if recipes.shape[1] else 0.0
+    else:
+        squares, error = known.least_variances(recipes)
+    if not math.isfinite(error):  # at least what an attacker errs by who knows all others
+        first = np.flatnonzero(gram.unknown)[decisions.first[decisions.identifiable]]
+        squares = 1 / gram.information()[first]
+    rmse[decisions.identifiable] = np.sqrt(squares)
+    table = RecipesOnDemand(exact=recipes, dependencies=known, scale=gram.design.scale)
+    return GroupAttacks(rmse=rmse, recipes=table, relative_error=error)
