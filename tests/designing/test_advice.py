@@ -14,7 +14,9 @@ from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
 from sightline.designing import advice
+from sightline.designing.risks import inverse_of_sum
 from sightline.designing.task import plan_with_noise
+from sightline.errors import InvalidNoise
 from sightline.progress import silent
 from tests.designing.tables import COUNTS, MEANS, NUMBER, YES_OR_NO, plan_for, write_table
 
@@ -91,3 +93,26 @@ def test_a_plan_that_is_too_large_is_told_to_design(tmp_path: Path, monkeypatch:
 def test_a_design_that_saves_little_is_not_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advice, "_WORTHWHILE", 1e-9)
     assert "design" not in changes(plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, **LIMIT))
+
+
+def test_next_to_no_noise_has_no_designed_advice(tmp_path: Path) -> None:
+    """Groups and their total, with noise that rounds away: the audit ends, and a design says what to do."""
+    lines = ["who,g,b,x"]
+    places = [("n", "f"), ("n", "t"), ("n", ""), ("s", "f"), ("s", ""), *[("", "f")] * 2, *[("", "")] * 2]
+    lines += [f"p{i},{g},{b},{i}" for i, (g, b) in enumerate(places)]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    plan = {
+        "data": {"source": str(tmp_path / "t.csv"), "record": "who", "secret": "x", "bounds": [0, 10]},
+        "release": [
+            {
+                "name": "r",
+                "sql": "SELECT g, b, SUM(x) FROM data GROUP BY ROLLUP (g, b)",
+                "noise_stddev": 1e-9,
+            }
+        ],
+        "attacker": {"prior": "cos2"},
+        "limits": {"remaining_uncertainty": 0.5},
+    }
+    assert sl.audit(plan).verdict.passed is False
+    with pytest.raises(InvalidNoise, match="start from more noise"):
+        inverse_of_sum(np.ones((2, 2)), np.full(2, 1e-30))

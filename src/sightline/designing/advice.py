@@ -16,7 +16,7 @@ from sightline.designing.choice import quick_noise
 from sightline.designing.proposal import certified
 from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
-from sightline.errors import InvalidPlan
+from sightline.errors import InvalidNoise, InvalidPlan
 from sightline.format import number
 from sightline.progress import Progress
 
@@ -48,15 +48,16 @@ def with_designed_advice(result: AuditResult, findings: Findings, watch: Progres
 def quick_design(findings: Findings, limit: float) -> tuple[DesignTask, FloatArray] | None:
     """A task, and standard deviations of all numbers with which the audit finds nobody below the limit.
 
-    None if no noise is enough, or for plans that cannot be designed, such as those with Laplace noise.
+    None if no noise is enough, or for plans that cannot be designed, such as those with Laplace noise or with
+    next to no noise.
     """
     plan, membership = findings.plan, findings.membership
     try:
         task = task_of(plan, membership, limit=limit, grain=Grain.CELL, loss=Loss.VARIANCE)
-    except InvalidPlan:
+        chosen = quick_noise(task, targets_of(task))
+        proof = None if chosen is None else certified(task, task.factors(chosen.optimum.x))
+    except (InvalidPlan, InvalidNoise):
         return None
-    chosen = quick_noise(task, targets_of(task))
-    proof = None if chosen is None else certified(task, task.factors(chosen.optimum.x))
     return None if proof is None else (task, proof.stddevs)
 
 

@@ -21,6 +21,7 @@ import numpy as np
 from scipy.sparse import csc_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidNoise
 from sightline.numerics.inverse import positive_inverse
 
 # Columns with more entries than this are multiplied as a whole; shorter ones gather products of entries.
@@ -232,7 +233,10 @@ def inverse_of_sum(products: FloatArray, variances: FloatArray) -> FloatArray:
     matrix *= unit[:, None]
     inverse = positive_inverse(matrix)
     if inverse is None:
-        raise ArithmeticError("the noise is too small beside the records for a factorisation")
+        raise InvalidNoise(
+            "expected noise that double precision tells from none beside the records' own spread, "
+            "got less; start from more noise"
+        )
     inverse *= unit
     inverse *= unit[:, None]
     return inverse
