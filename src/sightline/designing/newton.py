@@ -78,10 +78,11 @@ def least_noise(
             _admit_constraints(at)
         at.find_recipes()
         gradients = at.gradients()
-        cuts = Cuts(prices=tuple(at.lam), recipes=at.recipes, chosen=tuple(at.working))
-        lower = cuts.lower_bound(problem)
+        used = sum((G @ lam for G, lam in zip(gradients, at.lam, strict=True)), np.zeros(floor.size))
+        lower = at.lower_bound(used)
         if best_cuts is None or lower > best_lower:
-            best_lower, best_cuts = lower, cuts
+            best_lower = lower
+            best_cuts = Cuts(prices=tuple(at.lam), recipes=at.recipes, chosen=tuple(at.working))
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
@@ -90,7 +91,6 @@ def least_noise(
         path.append(at.waypoint(gap, safe))
         if gap <= tolerance:
             break
-        used = sum((G @ lam for G, lam in zip(gradients, at.lam, strict=True)), np.zeros(floor.size))
         if rounds > 1:
             _admit_variables(at, used)
         if not _newton_step(at, gradients, used):
@@ -100,7 +100,7 @@ def least_noise(
     return Optimum(
         x=best_x,
         upper=best_upper,
-        lower=best_lower,
+        lower=best_cuts.lower_bound(problem),
         cuts=best_cuts,
         rounds=rounds,
         factorisations=at.factorisations,

@@ -70,6 +70,15 @@ class NoiseProblem:
         """The weighted noise."""
         return float(self.weights @ x) - self.free_of_charge
 
+    def bound(self, value: float, used: FloatArray) -> float:
+        r"""The bound of :meth:`Cuts.lower_bound` from :math:`\lambda^\top b` and u, with scaled prices."""
+        w, open_ended = self.weights, np.isinf(self.ceilings)
+        most = float(np.max(used[open_ended] / w[open_ended], initial=0.0))
+        scale = min(1.0, (1 - _ROUNDINGS) / most) if most > 0 else 1.0
+        left = w - scale * used
+        ends = np.where(left >= 0, 1.0, np.where(open_ended, 1.0, self.ceilings))
+        return scale * value + float(left @ ends) - self.free_of_charge
+
     def slacks(self, x: FloatArray) -> list[FloatArray]:
         r"""For each kind :math:`(\varphi_i - \kappa_i)/|\kappa_i|`: negative where a limit is broken."""
         s = self.variances(x)
@@ -105,9 +114,4 @@ class Cuts:
             paid = risks.sign * np.asarray(squared(recipes) @ prices)
             value += float(prices @ risks.offsets(recipes, chosen)) - float(constant @ paid)
             used += lift.T @ paid
-        w, open_ended = problem.weights, np.isinf(problem.ceilings)
-        most = float(np.max(used[open_ended] / w[open_ended], initial=0.0))
-        scale = min(1.0, (1 - _ROUNDINGS) / most) if most > 0 else 1.0
-        left = w - scale * used
-        ends = np.where(left >= 0, 1.0, np.where(open_ended, 1.0, problem.ceilings))
-        return scale * value + float(left @ ends) - problem.free_of_charge
+        return problem.bound(value, used)

@@ -10,7 +10,8 @@ from sightline.designing.risks import Risks, RowLimits
 
 _MOST = 1e14  # a factor beyond which more noise changes nothing
 _INSIDE = 1e-6  # how far below its ceiling, over the distance to the floor, a start is
-_ALL = 300  # so many constraints of one kind are taken without a choice
+# Constraints of one kind are taken without a choice up to this number, and up to these entries of recipes.
+_ALL, _ENTRIES = 10_000, 3e7
 
 
 def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray] | None:
@@ -81,12 +82,13 @@ def worst_of_each_row(one: Risks, slack: FloatArray, eligible: IndexArray) -> In
 
 def first_constraints(problem: NoiseProblem) -> list[IndexArray]:
     """The constraints to begin with: all of a few, else those that the floor breaks most."""
-    if all(one.needed.size <= _ALL for one in problem.risks):
+    most = min(_ALL, int(_ENTRIES / problem.floors.size))
+    if all(one.needed.size <= most for one in problem.risks):
         return [np.arange(one.needed.size) for one in problem.risks]
     slacks = problem.slacks(np.ones(problem.weights.size))
     return [
         np.arange(one.needed.size)
-        if one.needed.size <= _ALL
+        if one.needed.size <= most
         else worst_of_each_row(one, slack, np.arange(one.needed.size))
         for one, slack in zip(problem.risks, slacks, strict=True)
     ]
