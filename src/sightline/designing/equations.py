@@ -130,7 +130,10 @@ def _hessian(
             continue
         weight = lam / g - (2 * lam * now.inverse_phi[own] if exact else 0.0)
         if isinstance(one, np.ndarray):
-            total += (one * weight) @ one.T
+            for sign, part in ((1.0, weight > 0), (-1.0, weight < 0)):
+                if part.any():
+                    scaled = (one if part.all() else one[:, part]) * np.sqrt(sign * weight[part])
+                    total += sign * (scaled @ scaled.T)
         else:
             total += (one.multiply(weight) @ one.T).toarray()
     total[np.diag_indices_from(total)] += diagonal

@@ -75,9 +75,9 @@ class Iterate:
         return [one if isinstance(one, np.ndarray) else csc_array(one) for one in found]
 
     def lower_bound(self, used: FloatArray) -> float:
-        r"""The bound of the present prices and best recipes, of which :math:`b = \kappa - \varphi \pm \sum h^2 s`.
+        r"""The bound of the prices and best recipes here, whose :math:`b = \kappa - \varphi \pm \sum h^2 s`.
 
-        By the values at hand: the bound that is reported is computed again from the recipes.
+        It uses values at hand: the bound that is reported is computed again from the recipes.
         """
         each = zip(self.now, self.problem.risks, self.working, self.lam, strict=True)
         value = sum(float(lam @ (one.needed - now.phi)[own]) for now, one, own, lam in each)

@@ -66,6 +66,15 @@ class NoiseProblem:
             factor = factor + (one[self.level] - 1.0)
         return np.asarray(self.floors * factor)
 
+    def guess(self, variances: FloatArray) -> FloatArray | None:
+        """The least variables that give every row some variance; none where rows add to levels."""
+        if self.level is not None:
+            return None
+        free = np.flatnonzero(self.variable != FIXED)
+        found = np.ones(self.weights.size)
+        np.maximum.at(found, self.variable[free], (variances / self.floors)[free])
+        return found
+
     def loss(self, x: FloatArray) -> float:
         """The weighted noise."""
         return float(self.weights @ x) - self.free_of_charge
