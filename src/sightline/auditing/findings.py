@@ -262,16 +262,21 @@ def find(
     membership: Membership,
     *,
     values: Callable[[], RowValues] | None = None,
+    linear: LinearFindings | None = None,
     progress: Progress = silent,
 ) -> Findings:
-    """Price a plan and assess its design. ``values`` fetches the secrets, for releases not linear in them."""
+    """Price a plan and assess its design. ``values`` fetches the secrets, for releases not linear in them.
+
+    ``linear`` has the findings of the linear part, with attacks, if this plan was assessed before.
+    """
     require(
         membership.contributions <= 1 or membership.persons is not None,
         "whose rows they are, where records have several",
         got="none",
     )
     pricing = price(plan, membership)
-    linear = linear_findings(plan, membership, pricing, progress=progress)
+    if linear is None:
+        linear = linear_findings(plan, membership, pricing, progress=progress)
     nonlinear = None
     if values is not None and is_nonlinear(membership):
         nonlinear = nonlinear_findings(plan, membership, pricing, values(), progress)

@@ -33,15 +33,16 @@ from sightline.progress import Progress, silent
 _ROUNDS = 5
 _ROUGH = 1e-2  # the certified gap of a quick answer
 _FEW_ROWS = 200  # up to which more choices are tried
+_MANY_ROWS = 1_000  # from which on one choice is tried besides the bound for known others
 _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
 # How often the precisions of hidden records are taken between two noises: as often as this work allows.
-_LEAST_MIXED, _MOST_MIXED, _WORK = 4, 40, 1.5e8
+_LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 3e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
 _CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
 _RAISED = 12  # how often they are raised then
 _SAME = 1e-9  # precisions that are the same
 _BEYOND = 1.2  # precisions that were too small are raised by more than they lack
-_TOLERANCE = 5e-8
+_TOLERANCE, _LARGE_TOLERANCE = 5e-8, 3e-7  # certified gaps to end with, for few rows and for many
 _FEATURES = 25  # how often features of persons are added
 
 
@@ -91,9 +92,10 @@ def best_noise(
         return best
     places = [] if best is None else [best.variances]
     places += [row_variances(task, one) for one in starts]
-    tried = [(_Choice(targets=targets, hidden=~nobody), places[0])]
-    if task.rows <= _FEW_ROWS:
-        tried += [(_roomiest(task, targets, place), place) for place in places]
+    tried = [(_Choice(targets=targets, hidden=~nobody), places[0])] if task.rows <= _MANY_ROWS else []
+    if task.rows <= _FEW_ROWS or not tried:
+        some = places if tried else places[:1]
+        tried += [(_roomiest(task, targets, place), place) for place in some]
     seen: set[bytes] = set()
     for choice, place in tried:
         if (mark := choice.hidden.tobytes()) in seen:
@@ -102,7 +104,7 @@ def best_noise(
         found = choice.solved_with_its_own_precisions(task, place, progress)
         if found is not None and (best is None or found.optimum.upper < best.optimum.upper):
             best = found
-    for _ in range(_ROUNDS):
+    for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 0):
         if best is None:
             break
         choice = _roomiest(task, best.targets, best.variances)
@@ -143,12 +145,13 @@ class _Choice:
             return self.solved(task, progress)
         assumed, found = precisions_at(task.linear, task.of_numbers(start)), None
         choice, raising, tolerance = self, False, _ROUGHLY
+        last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
         mixed = int(np.clip(_WORK / task.rows**3, _LEAST_MIXED, _MOST_MIXED))
         for attempt in range(mixed + _RAISED):
             level = _level(task, choice.targets, assumed)
             near = None if found is None else found.optimum
             choice = replace(choice, level=level)
-            next_one = choice.solved(task, progress, near=near, tolerance=tolerance)
+            next_one = choice.solved(task, progress, near=near, start=start, tolerance=tolerance)
             if next_one is None:
                 return found
             found = next_one
@@ -156,10 +159,13 @@ class _Choice:
             true = precisions_at(task.linear, task.of_numbers(found.variances))
             ratio = true / assumed
             change = float(np.max(np.abs(np.log(ratio))))
-            if raising and float(np.max(ratio)) <= 1 + _SAME:
+            enough = float(np.max(ratio)) <= 1 + _SAME
+            if raising and enough and tolerance <= last:
                 break
             raising = raising or attempt + 2 >= mixed or change < _CLOSE_ENOUGH
-            tolerance = _TOLERANCE if raising else float(np.clip(0.03 * change, 1e-9, _ROUGHLY))
+            # Until precisions are enough, a rough optimum says what they lack.
+            least = last if raising else 1e-9
+            tolerance = last if raising and enough else float(np.clip(0.03 * change, least, _ROUGHLY))
             assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
         return found
 
@@ -169,10 +175,12 @@ class _Choice:
         progress: Progress,
         *,
         near: Optimum | None = None,
+        start: FloatArray | None = None,
         tolerance: float = _TOLERANCE,
     ) -> Chosen | None:
         choice, problem = self, self.problem(task)
-        optimum = least_noise(problem, tolerance=tolerance, near=near, progress=progress)
+        guess = None if start is None else problem.guess(start)
+        optimum = least_noise(problem, tolerance=tolerance, near=near, guess=guess, progress=progress)
         for _ in range(_FEATURES):
             if optimum is None:
                 return None

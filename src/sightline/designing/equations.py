@@ -13,10 +13,8 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.iterate import Iterate, split
-from sightline.numerics.inverse import positive_inverse
 
 _STEP = 0.99  # how far towards the nearest bound a step goes
-_FACTORISED = 512  # larger systems are inverted by matrix products
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,7 +130,10 @@ def _hessian(
             continue
         weight = lam / g - (2 * lam * now.inverse_phi[own] if exact else 0.0)
         if isinstance(one, np.ndarray):
-            total += (one * weight) @ one.T
+            for sign, part in ((1.0, weight > 0), (-1.0, weight < 0)):
+                if part.any():
+                    scaled = (one if part.all() else one[:, part]) * np.sqrt(sign * weight[part])
+                    total += sign * (scaled @ scaled.T)
         else:
             total += (one.multiply(weight) @ one.T).toarray()
     total[np.diag_indices_from(total)] += diagonal
@@ -144,18 +145,11 @@ def _factorised(matrix: FloatArray) -> Callable[[FloatArray], FloatArray] | None
     unit = 1 / np.sqrt(np.maximum(np.diagonal(matrix), np.finfo(np.float64).tiny))
     matrix *= unit
     matrix *= unit[:, None]
-    inverse: Callable[[FloatArray], FloatArray]
-    if len(matrix) <= _FACTORISED:
-        try:
-            factor = cho_factor(matrix, lower=True, check_finite=False)
-        except LinAlgError:
-            return None
-        inverse = partial(cho_solve, factor, check_finite=False)
-    else:
-        dense = positive_inverse(matrix.copy())
-        if dense is None:
-            return None
-        inverse = dense.__matmul__
+    try:
+        factor = cho_factor(matrix, lower=True, check_finite=False)
+    except LinAlgError:
+        return None
+    inverse = partial(cho_solve, factor, check_finite=False)
 
     def solve(right: FloatArray) -> FloatArray:
         wanted = unit * right

@@ -69,10 +69,19 @@ class Iterate:
     def gradients(self) -> list[FloatArray | csc_array]:
         """The derivative of every constraint that takes part by every variable, kind by kind."""
         found = [
-            self.problem.lift.T @ (squared(own) * one.sign)
+            self.problem.lift.T @ (squared(own) * one.sign if one.sign < 0 else squared(own))
             for own, one in zip(self.recipes, self.problem.risks, strict=True)
         ]
         return [one if isinstance(one, np.ndarray) else csc_array(one) for one in found]
+
+    def lower_bound(self, used: FloatArray) -> float:
+        r"""The bound of the prices and best recipes here, whose :math:`b = \kappa - \varphi \pm \sum h^2 s`.
+
+        It uses values at hand: the bound that is reported is computed again from the recipes.
+        """
+        each = zip(self.now, self.problem.risks, self.working, self.lam, strict=True)
+        value = sum(float(lam @ (one.needed - now.phi)[own]) for now, one, own, lam in each)
+        return self.problem.bound(value + float(used @ self.x), used)
 
     def centre(self) -> float:
         """The mean product of a slack and its multiplier."""

@@ -23,7 +23,7 @@ from sightline.arrays import FloatArray
 from sightline.designing.equations import Equations
 from sightline.designing.iterate import Iterate, Waypoint, split
 from sightline.designing.problem import Cuts, NoiseProblem
-from sightline.designing.start import first_constraints, strictly_feasible, worst_of_each_row
+from sightline.designing.start import first_constraints, near_guess, strictly_feasible, worst_of_each_row
 from sightline.progress import Progress, silent
 
 _ROUNDS = 120
@@ -58,16 +58,18 @@ def least_noise(
     *,
     tolerance: float = 1e-7,
     near: Optimum | None = None,
+    guess: FloatArray | None = None,
     progress: Progress = silent,
 ) -> Optimum | None:
     """The least noise that keeps the limits; ``None`` if none within the ceilings keeps them.
 
-    ``near`` is the optimum of a problem with other values of the same constraints.
+    ``near`` is the optimum of a problem with other values of the same constraints, and ``guess`` a point
+    that may be near the optimum.
     """
     floor = np.ones(problem.weights.size)
     if not any(one.needed.size for one in problem.risks) or problem.least_slack(floor) >= 0:
         return _at_the_floor(problem, floor)
-    begun = _continued(problem, near) or _begun(problem)
+    begun = _continued(problem, near) or _begun(problem, guess if near is None else near.x)
     if begun is None:
         return None
     at, safe, safe_phi = begun
@@ -78,10 +80,11 @@ def least_noise(
             _admit_constraints(at)
         at.find_recipes()
         gradients = at.gradients()
-        cuts = Cuts(prices=tuple(at.lam), recipes=at.recipes, chosen=tuple(at.working))
-        lower = cuts.lower_bound(problem)
+        used = sum((G @ lam for G, lam in zip(gradients, at.lam, strict=True)), np.zeros(floor.size))
+        lower = at.lower_bound(used)
         if best_cuts is None or lower > best_lower:
-            best_lower, best_cuts = lower, cuts
+            best_lower = lower
+            best_cuts = Cuts(prices=tuple(at.lam), recipes=at.recipes, chosen=tuple(at.working))
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
@@ -90,7 +93,6 @@ def least_noise(
         path.append(at.waypoint(gap, safe))
         if gap <= tolerance:
             break
-        used = sum((G @ lam for G, lam in zip(gradients, at.lam, strict=True)), np.zeros(floor.size))
         if rounds > 1:
             _admit_variables(at, used)
         if not _newton_step(at, gradients, used):
@@ -100,7 +102,7 @@ def least_noise(
     return Optimum(
         x=best_x,
         upper=best_upper,
-        lower=best_lower,
+        lower=best_cuts.lower_bound(problem),
         cuts=best_cuts,
         rounds=rounds,
         factorisations=at.factorisations,
@@ -122,9 +124,9 @@ def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
 _Begun = tuple[Iterate, FloatArray, list[FloatArray]]
 
 
-def _begun(problem: NoiseProblem) -> _Begun | None:
-    """The method at a strictly feasible point."""
-    found = strictly_feasible(problem)
+def _begun(problem: NoiseProblem, guess: FloatArray | None) -> _Begun | None:
+    """The method at a strictly feasible point, near a guess if there is one."""
+    found = near_guess(problem, guess) or strictly_feasible(problem)
     if found is None:
         return None
     x, active = found

@@ -66,9 +66,27 @@ class NoiseProblem:
             factor = factor + (one[self.level] - 1.0)
         return np.asarray(self.floors * factor)
 
+    def guess(self, variances: FloatArray) -> FloatArray | None:
+        """The least variables that give every row some variance; none where rows add to levels."""
+        if self.level is not None:
+            return None
+        free = np.flatnonzero(self.variable != FIXED)
+        found = np.ones(self.weights.size)
+        np.maximum.at(found, self.variable[free], (variances / self.floors)[free])
+        return found
+
     def loss(self, x: FloatArray) -> float:
         """The weighted noise."""
         return float(self.weights @ x) - self.free_of_charge
+
+    def bound(self, value: float, used: FloatArray) -> float:
+        r"""The bound of :meth:`Cuts.lower_bound` from :math:`\lambda^\top b` and u, with scaled prices."""
+        w, open_ended = self.weights, np.isinf(self.ceilings)
+        most = float(np.max(used[open_ended] / w[open_ended], initial=0.0))
+        scale = min(1.0, (1 - _ROUNDINGS) / most) if most > 0 else 1.0
+        left = w - scale * used
+        ends = np.where(left >= 0, 1.0, np.where(open_ended, 1.0, self.ceilings))
+        return scale * value + float(left @ ends) - self.free_of_charge
 
     def slacks(self, x: FloatArray) -> list[FloatArray]:
         r"""For each kind :math:`(\varphi_i - \kappa_i)/|\kappa_i|`: negative where a limit is broken."""
@@ -105,9 +123,4 @@ class Cuts:
             paid = risks.sign * np.asarray(squared(recipes) @ prices)
             value += float(prices @ risks.offsets(recipes, chosen)) - float(constant @ paid)
             used += lift.T @ paid
-        w, open_ended = problem.weights, np.isinf(problem.ceilings)
-        most = float(np.max(used[open_ended] / w[open_ended], initial=0.0))
-        scale = min(1.0, (1 - _ROUNDINGS) / most) if most > 0 else 1.0
-        left = w - scale * used
-        ends = np.where(left >= 0, 1.0, np.where(open_ended, 1.0, problem.ceilings))
-        return scale * value + float(left @ ends) - problem.free_of_charge
+        return problem.bound(value, used)

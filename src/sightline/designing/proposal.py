@@ -9,9 +9,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sightline.arrays import FloatArray
+from sightline.auditing.findings import LinearFindings
 from sightline.designing.newton import least_noise
 from sightline.designing.problem import NoiseProblem
-from sightline.designing.task import DesignTask
+from sightline.designing.task import DesignTask, lowest
 
 _SMALLEST = 1e-6  # how much less variance is tried, over the proposed
 _LAST = 1e12  # and how much more
@@ -23,6 +24,7 @@ _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
 _SAME = 1e-6  # variance over its floor's that counts as the floor
 _RAISED_ALONE = 2.0
+_FURTHER, _LONGEST = 1.1, 8.0  # a step goes this much beyond a tangent, and up to so many times the last one
 _SHRINKS = 0.5  # what a step must leave of a bracket, or the next one halves it
 
 
@@ -31,7 +33,8 @@ class Certified:
     """Standard deviations of all cells with which the audit finds nobody below the limit."""
 
     stddevs: FloatArray
-    audits: int
+    audits: int  # 0 if only estimates say so
+    findings: LinearFindings | None = None  # what the audit finds, if it was kept
 
 
 def certified(task: DesignTask, factors: FloatArray) -> Certified | None:
@@ -51,12 +54,22 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified | None:
         mine = (raised | (factor > _RAISED_ALONE)) & ~(paid & (factor < 1))
         return task.stddevs(np.clip(np.where(mine, factors * factor, factors), 1.0, most))
 
-    return _least(task, noise, least=_SMALLEST if np.any(raised & ~paid) else 1.0)
+    return _least(task, noise, least=_SMALLEST if np.any(raised & ~paid) else 1.0, attacks=True)
 
 
 def certified_common(task: DesignTask, guess: float) -> Certified | None:
-    """The least common factor on all noise with which the audit passes, near a guess; none if none does."""
-    return _least(task, lambda factor: task.times_common(guess * factor), least=1 / guess)
+    """The least common factor on all noise with which the audit passes, near a guess; none if none does.
+
+    By estimates alone for plans that are too large to be audited for a rival.
+    """
+
+    def noise(factor: float) -> FloatArray:
+        return task.times_common(guess * factor)
+
+    if task.findings.repeatable or task.lower_ends is None:
+        return _least(task, noise, least=1 / guess)
+    factor = _by_estimates(task, noise, least=1 / guess)
+    return None if factor is None else Certified(stddevs=noise(factor), audits=0)
 
 
 def proportional(task: DesignTask) -> FloatArray | None:
@@ -85,23 +98,28 @@ def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified | None:
     """Noise that the audit passes, from noise that passes by the estimates; none if it does not."""
     for extra in (0.0, _FIRST, 1e-6):
         more = np.where(task.free, np.minimum(stddevs * (1 + extra), task.most), stddevs)
-        if task.lowest(more) >= task.limit:
-            return Certified(stddevs=more, audits=1)
+        findings = task.audited(more, attacks=True)
+        if lowest(findings) >= task.limit:
+            return Certified(stddevs=more, audits=1, findings=findings)
     return None
 
 
-def _least(task: DesignTask, noise: Callable[[float], FloatArray], *, least: float) -> Certified | None:
+def _least(
+    task: DesignTask, noise: Callable[[float], FloatArray], *, least: float, attacks: bool = False
+) -> Certified | None:
     """The least noise of a family that grows with a factor, from ``least`` on, with which the audit passes.
 
-    Estimates choose the factor, and the audit decides.
+    Estimates choose the factor, and the audit decides. Its findings are kept if they have ``attacks``.
     """
     limit, audits = task.limit, 0
     factor = _by_estimates(task, noise, least=least)
     while factor is not None and factor <= _LAST:
         audits += 1
-        if (lowest := task.lowest(noise(factor))) >= limit:
-            return Certified(stddevs=noise(factor), audits=audits)
-        short = min(limit / lowest - 1, 1.0) if lowest > 0 else 1.0
+        findings = task.audited(noise(factor), attacks=attacks)
+        if (found := lowest(findings)) >= limit:
+            kept = findings if attacks else None
+            return Certified(stddevs=noise(factor), audits=audits, findings=kept)
+        short = min(limit / found - 1, 1.0) if found > 0 else 1.0
         factor *= 1 + max(_FIRST, _OVERSHOOT * short)
     return None
 
@@ -110,47 +128,55 @@ def _by_estimates(task: DesignTask, noise: Callable[[float], FloatArray], *, lea
     """The least factor from ``least`` on with which the estimates keep the limit; none if none does."""
 
     def estimate(exponent: float) -> float:
-        return task.estimate(noise(math.exp(exponent))) / task.limit - 1
+        kept = task.estimate(noise(math.exp(exponent)))
+        if kept >= 1 or kept <= 0 or task.limit >= 1:
+            return kept / task.limit - 1
+        # Uncertainty that remains over what is lost falls about as the noise does: nearly a line.
+        return math.log(kept / (1 - kept)) - math.log(task.limit / (1 - task.limit))
 
     close = _CLOSE if task.findings.repeatable else _ROUGHLY_CLOSE
     room = estimate(0.0)
     if room >= _NOTICEABLE and least < 1:
-        return math.exp(_lowered(estimate, math.log(least), close))
+        return math.exp(_lowered(estimate, math.log(least), close, room))
     if room >= 0:
         return 1.0
-    found = _raised(estimate, close)
+    found = _raised(estimate, close, room)
     return None if found is None else math.exp(found)
 
 
-def _lowered(estimate: Callable[[float], float], least: float, close: float) -> float:
-    """The smallest exponent down to ``least`` with which the estimate keeps the limit."""
-    low, high = -0.5, 0.0
-    while low > least and estimate(low) >= 0:
-        low, high = 2 * low, low
-    if low <= least:
-        if estimate(least) >= 0:
+_Estimate = Callable[[float], float]
+
+
+def _lowered(estimate: _Estimate, least: float, close: float, room: float) -> float:
+    """The smallest exponent down to ``least`` that keeps the limit; ``room`` is the estimate at 0."""
+    high, above, low = 0.0, room, max(least, -_FURTHER * room)
+    while (below := estimate(low)) >= 0:
+        if low <= least:
             return least
-        low = least
-    return _root(estimate, low, high, close)
+        slope = (above - below) / (high - low)
+        step = _FURTHER * below / slope if slope > 0 else math.inf
+        step = min(max(step, close), _LONGEST * (high - low))
+        high, above, low = low, below, max(least, low - step)
+    return _root(estimate, (low, below), (high, above), close)
 
 
-def _raised(estimate: Callable[[float], float], close: float) -> float | None:
-    """The smallest exponent with which the estimate keeps the limit."""
-    low, high, most = 0.0, _FIRST, math.log(_LAST)
-    while estimate(high) < 0:
+def _raised(estimate: _Estimate, close: float, room: float) -> float | None:
+    """The smallest exponent that keeps the limit; ``room`` is the estimate at 0, which does not."""
+    low, below, high, most = 0.0, room, _FIRST, math.log(_LAST)
+    while (above := estimate(high)) < 0:
         if high == most:
             return None
-        low, high = high, min(30 * high, most)
-    return _root(estimate, low, high, close) if high > _FIRST else high
+        low, below, high = high, above, min(30 * high, most)
+    return _root(estimate, (low, below), (high, above), close) if high > _FIRST else high
 
 
-def _root(estimate: Callable[[float], float], low: float, high: float, close: float) -> float:
-    """Where the estimate meets the limit, from above: it keeps the limit at ``high`` and not at ``low``.
+def _root(estimate: _Estimate, start: tuple[float, float], end: tuple[float, float], close: float) -> float:
+    """Where the estimate meets the limit, from above: it keeps the limit at the end and not at the start.
 
     False position with the weights of Anderson and Björck; where the bracket does not shrink, its middle.
     Written here because importing SciPy's root finders takes longer than a small audit.
     """
-    below, above = estimate(low), estimate(high)
+    (low, below), (high, above) = start, end
     shrunk, width = True, high - low
     while high - low > close:
         share = below / (below - above) if shrunk and below < 0 < above else 0.5

@@ -105,6 +105,7 @@ class DesignResult(_Part):
     loss_before: float
     loss_with_common_factor: float
     common_factor: float  # the least on all standard deviations with which the audit passes
+    common_factor_audited: bool  # else by estimates alone: the plan is too large to be audited for a rival
     loss_designed: float
     # No noise keeps the limit with less, for the bounds that were chosen; none if the audit, which may use
     # another bound for a record, passes with less.

@@ -116,7 +116,8 @@ class HiddenAt:
         H = np.asarray(recipes)
         every = rows.size == len(self.inverse)
         H = H if every else H[rows]
-        found: FloatArray = (H * (2 * prices)) @ H.T
+        scaled = H * np.sqrt(2 * prices)
+        found: FloatArray = scaled @ scaled.T  # of a matrix and its own transpose BLAS computes one half
         found *= self.inverse if every else self.inverse[np.ix_(rows, rows)]
         total += found
 

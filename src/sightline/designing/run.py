@@ -102,7 +102,7 @@ def _designed(
         raise _infeasible(session, task, names=names)
     common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
-    findings = find(proposed, task.membership)
+    findings = find(proposed, task.membership, linear=proof.findings)
     known_keys = session.keys(task.membership)
     audit = assemble(findings, keys=known_keys, totals=session.totals, progress=watch)
     total = task.total(proof.stddevs)
@@ -120,6 +120,7 @@ def _designed(
         loss_before=task.total(task.before),
         loss_with_common_factor=task.total(common.stddevs),
         common_factor=_factor(task, common.stddevs),
+        common_factor_audited=common.audits > 0,
         loss_designed=total,
         loss_at_least=found.loss_at_least,
         noise=_noise(task, proof.stddevs),

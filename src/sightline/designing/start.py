@@ -7,10 +7,56 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import Risks, RowLimits
+from sightline.labeled.incidence.protocol import BoolArray
 
 _MOST = 1e14  # a factor beyond which more noise changes nothing
+_ABOVE = 1.05  # times what a guess adds to the floors
+# Numbers of records without room get so many times their variance; after some tries, what is surely enough.
+_TRIES, _MORE = 4, 1.5
+_INSIDE_LIMITS = 1.2  # times the variance that is just enough if all others are known
+_ROOM = 0.01  # by how much of its level each limit must hold there
+_AT_FLOOR, _OFF_FLOOR = 1e-4, 0.03  # a guess that is not raised, and how far from the floor a start is
 _INSIDE = 1e-6  # how far below its ceiling, over the distance to the floor, a start is
-_ALL = 300  # so many constraints of one kind are taken without a choice
+# Constraints of one kind are taken without a choice up to this number, and up to these entries of recipes.
+_ALL, _ENTRIES = 10_000, 3e7
+
+
+def near_guess(problem: NoiseProblem, guess: FloatArray | None) -> tuple[FloatArray, IndexArray] | None:
+    """A point a little above a guess that keeps all limits with room, and the variables raised there.
+
+    ``None`` if there is none so near.
+    """
+    if guess is None or problem.level is not None:
+        return None
+    raised = guess > 1 + _AT_FLOOR
+    most = 1.0 + (problem.ceilings - 1.0) * (1 - _INSIDE)
+    x = np.minimum(np.where(raised, 1.0 + np.maximum((guess - 1.0) * _ABOVE, _OFF_FLOOR), 1.0), most)
+    free = problem.variable != FIXED
+    for attempt in range(_TRIES):
+        enough = np.zeros(problem.floors.size)
+        for one, slack in zip(problem.risks, problem.slacks(x), strict=True):
+            short = slack <= _ROOM
+            np.maximum.at(enough, one.columns[:, short].indices, _enough(one, short))
+        if not enough.any():
+            return x, np.flatnonzero(x > 1)
+        rows = np.flatnonzero((enough > 0) & free)
+        more = x.copy()
+        if attempt < _TRIES - 2:
+            more[problem.variable[rows]] *= _MORE
+        else:
+            np.maximum.at(more, problem.variable[rows], enough[rows] / problem.floors[rows])
+        x = np.minimum(more, most)
+    return None
+
+
+def _enough(one: Risks, chosen: BoolArray) -> FloatArray:
+    """For each entry of some columns, a variance that is enough if all others are known, with some room."""
+    columns = one.columns[:, chosen]
+    size = np.diff(columns.indptr)
+    if isinstance(one, RowLimits):
+        return np.asarray(_INSIDE_LIMITS * one.bounds[chosen])
+    found: FloatArray = _INSIDE_LIMITS * columns.data**2 * np.repeat(one.needed[chosen] * size, size)
+    return found
 
 
 def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray] | None:
@@ -28,17 +74,16 @@ def strictly_feasible(problem: NoiseProblem) -> tuple[FloatArray, IndexArray] | 
             if one.sign < 0:
                 np.minimum.at(most, own, one.bounds)
             else:
-                np.maximum.at(wanted, own, one.bounds)
+                np.maximum.at(wanted, own, _INSIDE_LIMITS * one.bounds)
         else:
-            size = np.diff(one.columns.indptr)
-            np.maximum.at(wanted, own, one.columns.data**2 * np.repeat(one.needed * size, size))
+            np.maximum.at(wanted, own, _enough(one, np.ones(one.needed.size, dtype=np.bool_)))
     level = np.full(rows, FIXED) if problem.level is None else problem.level
     free = np.flatnonzero((problem.variable != FIXED) & (wanted > 0))
     if not free.size:
         return None
     active = np.unique(problem.variable[free])
     first = np.ones(problem.weights.size)
-    np.maximum.at(first, problem.variable[free], 1.2 * wanted[free] / problem.floors[free])
+    np.maximum.at(first, problem.variable[free], wanted[free] / problem.floors[free])
     shared = np.flatnonzero(level != FIXED)
     ceilings = problem.ceilings.copy()
     np.minimum.at(ceilings, level[shared], most[shared] / problem.floors[shared])
@@ -81,12 +126,13 @@ def worst_of_each_row(one: Risks, slack: FloatArray, eligible: IndexArray) -> In
 
 def first_constraints(problem: NoiseProblem) -> list[IndexArray]:
     """The constraints to begin with: all of a few, else those that the floor breaks most."""
-    if all(one.needed.size <= _ALL for one in problem.risks):
+    most = min(_ALL, int(_ENTRIES / problem.floors.size))
+    if all(one.needed.size <= most for one in problem.risks):
         return [np.arange(one.needed.size) for one in problem.risks]
     slacks = problem.slacks(np.ones(problem.weights.size))
     return [
         np.arange(one.needed.size)
-        if one.needed.size <= _ALL
+        if one.needed.size <= most
         else worst_of_each_row(one, slack, np.arange(one.needed.size))
         for one, slack in zip(problem.risks, slacks, strict=True)
     ]

@@ -53,7 +53,8 @@ def _comparison(result: DesignResult) -> Iterator[str]:
     breaks = ", which breaks the limit" if result.binds else ""
     yield f"  before                  {number(result.loss_before)}{breaks}"
     common, factor = result.loss_with_common_factor, number(result.common_factor)
-    yield f"  with a common factor    {number(common)}, all noise times {factor}"
+    estimated = "" if result.common_factor_audited else " (an estimate that was not audited)"
+    yield f"  with a common factor    {number(common)}, all noise times {factor}{estimated}"
     if result.loss_independent is not None:
         yield f"  independent noise       {number(result.loss_independent)}"
     share = percent(result.loss_designed / common)

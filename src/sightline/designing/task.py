@@ -199,15 +199,15 @@ class DesignTask:
         """The plan with this noise on its numbers."""
         return plan_with_noise(self.plan, self.membership, stddevs)
 
-    def audited(self, stddevs: FloatArray, progress: Progress = silent) -> LinearFindings:
+    def audited(
+        self, stddevs: FloatArray, progress: Progress = silent, *, attacks: bool = False
+    ) -> LinearFindings:
         """What the audit finds with this noise."""
-        return _assessed(self.proposal(stddevs), self.membership, progress)
+        return _assessed(self.proposal(stddevs), self.membership, progress, attacks=attacks)
 
     def lowest(self, stddevs: FloatArray) -> float:
         """What the audit says that everyone keeps with this noise."""
-        least = self.audited(stddevs).least
-        assert least is not None  # the plan was checked to say something of an unknown record
-        return least.lower
+        return lowest(self.audited(stddevs))
 
     @cached_property
     def lower_ends(self) -> LowerEnds | None:
@@ -347,9 +347,18 @@ def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> 
     return plan.model_copy(update={"releases": tuple(releases)})
 
 
-def _assessed(plan: Plan, membership: Membership, progress: Progress) -> LinearFindings:
+def lowest(findings: LinearFindings) -> float:
+    """What the audit says that everyone keeps."""
+    least = findings.least
+    assert least is not None  # the plan was checked to say something of an unknown record
+    return least.lower
+
+
+def _assessed(
+    plan: Plan, membership: Membership, progress: Progress, *, attacks: bool = False
+) -> LinearFindings:
     prices = price(plan, membership)
-    found = linear_findings(plan, membership, prices, attacks=False, progress=progress)
+    found = linear_findings(plan, membership, prices, attacks=attacks, progress=progress)
     assert found is not None  # the plan was checked to publish something linear
     return found
 
