@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sightline.attacks.posterior import _posterior
-from sightline.auditing.homogeneous import _Groups
+from sightline.auditing.homogeneous import _View
 from sightline.errors import InvalidNoise
 
 
@@ -21,6 +21,6 @@ def test_the_posterior_of_an_attack() -> None:
 
 def test_the_posterior_of_a_group() -> None:
     findings = SimpleNamespace(prior=None, pricing=SimpleNamespace(law="staircase"))
-    group: Any = SimpleNamespace(findings=findings, deviation=np.ones(1), copies=1)
+    view: Any = SimpleNamespace(findings=findings, rows=np.full(1, 3.0), deviation=np.ones(1))
     with pytest.raises(InvalidNoise, match="expected Gaussian or Laplace noise, got staircase"):
-        _Groups._posterior(group, 3, 1.0, 0)
+        _View._posterior(view, np.zeros(1, dtype=np.intp), np.ones(1))

@@ -18,6 +18,12 @@ from tests.labeled.exact_answers import ExactDesign, relative_error, root
 PRIOR = UniformPrior(0.0, 1.0)
 
 
+@pytest.fixture(autouse=True)
+def without_chords(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The formula of the lower end without the bound by lines, which has tests of its own."""
+    monkeypatch.setattr("sightline.labeled.chords._MOST_GROUPS", 0)
+
+
 def worst_excess(found: Exposures, rows: np.ndarray, stddevs: np.ndarray) -> float:
     """The largest error of a number over the stated one; at most 1 if that is a bound."""
     worst = 0.0

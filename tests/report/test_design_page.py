@@ -155,7 +155,7 @@ def test_a_design_without_noise_to_add_is_drawn_too(tmp_path: Path) -> None:
 def test_a_figure_that_its_page_does_not_place_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = replace(FIGURES[0], name="extra", drawable=lambda _: False)
     monkeypatch.setattr(html, "FIGURES", (*FIGURES, extra))
-    with pytest.raises(AssertionError, match=r"report\.html places the figures .* lists"):
+    with pytest.raises(AssertionError, match=r"report\.html has no place for the figures .*extra"):
         report_html(microgrid())
     monkeypatch.setattr(html, "FIGURES", FIGURES[1:])
     with pytest.raises(AssertionError, match=r"report\.html places"):
