@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import mpmath
 import numpy as np
 import pytest
@@ -59,3 +61,10 @@ def test_the_largest_eigenvalue_of_every_block() -> None:
     assert np.all(found >= truth)
     assert np.allclose(found, truth, rtol=1e-12)
     assert residuals.eigenvalues_at_most(np.zeros((2, 0, 0))).tolist() == [0.0, 0.0]
+
+
+def test_columns_whose_squares_overflow_have_no_bound() -> None:
+    """Without a warning, which would be a line that no user can use."""
+    assert residuals.orthonormality_error(np.full((2, 2), 1e100)) == math.inf  # the square of a square
+    assert residuals.orthonormality_error(np.full((2, 2), 1e200)) == math.inf
+    assert residuals.orthonormality_error(np.eye(3)) < 1e-14

@@ -28,6 +28,7 @@ from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.residuals import eigenvalues_at_most, gamma, orthonormality_error
 
 _UNIT = float(np.finfo(np.float64).eps)
+_INVISIBLE = 1e-100  # of the largest squared length
 _MILD = 1e-10  # what a Gram matrix may cost, by an estimate
 
 
@@ -61,7 +62,8 @@ class ReducedView:
         if 8 * len(B) * _UNIT * largest > _MILD * min(*precisions, smallest):
             _, roots, right = np.linalg.svd(B, full_matrices=False)
             values, vectors = roots**2, right.T
-        values = np.maximum(values, np.finfo(np.float64).tiny)
+        # A direction that rounding makes invisible: its error is infinite, but its recipe must be finite.
+        values = np.maximum(values, max(_INVISIBLE * largest, np.finfo(np.float64).tiny))
         least = float(np.min(values, initial=np.inf))
         turned = B @ vectors
         return cls(

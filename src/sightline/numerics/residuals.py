@@ -96,11 +96,13 @@ def eigenvector_errors(matrix: FloatArray, values: FloatArray, vectors: FloatArr
 
 
 def orthonormality_error(columns: FloatArray) -> float:
-    r"""A bound on :math:`\|W^\top W - I\|`."""
+    r"""A bound on :math:`\|W^\top W - I\|`; infinite if it is not a number of double precision."""
     count, width = columns.shape
-    products = columns.T @ columns
-    squares = float(np.sum(np.diagonal(products)))
-    return float(np.linalg.norm(products - np.eye(width))) + gamma(count) * squares * 1.01
+    with np.errstate(over="ignore", invalid="ignore"):
+        products = columns.T @ columns
+        squares = float(np.sum(np.diagonal(products)))
+        error = float(np.linalg.norm(products - np.eye(width))) + gamma(count) * squares * 1.01
+    return error if math.isfinite(error) else math.inf
 
 
 def product_error(columns: FloatArray, factor: FloatArray, *, lengths: FloatArray) -> float:

@@ -332,3 +332,26 @@ def test_more_noise_that_is_advised_works(tmp_path: Path) -> None:
     factor = next(change.noise_factor for change in result.what_to_change if change.noise_factor)
     asked["release"][0]["noise_stddev"] = factor
     assert sl.audit(asked).verdict.status is VerdictStatus.PASSED
+
+
+def test_noise_over_twenty_orders_of_magnitude(tmp_path: Path) -> None:
+    """What rounding hides has a finite recipe, and nobody passes: each group's mean is all but exact."""
+    rows = ["who,b,x", "P0,,3", "P0,,2", "P0,,7", "P1,true,1", "P1,true,9"]
+    (tmp_path / "t.csv").write_text("\n".join(rows))
+    releases = [
+        {"name": "all", "sql": "SELECT SUM(x) FROM data", "times": 7, "noise_stddev": 1e9},
+        {"name": "b", "sql": "SELECT b, AVG(x) FROM data GROUP BY b", "times": 100_000, "noise_stddev": 1e-9},
+    ]
+    data = {"source": str(tmp_path / "t.csv"), "record": "who", "secret": "x", "bounds": [0, 10]}
+    plan = {
+        "data": {**data, "max_rows_per_record": 3},
+        "release": releases,
+        "attacker": {"knows": ["NOT b"]},
+        "limits": {"remaining_uncertainty": 0.5},
+    }
+    result = sl.audit(plan)
+    assert sl.AuditResult.from_json(result.to_json()) == result
+    assert result.verdict.passed is False
+    assert result.identifiable_records == 2
+    assert result.least_remaining_uncertainty is not None
+    assert result.least_remaining_uncertainty.lower < 1e-9
