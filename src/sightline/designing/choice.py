@@ -39,6 +39,7 @@ _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
 _LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 3e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
 _CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
+_LACKS_MUCH = 0.1  # by how much precisions lack for a rough optimum
 _RAISED = 12  # how often they are raised then
 _SAME = 1e-9  # precisions that are the same
 _BEYOND = 1.2  # precisions that were too small are raised by more than they lack
@@ -163,9 +164,10 @@ class _Choice:
             if raising and enough and tolerance <= last:
                 break
             raising = raising or attempt + 2 >= mixed or change < _CLOSE_ENOUGH
-            # Until precisions are enough, a rough optimum says what they lack.
-            least = last if raising else 1e-9
-            tolerance = last if raising and enough else float(np.clip(0.03 * change, least, _ROUGHLY))
+            if raising:  # while precisions lack much, a rough optimum says how much
+                tolerance = _ROUGHLY if float(np.max(ratio)) > 1 + _LACKS_MUCH else last
+            else:
+                tolerance = float(np.clip(0.03 * change, 1e-9, _ROUGHLY))
             assumed = assumed * np.maximum(ratio, 1.0) ** _BEYOND if raising else assumed * ratio**_SHARE
         return found
 

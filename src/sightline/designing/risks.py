@@ -18,14 +18,15 @@ from dataclasses import dataclass
 from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
+from scipy.linalg.lapack import dpotrf, dpotri
 from scipy.sparse import csc_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise
-from sightline.numerics.inverse import positive_inverse
 
 # Columns with more entries than this are multiplied as a whole; shorter ones gather products of entries.
 _FEW_ENTRIES = 24
+_BLOCK = 256  # rows of a matrix that are mirrored at a time
 _AT_A_TIME = 1 << 22  # products that are gathered at a time
 
 Recipes: TypeAlias = FloatArray | csc_array
@@ -232,14 +233,26 @@ def inverse_of_sum(products: FloatArray, variances: FloatArray) -> FloatArray:
     unit = 1 / np.sqrt(np.diagonal(matrix))
     matrix *= unit
     matrix *= unit[:, None]
-    inverse = positive_inverse(matrix)
-    if inverse is None:
+    inverse = _inverse(matrix)
+    inverse *= unit
+    inverse *= unit[:, None]
+    return inverse
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse of a positive definite matrix by Cholesky's factor. Overwrites the matrix."""
+    factor, failed = dpotrf(matrix.T, lower=1, overwrite_a=1)
+    if failed:
         raise InvalidNoise(
             "expected noise that double precision tells from none beside the records' own spread, "
             "got less; start from more noise"
         )
-    inverse *= unit
-    inverse *= unit[:, None]
+    half, _ = dpotri(factor, lower=1, overwrite_c=1)
+    inverse: FloatArray = half.T  # its upper half is filled
+    for first in range(0, len(inverse), _BLOCK):
+        own, after = slice(first, first + _BLOCK), slice(first + _BLOCK, None)
+        inverse[after, own] = inverse[own, after].T
+        inverse[own, own] = np.triu(inverse[own, own]) + np.triu(inverse[own, own], 1).T
     return inverse
 
 
