@@ -88,7 +88,10 @@ def best_noise(
     ``starts`` are standard deviations that keep the limit. They suggest choices where those are cheap.
     """
     nobody = np.zeros(len(targets), dtype=np.bool_)
-    best = _Choice(targets=targets, hidden=nobody).solved(task, progress)
+    known = _Choice(targets=targets, hidden=nobody)
+    # In a large plan the bound for known others is a start; it is solved again if nothing is better.
+    rough = targets.can_hide and task.rows > _MANY_ROWS
+    best = known.solved(task, progress, tolerance=_ROUGHLY if rough else _TOLERANCE)
     if not targets.can_hide:
         return best
     places = [] if best is None else [best.variances]
@@ -115,6 +118,8 @@ def best_noise(
         if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
             break
         best = found
+    if rough and best is not None and not best.hidden.any():
+        return known.solved(task, progress, near=best.optimum)
     return best
 
 
