@@ -19,6 +19,7 @@ from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.session import opened
 from sightline.cli import main
 from sightline.designing.levels import most_information, never_binds_below
+from sightline.designing.summary import lines as design_lines
 from sightline.designing.task import plan_with_noise
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
@@ -415,3 +416,33 @@ def test_a_file_that_is_not_beside_the_plan_is_refused(
     elsewhere.mkdir()
     assert main(["design", str(microgrid), "--out", str(elsewhere / "designed.toml")]) == 1
     assert "expected a file beside the plan" in capsys.readouterr().err
+
+
+def test_a_large_plan_says_that_its_common_factor_is_an_estimate(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The proposal is audited all the same, and the estimate is what the audit of a small plan finds."""
+    plan = plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER)
+    small = sl.design(plan, limit=0.5)
+    monkeypatch.setattr("sightline.auditing.findings._MOST_ROWS", 5)
+    large = sl.design(plan, limit=0.5)
+    assert small.common_factor_audited
+    assert not large.common_factor_audited
+    assert large.common_factor == pytest.approx(small.common_factor, rel=1e-5)
+    assert "an estimate that was not audited" in "\n".join(design_lines(large))
+    assert "an estimate that was not audited" not in "\n".join(design_lines(small))
+    assert large.passed
+    assert audited(large).verdict.passed
+
+
+def test_a_plan_of_many_numbers_tries_one_choice_of_bounds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER)
+    small = sl.design(plan, limit=0.5)
+    monkeypatch.setattr("sightline.designing.choice._MANY_ROWS", 5)
+    large = sl.design(plan, limit=0.5)
+    assert large.passed
+    assert large.gap is None or large.gap < 1e-6  # none if the audit passes with less by other bounds
+    assert small.loss_designed <= large.loss_designed * (1 + 1e-6)
+    assert large.loss_designed <= large.loss_with_common_factor

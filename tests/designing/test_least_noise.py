@@ -11,10 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sightline.arrays import FloatArray
+from sightline.designing import start
 from sightline.designing.common_factor import common_factor
+from sightline.designing.iterate import Iterate
 from sightline.designing.newton import least_noise
 from sightline.designing.problem import Cuts
-from sightline.designing.risks import RiskAt, Risks, RowLimits
+from sightline.designing.risks import RiskAt, Risks, RowLimits, inverse_of_sum
 from tests.designing.noise_problems import naive_optimum, naive_phi, problem_of, rows_of, variances
 
 VARIETIES: dict[str, dict[str, Any]] = {
@@ -176,3 +178,53 @@ def test_the_common_factor_is_the_least_one(variety: str, seed: int) -> None:
     least = least_noise(problem)
     assert least is not None
     assert least.upper <= problem.loss(found.factor * everyone) * (1 + 1e-9)
+
+
+@given(seed=seeds, variety=varieties)
+def test_the_bound_at_hand_is_the_one_recomputed_from_the_recipes(seed: int, variety: str) -> None:
+    problem, generator = (
+        problem_of(rows_of(seed), seed=seed, **VARIETIES[variety]),
+        np.random.default_rng(seed),
+    )
+    at = Iterate(
+        problem=problem,
+        x=drawn_x(generator, problem.weights.size),
+        active=np.arange(problem.weights.size),
+        working=[np.arange(one.needed.size) for one in problem.risks],
+    )
+    at.lam = [generator.random(own.size) for own in at.working]
+    at.evaluate()
+    at.find_recipes()
+    used = np.asarray(sum(G @ lam for G, lam in zip(at.gradients(), at.lam, strict=True)))
+    cuts = Cuts(prices=tuple(at.lam), recipes=at.recipes, chosen=tuple(at.working))
+    recomputed = cuts.lower_bound(problem)
+    size = abs(recomputed) + sum(
+        float(lam @ np.abs(one.needed)) for lam, one in zip(at.lam, problem.risks, strict=True)
+    )
+    assert at.lower_bound(used) == pytest.approx(recomputed, abs=1e-9 * size)
+
+
+@given(seed=seeds, variety=varieties, wrong=st.floats(0.0, 3.0))
+def test_a_guess_changes_the_way_and_not_the_optimum(seed: int, variety: str, wrong: float) -> None:
+    problem = problem_of(rows_of(seed), seed=seed, **VARIETIES[variety])
+    plain = least_noise(problem, tolerance=1e-9)
+    if plain is None:
+        return
+    guess = 1 + (plain.x - 1) * wrong
+    found = least_noise(problem, tolerance=1e-9, guess=guess)
+    assert found is not None
+    assert found.upper == pytest.approx(plain.upper, rel=1e-7)
+    point = start.near_guess(problem, guess)
+    if point is not None:
+        assert problem.least_slack(point[0]) > 0
+        assert np.all((point[0] >= 1) & (point[0] <= problem.ceilings))
+
+
+@pytest.mark.parametrize("size", [1, 7, 255, 256, 300, 530])
+def test_the_inverse_is_that_of_a_general_solver(size: int) -> None:
+    generator = np.random.default_rng(size)
+    A = generator.standard_normal((size, size + 3))
+    s = np.exp(3 * generator.standard_normal(size))
+    products = A @ A.T
+    wanted = np.linalg.inv(products + np.diag(s))
+    assert inverse_of_sum(products, s) == pytest.approx(wanted, rel=1e-8, abs=1e-9 * np.abs(wanted).max())

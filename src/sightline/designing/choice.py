@@ -36,7 +36,7 @@ _FEW_ROWS = 200  # up to which more choices are tried
 _MANY_ROWS = 1_000  # from which on one choice is tried besides the bound for known others
 _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
 # How often the precisions of hidden records are taken between two noises: as often as this work allows.
-_LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 3e8
+_LEAST_MIXED, _MOST_MIXED, _WORK = 3, 40, 2e8
 _SHARE = 0.3  # of the way from one to the other, in logarithms
 _CLOSE_ENOUGH, _ROUGHLY = 1e-7, 3e-3  # when that ends, and the tolerance that it begins with
 _LACKS_MUCH = 0.1  # by how much precisions lack for a rough optimum
@@ -88,7 +88,10 @@ def best_noise(
     ``starts`` are standard deviations that keep the limit. They suggest choices where those are cheap.
     """
     nobody = np.zeros(len(targets), dtype=np.bool_)
-    best = _Choice(targets=targets, hidden=nobody).solved(task, progress)
+    known = _Choice(targets=targets, hidden=nobody)
+    # In a large plan the bound for known others is a start; it is solved again if nothing is better.
+    rough = targets.can_hide and task.rows > _MANY_ROWS
+    best = known.solved(task, progress, tolerance=_ROUGHLY if rough else _TOLERANCE)
     if not targets.can_hide:
         return best
     places = [] if best is None else [best.variances]
@@ -115,6 +118,8 @@ def best_noise(
         if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
             break
         best = found
+    if rough and best is not None and not best.hidden.any():
+        return known.solved(task, progress, near=best.optimum)
     return best
 
 

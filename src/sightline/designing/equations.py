@@ -116,14 +116,20 @@ class Equations:
 def _hessian(
     at: Iterate, G: list[FloatArray | csc_array], diagonal: FloatArray, *, exact: bool
 ) -> FloatArray:
-    lift = at.problem.lift.tocsr()[:, at.active]
-    rows = np.flatnonzero(np.diff(lift.indptr))
-    lift = csc_array(lift[rows])
+    lift = csc_array(at.problem.lift[:, at.active])
+    own_rows = np.unique(lift.indices).size == lift.nnz == at.active.size  # a row for each variable
+    rows = lift.indices if own_rows else np.unique(lift.indices)
     curved = np.zeros((rows.size, rows.size))
     for now, recipes, lam in zip(at.now, at.recipes, at.lam, strict=True):
         if lam.size:
             now.add_curvature(curved, recipes, lam, rows)
-    total: FloatArray = np.asarray(lift.T @ (lift.T @ curved).T)
+    if own_rows:
+        total = curved
+        total *= lift.data
+        total *= lift.data[:, None]
+    else:
+        lift = csc_array(lift.tocsr()[rows])
+        total = np.asarray(lift.T @ (lift.T @ curved).T)
     each = zip(at.now, at.working, G, at.lam, at.g, strict=True)
     for now, own, one, lam, g in each:
         if not lam.size:

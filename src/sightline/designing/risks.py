@@ -115,7 +115,7 @@ class HiddenAt:
         self, total: FloatArray, recipes: Recipes, prices: FloatArray, rows: IndexArray
     ) -> None:
         H = np.asarray(recipes)
-        every = rows.size == len(self.inverse)
+        every = np.array_equal(rows, np.arange(len(self.inverse)))
         H = H if every else H[rows]
         scaled = H * np.sqrt(2 * prices)
         found: FloatArray = scaled @ scaled.T  # of a matrix and its own transpose BLAS computes one half

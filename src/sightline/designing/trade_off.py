@@ -15,7 +15,7 @@ _LIMITS = (0.1, 0.25, 0.5, 0.75, 0.9)
 
 
 def trade_off(task: DesignTask, *, designed: float, common: float, watch: Progress) -> tuple[TradeOff, ...]:
-    """The losses for a handful of limits, each audited; limits that no noise keeps are left out.
+    """The losses for a handful of limits, each design audited; limits that no noise keeps are left out.
 
     ``designed`` and ``common`` are the losses at the task's own limit. None for the largest error, whose
     search is by audits alone.
@@ -36,5 +36,6 @@ def trade_off(task: DesignTask, *, designed: float, common: float, watch: Progre
         rival = certified_common(other, common_guess(other, targets))
         if proof is not None and rival is not None:
             losses = other.total(proof.stddevs), other.total(rival.stddevs)
-            points.append(TradeOff(limit=limit, loss_designed=min(losses), loss_with_common_factor=losses[1]))
+            least = min(losses) if rival.audits else losses[0]  # an estimate is no design
+            points.append(TradeOff(limit=limit, loss_designed=least, loss_with_common_factor=losses[1]))
     return tuple(points)
