@@ -7,6 +7,7 @@ import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -148,9 +149,34 @@ def test_a_query_that_outlasts_the_time_is_interrupted(tmp_path: Path) -> None:
     timed.close()
 
 
+def test_a_query_that_misses_an_interrupt_is_interrupted_again() -> None:
+    """The first interrupt fails, the second finds no query, and the third ends it."""
+    calls = itertools.count(1)
+    third = Event()
+
+    class Deaf:
+        def fetch(self, query: str) -> dict[str, Any]:
+            if third.wait(20):
+                raise RuntimeError("interrupted")
+            return {}
+
+        def interrupt(self) -> None:
+            match next(calls):
+                case 1:
+                    raise OSError("no answer")
+                case 3:
+                    third.set()
+
+    engine: Any = Deaf()
+    timed = TimedEngine(engine=engine, limits=WorkLimits.of(None, 0.05))
+    with pytest.raises(TooMuchWork, match="while waiting for the engine"):
+        timed.fetch("")
+    assert next(calls) == 4
+
+
 def test_a_mistake_stays_a_mistake_while_there_is_time(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("who,x\na,1\nb,2\n")
-    timed = TimedEngine(engine=open_source("t.csv", base=tmp_path), limits=WorkLimits.of(None, 1e6))
+    timed = TimedEngine(engine=open_source("t.csv", base=tmp_path), limits=WorkLimits.of(None, 1e300))
     assert timed.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist() == [2]
     with pytest.raises(sl.errors.InvalidPlan):
         timed.fetch("SELECT y FROM data")

@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from pathlib import Path
+from threading import Event
+from typing import Any
 
+import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import sightline as sl
 from sightline.auditing import session
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import TooMuchWork
+from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from tests.tables.table_cases import in_dialect
 
@@ -95,14 +101,34 @@ def differences(ours: object, theirs: object, where: str = "") -> list[str]:
     return [] if ours == theirs else [f"{where}: {ours!r} and {theirs!r}"]
 
 
-def test_a_query_on_spark_ends_when_the_time_is_over(spark_engine: Engine) -> None:
-    """The query would take hours. Only jobs with the engine's tag are cancelled, and the session goes on."""
-    limits = WorkLimits.of(None, 2.0)
-    timed = TimedEngine(engine=spark_engine, limits=limits)
-    with pytest.raises(TooMuchWork, match="while waiting for the engine"):
+class Late:
+    """An engine that begins a query only after the first interrupt, which therefore finds no job."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine, self.interrupted = engine, Event()
+
+    def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
+        assert self.interrupted.wait(20)
+        return self._engine.fetch_own(query)
+
+    def interrupt(self) -> None:
+        self._engine.interrupt()
+        self.interrupted.set()
+
+
+@pytest.mark.parametrize("late", [False, True])
+def test_a_query_on_spark_ends_when_the_time_is_over(spark_session: Any, late: bool) -> None:
+    """Left alone, the query answers after 20 seconds: 200 rows that sleep. The session goes on without it."""
+    spark_session.range(200).createOrReplaceTempView("sleepers")
+    engine = open_source(spark_session, base=Path(), table="sleepers")
+    timed = TimedEngine(engine=Late(engine) if late else engine, limits=WorkLimits.of(None, 1.0))
+    with pytest.raises(TooMuchWork, match="while waiting for the engine") as raised:
         timed.fetch_own(
-            "SELECT SUM(a.load * b.load * c.load * d.load * e.load) AS n FROM data AS a "
-            "CROSS JOIN data AS b CROSS JOIN data AS c CROSS JOIN data AS d CROSS JOIN data AS e "
-            "CROSS JOIN data AS f CROSS JOIN data AS g"
+            "SELECT MAX(slept) AS slept FROM "
+            "(SELECT REFLECT('java.lang.Thread', 'sleep', CAST(100 AS BIGINT)) AS slept FROM data) AS nights"
         )
-    assert spark_engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist()[0] > 0
+    refused = raised.value.__context__
+    assert refused is not None
+    assert "SPARK_JOB_CANCELLED" in str(refused.__context__)  # and no other error of the query
+    assert engine.fetch("SELECT COUNT(*) AS n FROM data")["n"].tolist() == [200]
+    engine.close()

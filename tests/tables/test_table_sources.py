@@ -288,6 +288,7 @@ class TestTablesOfOtherEngines:
 
             builder = property(lambda self: self)
             catalog = spark_session.catalog
+            sparkContext = spark_session.sparkContext
             table = staticmethod(spark_session.table)
             sql = staticmethod(spark_session.sql)
             appName = master = config = lambda self, *_: self

@@ -6,12 +6,13 @@ L × L matrices, and factorises them in about L³ operations. What does not fit 
 
 from __future__ import annotations
 
+import contextlib
 import math
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from threading import Timer
+from threading import TIMEOUT_MAX, Event, Thread
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,8 @@ _UNITS = {
 }
 _MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measured at 2,187 cells
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
+_AGAIN = 0.5  # seconds between two interrupts of one query
+_LAST = 5.0  # seconds for the last one to arrive, so that it does not hit a later query
 _SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
 
 
@@ -188,13 +191,32 @@ class TimedEngine:
         self.limits.check_time(stage)
         if self.limits.seconds is None:
             return ask(query)
-        timer = Timer(self.limits.left, self.engine.interrupt)
-        timer.daemon = True
-        timer.start()
         try:
-            return ask(query)
+            with self._interrupted_in_time():
+                return ask(query)
         except BaseException:  # what an interrupted query raises depends on the engine
             self.limits.check_time(stage)
             raise
+
+    @contextlib.contextmanager
+    def _interrupted_in_time(self) -> Iterator[None]:
+        """Interrupt the query when the time is over, and again until it ends.
+
+        An engine that is still planning, or is between two jobs, has nothing to interrupt and forgets it.
+        """
+        ended = Event()
+
+        def interrupt(wait: float) -> None:
+            while not ended.wait(wait):
+                with contextlib.suppress(Exception):  # the query may just have ended, or the connection
+                    self.engine.interrupt()
+                wait = _AGAIN
+
+        left = min(max(self.limits.left, 0.0), TIMEOUT_MAX)
+        thread = Thread(target=interrupt, args=(left,), daemon=True)
+        thread.start()
+        try:
+            yield
         finally:
-            timer.cancel()
+            ended.set()
+            thread.join(_LAST)

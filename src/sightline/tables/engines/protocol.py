@@ -58,7 +58,7 @@ class Engine(Protocol):
         """Raise ``InvalidPlan`` if the tables have changed since they were opened."""
 
     def interrupt(self) -> None:
-        """From another thread: end the query that is running, if the engine can."""
+        """From another thread: end the query that is running, if there is one and the engine can."""
 
     def close(self) -> None:
         """Close the connection. An engine may be closed twice."""

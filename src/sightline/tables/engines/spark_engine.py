@@ -111,12 +111,15 @@ class SparkEngine:
         return {name: as_column([row[position] for row in rows]) for position, name in enumerate(names)}
 
     def interrupt(self) -> None:
-        """End our jobs: those with our tag, and no others of the session."""
-        with contextlib.suppress(Exception):  # the query may just have ended, or the connection
-            if _is_remote(self._session):
-                self._session.interruptTag(self._tag)
-            else:
-                self._session.sparkContext.cancelJobsWithTag(self._tag)
+        """End our jobs: those with our tag, and no others of the session.
+
+        The query ends at once. A task of it keeps its core until Spark next looks whether it was cancelled:
+        at the next batch of rows that it scans. Between two batches a cross join can run for long.
+        """
+        if _is_remote(self._session):
+            self._session.interruptTag(self._tag)
+        else:
+            self._session.sparkContext.cancelJobsWithTag(self._tag)
 
     @contextlib.contextmanager
     def _tagged(self) -> Iterator[None]:
