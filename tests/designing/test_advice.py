@@ -116,3 +116,15 @@ def test_next_to_no_noise_has_no_designed_advice(tmp_path: Path) -> None:
     assert sl.audit(plan).verdict.passed is False
     with pytest.raises(InvalidNoise, match="start from more noise"):
         inverse_of_sum(np.ones((2, 2)), np.full(2, 1e-30))
+
+
+def test_a_design_beyond_what_a_plan_can_state_is_no_advice(tmp_path: Path) -> None:
+    table = write_table(tmp_path)
+    plan = plan_for(table, MEANS, noise=1e-9, data=NUMBER)
+    plan["release"][-1]["noise_stddev"] = 1e50
+    assert sl.audit({**plan, "limits": {"remaining_uncertainty": 0.5}}).verdict.passed is False
+    checked, base = read_plan(plan)
+    with opened(checked, base) as session:
+        membership = session.membership(silent)
+    with pytest.raises(InvalidNoise, match="start from less noise"):
+        plan_with_noise(checked, membership, np.full(len(membership.cells), 1e51))

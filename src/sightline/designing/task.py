@@ -14,14 +14,14 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.persons import PersonFindings
-from sightline.auditing.plan import CellNoise, Plan
+from sightline.auditing.plan import LARGEST, CellNoise, Plan
 from sightline.auditing.pricing import price
 from sightline.designing.checks import check_bounds, check_ceilings, check_plan
 from sightline.designing.levels import LowerEnds, lower_ends
 from sightline.designing.paid import PaidReleases, paid_releases
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import KnownRisks, Risks, RowLimits
-from sightline.errors import InvalidPlan, require
+from sightline.errors import InvalidNoise, InvalidPlan, require
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress, silent
@@ -331,6 +331,13 @@ def task_of(
 
 def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> Plan:
     """The plan with a standard deviation for each published number."""
+    require(
+        float(np.max(stddevs)) <= LARGEST,
+        f"a design with noise of at most {LARGEST:g}",
+        got=f"{float(np.max(stddevs)):.3g}",
+        fix="a plan cannot state more; start from less noise",
+        error=InvalidNoise,
+    )
     cells: dict[int, list[CellNoise]] = {}
     for cell, stddev in zip(membership.cells, stddevs.tolist(), strict=True):
         part = membership.partitions[cell.partition]
