@@ -260,6 +260,11 @@ def test_the_kind_of_secret_follows_from_its_domain(
             "plan: [data] source: expected text in quotes, got a section",
         ),
         (
+            {**GOOD, "data": {**GOOD["data"], "max_rows_per_record": 10**5000}},
+            "plan: [data] max_rows_per_record: expected a number <= 1e+09, "
+            "got a whole number of more than 60 digits",
+        ),
+        (
             {**GOOD, "data": {**GOOD["data"], "bounds": "x" * 100}},
             f"plan: [data] bounds: expected a list, got '{'x' * 56}…",
         ),

@@ -20,6 +20,8 @@ from sightline.tables.subject import SecretKind
 # That all of it remains can be shown of nothing that is published.
 LARGEST_LIMIT = 0.999
 
+MOST_ROWS = 10**9  # of one record
+
 # Squares and quotients of numbers between these stay far from the ends of what a double can hold.
 SMALLEST, LARGEST = 1e-50, 1e50
 
@@ -71,7 +73,7 @@ class Data(_Section):
     tables: dict[str, str] = Field(
         default_factory=dict, description="Public tables to join: the name in the SQL, and a file or table."
     )
-    max_rows_per_record: Annotated[int, Field(ge=1)] = Field(
+    max_rows_per_record: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
     )

@@ -212,5 +212,7 @@ def _shown(value: object) -> str:
     """A value for a message: short, on one line."""
     if isinstance(value, dict):
         return "a section"
+    if isinstance(value, int) and value.bit_length() > 200:  # Python does not write out the longest ones
+        return "a whole number of more than 60 digits"
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "…"
