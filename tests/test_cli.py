@@ -159,6 +159,7 @@ sys.exit(main())
 # Sends the signal that Ctrl-C sends when a module is about to be imported.
 CTRL_C = """
 import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
 class Finder:
     def find_spec(self, name, path=None, target=None):
         if name == {module!r}:
