@@ -5,6 +5,7 @@ Everything that is not listed is refused. A new function of a later engine is th
 
 from __future__ import annotations
 
+import logging
 import math
 import re
 from itertools import pairwise
@@ -16,6 +17,9 @@ from sqlglot.errors import ParseError
 from sqlglot.tokenizer_core import Token, TokenType
 
 from sightline.errors import InvalidPlan
+
+# sqlglot logs what it cannot read; a refusal says it in our words. Programs that set up logging still see it.
+logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 LARGEST_QUERY = 100_000  # bytes
 DEEPEST_QUERY = 150  # nested expressions; DuckDB's own limit is 1,000
