@@ -128,3 +128,22 @@ def test_a_design_beyond_what_a_plan_can_state_is_no_advice(tmp_path: Path) -> N
         membership = session.membership(silent)
     with pytest.raises(InvalidNoise, match="start from less noise"):
         plan_with_noise(checked, membership, np.full(len(membership.cells), 1e51))
+
+
+def test_categories_of_persons_whose_rows_hold_one_value(tmp_path: Path) -> None:
+    """Advice by audits alone: it ends, and what it proposes keeps the limit."""
+    colours = ["red", "green", "blue"]
+    lines = ["who,c"] + [f"p{i % 6},{colours[i % 6 % 3]}" for i in range(10)]
+    (tmp_path / "t.csv").write_text("\n".join(lines))
+    sql = "SELECT COUNT(*) FILTER (WHERE c <> 'blue'), COUNT(*) FILTER (WHERE c = 'red') FROM data"
+    data = {"source": str(tmp_path / "t.csv"), "record": "who", "secret": "c", "categories": colours}
+    plan = {
+        "data": {**data, "max_rows_per_record": 2, "values": "constant"},
+        "release": [{"name": "r", "sql": sql, "noise_stddev": 0.1}],
+        "limits": {"remaining_uncertainty": 0.5, "accept": ["homogeneous"]},
+    }
+    result = sl.audit(plan)
+    assert result.verdict.passed is False
+    factor = next(one.noise_factor for one in result.what_to_change if one.noise_factor is not None)
+    more = {**plan, "release": [{"name": "r", "sql": sql, "noise_stddev": 0.1 * factor}]}
+    assert sl.audit(more).verdict.passed is True

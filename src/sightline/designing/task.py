@@ -212,7 +212,8 @@ class DesignTask:
     @cached_property
     def lower_ends(self) -> LowerEnds | None:
         """What remains of every record, without an audit; none where only the audit says it."""
-        if self.findings.persons is not None:
+        one_value = self.linear.people is not None and self.plan.data.secret_kind is SecretKind.CATEGORY
+        if self.findings.persons is not None or one_value:
             return None
         below = np.flatnonzero(self.findings.lower < self.limit)
         columns = csc_array(self.columns(below)[: self.linear.cells.size])
