@@ -308,6 +308,7 @@ class TestPublishableKeys:
             assert "(withheld)" in text
             assert [key for key in shown if key not in text] == []
 
+    @pytest.mark.slow
     def test_ordinary_groups_keep_their_names(self, tmp_path: Path) -> None:
         result = sl.audit(self.plan(tmp_path, "feeder, hour")).publishable()
         assert "(withheld)" not in result.to_json()

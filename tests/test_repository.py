@@ -138,6 +138,7 @@ def functions(
         yield from functions(child, name)
 
 
+@pytest.mark.slow
 def test_no_function_takes_more_than_six_parameters_without_a_reason() -> None:
     many = set()
     for path in MODULES:

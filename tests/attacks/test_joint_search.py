@@ -75,6 +75,7 @@ def test_beyond_six_values_exchanges_of_two_improve_the_labels() -> None:
     assert np.stack(starts[0], axis=1) == pytest.approx(np.tile(truth, (4, 1)))
 
 
+@pytest.mark.slow
 def test_beyond_six_values_the_heuristic_improves_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
     transcript = hybrid(7, moments=9, means=3, stddev=0.01)
     answers = noisy(transcript, [0.9, -0.7, 0.3, -0.2, 0.6, 0.05, -0.95], 12, seed=3)

@@ -88,6 +88,7 @@ class TestMixedWithOthers:
         assert found.values == pytest.approx(closed.values, abs=1e-12)
 
 
+@pytest.mark.slow
 def test_vector_records_are_asked_one_by_one() -> None:
     """No batched form, so the posterior asks the release itself."""
     norm = sl.DeepSet(

@@ -55,6 +55,7 @@ def test_without_a_limit_there_is_nothing_to_fail(tmp_path: Path, capsys: Captur
     assert "VERDICT" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_json_is_the_result(capsys: Captured) -> None:
     assert main(["audit", MICROGRID, "--json", "--top", "3"]) == 2
     result = sl.AuditResult.from_json(capsys.readouterr().out)
@@ -95,6 +96,7 @@ def test_explain_gives_the_recipe_step_by_step(capsys: Captured) -> None:
     assert "it is not identifiable" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_explain_a_stranger_or_a_known_record(tmp_path: Path, capsys: Captured) -> None:
     assert main(["explain", MICROGRID, "--record", "H99"]) == 1
     assert "expected a home that has a row with a secret, got 'H99'" in capsys.readouterr().err
@@ -159,6 +161,7 @@ def filled_in(text: str) -> str:
     return text.replace("# bounds", "bounds").replace("# categories", "categories")
 
 
+@pytest.mark.slow
 def test_init_writes_a_plan_that_waits_for_what_the_secret_can_be(tmp_path: Path, capsys: Captured) -> None:
     (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
     out = tmp_path / "mine.toml"
@@ -311,6 +314,7 @@ def test_a_truncated_parquet_file(tmp_path: Path, capsys: Captured) -> None:
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("table", "records", "dropped", "clipped"),
     [

@@ -88,6 +88,7 @@ def test_sparse_factors_are_allowed_where_dense_matrices_are_not() -> None:
         limits.check_cells(90_000, designs=1, sparse=lambda: replace(cost, seconds=700.0))
 
 
+@pytest.mark.slow
 def test_the_sparse_estimate_is_that_of_the_linear_cells(tmp_path: Path) -> None:
     """An audit with too little memory for dense matrices and enough for sparse ones."""
     size = 5_000
@@ -149,6 +150,7 @@ def test_a_query_that_outlasts_the_time_is_interrupted(tmp_path: Path) -> None:
     timed.close()
 
 
+@pytest.mark.slow
 def test_a_query_that_misses_an_interrupt_is_interrupted_again() -> None:
     """The first interrupt fails, the second finds no query, and the third ends it."""
     calls = itertools.count(1)
@@ -207,6 +209,7 @@ def test_what_is_no_amount_of_memory(text: str) -> None:
         memory_of(text)
 
 
+@pytest.mark.slow
 def test_copies_of_a_release_cost_the_accountant_no_time() -> None:
     """Counted, they cost what they cost one by one; 100,000 of each of 64 were 6 million exact fractions."""
     one_by_one = account([3.0, 7.0, 3.0, 11.0, 3.0], delta=1e-6)

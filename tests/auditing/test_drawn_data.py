@@ -114,6 +114,7 @@ class TestLosses:
         assert found.least_remaining_uncertainty is not None
         assert 0 < found.guaranteed_by_noise <= found.least_remaining_uncertainty.lower
 
+    @pytest.mark.slow
     def test_the_guarantee_is_that_of_one_unknown_record_in_every_release(self) -> None:
         found = result_of()
         budget = found.budget
@@ -151,6 +152,7 @@ class TestAlternatives:
             assert one.noise_multiplier == pytest.approx(alone.budget.noise_multiplier, rel=1e-12)
             assert one.below_limit == alone.verdict.below_limit
 
+    @pytest.mark.slow
     def test_every_accountant_is_there(self) -> None:
         assert {one.accountant for one in result_of().alternatives} == set(result_of().budget.would_need)
 

@@ -414,6 +414,7 @@ def test_a_single_record_is_exposed_by_its_own_mean() -> None:
     assert result.exposed[0].recipe.text == '1 × "a"'
 
 
+@pytest.mark.slow
 def test_more_cells_than_fit_a_square_table_are_assessed() -> None:
     rows = [str(i // 2) for i in range(40_000)] + ["alone"]
     result = examined(plan_of({"name": "a"}), membership_of([partition()], [rows]))

@@ -12,6 +12,7 @@ from tests.auditing import fuzz_plans
 from tests.auditing.fuzz_plans import ForeignException, run_cases
 
 
+@pytest.mark.slow
 def test_some_plans() -> None:
     assert run_cases(0, go_on=lambda number: number < 20).total() == 20
 
@@ -44,6 +45,7 @@ def test_the_fuzzer_notices_what_is_not_ours(error: type[Exception], monkeypatch
         run_cases(0, go_on=lambda number: number < 1)
 
 
+@pytest.mark.slow
 def test_the_fuzzer_notices_an_error_of_several_lines(monkeypatch: pytest.MonkeyPatch) -> None:
     def wordy(*_: object, **__: object) -> None:
         raise InvalidInput("one\ntwo")

@@ -55,6 +55,7 @@ def posterior_by_worlds(sizes: list[int], answers: list[tuple[list[int], float, 
     return np.minimum(*found).tolist()
 
 
+@pytest.mark.slow
 def test_the_others_of_a_total_are_seen_through_a_difference(tmp_path: Path) -> None:
     """Forty times no beside forty times yes: neither total is at an end, and their difference is."""
     secrets = ["false"] * 40 + ["true"] * 40
@@ -106,6 +107,7 @@ def test_forty_values_at_a_bound_are_seen_through_a_difference(tmp_path: Path) -
     assert audited(tmp_path, spread + others, *releases, data={"bounds": [0, 10]}).verdict.passed
 
 
+@pytest.mark.slow
 def test_the_same_rows_again_and_again(tmp_path: Path) -> None:
     """Thirty-six counts of the same rows with noise 9 are one count with noise 1.5."""
     counts = [("SELECT COUNT(*) FILTER (WHERE x) FROM data", 9.0)] * 36

@@ -83,6 +83,7 @@ def test_moments_alone_say_nothing_about_labels() -> None:
     assert "over subsets" not in result.verdict.text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("law", ["gaussian", "laplace"])
 def test_the_counts_are_those_of_exchanging_every_two_values(law: str) -> None:
     """Exchange two values, evaluate every release again, and measure the change in noise deviations."""
@@ -126,6 +127,7 @@ def test_a_known_row_is_not_confused_with_others() -> None:
     assert found.open + found.resolved == 2
 
 
+@pytest.mark.slow
 def test_a_plan_in_sql_says_whose_values_the_subsets_show(tmp_path: Path) -> None:
     (tmp_path / "homes.csv").write_text("home,feeder,load\nA,n,-0.6\nB,s,0.1\nC,s,0.8\n")
     releases = ["AVG(POWER(load, 2))", "AVG(POWER(load, 3))", "AVG(load)"]

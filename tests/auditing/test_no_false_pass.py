@@ -150,6 +150,7 @@ def risks_by_quadrature(
     return risks
 
 
+@pytest.mark.slow
 def test_a_recipe_for_the_reference_category_gives_its_indicator() -> None:
     categories = ["cold", "flu", "well"]
     settings = {"statistic": Statistic.SUM, "feature": Feature.INDICATOR}
@@ -347,6 +348,7 @@ def test_the_realised_posterior_of_a_small_group_is_exact(rows: int, total: int,
     assert [cell.remaining for cell in cells] == pytest.approx([by_hand] if by_hand < 0.95 else [])
 
 
+@pytest.mark.slow
 def test_nobody_of_forty_is_ill(tmp_path: Path) -> None:
     """A count of 0 at noise 1.5 tells everyone; the average over values does not see it."""
     rows = [f"p{i},f,false" for i in range(40)]

@@ -101,6 +101,7 @@ def test_noise_chosen_by_hand_has_no_epsilon_to_recommend() -> None:
     assert change.noise_factor > 1
 
 
+@pytest.mark.slow
 def test_a_dropped_release_exposes_fewer() -> None:
     result = assemble(examination(0.6))
     (drop,) = [

@@ -41,6 +41,7 @@ def same_audit(folder: Path, data: dict[str, Any], one: dict[str, Any], other: d
     assert [one["recipe"] for one in first["exposed"]] == [one["recipe"] for one in second["exposed"]]
 
 
+@pytest.mark.slow
 def test_a_withheld_group_is_one_that_the_query_leaves_out(tmp_path: Path) -> None:
     same_audit(
         tmp_path,
@@ -50,6 +51,7 @@ def test_a_withheld_group_is_one_that_the_query_leaves_out(tmp_path: Path) -> No
     )
 
 
+@pytest.mark.slow
 def test_merged_groups_are_one_group_of_their_rows(tmp_path: Path) -> None:
     """The key of merged groups is what a CASE would call them."""
     for data, what in (
@@ -68,6 +70,7 @@ def test_merged_groups_are_one_group_of_their_rows(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_label_names_one_aggregate(tmp_path: Path) -> None:
     red, blue = (f"COUNT(*) FILTER (WHERE party = '{name}') AS {name}" for name in ("red", "blue"))
     table = write_table(tmp_path)

@@ -28,6 +28,7 @@ def changes(plan: dict[str, Any]) -> dict[str, Any]:
     return {change.kind.value: change for change in sl.audit(plan).what_to_change}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("releases", "noise", "data"),
     [(MEANS, 1.0, NUMBER), (COUNTS, 0.1, YES_OR_NO)],
@@ -61,6 +62,7 @@ def test_a_plan_that_passes_gets_no_such_advice(tmp_path: Path) -> None:
     assert not {"design", "noise"} & set(changes(content))
 
 
+@pytest.mark.slow
 def test_published_noise_is_not_multiplied(tmp_path: Path) -> None:
     """A factor on all noise cannot be followed where a release is out: only the design is proposed."""
     published = ({**MEANS[0], "published": True}, *MEANS[1:])
@@ -69,6 +71,7 @@ def test_published_noise_is_not_multiplied(tmp_path: Path) -> None:
     assert "where multiplying" not in told["design"].text
 
 
+@pytest.mark.slow
 def test_plans_that_cannot_be_designed_get_the_common_factor(tmp_path: Path) -> None:
     content = plan_for(
         write_table(tmp_path),
@@ -83,6 +86,7 @@ def test_plans_that_cannot_be_designed_get_the_common_factor(tmp_path: Path) -> 
     assert "design" not in told
 
 
+@pytest.mark.slow
 def test_a_plan_that_is_too_large_is_told_to_design(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advice, "_MOST_ENTRIES", 0)
     told = changes(plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, **LIMIT))
@@ -90,11 +94,13 @@ def test_a_plan_that_is_too_large_is_told_to_design(tmp_path: Path, monkeypatch:
     assert "design" not in told
 
 
+@pytest.mark.slow
 def test_a_design_that_saves_little_is_not_proposed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(advice, "_WORTHWHILE", 1e-9)
     assert "design" not in changes(plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, **LIMIT))
 
 
+@pytest.mark.slow
 def test_next_to_no_noise_has_no_designed_advice(tmp_path: Path) -> None:
     """Groups and their total, with noise that rounds away: the audit ends, and a design says what to do."""
     lines = ["who,g,b,x"]
@@ -118,6 +124,7 @@ def test_next_to_no_noise_has_no_designed_advice(tmp_path: Path) -> None:
         inverse_of_sum(np.ones((2, 2)), np.full(2, 1e-30))
 
 
+@pytest.mark.slow
 def test_a_design_beyond_what_a_plan_can_state_is_no_advice(tmp_path: Path) -> None:
     table = write_table(tmp_path)
     plan = plan_for(table, MEANS, noise=1e-9, data=NUMBER)
@@ -130,6 +137,7 @@ def test_a_design_beyond_what_a_plan_can_state_is_no_advice(tmp_path: Path) -> N
         plan_with_noise(checked, membership, np.full(len(membership.cells), 1e51))
 
 
+@pytest.mark.slow
 def test_categories_of_persons_whose_rows_hold_one_value(tmp_path: Path) -> None:
     """Advice by audits alone: it ends, and what it proposes keeps the limit."""
     colours = ["red", "green", "blue"]

@@ -64,6 +64,7 @@ def test_the_proposal_keeps_the_limit_and_the_budget(
         assert "The budget alone keeps the limit" in "\n".join(lines(found))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["zcdp", "per-record"])
 def test_the_best_way_to_share_a_budget(tmp_path: Path, accountant: str) -> None:
     """Where the limit does not bind: an independent solver over the noise of every number."""
@@ -104,6 +105,7 @@ def test_the_best_way_to_share_a_budget(tmp_path: Path, accountant: str) -> None
     assert found.loss_designed < 0.99 * found.loss_before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("grain", ["cell", "release"])
 def test_floors_and_ceilings_beside_a_budget(tmp_path: Path, grain: str) -> None:
     plain = plan_with_budget(write_table(tmp_path), 1.0, "gaussian-dp")
@@ -129,6 +131,7 @@ def test_ceilings_that_the_budget_does_not_allow_are_refused(tmp_path: Path) -> 
         sl.design(plan, limit=0.5)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ["basic", "advanced"])
 def test_without_a_sum_every_release_keeps_its_share(tmp_path: Path, accountant: str) -> None:
     found = sl.design(plan_with_budget(write_table(tmp_path), 60.0, accountant), limit=0.9)
@@ -137,6 +140,7 @@ def test_without_a_sum_every_release_keeps_its_share(tmp_path: Path, accountant:
     assert found.passed
 
 
+@pytest.mark.slow
 def test_a_histogram_shares_one_level(tmp_path: Path) -> None:
     content = plan_with_budget(write_table(tmp_path), 1.0, "gaussian-dp", HISTOGRAMS)
     content["data"] = {**content["data"], **CATEGORY}

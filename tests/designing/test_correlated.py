@@ -108,6 +108,7 @@ def test_the_optimum_is_that_of_another_solver(kinds: str) -> None:
     assert best >= found.lower / found.upper - 1e-5
 
 
+@pytest.mark.slow
 @settings(max_examples=20)
 @given(st.integers(0, 1000))
 def test_no_covariance_that_keeps_the_limits_costs_less_than_the_bound(seed: int) -> None:
@@ -159,6 +160,7 @@ def correlated(folder: Path, value: float, **changes: Any) -> dict[str, Any]:
     return {**plan, "correlation": {"numbers": names, "rows": [[], [value]], **changes}}
 
 
+@pytest.mark.slow
 def test_the_audit_of_correlated_noise_is_that_of_its_covariance(tmp_path: Path) -> None:
     """The difference of two sums has the variance of a form in the covariance, written out."""
     for value in (-0.9, 0.0, 0.5, 0.99):
@@ -170,6 +172,7 @@ def test_the_audit_of_correlated_noise_is_that_of_its_covariance(tmp_path: Path)
         assert mine.recipe.rmse == pytest.approx(expected)
 
 
+@pytest.mark.slow
 def test_accountants_count_the_least_independent_noise(tmp_path: Path) -> None:
     spent = [sl.audit(correlated(tmp_path, value)).budget.spent["zcdp"] for value in (0.0, 0.5, 0.99)]
     assert spent[0] < spent[1] < spent[2]
@@ -203,6 +206,7 @@ def test_correlations_that_make_no_sense_are_refused(
         sl.audit(correlated(tmp_path, 0.5, **changes))
 
 
+@pytest.mark.slow
 def test_plans_without_a_theory_of_correlated_noise_are_refused(tmp_path: Path) -> None:
     plan = correlated(tmp_path, 0.5)
     plan["release"][0]["times"] = 2

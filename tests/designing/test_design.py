@@ -171,6 +171,7 @@ def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
     assert found.loss_designed <= found.loss_with_common_factor
 
 
+@pytest.mark.slow
 def test_persons_whose_rows_hold_one_value_keep_the_limit_too(tmp_path: Path) -> None:
     table = write_table(tmp_path)
     lines = table.read_text().splitlines()
@@ -200,6 +201,7 @@ def test_the_microgrid_says_who_the_noise_is_for() -> None:
     assert sl.design(example_plan("microgrid")).attacks[0].record is None
 
 
+@pytest.mark.slow
 def test_a_plan_that_keeps_the_limit_stays_as_it_is() -> None:
     found = sl.design(example_plan("microgrid"), limit=0.01)
     assert not found.binds
@@ -374,6 +376,7 @@ def test_a_mistake_ends_with_one_line_and_no_file(
     assert sorted(microgrid.parent.rglob("*")) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "message"),
     [
@@ -418,6 +421,7 @@ def test_a_file_that_is_not_beside_the_plan_is_refused(
     assert "expected a file beside the plan" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_large_plan_says_that_its_common_factor_is_an_estimate(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -435,6 +439,7 @@ def test_a_large_plan_says_that_its_common_factor_is_an_estimate(
     assert audited(large).verdict.passed
 
 
+@pytest.mark.slow
 def test_a_plan_of_many_numbers_tries_one_choice_of_bounds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

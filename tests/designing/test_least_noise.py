@@ -204,6 +204,7 @@ def test_the_bound_at_hand_is_the_one_recomputed_from_the_recipes(seed: int, var
     assert at.lower_bound(used) == pytest.approx(recomputed, abs=1e-9 * size)
 
 
+@pytest.mark.slow
 @given(seed=seeds, variety=varieties, wrong=st.floats(0.0, 3.0))
 def test_a_guess_changes_the_way_and_not_the_optimum(seed: int, variety: str, wrong: float) -> None:
     problem = problem_of(rows_of(seed), seed=seed, **VARIETIES[variety])
@@ -220,6 +221,7 @@ def test_a_guess_changes_the_way_and_not_the_optimum(seed: int, variety: str, wr
         assert np.all((point[0] >= 1) & (point[0] <= problem.ceilings))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 7, 255, 256, 300, 530])
 def test_the_inverse_is_that_of_a_general_solver(size: int) -> None:
     generator = np.random.default_rng(size)

@@ -123,6 +123,7 @@ def test_no_fewer_numbers_are_enough(tmp_path: Path, name: str, seed: int) -> No
     assert found.smallest_first >= size
 
 
+@pytest.mark.slow
 def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path) -> None:
     for name in ("number", "yes or no"):
         ceilings = Ceilings.of(task_for(capped(tmp_path, name, people=25), 0.5))
@@ -173,6 +174,7 @@ def test_merging_is_audited_and_costs_the_numbers_that_it_says(tmp_path: Path, n
     assert all(noise is not None and noise <= most for noise, most in zip(*rows, strict=True))
 
 
+@pytest.mark.slow
 def test_a_merge_saves_a_number_that_a_total_would_show(tmp_path: Path) -> None:
     """Four groups and a total: to withhold a small group takes two numbers, to merge it takes one."""
     lines = [
@@ -191,6 +193,7 @@ def test_a_merge_saves_a_number_that_a_total_would_show(tmp_path: Path) -> None:
     assert found.merging.merged == ("towns: t1 + t2",)
 
 
+@pytest.mark.slow
 def test_merging_takes_the_largest_noise_of_the_cells(tmp_path: Path) -> None:
     plan = capped(tmp_path)
     noise = [{"key": [f"t{town}"], "stddev": 1.0 + town / 10} for town in (1, 2, 3, 4, 5, 7)]
@@ -209,6 +212,7 @@ def test_merging_takes_the_largest_noise_of_the_cells(tmp_path: Path) -> None:
     assert all(given[name] >= floor for name, floor in floors.items())
 
 
+@pytest.mark.slow
 def test_what_is_published_is_not_withheld(tmp_path: Path) -> None:
     plan = capped(tmp_path)
     for release in plan["release"][:2]:
@@ -241,6 +245,7 @@ def test_a_release_that_is_withheld_as_a_whole_is_left_out(tmp_path: Path) -> No
     assert found.passed
 
 
+@pytest.mark.slow
 def test_the_command_says_what_is_withheld(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from sightline.auditing.plan_text import plan_text
 

@@ -59,6 +59,7 @@ def test_no_choice_is_worth_more(tmp_path: Path, most: float, limit: float) -> N
     assert sorted(found.wishes.kept + found.wishes.given_up) == sorted(str(one["name"]) for one in WISHES)
 
 
+@pytest.mark.slow
 def test_the_plan_has_the_wishes_that_are_kept_and_passes(tmp_path: Path) -> None:
     found = sl.design(wished(tmp_path, 20.0), limit=0.5)
     wishes, proposed = found.wishes, tomllib.loads(found.plan)
@@ -71,6 +72,7 @@ def test_the_plan_has_the_wishes_that_are_kept_and_passes(tmp_path: Path) -> Non
     assert any("no choice is worth more than" in line for line in lines(found))
 
 
+@pytest.mark.slow
 def test_a_coarser_release_stands_in_for_a_finer_one(tmp_path: Path) -> None:
     """By towns is too fine; two halves are not. Where both could be kept, the dearer one is."""
     halves = (
@@ -91,6 +93,7 @@ def test_a_coarser_release_stands_in_for_a_finer_one(tmp_path: Path) -> None:
     assert "instead_of" not in found.plan
 
 
+@pytest.mark.slow
 def test_a_budget_that_pays_for_fewer_wishes(tmp_path: Path) -> None:
     """Ceilings below the noise that the budget asks of all: enough wishes are given up to afford the rest."""
     plan = wished(tmp_path, 1e9, people=60)
@@ -118,6 +121,7 @@ def test_without_optional_releases_there_is_no_list(tmp_path: Path) -> None:
     assert sl.design(plan, limit=0.5).wishes is None
 
 
+@pytest.mark.slow
 def test_required_releases_that_fail_by_themselves_leave_nothing_to_choose(tmp_path: Path) -> None:
     plan = wished(tmp_path, 20.0, people=12)
     plan["release"][1].update(optional=False)
@@ -143,6 +147,7 @@ def test_wishes_that_make_no_sense_are_refused(tmp_path: Path, changes: dict[str
         sl.design(plan, limit=0.5)
 
 
+@pytest.mark.slow
 def test_the_command_lists_the_wishes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     from sightline.auditing.plan_text import plan_text
 

@@ -171,6 +171,7 @@ def test_a_pair_whose_sum_is_known_keeps_half() -> None:
     assert found.remaining_upper == pytest.approx([0.5, 0.5], abs=1e-4)
 
 
+@pytest.mark.slow
 def test_a_precision_for_each_record_is_sharper_than_one_for_all(monkeypatch: pytest.MonkeyPatch) -> None:
     generator = np.random.default_rng(8)
     rows = (generator.random((12, 30)) < 0.3).astype(float)

@@ -78,6 +78,7 @@ def test_information_is_the_diagonal_of_the_gram_matrix() -> None:
     assert np.allclose(found.information, np.sum(whitened**2, axis=0), rtol=1e-12)
 
 
+@pytest.mark.slow
 def test_information_keeps_its_digits_under_very_uneven_noise() -> None:
     generator = np.random.default_rng(43)
     for _ in range(30):

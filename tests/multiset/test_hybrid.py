@@ -180,6 +180,7 @@ def test_equal_gaps_on_both_sides_compete_alike() -> None:
     assert left == pytest.approx(right)
 
 
+@pytest.mark.slow
 def test_equal_values_are_no_error_and_their_labels_cost_nothing() -> None:
     """The twin of the target is no competitor, and equal others are one unknown."""
     twins = splits_of((0.5, 0.5), releases=8)
@@ -252,6 +253,7 @@ def test_the_label_bound_is_a_mean_over_two_offsets(gap: float, count: int, kapp
     assert found == pytest.approx(naive, abs=3e-6 * gap**2)
 
 
+@pytest.mark.slow
 def test_the_value_bound_is_van_trees_with_the_mean_information() -> None:
     window, kappa, releases = 0.125, 0.003, 5
     places, memberships, family = np.array([[-0.4, 0.7]]), in_out(2), sl.Moments()
@@ -418,6 +420,7 @@ def test_features_pay_near_the_edge_and_not_for_the_middle_of_three() -> None:
     assert Regime(int(middle.regime)) is Regime.VALUES_DEAR
 
 
+@pytest.mark.slow
 def test_a_batch_is_its_groups() -> None:
     groups = np.random.default_rng(2).uniform(-1, 1, (7, 3))
     groups[3, 1] = groups[3, 2]

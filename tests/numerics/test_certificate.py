@@ -24,6 +24,7 @@ def echelon_form(rows: np.ndarray) -> list[list[Fraction]]:
     return [[Fraction(int(e.p), int(e.q)) for e in row] for row in reduced.table()[: int(rank)]]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("largest", [1, 1000, 2**40])
 @pytest.mark.parametrize("shape", [(40, 41), (12, 30), (30, 12)])
 def test_reduced_rows_are_those_of_elimination_over_the_rationals(shape, largest):

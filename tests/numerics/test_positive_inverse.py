@@ -8,6 +8,7 @@ import pytest
 from sightline.numerics.inverse import positive_inverse
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("size", [1, 5, 300])
 @pytest.mark.parametrize("diagonal", [False, True])
 def test_it_is_the_inverse(size: int, diagonal: bool) -> None:

@@ -64,6 +64,7 @@ def test_embedded_data_cannot_end_their_script() -> None:
     assert json.loads(data) == evil
 
 
+@pytest.mark.slow
 def test_a_still_is_an_image_that_needs_no_file(chart: dict[str, Any]) -> None:
     element = style.static_chart(style.svg(chart), identifier='a"b', description="x < y")
     assert element.startswith('<div id="a&quot;b"><img alt="x &lt; y" src="data:image/svg+xml,')

@@ -128,6 +128,7 @@ class TestDeepSetWhereItIsNotSmooth:
         ):
             deepset(readout=jnp.log).value([0.0, 0.0])
 
+    @pytest.mark.slow
     def test_an_infinite_derivative(self):
         with pytest.raises(InvalidInput, match=r"have derivatives.*record \[1\]"):
             deepset(feature=jnp.sqrt).jacobian([1.0, 0.0])

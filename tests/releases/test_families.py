@@ -316,6 +316,7 @@ class TestDeepSet:
         assert np.linalg.norm(change / query.sensitivity) <= 1 + 1e-12
         assert np.abs(change / query.sensitivity_l1).sum() <= 1 + 1e-12
 
+    @pytest.mark.slow
     def test_it_works_in_double_precision_and_leaves_jax_as_it_was(self):
         before = jnp.ones(1).dtype
         query = sl.DeepSet(feature=lambda x: x, readout=lambda s: s, members=[0, 1], sensitivity=1.0)

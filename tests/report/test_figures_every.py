@@ -79,6 +79,7 @@ def test_the_map_of_many_signatures_says_what_each_entry_is() -> None:
     assert np.array_equal(covered, expected)
 
 
+@pytest.mark.slow
 def test_the_scatter_counts_every_record_once() -> None:
     points = [row for row in data_of(loss_against_risk.draw(microgrid())) if "epsilon" in row]
     # The bracket and the points are two layers over the same data.
@@ -171,6 +172,7 @@ def test_of_many_curves_the_quartiles_are_drawn() -> None:
     assert medians[3] == pytest.approx(float(np.median(curves(60).crb[:, 2])))
 
 
+@pytest.mark.slow
 def test_a_curve_that_is_never_identifiable_says_so() -> None:
     basic = sl.BasicComposition(sl.Budget(epsilon=1.0, delta=1e-5))
     blind = sl.release_curve([0.7, -0.4], family=sl.Moments(), accountant=basic, releases=[1])

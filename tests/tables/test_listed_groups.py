@@ -41,6 +41,7 @@ YES_OR_NO = ["true", "false", "true", "true"] * 5
 BOOLEAN: dict[str, Any] = {"kind": "boolean"}
 
 
+@pytest.mark.slow
 def test_the_list_of_those_who_meet_a_condition_is_exact(tmp_path: Path) -> None:
     """With noise of 300 the counts tell nothing, and the answer's lines tell everything: who is in it."""
     result = audited(tmp_path, YES_OR_NO, "SELECT id, COUNT(*) FROM data WHERE x GROUP BY id", **BOOLEAN)
@@ -70,6 +71,7 @@ def test_a_number_above_a_threshold(tmp_path: Path) -> None:
     assert "The plan accepts: 5 groups can be seen to hold somebody" in accepted.verdict.text
 
 
+@pytest.mark.slow
 def test_values_that_nobody_in_a_group_has(tmp_path: Path) -> None:
     """A histogram lists the values that occur: group 0 has everyone "well", which its one line tells."""
     names_of = ["cold", "flu", "well"]

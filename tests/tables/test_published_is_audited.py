@@ -137,6 +137,7 @@ def test_integer_division_is_the_source_s_own(on_postgres: Opened, on_duckdb: Op
     assert sizes == [len({row[3] // 10 for row in PEOPLE}), len({row[3] / 10 for row in PEOPLE})]
 
 
+@pytest.mark.slow
 def test_a_person_alone_in_a_cell_is_exposed_whatever_the_key_looks_like(tmp_path: Path) -> None:
     """Rows that are neither student nor retired form one cell; one person is alone in it here."""
     lines = ["who,student,retired,watts", "p,false,false,5.0"]

@@ -152,6 +152,7 @@ def feature(piece: PartitionQuery, secret: str) -> str:
     return f"{statistic}({sharp if piece.above else f'1 - {sharp}'})"
 
 
+@pytest.mark.slow
 def test_a_query_publishes_what_the_reader_says(database: tuple[duckdb.DuckDBPyConnection, str]) -> None:
     connection, secret = database
     categories = [row[0] for row in connection.execute("SELECT DISTINCT blood FROM data").fetchall()]
@@ -353,6 +354,7 @@ def refusal(sql: str, secret: str = "load") -> str:
     return message
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sql", REFUSED, ids=lambda sql: sql[:60])
 def test_the_rest_is_refused_with_its_reason(sql: str) -> None:
     assert REFUSED[sql] in refusal(sql)
@@ -451,6 +453,7 @@ class TestConditions:
             '("data"."home" = \'h7\' OR "data"."age" > 3)'
         )
 
+    @pytest.mark.slow
     @pytest.mark.parametrize(
         ("text", "reason"),
         [

@@ -162,6 +162,7 @@ def test_values_that_are_not_constant_are_refused(tmp_path: Path) -> None:
         sl.audit(plan(tmp_path, ("SELECT SUM(x) FROM data", 1.0), max_rows_per_record=2, values="constant"))
 
 
+@pytest.mark.slow
 def test_each_persons_own_mean_fails(tmp_path: Path) -> None:
     """Ten rows a person, and each person's own mean with noise of 0.001."""
     generator = np.random.default_rng(3)
@@ -284,6 +285,7 @@ def test_moments_of_several_rows_are_not_shown(tmp_path: Path) -> None:
     assert result.verdict.status is not VerdictStatus.PASSED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("prior", ["uniform", "two-point"])
 @pytest.mark.parametrize("linear", [True, False])
 def test_moments_of_several_rows_keep_no_more_than_is_shown(tmp_path: Path, prior: str, linear: bool) -> None:
@@ -334,6 +336,7 @@ def test_more_noise_that_is_advised_works(tmp_path: Path) -> None:
     assert sl.audit(asked).verdict.status is VerdictStatus.PASSED
 
 
+@pytest.mark.slow
 def test_noise_over_twenty_orders_of_magnitude(tmp_path: Path) -> None:
     """What rounding hides has a finite recipe, and nobody passes: each group's mean is all but exact."""
     rows = ["who,b,x", "P0,,3", "P0,,2", "P0,,7", "P1,true,1", "P1,true,9"]

@@ -38,6 +38,7 @@ def test_the_mean_over_random_chords(moves: list[float], information: float) -> 
     assert values.mean() * 0.99 - spread <= bound <= values.mean() + spread + 1e-3 * values.mean()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moves", [[1.0], [0.5, 0.3], [0.9, 0.9, 0.1], [0.1] * 8])
 def test_the_integral_from_below_and_close(moves: list[float]) -> None:
     """With the weighted van Trees bound in place of the scalar risk, in 30 digits."""
@@ -68,6 +69,7 @@ def test_records_that_move_alike_count_each() -> None:
     assert chord_bound(np.zeros(0), np.zeros(0), 40.0, gaussian=False) <= uniform_bound(np.array([40.0]))[0]
 
 
+@pytest.mark.slow
 def test_no_direction_gives_more_than_the_exact_risk() -> None:
     """Two and three records, one and two answers, directions at random: good ones and bad ones."""
     generator, closest = np.random.default_rng(11), 0.0

@@ -68,6 +68,7 @@ def _pivot(entries: list[object]) -> int:
     return next(k for k, value in enumerate(entries) if value != 0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("spread", "most"), [(0.0, 1e-6), (3.0, 1e-2), (7.0, 0.5)])
 def test_the_stated_error_of_a_feature_is_not_exceeded(spread: float, most: float) -> None:
     """Noise over up to 14 orders of magnitude. Where nothing can be said, the RMSE is at most the truth."""
