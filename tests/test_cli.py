@@ -58,6 +58,7 @@ KAPPA = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", KAPPA)
 def test_the_tour_agrees_with_the_closed_form(accountant: str) -> None:
     # eq. one_contrast_kappa_over_L with Delta = 1; the tour itself takes the general road.
@@ -71,6 +72,7 @@ def test_the_recipe_recovers_the_record_exactly_without_noise() -> None:
     assert weight_in * sum(records) / 51 + weight_out * sum(records[1:]) / 50 == pytest.approx(0.75, abs=1e-9)
 
 
+@pytest.mark.slow
 def test_the_tour_prints_its_numbers(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tour"]) == 0
     printed = capsys.readouterr().out
@@ -82,6 +84,7 @@ def test_the_tour_prints_its_numbers(capsys: pytest.CaptureFixture[str]) -> None
     assert "\x1b" not in printed, "no colours in a pipe"
 
 
+@pytest.mark.slow
 def test_the_tour_speaks_json(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["tour", "--json"]) == 0
     printed = json.loads(capsys.readouterr().out)
@@ -354,6 +357,7 @@ def test_importing_sightline_loads_nothing_else() -> None:
     assert {name for name in added if not name.startswith("sightline")} == set()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", sorted(commands.commands))
 def test_help_loads_no_numerics(command: str) -> None:
     loaded = modules_after(f"from sightline.cli import main; main([{command!r}, '--help'])")

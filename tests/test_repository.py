@@ -346,6 +346,7 @@ def contributing(heading: str) -> str:
     return text.partition(f"## {heading}\n")[2].partition("\n## ")[0]
 
 
+@pytest.mark.slow
 def test_the_walk_of_one_audit_passes_through_code_that_exists() -> None:
     hops = re.findall(
         r"^\d+\. `([^`]+)`, `([^`]+)`:", contributing("The walk of one audit"), flags=re.MULTILINE
@@ -388,6 +389,7 @@ def test_the_changelog_knows_this_version() -> None:
 # ------------------------------------------------------------------ no machine, no address
 
 
+@pytest.mark.slow
 def test_no_file_names_a_machine_or_a_package_index() -> None:
     # Spelled in pieces, so that this file passes its own test.
     patterns = {

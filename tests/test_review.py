@@ -37,6 +37,7 @@ def test_brackets() -> None:
     assert sum(count for name, count in found.items() if name.startswith("risks")) >= 9
 
 
+@pytest.mark.slow
 def test_accountants() -> None:
     found = fuzz_accountants.fuzz(SEED, math.inf, most=24)
     assert found["noise scales"] == 24 * 16

@@ -117,6 +117,7 @@ def test_what_needs_no_labels_is_searched_as_before() -> None:
 # ------------------------------------------------------------------ labeled and matching loss
 
 
+@pytest.mark.slow
 def test_a_simulation_of_hybrid_releases_reports_both_losses() -> None:
     transcript = hybrid(2, moments=2, means=1, stddev=0.4)
     risk = sl.simulate(transcript, attack=sl.ConstrainedMLE(), at=INTERIOR, trials=400, workers=1)

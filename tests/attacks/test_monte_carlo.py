@@ -69,6 +69,7 @@ class TestReport:
         assert complex_roots == int(np.sum(answers[:, 1] < answers[:, 0] ** 2))
         assert f"{complex_roots} trials: no real values" in str(found)
 
+    @pytest.mark.slow
     def test_another_seed_is_another_draw(self, alone) -> None:
         other = sl.simulate(moments(5.0), attack=sl.ConstrainedMLE(), at=INTERIOR, trials=3500, seed=12)
         assert other.mse != alone.mse
@@ -84,6 +85,7 @@ class TestReport:
         settings = {"attack": sl.Blue(), "at": RECORDS, "domain": (-1, 1), "trials": 300}
         assert same(sl.attacks.sweep({"a": triangle()}, **settings)["a"], sl.simulate(triangle(), **settings))
 
+    @pytest.mark.slow
     def test_records_drawn_from_a_prior_see_other_queries_too(self) -> None:
         jax_numpy = pytest.importorskip("jax.numpy")
         custom = sl.DeepSet(feature=jax_numpy.sin, readout=lambda s: s, members=range(2), sensitivity=2.0)

@@ -79,6 +79,7 @@ class TestMixedWithOthers:
         found = sl.simulate(MIXED, attack=FEW, at=[0.7, -0.4, 0.5], trials=250)
         assert abs(found.mse - found.crb) < 4.5 * found.standard_error
 
+    @pytest.mark.slow
     def test_a_posterior_over_an_unnamed_group_is_sorted(self) -> None:
         transcript = sl.Transcript([WRITTEN], noise=[0.3, 0.3])
         attack = sl.attacks.PosteriorMean(prior=sl.labeled.UniformPrior(-1.0, 1.0))

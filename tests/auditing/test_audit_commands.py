@@ -50,6 +50,7 @@ def test_a_limit_that_fails_exits_with_2(capsys: Captured) -> None:
     assert main(["audit", SURVEY, "--limit", "0.94"]) == 2
 
 
+@pytest.mark.slow
 def test_without_a_limit_there_is_nothing_to_fail(tmp_path: Path, capsys: Captured) -> None:
     assert main(["audit", plan(tmp_path)]) == 0
     assert "VERDICT" in capsys.readouterr().out
@@ -108,6 +109,7 @@ def test_explain_a_stranger_or_a_known_record(tmp_path: Path, capsys: Captured) 
     assert "the attacker knows it already" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_explain_a_record_without_a_secret(tmp_path: Path, capsys: Captured) -> None:
     path = plan(tmp_path, table="home,watts\nA,1\nB,\nC,3\n")
     assert main(["explain", path, "--record", "B"]) == 1
@@ -116,6 +118,7 @@ def test_explain_a_record_without_a_secret(tmp_path: Path, capsys: Captured) -> 
     assert "got 'Z', which no row is about; check its spelling" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_a_wrong_column_is_a_fault_of_the_data_section(tmp_path: Path, capsys: Captured) -> None:
     path = Path(plan(tmp_path))
     good = path.read_text()
@@ -139,6 +142,7 @@ def test_one_value_that_is_no_number_is_counted_and_not_told(tmp_path: Path, cap
     assert "n/a" not in said
 
 
+@pytest.mark.slow
 def test_check_reads_the_plan_and_the_columns(tmp_path: Path, capsys: Captured) -> None:
     assert main(["check", MICROGRID]) == 0
     assert "a good plan, with 8 releases\n" in capsys.readouterr().out
@@ -293,6 +297,7 @@ MISTAKES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", MISTAKES)
 def test_a_mistake_is_one_line_and_exit_code_1(case: str, tmp_path: Path, capsys: Captured) -> None:
     changes, words = MISTAKES[case]
@@ -340,6 +345,7 @@ def test_odd_tables_have_a_result(
     assert main(["audit", str(tmp_path / "plan.toml")]) == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows", ["WHERE FALSE", ""], ids=["no rows", "no secrets"])
 def test_a_table_without_secrets_is_refused(rows: str, tmp_path: Path, capsys: Captured) -> None:
     table = tmp_path / "odd.parquet"
@@ -358,6 +364,7 @@ def test_a_group_of_one_and_a_group_of_none(tmp_path: Path) -> None:
         sl.audit(path)
 
 
+@pytest.mark.slow
 def test_quoted_and_foreign_identifiers(tmp_path: Path) -> None:
     table = 'home,"größe der ""Wohnung""",watts\nA,klein,1\nB,groß,2\nC,groß,3\n'
     sql = 'SELECT "größe der ""Wohnung""", AVG("WATTS") FROM data GROUP BY 1'
@@ -390,6 +397,7 @@ def test_boolean_and_categorical_secrets_from_sql(tmp_path: Path) -> None:
     assert result.budget.releases == 1, "a histogram is one release"
 
 
+@pytest.mark.slow
 def test_moments_and_thresholds_from_sql(tmp_path: Path) -> None:
     path = plan(
         tmp_path,
@@ -404,6 +412,7 @@ def test_moments_and_thresholds_from_sql(tmp_path: Path) -> None:
     assert result.budget.releases == 4
 
 
+@pytest.mark.slow
 def test_several_rows_a_record(tmp_path: Path) -> None:
     table = "home,hour,watts\nA,1,1\nA,2,2\nB,1,3\nB,2,4\n"
     path = plan(

@@ -138,6 +138,7 @@ def test_an_audit_ends_when_its_time_is_over(monkeypatch: pytest.MonkeyPatch) ->
         sl.audit(MICROGRID, max_seconds=5.0)
 
 
+@pytest.mark.slow
 def test_a_query_that_outlasts_the_time_is_interrupted(tmp_path: Path) -> None:
     """The query would take hours; the engine's timer ends it."""
     (tmp_path / "t.csv").write_text("who,x\na,1\nb,2\n")

@@ -151,6 +151,7 @@ def in_and_out(**changes: object) -> tuple[Plan, Membership]:
     return plan, membership_of(parts, [[""] * 51, [None] + [""] * 50])
 
 
+@pytest.mark.slow
 def test_the_recipe_of_the_paper() -> None:
     result = examined(*in_and_out())
     (one,) = result.exposed
@@ -165,6 +166,7 @@ def test_the_recipe_of_the_paper() -> None:
     assert result.rank == 2
 
 
+@pytest.mark.slow
 def test_releases_are_told_by_what_they_add() -> None:
     plan = plan_of({"name": "all"}, {"name": "some"}, {"name": "again"}, {"name": "free"})
     parts = [partition(0, "all"), partition(1, "some"), partition(2, "again")]
@@ -204,6 +206,7 @@ def test_the_limit_is_held_against_the_lower_end() -> None:
     assert examined(plan, membership).verdict.passed is None
 
 
+@pytest.mark.slow
 def test_the_distribution_counts_every_record_once() -> None:
     result = examined(*in_and_out(privacy={"epsilon": 100.0, "delta": 1e-5}))
     assert sum(result.distribution.records) == 51
@@ -216,6 +219,7 @@ def test_the_distribution_counts_every_record_once() -> None:
 # ------------------------------------------------------------------ secrets that are not numbers
 
 
+@pytest.mark.slow
 def test_a_complement_is_the_size_of_the_cell_less_the_count() -> None:
     plan = plan_of({"name": "ill"}, {"name": "not ill"}, data={**NUMBERS, "kind": "boolean"})
     parts = [
@@ -407,6 +411,7 @@ def test_a_table_without_rows_exposes_nobody() -> None:
     assert result.exposed == ()
 
 
+@pytest.mark.slow
 def test_a_single_record_is_exposed_by_its_own_mean() -> None:
     result = examined(plan_of({"name": "a"}), membership_of([partition(0, "a")], [[""]]))
     assert result.identifiable_records == 1
@@ -451,6 +456,7 @@ def test_the_list_is_cut_but_the_count_is_not() -> None:
     assert result.exposed_in_all == result.identifiable_records == 30
 
 
+@pytest.mark.slow
 def test_known_rows_are_no_longer_exposed() -> None:
     plan = plan_of({"name": "a"}, attacker={"knows": ["id = 1"]})
     everyone = examined(plan, membership_of([partition(0, "a")], [["", "", ""]]))

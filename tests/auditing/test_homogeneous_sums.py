@@ -87,6 +87,7 @@ def test_the_others_of_a_total_are_seen_through_a_difference(tmp_path: Path) -> 
     assert again.verdict.status is VerdictStatus.PASSED
 
 
+@pytest.mark.slow
 def test_forty_values_at_a_bound_are_seen_through_a_difference(tmp_path: Path) -> None:
     """A total, and the total of all but forty, whose values are 0: their sum is the difference."""
     rng = np.random.default_rng(2)
@@ -122,6 +123,7 @@ def test_the_same_rows_again_and_again(tmp_path: Path) -> None:
     assert single.verdict.status is VerdictStatus.PASSED
 
 
+@pytest.mark.slow
 def test_all_groups_of_a_release_together(tmp_path: Path) -> None:
     """Forty groups of ten, nobody of whom is ill: each could have some at noise 2.3, all of them cannot."""
     by_group = ("SELECT g, COUNT(*) FILTER (WHERE x) FROM data GROUP BY g", 2.3)
@@ -135,6 +137,7 @@ def test_all_groups_of_a_release_together(tmp_path: Path) -> None:
     assert told.remaining == pytest.approx(mean * (1 - mean) / 0.25, rel=1e-9)
 
 
+@pytest.mark.slow
 def test_categories_and_complements(tmp_path: Path) -> None:
     """A count of one category less one of the same over fewer rows; and counts of NOT."""
     categories = ["cold", "flu", "well"]

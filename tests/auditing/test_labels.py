@@ -55,6 +55,7 @@ def audited(*arguments: object, **options: object) -> AuditResult:
     return assemble(find(plan, membership, values=lambda: values))  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_at_a_small_budget_labels_stay_open() -> None:
     result = audited(VALUES, [[1, 2]])
     assert result.local is not None
@@ -63,6 +64,7 @@ def test_at_a_small_budget_labels_stay_open() -> None:
     assert not result.local.fixed_group
 
 
+@pytest.mark.slow
 def test_at_a_large_budget_the_subset_resolves_what_it_separates() -> None:
     """The mean of rows 1 and 2 tells row 0 from both of them, and neither of the two from the other."""
     result = audited(VALUES, [[1, 2]], epsilon=1e4)
@@ -75,6 +77,7 @@ def test_at_a_large_budget_the_subset_resolves_what_it_separates() -> None:
     assert "show whose they are, to an attacker who knows the values" in both.verdict.text
 
 
+@pytest.mark.slow
 def test_moments_alone_say_nothing_about_labels() -> None:
     result = audited(VALUES, [])
     assert result.local is not None

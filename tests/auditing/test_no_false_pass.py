@@ -381,6 +381,7 @@ def test_nobody_of_forty_is_ill(tmp_path: Path) -> None:
     assert sl.audit(written(tmp_path, mixed, release, data=data)).verdict.passed
 
 
+@pytest.mark.slow
 def test_a_mean_at_its_bound(tmp_path: Path) -> None:
     """Four hundred people with nothing: guessing 0 for all of them is right, although one is well hidden."""
     rows = [f"p{i},f,0.0" for i in range(400)]
@@ -400,6 +401,7 @@ def test_a_mean_at_its_bound(tmp_path: Path) -> None:
     assert sl.audit(written(tmp_path, spread, ("SELECT AVG(x) FROM data", 10 / 400))).verdict.passed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["number", "boolean"])
 def test_values_at_a_bound_are_found_although_the_noise_is_wide(tmp_path: Path, kind: str) -> None:
     """Whoever guesses the published mean for everyone errs by about a tenth of what they did before.
@@ -428,6 +430,7 @@ def test_values_at_a_bound_are_found_although_the_noise_is_wide(tmp_path: Path, 
     assert attack < result.homogeneous[0].remaining < 0.5
 
 
+@pytest.mark.slow
 def test_known_rows_do_not_hide_that_the_others_are_alike(tmp_path: Path) -> None:
     rows = [f"k{i},m,true" for i in range(40)] + [f"p{i},f,false" for i in range(40)]
     release = ("SELECT COUNT(*) FROM data WHERE x", 1.5)
@@ -437,6 +440,7 @@ def test_known_rows_do_not_hide_that_the_others_are_alike(tmp_path: Path) -> Non
     assert names(told) == {"homogeneous"}
 
 
+@pytest.mark.slow
 def test_everybody_has_the_same_category(tmp_path: Path) -> None:
     data: dict[str, object] = {"categories": ["cold", "flu", "well"]}
     release = ("SELECT x, COUNT(*) FROM data GROUP BY x", 2.0)
@@ -499,6 +503,7 @@ def test_an_empty_release_is_an_error_unless_the_plan_accepts_it(
     accepted_pass(accepted, "empty", "1 release aggregates no row")
 
 
+@pytest.mark.slow
 def test_a_row_without_a_secret_is_harmless_if_the_engine_says_that_no_release_takes_it_in(
     tmp_path: Path,
 ) -> None:

@@ -117,6 +117,7 @@ def test_a_dropped_release_exposes_fewer() -> None:
     assert result.verdict.below_limit == 5
 
 
+@pytest.mark.slow
 def test_copies_small_groups_and_differences_are_pointed_out() -> None:
     plan = plan_of({"name": "all"}, {"name": "but one"}, {"name": "again"}, {"name": "rare"})
     parts = [partition(q, name) for q, name in enumerate(("all", "but one", "again", "rare"))]
@@ -227,6 +228,7 @@ def test_the_quick_lower_end_is_that_of_the_audit(
         assert quick == pytest.approx(audited, rel=1e-6)
 
 
+@pytest.mark.slow
 @given(case=DRAWN, limit=st.floats(0.05, 0.95))
 @settings(deadline=None, max_examples=25)
 def test_the_factor_holds_and_is_nearly_the_least(
@@ -246,6 +248,7 @@ def test_the_factor_holds_and_is_nearly_the_least(
         assert least_kept(found, factor / 1.03) < limit
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["uniform", "cos2", "two-point", "laplace", "category"])
 def test_the_search_factorises_at_most_four_times(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = drawn(5, 25, 5, 0.01, kind)
@@ -280,6 +283,7 @@ def test_one_eigenproblem_serves_all_factors(monkeypatch: pytest.MonkeyPatch) ->
 # ------------------------------------------------------------------ merging
 
 
+@pytest.mark.slow
 @given(seed=st.integers(0, 10**6), width=st.integers(2, 5))
 @settings(deadline=None, max_examples=25)
 def test_merged_groups_are_those_of_a_table_with_one_group(seed: int, width: int) -> None:

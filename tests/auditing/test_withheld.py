@@ -148,6 +148,7 @@ def test_a_plan_with_them_is_read_back_as_it_was_and_publishes_no_key() -> None:
     assert "H1" not in publishable_plan_text(plan)
 
 
+@pytest.mark.slow
 def test_records_of_a_withheld_cell_are_found_by_their_keys(tmp_path: Path) -> None:
     """Signatures that became alike still name all their records."""
     plan = plan_for(

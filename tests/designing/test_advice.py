@@ -57,6 +57,7 @@ def test_the_designed_noise_passes_and_costs_what_it_says(
     assert whole.loss_designed / whole.loss_before <= told["design"].variance_factor * (1 + 1e-6)
 
 
+@pytest.mark.slow
 def test_a_plan_that_passes_gets_no_such_advice(tmp_path: Path) -> None:
     content = plan_for(write_table(tmp_path), MEANS, noise=1000.0, data=NUMBER, **LIMIT)
     assert not {"design", "noise"} & set(changes(content))

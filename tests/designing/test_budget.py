@@ -124,6 +124,7 @@ def test_floors_and_ceilings_beside_a_budget(tmp_path: Path, grain: str) -> None
         assert found.gap < 1e-6
 
 
+@pytest.mark.slow
 def test_ceilings_that_the_budget_does_not_allow_are_refused(tmp_path: Path) -> None:
     releases = tuple({**one, "most_noise_stddev": 900.0} for one in MEANS)
     plan = plan_with_budget(write_table(tmp_path), 0.5, "gaussian-dp", releases)
@@ -158,6 +159,7 @@ def test_a_histogram_shares_one_level(tmp_path: Path) -> None:
     assert cost <= 1 / sl.GaussianDP(sl.Budget(epsilon=1.0, delta=1e-5)).kappa(1)
 
 
+@pytest.mark.slow
 def test_releases_with_their_own_noise_are_outside_the_budget(tmp_path: Path) -> None:
     plan = plan_with_budget(write_table(tmp_path), 1.0, "gaussian-dp")
     plan["release"][0]["noise_stddev"] = 30.0

@@ -66,6 +66,7 @@ def solved(problem: NoiseProblem) -> tuple[float, Any]:
     return independent.upper, least_correlated_noise(problem, variances)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kinds", ["hidden", "known", "both"])
 @pytest.mark.parametrize("seed", [0, 1, 2])
 def test_correlated_noise_costs_less_with_a_certified_gap(kinds: str, seed: int) -> None:
@@ -186,6 +187,7 @@ def test_accountants_count_the_least_independent_noise(tmp_path: Path) -> None:
     assert pricing.accounted_scale == pytest.approx([1.0, 1.0])  # the least eigenvalue is 1/4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -222,6 +224,7 @@ def test_plans_without_a_theory_of_correlated_noise_are_refused(tmp_path: Path) 
         sl.audit({**plan, "correlation": {"numbers": names, "rows": [[], [0.1]]}})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "release", "message"),
     [

@@ -283,6 +283,7 @@ def test_a_plan_without_a_free_release_is_refused(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_moments_and_thresholds_are_refused(tmp_path: Path) -> None:
     moment = ({"name": "square", "sql": "SELECT AVG(hours * hours) FROM data"},)
     refused(

@@ -63,6 +63,7 @@ def task_for(content: dict[str, Any], limit: float) -> DesignTask:
 # ------------------------------------------------------------------ the search
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(
     st.lists(st.lists(st.integers(0, 7), min_size=1, max_size=4), max_size=8),
@@ -228,6 +229,7 @@ def test_what_is_published_is_not_withheld(tmp_path: Path) -> None:
         sl.design(plan, limit=0.5)
 
 
+@pytest.mark.slow
 def test_a_release_that_is_withheld_as_a_whole_is_left_out(tmp_path: Path) -> None:
     plan = plan_for(
         write_table(tmp_path),

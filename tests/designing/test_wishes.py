@@ -116,6 +116,7 @@ def test_a_budget_that_pays_for_fewer_wishes(tmp_path: Path) -> None:
     assert found.wishes.value == found.wishes.value_at_most
 
 
+@pytest.mark.slow
 def test_without_optional_releases_there_is_no_list(tmp_path: Path) -> None:
     plan = plan_for(write_table(tmp_path), (TOTAL,), noise=1.0, data=NUMBER)
     assert sl.design(plan, limit=0.5).wishes is None

@@ -30,6 +30,7 @@ def in_out(background: int, copies: int) -> list[sl.SubsetMean]:
     return [inside, outside] * copies
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("accountant", ACCOUNTANTS, ids=lambda a: f"{type(a).__name__}")
 @pytest.mark.parametrize(("background", "copies"), [(1, 1), (50, 1), (50, 10), (10**5, 2)])
 def test_in_out_risk_is_four_radius_squared_kappa_over_releases(accountant, background, copies):

@@ -138,6 +138,7 @@ def test_correlated_noise_close_to_singular() -> None:
         MembershipDesign(rows, noise=np.array([[1.0, 1.0 - 2.0**-50], [1.0 - 2.0**-50, 1.0]]), readout="sum")
 
 
+@pytest.mark.slow
 def test_what_is_too_large_for_balls_is_admitted(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sightline.labeled.certified._MOST_ROWS", 10)
     rows = exact.chain(120)

@@ -37,6 +37,7 @@ def test_the_constants_of_the_priors_by_quadrature(name: str) -> None:
     assert prior.lower_by_nats(nats)[0] == pytest.approx(float(power / variance * mpmath.exp(-3)), rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", NUMBER_PRIORS)
 def test_what_is_left_after_some_nats_is_below_the_risk_of_a_channel_that_carries_them(name: str) -> None:
     """Gaussian noise: the risk and the mutual information by quadrature on one grid."""

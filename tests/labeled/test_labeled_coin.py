@@ -97,6 +97,7 @@ def test_the_best_possible_attack_lies_in_the_bracket(seed: int, share: float, l
     assert np.all(risks - 5 * errors <= found.remaining_upper)
 
 
+@pytest.mark.slow
 def test_little_noise_lets_one_who_rounds_see_what_no_linear_attack_sees() -> None:
     # x + 2y tells x and y apart exactly, though neither is identifiable: the lower end must allow for it.
     found = MembershipDesign([[1, 2]], noise=[0.05], readout="sum").exposures(prior=CoinPrior())

@@ -92,6 +92,7 @@ def test_long_coefficients_are_exact() -> None:
     }
 
 
+@pytest.mark.slow
 def test_coefficients_of_random_rows_are_in_the_row_space() -> None:
     for seed in range(12):
         rows = np.random.default_rng(seed).integers(0, 2, size=(40, 41))

@@ -195,6 +195,7 @@ def test_correlated_noise_is_factorised_anew() -> None:
         assert np.allclose(table.rmse_without[release], expected, rtol=1e-9)
 
 
+@pytest.mark.slow
 def test_exposures_that_are_at_hand_are_not_decided_again() -> None:
     generator = np.random.default_rng(37)
     for _ in range(10):

@@ -84,6 +84,7 @@ class TestEveryAccountant:
         found = [design.exposures(domain=(0, 1)).rmse[0] ** 2 for design in risks.values()]
         assert found == pytest.approx([PAPER.mse_under(accountant, 3, 2)] * 3, rel=1e-9)
 
+    @pytest.mark.slow
     def test_no_split_beats_the_lower_bound_and_the_odd_factor_is_exact(
         self, accountant: sl.privacy.Accountant
     ) -> None:

@@ -105,6 +105,7 @@ def test_the_least_integer_is_as_large_as_it_is(kind: type[np.signedinteger]) ->
         assert found.information.tolist() == [least**2, 2, 1]
 
 
+@pytest.mark.slow
 def test_recipes_are_unbiased_and_as_noisy_as_promised() -> None:
     generator = np.random.default_rng(9)
     for _ in range(40):
@@ -120,6 +121,7 @@ def test_recipes_are_unbiased_and_as_noisy_as_promised() -> None:
             assert np.sqrt(weights @ covariance @ weights) == pytest.approx(found.rmse[target], rel=1e-9)
 
 
+@pytest.mark.slow
 def test_the_general_engine_agrees() -> None:
     generator = np.random.default_rng(12)
     for _ in range(12):
@@ -295,6 +297,7 @@ class TestWhatIsKnown:
                 assert np.all((below <= above * (1 + error)) | np.isinf(above))
                 assert np.all(getattr(top, name)[left] <= below * (1 + error))
 
+    @pytest.mark.slow
     @given(st.integers(0, 2**32 - 1), st.floats(-3, 1))
     @settings(max_examples=60, deadline=None)
     def test_another_release_never_raises_uncertainty(self, seed: int, exponent: float) -> None:
@@ -352,6 +355,7 @@ def test_the_same_inputs_give_the_same_bytes() -> None:
     assert one.recipes.tobytes() == two.recipes.tobytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "rows", [np.eye(3, 9000), sparse.csr_array(np.eye(3, 90_000))], ids=["dense", "sparse"]
 )
@@ -373,6 +377,7 @@ def test_progress_is_reported_and_an_interrupt_leaves_nothing_behind(rows: objec
 class TestIllConditioned:
     """Leave-one-out sums: rows that differ by a record in many, where products of rows lose the digits."""
 
+    @pytest.mark.slow
     def test_rmse_and_risks_keep_theirs(self) -> None:
         records, lines = 200_000, 4
         rows = np.ones((lines, records), dtype=np.uint8)

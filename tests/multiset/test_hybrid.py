@@ -121,6 +121,7 @@ def test_the_separation_is_the_formula_of_the_theory_page(features: int, target:
         assert shifted < unshifted
 
 
+@pytest.mark.slow
 def test_all_permutations_are_tried_where_subsets_are_general() -> None:
     splits = splits_of(FOUR, memberships=SUBSETS, releases=12)
     features, j = 6, 0
@@ -196,6 +197,7 @@ def test_equal_values_are_no_error_and_their_labels_cost_nothing() -> None:
     assert np.all(lower <= 0.125**2 / 2), "exchanging equals leaves only the offsets"
 
 
+@pytest.mark.slow
 def test_memberships_that_never_separate_leave_labels_open() -> None:
     pairs = sl.multiset.Memberships(sets=[(0, 1)])
     splits = splits_of((-0.5, 0.2, 0.8), memberships=pairs, epsilon=1000.0)
@@ -432,6 +434,7 @@ def test_a_batch_is_its_groups() -> None:
             assert both[0] == pytest.approx(both[1], rel=1e-9, nan_ok=True), name
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(
     st.lists(st.floats(-1, 1), min_size=1, max_size=4),
@@ -459,6 +462,7 @@ def test_a_cut_off_gaussian_error() -> None:
     assert found == pytest.approx(naive, rel=5e-3)
 
 
+@pytest.mark.slow
 def test_unequal_noise_the_approximation_is_convex_in_precisions() -> None:
     """For zCDP, Gaussian DP and Rényi of one order the budget is linear in them; see the theory page."""
     x = np.array([-0.4, 0.7])

@@ -80,6 +80,7 @@ class TestAnAttackerWhoKnowsTheOthers:
         )
         assert (strong.value_rmse <= plain.value_rmse).all()
 
+    @pytest.mark.slow
     def test_never_errs_more_where_digits_are_lost(self) -> None:
         """Close values: the estimated error that lowers the weaker attacker's bound is large."""
         for gap in (1e-3, 1e-5, 1e-6, 1e-7):

@@ -28,6 +28,7 @@ def test_laplace_scales_are_never_below_sensitivity_times_releases_over_epsilon(
         assert level <= Fraction(scale) <= level * (1 + Fraction(1, 2**50))
 
 
+@pytest.mark.slow
 def test_classical_gaussian_noise_is_never_below_its_formula() -> None:
     generator = np.random.default_rng(1)
     for _ in range(1000):

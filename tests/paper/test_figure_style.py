@@ -75,6 +75,7 @@ def test_a_star_only_where_the_minimum_is_inside() -> None:
     assert stars_of((FALLING, DIPPING)) == [("dipping", 3.0, 2.0)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("values", "ticks"),
     [

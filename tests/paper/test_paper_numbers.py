@@ -70,6 +70,7 @@ class TestComparison:
         assert test.points == 24
         assert test.limit == pytest.approx(norm.isf(1e-3 / 48))
 
+    @pytest.mark.slow
     def test_the_joint_test_fails_falsely_no_more_often_than_it_says(self) -> None:
         generator = np.random.default_rng(5)
         failures = 0

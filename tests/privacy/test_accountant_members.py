@@ -75,6 +75,7 @@ class TestBasicComposition:
             classical.kappa(1) > analytic.kappa(1) == pytest.approx(sl.GaussianDP(budget).kappa(1), rel=1e-15)
         )
 
+    @pytest.mark.slow
     def test_outside_its_range_the_classical_calibration_says_so_and_can_really_fail(self) -> None:
         budget = sl.Budget(epsilon=20.0, delta=1e-5)
         classical = sl.BasicComposition(budget)

@@ -171,6 +171,7 @@ class TestHardCases:
         assert mean.value(records).tolist() == [0.25]
         assert mean.jacobian(records).tolist() == [[[1.0]]]
 
+    @pytest.mark.slow
     def test_a_million_members(self):
         mean = sl.SubsetMean(members=np.arange(10**6), radius=1.0)
         assert mean.sensitivity.tolist() == [1e-6]

@@ -107,11 +107,13 @@ class TestExport:
         assert main(["figures", str(example_plan("microgrid")), "--out", str(out), "--force"]) == 2
         assert {path.name: path.read_bytes() for path in out.glob("*.svg")} == before, "the same bytes"
 
+    @pytest.mark.slow
     def test_a_folder_that_cannot_be_made(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
         with pytest.raises(InvalidInput, match=r"expected a folder to write to, got .*: not a directory"):
             sl.export_figures(microgrid(), tmp_path / "file" / "figures")
 
+    @pytest.mark.slow
     def test_of_nothing_there_is_little_to_draw(self, tmp_path: Path) -> None:
         assert sl.export_figures(nothing(), tmp_path) == ()
 
@@ -165,6 +167,7 @@ class TestNotebook:
             SHOWN[name]().plot()
 
 
+@pytest.mark.slow
 def test_of_many_curves_the_quartiles_are_drawn() -> None:
     drawn = data_of(curves(60).plot())
     assert {row["group"] for row in drawn} == {"lower quartile", "median", "upper quartile"}

@@ -72,6 +72,7 @@ def test_a_long_stage_says_again_how_far_it_is(monkeypatch: pytest.MonkeyPatch) 
         wait_for(lambda: "records 20 % …" in written.getvalue())
 
 
+@pytest.mark.slow
 def test_a_terminal_has_a_spinner_that_goes_away(monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen()
     monkeypatch.setattr(sys, "stderr", screen)

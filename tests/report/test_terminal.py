@@ -102,6 +102,7 @@ def test_a_survey_under_a_budget() -> None:
     assert names == set(ACCOUNTANTS)
 
 
+@pytest.mark.slow
 def test_the_words_of_what_is_not_linear(tmp_path_factory: pytest.TempPathFactory) -> None:
     folder = tmp_path_factory.mktemp("local")
     (folder / "t.csv").write_text("id,x\na,0.1\nb,0.6\nc,0.9\n")
@@ -163,6 +164,7 @@ def test_only_a_number_has_a_range(
     assert "; the accountant counts 1 release\n" in text
 
 
+@pytest.mark.slow
 def test_large_numbers_have_no_exponent(tmp_path: Path) -> None:
     result = small(tmp_path, "x", bounds=[0, 2e9])
     (one,) = result.exposed

@@ -73,6 +73,7 @@ class TestASmallTable:
         "AS t(r, g, s)"
     )
 
+    @pytest.mark.slow
     def test_groups_of_one_and_the_null_group_are_cells(self, make: Make) -> None:
         found = asked(make(self.ROWS), "SELECT g, AVG(s) FROM data GROUP BY g")
         assert [(cell.key, cell.rows, cell.largest_share) for cell in found.cells] == [
@@ -82,6 +83,7 @@ class TestASmallTable:
         ]
         assert found.signatures.tolist() == [[0], [1], [2]]
 
+    @pytest.mark.slow
     def test_a_release_that_no_row_meets_has_no_cell(self, make: Make) -> None:
         found = asked(make(self.ROWS), "SELECT AVG(s) FROM data WHERE g = 'z'", "SELECT SUM(s) FROM data")
         assert [cell.partition for cell in found.cells] == [1]
@@ -117,6 +119,7 @@ class TestSecretsOfOtherKinds:
         "('d', TRUE, 'x', NULL)) AS t(r, ill, kind, flag)"
     )
 
+    @pytest.mark.slow
     def test_a_histogram_has_a_partition_per_category_in_the_data(self, make: Make) -> None:
         found = asked(
             make(self.ROWS),
@@ -133,6 +136,7 @@ class TestSecretsOfOtherKinds:
             3,
         ]  # every row is in each category's cell, with a 0 or a 1
 
+    @pytest.mark.slow
     def test_or_per_declared_category_and_others_are_counted(self, make: Make) -> None:
         found = asked(
             make(self.ROWS),
@@ -181,6 +185,7 @@ class TestSecretsOfOtherKinds:
                 kind=SecretKind.CATEGORY,
             )
 
+    @pytest.mark.slow
     def test_a_boolean_histogram_is_the_secret_and_its_complement(self, make: Make) -> None:
         engine = make(self.ROWS)
         found = asked(

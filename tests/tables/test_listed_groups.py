@@ -61,6 +61,7 @@ def test_the_list_of_those_who_meet_a_condition_is_exact(tmp_path: Path) -> None
     assert one_line.verdict.status is VerdictStatus.PASSED
 
 
+@pytest.mark.slow
 def test_a_number_above_a_threshold(tmp_path: Path) -> None:
     values = [f"{0.47 * i:.2f}" for i in range(20)]
     sql = "SELECT g, COUNT(*) FROM data WHERE x > 5 GROUP BY g"
@@ -97,6 +98,7 @@ def test_on_every_engine(engine_name: str, request: pytest.FixtureRequest) -> No
     assert found.telling_groups == len(membership.cells) > 1
 
 
+@pytest.mark.slow
 def test_repeated_rows_are_no_independent_values(tmp_path: Path) -> None:
     """Forty people with ten rows of one value each, but for one row: no two rows are independent."""
     lines = ["id,month,x"]

@@ -79,6 +79,7 @@ class TestEveryEngine:
         assert table.several == len(several) > 0
         assert table.varying == sum(len(set(found)) > 1 for found in several) > 0
 
+    @pytest.mark.slow
     def test_it_names_the_persons_of_a_kind(
         self, engine: Engine, table: PersonTable, membership: Membership
     ) -> None:

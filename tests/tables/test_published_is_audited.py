@@ -374,6 +374,7 @@ class TestASourceThatChanges:
             engine.check_unchanged()
         engine.close()
 
+    @pytest.mark.slow
     def test_an_audit_of_it_fails(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         path = tmp_path / "t.csv"
         path.write_text("who,x\na,1\nb,2\n")

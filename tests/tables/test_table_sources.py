@@ -83,6 +83,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return files(tmp_path_factory.mktemp("sources"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", BAD)
 def test_an_unusable_source_is_refused_in_one_line(source: str, folder: Path) -> None:
     with pytest.raises(InvalidPlan) as caught:
@@ -171,6 +172,7 @@ def test_a_csv_s_own_delimiter_is_used(delimiter: str, tmp_path: Path) -> None:
     engine.close()
 
 
+@pytest.mark.slow
 def test_kinds_of_columns_and_values(tmp_path: Path) -> None:
     values = {
         "a": ("1.5::DECIMAL(5, 2)", ColumnKind.NUMBER),

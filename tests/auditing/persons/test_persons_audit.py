@@ -274,6 +274,7 @@ def test_yes_or_no_and_categories(tmp_path: Path, kind: str) -> None:
     assert result.identifiable_records == 0
 
 
+@pytest.mark.slow
 def test_moments_of_several_rows_are_not_shown(tmp_path: Path) -> None:
     rows = [(f"c{i}", m, float((7 * i + 13 * m) % 100)) for i in range(5) for m in range(3)]
     written(tmp_path, "customer,month,x", rows)

@@ -52,6 +52,7 @@ def test_equal_answers_have_the_least_affinity() -> None:
         assert least >= np.exp(-information[0] * h**2 / 8) * (1 - 1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("prior", "affinity"), DENSITIES, ids=["uniform", "cos2"])
 def test_two_answers_against_the_exact_risk(prior: NumberPrior, affinity: PriorAffinity) -> None:
     for scales in ([0.1, 0.1], [0.3, 0.3], [0.1, 0.4]):
