@@ -351,3 +351,15 @@ class TestTablesOfOtherEngines:
             collect(engine, [good, bad], subject)
         assert "h1" not in str(caught.value)
         assert engine.fetch("SELECT 1 AS one")["one"].tolist() == [1]  # and the engine still answers
+
+
+def test_a_view_is_no_public_table(tmp_path: Path) -> None:
+    """A view of the data under other names would make the secret public: grouping by it would pass."""
+    path = tmp_path / "homes.duckdb"
+    with duckdb.connect(str(path)) as connection:
+        connection.execute("CREATE TABLE homes AS SELECT i AS home, i * 10 AS watts FROM range(8) r(i)")
+        connection.execute("CREATE VIEW copies AS SELECT home, watts AS level FROM homes")
+        connection.execute("CREATE TABLE regions AS SELECT 1 AS home, 'north' AS region")
+    open_source("homes.duckdb::homes", base=tmp_path, tables={"z": "homes.duckdb::regions"}).close()
+    with pytest.raises(InvalidPlan, match=r'expected a table as "z", got a view in homes\.duckdb'):
+        open_source("homes.duckdb::homes", base=tmp_path, tables={"z": "homes.duckdb::copies"})

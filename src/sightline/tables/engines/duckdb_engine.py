@@ -185,6 +185,17 @@ class DuckDBEngine:
                     attached = _identifier(f"file of {name}")
                     self._connection.execute(f"ATTACH {_quoted(str(path))} AS {attached} (READ_ONLY)")
                     chosen = self._table(attached, table, path)
+                    views = self._connection.execute(
+                        "SELECT view_name FROM duckdb_views() WHERE database_name = ? AND view_name = ?",
+                        [f"file of {name}", chosen],
+                    )
+                    require(
+                        name == DATA or not views.fetchall(),
+                        f'a table as "{name}"',
+                        got=f"a view in {path.name}, which may copy the secret",
+                        fix="write its rows to a table or a file",
+                        error=InvalidPlan,
+                    )
                     owner = _quoted(f"file of {name}")
                     views = self._connection.execute(
                         f"SELECT view_name FROM duckdb_views() WHERE database_name = {owner}"
