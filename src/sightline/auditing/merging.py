@@ -18,7 +18,7 @@ def merged(plan: Plan, membership: Membership, first: int, second: int) -> tuple
     All numbers that the release publishes of the two groups are merged. ``None`` where persons have several
     rows: their table is not rewritten.
     """
-    if membership.persons is not None:
+    if membership.persons is not None or membership.weights is not None:
         return None
     one, two = membership.cells[first], membership.cells[second]
     assert one.partition == two.partition  # groups of one partition

@@ -31,7 +31,7 @@ from sightline.noise.pricing import noise_of_law
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress
 from sightline.releases.features import power_slope, smooth_step_slope
-from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
+from sightline.tables.membership import Band, Feature, Membership, Partition, RowValues, Statistic
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
 MOST_ROWS = 5_000
@@ -177,7 +177,8 @@ def nonlinear_findings(
     for p, partition in enumerate(membership.partitions):
         cell = membership.positions(p)[signature]
         inside = np.flatnonzero(cell >= 0)
-        table[cell[inside], inside] = slopes(partition, values.secret[inside], plan.data.bandwidth)
+        own = slopes(partition, values.secret[inside], plan.data.bandwidth)
+        table[cell[inside], inside] = own * membership.weights_in(p)[signature[inside]]
     # What moves an answer by so small a part of its noise tells nothing, and its square may be no number.
     width = plan.data.domain[1] - plan.data.domain[0]
     table[np.abs(table) * width < NEGLIGIBLE * pricing.scale[:, None]] = 0.0
@@ -221,8 +222,22 @@ def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) ->
         case Feature.POWER:
             assert isinstance(partition.parameter, int | float)
             return sign * power_slope(values, partition.parameter)
+        case Feature.CLIPPED:
+            assert isinstance(partition.parameter, Band)
+            inside = (values > partition.parameter.low) & (values < partition.parameter.high)
+            return np.where(inside, sign, 0.0)
         case Feature.THRESHOLD:
             assert isinstance(partition.parameter, int | float)
-            width = bandwidth_of(partition, bandwidth)
-            with np.errstate(over="ignore"):  # infinitely far from the step its slope is 0
-                return sign * smooth_step_slope(values - float(partition.parameter), bandwidth=width)
+            return sign * _step(values, float(partition.parameter), bandwidth_of(partition, bandwidth))
+        case Feature.BAND:
+            assert isinstance(partition.parameter, Band)
+            ends, width = (
+                (partition.parameter.low, partition.parameter.high),
+                bandwidth_of(partition, bandwidth),
+            )
+            return sign * (_step(values, ends[0], width) - _step(values, ends[1], width))
+
+
+def _step(values: FloatArray, level: float, bandwidth: float) -> FloatArray:
+    with np.errstate(over="ignore"):  # infinitely far from the step its slope is 0
+        return smooth_step_slope(values - level, bandwidth=bandwidth)

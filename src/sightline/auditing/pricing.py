@@ -5,7 +5,8 @@ most :math:`m` rows (its contribution limit). In a cell of :math:`n` rows it mov
 :math:`m w` and a mean by :math:`m w / n`, where :math:`w` is the range of what is aggregated. The cells of a
 partition are disjoint: with noise :math:`\sqrt{\kappa}\,m w/n_c` on cell :math:`c`, a record with
 :math:`s_c` rows there moves the partition by :math:`\sum_c (s_c/m)^2 \le 1` in units of the noise, squared:
-the partition counts as one release.
+the partition counts as one release. Where a row's feature is multiplied by a public weight, :math:`w` is
+also multiplied by the largest absolute weight in the cell.
 
 A histogram of a categorical secret is several partitions over the same rows, one for each category. A record
 that changes its category moves two of them: they are one release together, of sensitivity :math:`\sqrt2` (2
@@ -32,7 +33,7 @@ from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.releases.features import power_range
-from sightline.tables.membership import Feature, Membership, Partition, Statistic
+from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
 
 # For a Laplace budget, whose rules do not use it, and for plans without one.
 _ANY_DELTA = 1e-6
@@ -116,7 +117,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         ]
     )
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])
-    sensitivity = limit * reach[owner] / np.where(mean[owner], rows, 1.0)
+    sensitivity = limit * reach[owner] * membership.largest_weights / np.where(mean[owner], rows, 1.0)
     has_own = np.array([plan.releases[part.query].noise_given for part in membership.partitions])
     times = np.array([plan.releases[part.query].times for part in membership.partitions], dtype=np.intp)
     scale = given_noise(plan, membership)
@@ -228,7 +229,11 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
         case Feature.POWER:
             with np.errstate(over="ignore", invalid="ignore"):  # then the sizes are checked, and refused
                 return float(power_range(_number(partition), low=low, high=high))
-        case Feature.THRESHOLD:
+        case Feature.CLIPPED:
+            assert isinstance(partition.parameter, Band)
+            ends = np.clip([low, high], partition.parameter.low, partition.parameter.high)
+            return float(ends[1] - ends[0])
+        case Feature.THRESHOLD | Feature.BAND:
             return 1.0  # the count that is published is sharp, whatever smooth step stands for it
 
 
@@ -264,7 +269,10 @@ def _one_histogram(membership: Membership, bundle: Sequence[int], p: int) -> boo
     parts = membership.partitions
     head, part = parts[bundle[0]], parts[p]
     alike = (head.query, head.feature, head.statistic) == (part.query, part.feature, part.statistic)
-    if not alike or any(parts[q].parameter == part.parameter for q in bundle):
+    own = set(part.categories)
+    if not alike or any(own & set(parts[q].categories) for q in bundle):
+        return False
+    if part.weighted or head.weighted:
         return False
     return bool(np.array_equal(membership.signatures[:, p], membership.signatures[:, bundle[0]]))
 

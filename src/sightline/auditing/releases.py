@@ -108,7 +108,12 @@ def copied(plan: Plan, membership: Membership) -> dict[int, str]:
     drawn = np.random.default_rng(0).integers(1 << 63, size=len(membership.signatures), dtype=np.uint64)
     for p, partition in enumerate(membership.partitions):
         if partition.query in concerned:
-            np.add.at(marks, membership.positions(p), drawn)
+            weights = membership.weights_in(p)
+            np.add.at(
+                marks,
+                membership.positions(p),
+                drawn * weights.view(np.uint64) if partition.weighted else drawn,
+            )
     found = _covered(membership, marks, concerned)
     return {query: plan.releases[homes[0]].name for query, homes in found.items()}
 

@@ -7,6 +7,7 @@ compares the two.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -14,11 +15,12 @@ from functools import cached_property
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
-from sightline.tables.membership import Feature, Statistic
+from sightline.tables.membership import Band, Feature, Parameter, Statistic
 from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.grouping import Keys, resolved_group
+from sightline.tables.sql.row_features import is_within
 from sightline.tables.sql.scope import conjuncts, find_column
-from sightline.tables.sql.secret_conditions import Secret, SecretTest
+from sightline.tables.sql.secret_conditions import Secret, SecretTest, categories_of
 from sightline.tables.subject import SecretKind, Subject
 
 LARGEST = "1.7976931348623157e308"  # a larger number is infinite, or NaN
@@ -50,8 +52,7 @@ class SelectParts:
 
     select: exp.Select
     sets: list[Keys]  # bound
-    items: list[exp.Expr]  # aggregates of the SELECT list, as written
-    measures: list[Measure | RowCount]  # in the same order
+    measures: list[Measure | RowCount]  # the items of the SELECT list with an aggregate, in order
     public: list[exp.Expr]  # bound conditions of WHERE on public columns
 
 
@@ -138,16 +139,17 @@ class _CheckWriter:
         """The columns of one aggregate in the answer."""
         measure = self.parts.measures[place]
         inside = " AND ".join(map(self._bound_text, [*self.parts.public, *measure.filters])) or "1 = 1"
-        rows, value = self._rows_and_value(self.parts.items[place])
+        rows, value = self._rows_and_value(measure.aggregate)
         aggregated = f"CASE WHEN {rows} AND {value} IS NOT NULL THEN 1 ELSE 0 END"
         differs = [f"({aggregated}) <> (CASE WHEN {inside} THEN 1 ELSE 0 END)"]
         mean = isinstance(measure, Measure) and measure.statistic is Statistic.MEAN
         if isinstance(measure, Measure):
             engine_value = f"(CASE WHEN {rows} THEN COALESCE(CAST({value} AS DOUBLE), 0) ELSE 0 END)"
-            audit_value = f"(CASE WHEN {inside} THEN {self._feature(measure.test)} ELSE 0 END)"
+            feature = self._feature(measure.test)
+            if measure.weight is not None:
+                feature = f"({feature} * {self._bound_text(measure.weight)})"
+            audit_value = f"(CASE WHEN {inside} THEN {feature} ELSE 0 END)"
             unequal = f"ABS({engine_value} - {audit_value}) > {_RELATIVE} * ABS({audit_value})"
-            if measure.test.feature is Feature.THRESHOLD:  # the audit reads > and >= as the same smooth step
-                unequal = f"{self._valid} <> {measure.test.parameter!r} AND {unequal}"
             differs = [unequal, *(differs if mean else [])]
         tests = {
             f"n{place}": f"{self._present} AND {inside}",
@@ -157,9 +159,20 @@ class _CheckWriter:
             f"missing{place}": f"{inside} AND {self._raw} IS NULL AND {rows} AND {value} IS NOT NULL"
             if mean
             else "1 = 0",
-            f"clipped{place}": f"{inside} AND {self._present} AND ({self._outside})",
+            f"clipped{place}": "1 = 0"
+            if self._keeps_to_bounds(measure)
+            else f"{inside} AND {self._present} AND ({self._outside})",
         }
         return [f"COUNT(CASE WHEN {test} THEN 1 END) AS {name}" for name, test in tests.items()]
+
+    def _keeps_to_bounds(self, measure: Measure | RowCount) -> bool:
+        """Whether the query itself clips the secret to its bounds, so that none lies outside of them."""
+        band = measure.test.parameter if isinstance(measure, Measure) else None
+        if not isinstance(band, Band) or measure.test.feature is not Feature.CLIPPED:
+            return False
+        return self.subject.bounds is not None and is_within(
+            Band(low=self.subject.bounds[0], high=self.subject.bounds[1]), (band.low, band.high)
+        )
 
     def lines(self) -> tuple[int, ...]:
         """For each grouping set, how many lines a group needs in the answer to tell nothing; 0 for any.
@@ -191,9 +204,8 @@ class _CheckWriter:
         on_secret = [part for part in parts if scope.mentions_secret(scope.bind(part))]
         return [part for part in parts if part not in on_secret], on_secret
 
-    def _rows_and_value(self, item: exp.Expr) -> tuple[str, str]:
+    def _rows_and_value(self, node: exp.Expr) -> tuple[str, str]:
         """The condition on the rows of an aggregate, and the expression that it adds up, as written."""
-        node = item.unalias().unnest()
         conditions = list(map(self._text, self._where[1]))
         if isinstance(node, exp.Filter):
             conditions.append(self._text(node.expression.this))
@@ -219,13 +231,29 @@ class _CheckWriter:
             case Feature.VALUE:
                 yes = self._valid
             case Feature.INDICATOR:
-                category = exp.Literal.string(str(test.parameter)).sql(self.secret.scope.dialect)
-                yes = f"{self._valid} = {category}"
+                dialect = self.secret.scope.dialect
+                listed = (exp.Literal.string(name).sql(dialect) for name in categories_of(test))
+                yes = f"{self._valid} IN ({', '.join(listed)})"
             case Feature.POWER:
                 return f"POWER({self._valid}, {test.parameter!r})"
+            case Feature.CLIPPED:
+                return self._clipped(test.parameter)
             case Feature.THRESHOLD:
-                yes = f"{self._valid} > {test.parameter!r}"
+                yes = f"{self._valid} {'>=' if test.closed else '>'} {test.parameter!r}"
+            case Feature.BAND:
+                yes = self._inside(test.parameter)
         return f"(CASE WHEN {yes} THEN {int(test.above)} ELSE {int(not test.above)} END)"
+
+    def _clipped(self, band: Parameter) -> str:
+        assert isinstance(band, Band)
+        text = self._valid
+        text = f"GREATEST({text}, {band.low!r})" if math.isfinite(band.low) else text
+        return f"LEAST({text}, {band.high!r})" if math.isfinite(band.high) else text
+
+    def _inside(self, band: Parameter) -> str:
+        assert isinstance(band, Band)
+        above, below = ">=" if band.low_closed else ">", "<=" if band.high_closed else "<"
+        return f"{self._valid} {above} {band.low!r} AND {self._valid} {below} {band.high!r}"
 
     @cached_property
     def _record(self) -> str:

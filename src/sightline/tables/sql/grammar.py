@@ -53,7 +53,6 @@ _CLAUSES = {
     "with_": ("no WITH", "write the aggregate over data itself"),
     "distinct": ("no DISTINCT", "group by the columns instead"),
     "having": ("no HAVING: which groups appear would depend on the data", "publish every group, noisy"),
-    "limit": ("no LIMIT: which groups appear would depend on the data", "publish every group, noisy"),
     "offset": ("no OFFSET: which groups appear would depend on the data", "publish every group, noisy"),
     "fetch": ("no FETCH: which groups appear would depend on the data", "publish every group, noisy"),
     "qualify": ("no QUALIFY", "publish every group, noisy"),
@@ -63,7 +62,7 @@ _CLAUSES = {
     "pivots": ("no PIVOT", "use GROUP BY"),
     "into": ("no SELECT INTO: a plan cannot write", "leave INTO out"),
 }
-_READ_CLAUSES = {"expressions", "from_", "joins", "where", "group", "order"}
+_READ_CLAUSES = {"expressions", "from_", "joins", "where", "group", "order", "limit"}
 
 
 def refuse(expected: str, *, got: object, fix: str = "") -> NoReturn:

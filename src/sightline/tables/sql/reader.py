@@ -8,12 +8,14 @@ from dataclasses import dataclass
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
-from sightline.tables.membership import Feature, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
+from sightline.tables.membership import YES_OR_NO, Band, Computed, Feature, Parameter, Statistic
+from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.check_query import CheckQuery, SelectParts, check_query
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_select, refuse, shown
 from sightline.tables.sql.grouping import dereferenced, has_aggregate, read_grouping
+from sightline.tables.sql.postprocessing import read_item, with_order
+from sightline.tables.sql.row_features import is_within
 from sightline.tables.sql.scope import Join, Scope, find_column, read_scope
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
 from sightline.tables.subject import Schema, SecretKind, Subject
@@ -26,8 +28,11 @@ class PartitionQuery:
     label: str
     statistic: Statistic
     feature: Feature
-    parameter: float | str | None  # None with INDICATOR: a histogram of every category
+    parameter: Parameter  # None with INDICATOR: a histogram of every category
     above: bool
+    closed: bool = False  # whether a threshold itself counts as above it
+    weight: str | None = None  # of a row, as SQL over public columns; None for 1
+    computed: Computed | None = None  # what is computed with it before it is published
     condition: str | None  # on the rows that it aggregates, as SQL over public columns; None for all rows
     keys: tuple[str, ...]  # of GROUP BY, as SQL over public columns
     grouping_set: int  # its position among the release's grouping sets
@@ -64,7 +69,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
     >>> read_release("SELECT MAX(watts) FROM data", name="peak", **about)
     Traceback (most recent call last):
         ...
-    sightline.errors.InvalidPlan: expected AVG, SUM or COUNT, got MAX(watts); MAX is not a sum over records
+    sightline.errors.InvalidPlan: expected AVG, SUM or COUNT, got MAX(watts); MAX is not a sum over records...
     """
     secret_column = find_column(schema.columns, subject.secret)
     if find_column(schema.columns, subject.record) == secret_column:
@@ -78,8 +83,8 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             scope=scope, kind=_checked_kind(secret_column, subject.kind), categories=subject.categories
         )
         parts, test = _read(select, secret)
-        partitions, counts = _partitions(parts, secret, joins, test)
-        thresholds = [part.label for part in partitions if part.feature is Feature.THRESHOLD]
+        partitions, counts = _partitions(parts, secret, joins, test, subject.bounds)
+        thresholds = [part.label for part in partitions if part.feature in YES_OR_NO]
         if thresholds and subject.bandwidth is None:
             refuse(
                 "a bandwidth in the plan, since a threshold is analysed as a smooth step",
@@ -158,13 +163,21 @@ def _read(select: exp.Select, secret: Secret) -> tuple[SelectParts, SecretTest |
     for item in select.expressions:
         if item not in aggregates:
             _check_public_item(item, texts, scope)
-    _check_order(select, texts, scope)
-    measures = [read_aggregate(item, secret=secret, where=test) for item in aggregates]
-    return SelectParts(select=select, sets=sets, items=aggregates, measures=measures, public=public), test
+    ranking = _check_order(select, texts, scope)
+    limit = _check_limit(select)
+    measures = [
+        with_order(read_item(item, secret=secret, where=test), ranked=item in ranking, limit=limit)
+        for item in aggregates
+    ]
+    return SelectParts(select=select, sets=sets, measures=measures, public=public), test
 
 
 def _partitions(
-    parts: SelectParts, secret: Secret, joins: Sequence[Join], test: SecretTest | None
+    parts: SelectParts,
+    secret: Secret,
+    joins: Sequence[Join],
+    test: SecretTest | None,
+    bounds: tuple[float, float] | None,
 ) -> tuple[list[PartitionQuery], list[str]]:
     scope = secret.scope
     matched = [f"({join.matched})" for join in joins if join.required]
@@ -174,12 +187,19 @@ def _partitions(
     for measure in parts.measures:
         public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
         conditions.append(" AND ".join([*public, *matched]) or None)
+    weights = [
+        None
+        if isinstance(measure, RowCount) or measure.weight is None
+        else embedded(measure.weight, scope.dialect)
+        for measure in parts.measures
+    ]
     every = {id(key): key for keys in parts.sets for key in keys}
     texts = {name: embedded(key, scope.dialect) for name, key in every.items()}
     for place, keys in enumerate(parts.sets):
         by = [key for key in keys if not scope.is_secret(key)]
         for number, measure in enumerate(parts.measures):
             tests = _tests(measure, histogram=len(by) < len(keys), secret=secret, where=test)
+            tests = [_on_bounds(one, bounds) for one in tests]
             if not tests:
                 counts.append(measure.label)
             partitions += [
@@ -189,6 +209,9 @@ def _partitions(
                     feature=feature_test.feature,
                     parameter=feature_test.parameter,
                     above=feature_test.above,
+                    closed=feature_test.closed,
+                    weight=weights[number],
+                    computed=measure.computed,
                     condition=conditions[number],
                     keys=tuple(texts[id(key)] for key in by),
                     grouping_set=place,
@@ -205,7 +228,7 @@ def _tests(
     """The features that one aggregate publishes: none for a public count, every value for a histogram."""
     if not histogram:
         return [measure.test] if isinstance(measure, Measure) else []
-    if isinstance(measure, Measure) or measure.distinct or where is not None:
+    if isinstance(measure, Measure) or not measure.counts_rows or where is not None:
         refuse(
             "COUNT(*) in a query grouped by the secret",
             got=measure.label,
@@ -214,6 +237,12 @@ def _tests(
     if secret.kind is SecretKind.BOOLEAN:
         return [SecretTest(feature=Feature.VALUE), SecretTest(feature=Feature.VALUE, above=False)]
     return [SecretTest(feature=Feature.INDICATOR)]
+
+
+def _on_bounds(test: SecretTest, bounds: tuple[float, float] | None) -> SecretTest:
+    """The feature of secrets within the bounds: clipped to more than the bounds, a secret is itself."""
+    wide = isinstance(test.parameter, Band) and bounds is not None and is_within(test.parameter, bounds)
+    return SecretTest(feature=Feature.VALUE) if test.feature is Feature.CLIPPED and wide else test
 
 
 def _check_key(key: exp.Expr, secret: Secret) -> None:
@@ -258,22 +287,39 @@ def _check_made_of_keys(bound: exp.Expr, item: exp.Expr, keys: frozenset[str]) -
         waiting += node.iter_expressions()
 
 
-def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> None:
-    """Refuse ORDER BY of anything but the keys of GROUP BY."""
+def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> list[exp.Expr]:
+    """Refuse ORDER BY of anything but keys of GROUP BY and items of the SELECT list; return those items."""
     order = select.args.get("order")
+    ranking: list[exp.Expr] = []
     for ordered in order.expressions if order is not None else []:
         named = ordered.this.unnest() if isinstance(ordered, exp.Ordered) else ordered
         plain = dereferenced(named, select, scope)
+        published = [item for item in select.expressions if item.unalias().unnest() == plain.unnest()]
+        if has_aggregate(plain) and published:
+            ranking += published  # the order of noisy numbers that are published tells no more than they do
+            continue
         if has_aggregate(plain) or _is_all(named) or _names_aggregate(named, select):
             refuse(
-                "ORDER BY on public columns",
+                "ORDER BY public columns or an item of the SELECT list",
                 got=shown(ordered),
-                fix="it would publish the order of the exact numbers: sort the noisy numbers",
+                fix="the order would tell more than the published numbers: sort by these",
             )
         bound = scope.bind(plain)
         if bound.find(exp.Column) is None:
             refuse("ORDER BY on public columns", got=shown(ordered), fix="a constant orders nothing")
         _check_made_of_keys(bound, ordered, keys)
+    return ranking
+
+
+def _check_limit(select: exp.Select) -> str:
+    """Refuse LIMIT without an order; return it as text. The audit covers the groups that it leaves out, too."""
+    limit = select.args.get("limit")
+    if limit is None:
+        return ""
+    number = limit.args.get("expression")
+    if select.args.get("order") is None or not isinstance(number, exp.Literal) or not number.name.isdigit():
+        refuse("ORDER BY before LIMIT, and a number in it", got=shown(limit), fix="say which lines it keeps")
+    return f"LIMIT {number.name}"
 
 
 def _is_all(node: exp.Expr) -> bool:
