@@ -14,7 +14,7 @@ from sightline.auditing.numerals import counted
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.privacy.accountant import NoiseLaw
-from sightline.tables.membership import Feature
+from sightline.tables.membership import YES_OR_NO, Membership
 from sightline.tables.subject import SecretKind
 
 _LOCALLY = (
@@ -24,6 +24,12 @@ _LOCALLY = (
 _LISTED = (
     "can be seen to hold somebody, or nobody, with a value of the secret, because an answer lists only what "
     "occurs, and no noise hides that; write COUNT(*) FILTER (WHERE …), or publish every value in every group"
+)
+
+
+_NOISE_FIRST = (
+    "only safe if the noise is added before the numbers are multiplied, or the lines sorted: the noise that "
+    "the plan gives is taken to be on the aggregates, and the order to be that of the noisy numbers"
 )
 
 
@@ -42,6 +48,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     data = findings.plan.data
     undecided = 0 if findings.linear is None else int(findings.linear.exposures.undecided.sum())
     undecided += 0 if nonlinear is None else nonlinear.report().undecided
+    undecided += sum(int(q.linear.exposures.undecided.sum()) for q in findings.questions if q.linear)
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons
@@ -58,7 +65,8 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.CLIPPED,
-            count=membership.clipped,
+            # Once the SQL was checked: 0 if every release itself clips what it adds up to the bounds.
+            count=membership.clipped if _publishes_clipped(membership) else 0,
             one=f"value is outside the {domain}, and nothing is shown of it",
             many=f"values are outside the {domain}, and nothing is shown of them",
         ),
@@ -114,6 +122,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             one=f"record has several rows and the same value in all of them; {advice}",
             many=f"records have several rows and each has the same value in all of them; {advice}",
         ),
+        _Case(
+            name=name.NOISE_FIRST,
+            count=len(_needing_noise_first(findings)),
+            one=f"release {_NOISE_FIRST}",
+            many=f"releases {_NOISE_FIRST}",
+            owner_only=False,
+        ),
     )
     # Local bounds can be accepted only if they were computed.
     accepted = set(findings.plan.limits.accept) - ({name.LOCAL} if nonlinear is None else set())
@@ -130,6 +145,41 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     )
 
 
+def _publishes_clipped(membership: Membership) -> bool:
+    return not membership.unaudited or any(rows.clipped for rows in membership.unaudited)
+
+
+def _needing_noise_first(findings: Findings) -> set[int]:
+    """Releases that are sorted by a noisy number, or enlarge it although the plan gives its noise.
+
+    A budget gives noise in proportion to the sensitivity, which grows with the number.
+    """
+    parts = [part for part in findings.membership.partitions if part.computed is not None]
+    given = [release.noise_given for release in findings.plan.releases]
+    return {
+        part.query
+        for part in parts
+        if part.computed is not None
+        and (part.computed.ranked or (part.computed.enlarges and given[part.query]))
+    }
+
+
+def _computed(findings: Findings) -> list[str]:
+    """What was taken to carry the noise, for every number with which something is computed."""
+    lines: dict[str, None] = {}
+    for part in findings.membership.partitions:
+        if part.computed is None:
+            continue
+        steps = ", ".join(part.computed.steps)
+        line = f'"{part.name}": the noise is on {part.computed.noise_on}; after it: {steps}.'
+        if part.computed.enlarges:
+            line += " Noise that is added to the published number instead must be larger in proportion."
+        if any(step.startswith("LIMIT") for step in part.computed.steps):
+            line += " It is audited as if all lines were published."
+        lines[line] = None
+    return list(lines)
+
+
 def _values(plan: Plan) -> str:
     if plan.data.values == "constant":
         return "all of its rows hold one value: the record's"
@@ -143,6 +193,7 @@ def _values(plan: Plan) -> str:
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
+    data_secret = plan.data.secret
     lines = [
         "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
         "rmse is that of the best unbiased attack. Remaining uncertainty is an average over the records' "
@@ -165,7 +216,17 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         )
     if any(release.times > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
-    if any(part.feature is Feature.THRESHOLD for part in membership.partitions):
+    lines += _computed(findings)
+    if any(part.weighted for part in membership.partitions):
+        lines.append(
+            "Weights of rows are public: a record moves a weighted sum by its weight times its change."
+        )
+    if findings.questions:
+        lines.append(
+            f"Whether {data_secret} lies above a level or in a band is also audited as a yes or no with even "
+            "chances. A record that keeps less of it than the limit is below the limit."
+        )
+    if any(part.feature in YES_OR_NO for part in membership.partitions):
         lines.append(
             f"Near the true values, logistic steps of bandwidth {plan.data.bandwidth} stand for thresholds; "
             "noise is priced for the sharp count."

@@ -10,7 +10,7 @@ of one of three categories or more depend on each other, so their brackets are m
   two sides of the coin are at most :math:`I_a + I_b` apart, where :math:`I_a` is the information of all
   numbers that count :math:`a`. The risk is at least the mean over :math:`b \ne a` of the risk of this coin.
 - *Upper end.* A linear attack that uses only the numbers about :math:`a` alone sees independent coins. One
-  that also uses those about the reference category or about several categories sees indicators with the covariance
+  that also uses those about the reference or about several categories sees indicators with the covariance
   :math:`\frac1k I - \frac{1}{k^2} 11^\top \preceq \frac1k I`; its risk is at most :math:`k/(k-1)` times its
   risk for independent indicators of variance :math:`v = p(1-p)`.
 """

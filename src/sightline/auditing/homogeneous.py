@@ -51,10 +51,12 @@ from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
 from sightline.errors import InvalidNoise
 from sightline.privacy.accountant import NoiseLaw
+from sightline.tables.membership import Partition
 from sightline.tables.subject import SecretKind
 
-# Fetches the sum of the unknown secrets with each signature; for a category a column for each.
-Totals = Callable[[], FloatArray]
+# Fetches the sum of the unknown secrets with each signature; for a category a column for each. With a
+# partition that asks a yes-or-no question, how many of them answer yes.
+Totals = Callable[[Partition | None], FloatArray]
 
 _DEVIATIONS = 3.0  # of the noise, allowed for in what the attacker learns
 _SMALL = 200  # rows of a group whose posterior is computed
@@ -70,9 +72,18 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     Of sums that are made of several numbers, one is listed only if it has rows that no other one has.
     ``totals`` is only called if some sum could tell.
     """
-    limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
-    if totals is None or findings.linear is None:
+    if totals is None:
         return ()
+    found = list(_own_cells(findings, totals))
+    for question in findings.questions:
+        found += _own_cells(question, totals)
+    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
+
+
+def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
+    limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
+    if findings.linear is None:
+        return []
     combined = _combined(findings)
 
     def views() -> Iterator[tuple[bool, _View]]:
@@ -85,8 +96,8 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
 
     least = findings.prior.bounds[0]
     if not any(np.any(view.remaining(view.rows * least) < limit) for _, view in views()):
-        return ()
-    sums = with_lists(findings, totals())
+        return []
+    sums = with_lists(findings, totals(findings.question))
     told = np.zeros(sums.shape, dtype=np.bool_)  # signatures × columns
     found = []
     for published, view in views():
@@ -98,7 +109,7 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
             if published or not told[members, column].all():
                 told[members, column] = True
                 found.append(view.described(int(place), float(remaining[place])))
-    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
+    return found
 
 
 def _combined(findings: Findings) -> list[_View]:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.pricing import Pricing
+from sightline.auditing.questions import coin_kept
 from sightline.auditing.result import LossPoint, Uncertainty
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_curve import smallest_epsilon
@@ -90,7 +91,9 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     if findings.membership.persons is not None and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
         return None  # these bounds are for one value
     if findings.has_nonlinear:
-        return prior.kept_whatever_is_published(multipliers, law)
+        kept = prior.kept_whatever_is_published(multipliers, law)
+        of_question = float(coin_kept(np.sum(multipliers**-2.0, keepdims=True))[0])
+        return min(kept, of_question) if findings.questions else kept
     low, high = prior.bounds
     information = float(np.sum(multipliers**-2.0)) / (high - low) ** 2
     return prior.kept(information=information, law=law, answers=multipliers.size)

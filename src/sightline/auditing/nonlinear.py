@@ -20,6 +20,7 @@ from sightline.auditing.design import LINEAR
 from sightline.auditing.labels import LabelCounts, label_counts
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of
+from sightline.auditing.questions import cut_points
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior, information_at_most
 from sightline.errors import InvalidPlan, require
@@ -31,7 +32,7 @@ from sightline.noise.pricing import noise_of_law
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress
 from sightline.releases.features import power_slope, smooth_step_slope
-from sightline.tables.membership import Band, Feature, Membership, Partition, RowValues, Statistic
+from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
 MOST_ROWS = 5_000
@@ -109,9 +110,10 @@ def nonlinear_information(
     """For every signature, the most information (in nats) that the nonlinear releases carry about a record.
 
     ``up_to`` is the last release that is published; by default all are. Under Laplace noise the linear
-    releases are counted, too: see :func:`kept_with_nonlinear`.
+    releases are counted, too: see :func:`kept_with_nonlinear`. Yes-or-no questions that cut the range at m
+    points say at most which of m + 1 pieces a value is in: no more than ln(m + 1).
     """
-    total = np.zeros(len(membership.signatures))
+    total, of_questions = np.zeros((2, len(membership.signatures)))
     starts = membership.starts
     for p, partition in enumerate(membership.partitions):
         early = up_to is None or partition.query <= up_to
@@ -119,8 +121,9 @@ def nonlinear_information(
             continue
         cells = slice(starts[p], starts[p + 1])
         carried = information_at_most(pricing.scale[cells] / pricing.sensitivity[cells], pricing.law)
-        total += pricing.times[p] * np.append(carried, 0.0)[membership.signatures[:, p]]
-    return total
+        into = of_questions if partition.feature in YES_OR_NO else total
+        into += pricing.times[p] * np.append(carried, 0.0)[membership.signatures[:, p]]
+    return total + np.minimum(of_questions, np.log1p(cut_points(membership, up_to)))
 
 
 def kept_with_nonlinear(
@@ -157,13 +160,6 @@ def nonlinear_findings(
 ) -> NonlinearFindings | None:
     """Linearise all releases at the true values; ``None`` if all slopes vanish there."""
     rows = values.secret.size
-    require(
-        2 <= rows <= MOST_ROWS,
-        f"2 to {MOST_ROWS:,} rows for moments or thresholds of the secret",
-        got=f"{rows:,}",
-        fix="their rows are factorised one by one; audit the linear releases alone",
-        error=InvalidPlan,
-    )
     some = (membership.known > 0) & (membership.known < membership.counts)
     require(
         not bool(some.any()),

@@ -33,7 +33,7 @@ class Measure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RowCount:
-    """A number that does not depend on the secret. In a query grouped by the secret a count is a histogram."""
+    """A number that no secret changes. In a query grouped by the secret, a count of rows is a histogram."""
 
     label: str
     aggregate: exp.Expr  # as written
@@ -187,13 +187,13 @@ class _Reader:
             feature = read_row_feature(value, node=self.node, secret=self.secret)
             return self._measure(statistic, feature, public)
         constant = constant_of(value) is not None  # else where it is NULL, the secret decides on the divisor
-        if test is not None and (statistic is Statistic.SUM or (zero and constant and not public)):
-            return self._measure(statistic, RowFeature(test=test, weight=product_of([value])), public)
-        refuse(
-            "a mean over rows that do not depend on the secret, of the secret or of one condition on it",
-            got=shown(self.node),
-            fix="move public conditions into FILTER (WHERE …)",
-        )
+        if test is None or (statistic is Statistic.MEAN and not (zero and constant and not public)):
+            refuse(
+                "a mean over rows that do not depend on the secret, of the secret or of one condition on it",
+                got=shown(self.node),
+                fix="move public conditions into FILTER (WHERE …)",
+            )
+        return self._measure(statistic, RowFeature(test=test, weight=product_of([value])), public)
 
     def _measure(self, statistic: Statistic, feature: RowFeature, public: list[exp.Expr]) -> Measure:
         weight = feature.weight

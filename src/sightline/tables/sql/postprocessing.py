@@ -110,18 +110,17 @@ class _Steps:
             return (*steps, f"CAST AS {node.args['to'].sql('duckdb')}"), enlarges
         if type(node) in _ONE_NUMBER and inner[0] is node.this:
             return (*steps, _ONE_NUMBER[type(node)]), enlarges
-        if isinstance(node, exp.Binary) and type(node) in _OPERATORS:
-            operator, first = _OPERATORS[type(node)], inner[0] is node.this
-            if operator == "/" and not first:
-                refuse(
-                    "an aggregate of the secret as the numerator",
-                    got=shown(node),
-                    fix="publish the aggregate and divide by its noisy answer",
-                )
-            step = f"{operator} {shown(others[0])}" if first or operator != "-" else f"{shown(others[0])} -"
-            return (*steps, step), enlarges or self._enlarges(node, others[0])
-        _check_public(node, self.readings)  # refuses what is not arithmetic
-        refuse("the aggregate as the first argument", got=shown(node))
+        _check_public(node, {**self.readings, id(inner[0]): self.readings[id(self.noisy)]})
+        first = inner[0] is node.this
+        if type(node) not in _OPERATORS or (isinstance(node, exp.Div) and not first):
+            refuse(
+                "an aggregate of the secret as the numerator, or as the first argument",
+                got=shown(node),
+                fix="publish the aggregate and compute with its noisy answer",
+            )
+        operator = _OPERATORS[type(node)]
+        step = f"{operator} {shown(others[0])}" if first or operator != "-" else f"{shown(others[0])} -"
+        return (*steps, step), enlarges or self._enlarges(node, others[0])
 
     def _enlarges(self, node: exp.Expr, other: exp.Expr) -> bool:
         """Whether a multiplication or division may make the number larger."""

@@ -312,7 +312,7 @@ def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> list
 
 
 def _check_limit(select: exp.Select) -> str:
-    """Refuse LIMIT without an order; return it as text. The audit covers the groups that it leaves out, too."""
+    """Refuse LIMIT without an order; return it as text. The audit covers the lines that it leaves out."""
     limit = select.args.get("limit")
     if limit is None:
         return ""

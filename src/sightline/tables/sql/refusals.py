@@ -53,8 +53,8 @@ def refuse_distinct_secrets(node: exp.Expr) -> NoReturn:
     refuse(
         "COUNT(DISTINCT …) of public columns",
         got=f"the secret around {shown(node)}",
-        fix="how many different values occur is not a sum over records: use COUNT(*) with GROUP BY the secret "
-        "if it is a category, or counts in bands if it is a number; the usual mechanism adds noise of "
+        fix="how many different values occur is not a sum over records: use COUNT(*) with GROUP BY the "
+        "secret if it is a category, or counts in bands if it is a number; the usual mechanism adds noise of "
         "sensitivity 1 to the number of values, which this audit does not cover",
     )
 

@@ -79,15 +79,14 @@ def _feature(factors: list[exp.Expr], node: exp.Expr, secret: Secret) -> SecretT
             return SecretTest(feature=Feature.VALUE)
         if band.low < band.high and secret.kind is SecretKind.NUMBER:
             return SecretTest(feature=Feature.CLIPPED, parameter=band)
-    if secret.kind is SecretKind.NUMBER and None not in powers:
-        total = sum(power for power in powers if power is not None)
-        if total <= 100:
-            return SecretTest(feature=Feature.POWER, parameter=float(total))
-    refuse(
-        "AVG or SUM of the secret, of a whole power of it, or of the secret clipped by LEAST and GREATEST",
-        got=shown(node),
-        fix="it may be multiplied by public columns and constants",
-    )
+    total = sum(power or 0 for power in powers)
+    if secret.kind is not SecretKind.NUMBER or None in powers or total > 100:
+        refuse(
+            "AVG or SUM of the secret, of a whole power of it, or of it clipped by LEAST and GREATEST",
+            got=shown(node),
+            fix="it may be multiplied by public columns and constants",
+        )
+    return SecretTest(feature=Feature.POWER, parameter=float(total))
 
 
 def _power(factor: exp.Expr, secret: Secret) -> int | None:

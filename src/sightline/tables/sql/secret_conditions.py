@@ -98,11 +98,13 @@ class Secret:
 
     def _asks_presence(self, node: exp.Expr) -> bool:
         """Whether it is ``secret IS NOT NULL``, which holds for every audited row."""
-        inner = node.unnest()
-        if not isinstance(inner, exp.Not):
+        test = node.unnest()
+        negated = isinstance(test, exp.Not)
+        test = test.this.unnest() if negated else test
+        if not isinstance(test, exp.Is) or not isinstance(test.expression, exp.Null):
             return False
-        test = inner.this.unnest()
-        return isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) and self.is_value(test.this)
+        # sqlglot negates IS by NOT around it, on Postgres by a mark in it.
+        return negated is not bool(test.args.get("negate")) and self.is_value(test.this)
 
     def _boolean(self, node: exp.Expr) -> SecretTest | None:
         if self.scope.is_secret(node) or (
@@ -117,7 +119,8 @@ class Secret:
         )
         if truth is None or (isinstance(constant, exp.Literal) and constant.is_string):
             return None
-        return SecretTest(feature=Feature.VALUE, above=truth is not isinstance(node, exp.NEQ))
+        negated = isinstance(node, exp.NEQ) or bool(node.args.get("negate"))
+        return SecretTest(feature=Feature.VALUE, above=truth is not negated)
 
     def _category(self, node: exp.Expr) -> SecretTest | None:
         if isinstance(node, exp.In) and self.scope.is_secret(node.this.unnest()):
