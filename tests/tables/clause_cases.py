@@ -292,5 +292,5 @@ REFUSED = [
     ("income", "SELECT region, AVG(income) FROM data GROUP BY region ORDER BY SUM(income)", "an item of"),
     ("income", "SELECT region, AVG(income) FROM data GROUP BY region ORDER BY -AVG(income)", "an item of"),
     ("income", "SELECT region, AVG(income) FROM data GROUP BY region LIMIT 3", "ORDER BY before LIMIT"),
-    ("income", "SELECT region, AVG(income) FROM data GROUP BY region ORDER BY 1 LIMIT 1 + 1", "a number in it"),
+    ("income", "SELECT region, AVG(income) FROM data GROUP BY region ORDER BY 1 LIMIT 1 + 1", "a number"),
 ]  # fmt: skip

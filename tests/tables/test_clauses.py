@@ -1,4 +1,4 @@
-"""What stands in SELECT lists and in conditions on the secret: every number compared with the engine's own."""
+"""What stands in SELECT lists and in conditions on the secret: each number compared with the engine's own."""
 
 from __future__ import annotations
 

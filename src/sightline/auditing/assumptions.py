@@ -28,7 +28,7 @@ _LISTED = (
 
 
 _NOISE_FIRST = (
-    "only safe if the noise is added before the numbers are multiplied, or the lines sorted: the noise that "
+    "safe only if the noise is added before the numbers are multiplied, or the lines sorted: the noise that "
     "the plan gives is taken to be on the aggregates, and the order to be that of the noisy numbers"
 )
 
@@ -125,8 +125,8 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         _Case(
             name=name.NOISE_FIRST,
             count=len(_needing_noise_first(findings)),
-            one=f"release {_NOISE_FIRST}",
-            many=f"releases {_NOISE_FIRST}",
+            one=f"release is {_NOISE_FIRST}",
+            many=f"releases are {_NOISE_FIRST}",
             owner_only=False,
         ),
     )
@@ -173,7 +173,7 @@ def _computed(findings: Findings) -> list[str]:
         steps = ", ".join(part.computed.steps)
         line = f'"{part.name}": the noise is on {part.computed.noise_on}; after it: {steps}.'
         if part.computed.enlarges:
-            line += " Noise that is added to the published number instead must be larger in proportion."
+            line += " Noise that is added to the published number instead must be multiplied likewise."
         if any(step.startswith("LIMIT") for step in part.computed.steps):
             line += " It is audited as if all lines were published."
         lines[line] = None

@@ -20,11 +20,10 @@ from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, noise_on_rows
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.errors import InvalidPlan, require
+from sightline.auditing.weighted_rows import weighted_incidence, whole_weights
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.incidence.cells import incidence_of_cells
-from sightline.labeled.incidence.dense import DenseIncidence
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
 from sightline.labeled.routes.cost import RouteCost, choose_for_cells
 from sightline.progress import silent
@@ -32,7 +31,6 @@ from sightline.tables.membership import Cell, CellTable, Feature, Membership, Pa
 from sightline.tables.subject import SecretKind
 
 LINEAR = frozenset({Feature.VALUE, Feature.INDICATOR})
-_MOST_WEIGHTS = 1e8  # entries of a dense table of weights
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -267,6 +265,7 @@ class _Distinct:
     known: NDArray[np.int64]
     place: IndexArray  # of every signature of the membership
     weights: FloatArray | None  # of the rows of each signature in each partition; none if all are 1
+    units: FloatArray  # for each partition, what its weights were multiplied by to be whole numbers
 
 
 def _every_signature(membership: Membership, order: list[int]) -> _Distinct:
@@ -275,12 +274,16 @@ def _every_signature(membership: Membership, order: list[int]) -> _Distinct:
     if order != list(range(len(membership.partitions))):
         table = table[:, order]
         weights = None if weights is None else weights[:, order]
+    units = np.ones(len(order))
+    if weights is not None:
+        weights, units = whole_weights(weights)
     return _Distinct(
         table=table,
         counts=membership.counts,
         known=membership.known,
         place=np.arange(len(table)),
         weights=weights,
+        units=units,
     )
 
 
@@ -299,6 +302,7 @@ def _distinct(membership: Membership, order: list[int]) -> _Distinct:
         known=np.bincount(place, membership.known, len(distinct)).astype(np.int64),
         place=place,
         weights=None,
+        units=every.units,
     )
 
 
@@ -311,6 +315,7 @@ class _Columns:
     known: BoolArray
     signature: IndexArray  # its place; for persons whose rows are alike, the person's
     weights: FloatArray | None  # of the lines of ``table``; none if all are 1
+    units: FloatArray  # of the partitions
     people: ConstantPersons | None = None
 
     def incidence(self, tables: list[CellTable], widths: IndexArray) -> Incidence:
@@ -318,30 +323,9 @@ class _Columns:
         if self.people is not None:
             return self.people.incidence(tables, widths, self.weights)
         if self.weights is not None:
-            return self._weighted(tables, widths)
+            return weighted_incidence(tables, widths, counts=self.counts, weights=self.weights)
         together = tables[0] if len(tables) == 1 else np.concatenate(tables)
         return incidence_of_cells(together, cells=widths, counts=np.tile(self.counts, len(tables)))
-
-    def _weighted(self, tables: list[CellTable], widths: IndexArray) -> Incidence:
-        """The same with the weights of the rows, as a dense table."""
-        size = (int(widths.sum()), sum(map(len, tables)))
-        require(
-            size[0] * size[1] <= _MOST_WEIGHTS,
-            f"weights per row over at most {_MOST_WEIGHTS:,.0f} numbers times signatures",
-            got=f"{size[0]:,} numbers and {size[1]:,} signatures",
-            fix="weights with fewer different values, or fewer groups",
-            error=InvalidPlan,
-        )
-        dense = np.zeros(size)
-        starts = np.concatenate([[0], np.cumsum(widths)[:-1]])
-        for number, cells in enumerate(tables):
-            line, partition = np.nonzero(cells >= 0)
-            assert self.weights is not None
-            dense[starts[partition] + cells[line, partition], number * len(cells) + line] = self.weights[
-                line, partition
-            ]
-        # Signatures may differ only in partitions that are not here.
-        return replace(DenseIncidence.of(dense, counts=np.tile(self.counts, len(tables))), distinct=False)
 
 
 def _columns_of_people(distinct: _Distinct, people: ConstantPersons) -> _Columns:
@@ -352,6 +336,7 @@ def _columns_of_people(distinct: _Distinct, people: ConstantPersons) -> _Columns
         known=people.known,
         signature=np.arange(count),
         weights=distinct.weights,
+        units=distinct.units,
         people=people,
     )
 
@@ -365,6 +350,7 @@ def _columns_of(distinct: _Distinct) -> _Columns:
         known=np.repeat([False, True], [others.size, some.size]),
         signature=signature,
         weights=None if distinct.weights is None else distinct.weights[signature],
+        units=distinct.units,
     )
 
 
@@ -393,7 +379,8 @@ class _Rows:
         rows = np.array([membership.cells[c].rows for c in self.cells], dtype=np.float64)
         # A count of the complement, or of the reference, is the size of its cell less a sum of the columns.
         flipped = np.array([_is_flipped(part, reference) for part in parts])
-        factors = np.where(is_mean, rows, 1.0) * np.where(flipped, -1.0, 1.0)
+        units = np.repeat(columns.units, np.diff(membership.starts)[self.order])
+        factors = np.where(is_mean, rows, 1.0) * np.where(flipped, -1.0, 1.0) * units
         scale = pricing.scale[self.cells] * np.abs(factors) / np.sqrt(pricing.times[self.owner])
         widths = np.diff(membership.starts)[self.order]
         design = MembershipDesign(
@@ -406,7 +393,7 @@ class _Rows:
         return CategoryDesign(
             design=design,
             factors=factors,
-            offsets=np.where(flipped, membership.weight_sums[self.cells], 0.0),
+            offsets=np.where(flipped, units * membership.weight_sums[self.cells], 0.0),
             reference=np.array([reference is not None and part.parameter == reference for part in parts]),
             mixed=np.array([isinstance(part.parameter, tuple) for part in parts]),
             blocks=len(tables),

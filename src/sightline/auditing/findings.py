@@ -437,6 +437,6 @@ def _contributions(found: LinearFindings, progress: Progress) -> Contributions |
     costly = (
         design.row_count > _MOST_CELLS or design.release_count * float(design.row_count) ** 3 > _AFFORDABLE
     )
-    if costly or not np.any(found.visible):
+    if costly or not np.any(found.visible) or not design.incidence.whole:
         return None
     return contributions_of(found.linear, found.exposures, progress)
