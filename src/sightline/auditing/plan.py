@@ -48,7 +48,7 @@ Share = Annotated[
 
 
 class _Section(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=True)
 
 
 class Data(_Section):

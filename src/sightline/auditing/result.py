@@ -24,7 +24,7 @@ Many = Field(strict=False)  # a JSON list is a tuple here
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
     @field_validator("*", mode="before")
     @classmethod
