@@ -104,7 +104,7 @@ class DenseIncidence:
     def key_bits(self) -> int:
         if self.binary:
             return _SINGLE_BITS
-        return min(40, 53 - math.ceil(math.log2(_BLOCK * float(self.peaks.max()))))
+        return min(40, 53 - math.ceil(math.log2(self.records * float(self.peaks.max()))))
 
     def seed(self) -> bytes:
         header = repr((self.stored.shape, self.stored.dtype.str, self.records)).encode()
