@@ -60,7 +60,7 @@ class ProjectedForms:
 
     def of_block(self, block: Any) -> Any:
         xp, rank = namespace(block), len(self.projection)
-        images = xp.concat([self.projection, self.linear]) @ block
+        images = xp.concatenate([self.projection, self.linear]) @ block
         squares = images[:rank]
         squares *= squares  # in place where the library can
         quadratic = [self.weights @ squares + self.offsets[:, None]]
@@ -70,7 +70,7 @@ class ProjectedForms:
             else:
                 length = xp.sum(xp.square(self.whitening @ block), axis=0)
             quadratic = [length[None], quadratic[0][1:]]
-        return xp.concat([*quadratic, images[rank:]])
+        return xp.concatenate([*quadratic, images[rank:]])
 
     def matrices(self) -> tuple[FloatArray, ...]:
         found, projection = [], to_numpy(self.projection)
@@ -103,7 +103,7 @@ class MatrixForms:
     def of_block(self, block: Any) -> Any:
         xp = namespace(block)
         quadratic = xp.stack([_quadratic(Y, block) for Y in self.symmetric])
-        return xp.concat([quadratic + self.offsets[:, None], self.linear @ block])
+        return xp.concatenate([quadratic + self.offsets[:, None], self.linear @ block])
 
     def matrices(self) -> tuple[FloatArray, ...]:
         return tuple(to_numpy(Y) for Y in self.symmetric)

@@ -92,15 +92,6 @@ class Device:
         double = namespace(array).float64
         return array.to(double) if self.library == "torch" else array.astype(double)
 
-    def wait(self) -> None:
-        """Return when everything that was asked for has been computed."""
-        if self.library == "torch" and self.place != "cpu":
-            import_module("torch").cuda.synchronize()
-        elif self.library == "cupy":
-            import_module("cupy").cuda.Device().synchronize()
-        elif self.library == "jax":
-            self.put(np.zeros(1)).block_until_ready()
-
     @contextmanager
     def memory_refused(self) -> Iterator[None]:
         """A device that runs out of memory is a refusal in one line."""

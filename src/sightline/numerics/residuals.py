@@ -39,7 +39,7 @@ def absolute_product(matrix: Any, block: Any) -> Any:
     if len(matrix) == 0:
         return np.zeros((0, *block.shape[1:]))
     xp = namespace(matrix)
-    return xp.concat([xp.abs(matrix[i : i + _CHUNK]) @ block for i in range(0, len(matrix), _CHUNK)])
+    return xp.concatenate([xp.abs(matrix[i : i + _CHUNK]) @ block for i in range(0, len(matrix), _CHUNK)])
 
 
 def probes(size: int, seed: FloatArray) -> FloatArray:

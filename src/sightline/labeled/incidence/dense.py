@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -27,6 +28,8 @@ from sightline.progress import Progress
 # over a block of limbs of 24 - 12 bits are exact in single precision.
 _BLOCK = 4096
 _SINGLE_BITS = 24 - 12
+# Bytes that are hashed at a time, by as many threads as there are cores.
+_HASHED = 1 << 24
 # Entries of a block on an accelerator: a gigabyte in double precision.
 _LARGE_BLOCK = 1 << 27
 
@@ -121,7 +124,7 @@ class DenseIncidence:
     def seed(self) -> bytes:
         header = repr((self.stored.shape, self.stored.dtype.str, self.records)).encode()
         counts = b"" if self.counts is None else hashlib.blake2b(self.counts.data).digest()
-        return hashlib.blake2b(header + hashlib.blake2b(self.stored).digest() + counts).digest()
+        return hashlib.blake2b(header + _digest(self.stored) + counts).digest()
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
         # Single precision is exact for sums over a block of ones, or of counts of some hundreds.
@@ -264,6 +267,15 @@ class DenseIncidence:
             known = np.flatnonzero(~unknown[start:stop])
             block[:, known] = 0
             yield start, stop, block
+
+
+def _digest(stored: NDArray[np.generic]) -> bytes:
+    """A hash of the hashes of parts. Hashing releases the interpreter lock."""
+    flat = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
+    parts = [flat[start : start + _HASHED] for start in range(0, flat.size, _HASHED)]
+    with ThreadPoolExecutor() as pool:
+        digests = pool.map(lambda part: hashlib.blake2b(part).digest(), parts)
+        return hashlib.blake2b(b"".join(digests)).digest()
 
 
 def numbered_columns(keys: NDArray[np.generic]) -> IndexArray:
