@@ -20,6 +20,7 @@ from sightline.arrays import namespace, to_numpy
 from sightline.errors import InvalidInput, MissingExtra, TooMuchWork, require
 
 _ACCELERATED = ("torch", "cupy", "jax")
+_ONLY = {"numpy": "cpu", "cupy": "cuda"}  # CuPy's arrays lie on its current device
 _FORGOTTEN_BITS = "JAX holds them only after jax.config.update('jax_enable_x64', True)"
 
 
@@ -40,7 +41,7 @@ class Device:
         """The device of a name, with a library before it or without, tried out."""
         first, _, rest = name.partition(":")
         if first in ("numpy", *_ACCELERATED):
-            device = cls(library=first, place=rest or ("cpu" if first == "numpy" else "cuda"))
+            device = cls(library=first, place=rest or "cuda")
         else:
             device = cls(library=_installed(name), place=name)
         device._try_out()
@@ -54,7 +55,7 @@ class Device:
             case "torch":
                 place = str(array.device)
             case "cupy":
-                place = f"cuda:{array.device.id}"
+                place = "cuda"
             case "jax":
                 own = next(iter(array.devices()))
                 place = "cpu" if own.platform == "cpu" else f"cuda:{own.id}"
@@ -110,6 +111,8 @@ class Device:
 
     def _try_out(self) -> None:
         """Refuse a device that is not there, or that does not multiply in double precision."""
+        only = _ONLY.get(self.library, self.place)
+        require(self.place == only, f"a device that {self.library} has, {self.library}:{only}", got=str(self))
         whole = np.random.default_rng(0).integers(0, 1 << 22, (2, 256, 256))
         left, right = whole.astype(np.float64)
         try:
