@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.numerics.device import HOST, Device
 
 PersonRows = tuple[tuple[int, bool, int], ...]  # of one person: a signature, whether it is known, rows
 CellTable = NDArray[np.signedinteger]  # 16 bits, or 32 if there are many cells
@@ -148,6 +149,7 @@ class Membership:
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     persons: PersonTable | None = None  # none if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
+    device: Device = HOST  # where matrices over the cells are factorised
 
     @property
     def signature_count(self) -> int:
