@@ -163,7 +163,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
             "what remains; the upper end is a linear attack's risk."
         )
-    if any(release.times > 1 for release in plan.releases):
+    if any(plan.copies(release) > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     if any(part.feature is Feature.THRESHOLD for part in membership.partitions):
         lines.append(

@@ -9,8 +9,12 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from sightline.auditing.plan_fields import LARGEST as LARGEST
+from sightline.auditing.plan_fields import SMALLEST as SMALLEST
+from sightline.auditing.plan_fields import Number, PlanSection, Positive, Text
+from sightline.auditing.plan_periods import BudgetPeriods, PeriodBudget
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
@@ -21,13 +25,6 @@ from sightline.tables.subject import SecretKind
 LARGEST_LIMIT = 0.999
 
 MOST_ROWS = 10**9  # of one record
-
-# Squares and quotients of numbers between these stay far from the ends of what a double can hold.
-SMALLEST, LARGEST = 1e-50, 1e50
-
-Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
-Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST, allow_inf_nan=False)]
-Text = Annotated[str, Field(min_length=1)]
 
 
 def _share(value: Any) -> Any:
@@ -47,11 +44,7 @@ Share = Annotated[
 ]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
-
-
-class Data(_Section):
+class Data(PlanSection):
     """The table, and what in it is to be protected."""
 
     source: Text = Field(
@@ -155,19 +148,48 @@ else:
     PriorName = Literal[tuple(NUMBER_PRIORS)]
 
 
-class Privacy(_Section):
+class Privacy(PlanSection):
     """The budget that the releases without a noise of their own share."""
 
-    epsilon: Positive | None = Field(default=None, description="The total epsilon of the plan.")
+    epsilon: Positive | None = Field(
+        default=None, description="The total epsilon of the plan; with periods, that of each."
+    )
     delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="The total delta. Laplace noise needs none."
+        default=None,
+        description="The total delta; with periods, that of each. Laplace noise needs none.",
     )
     accountant: AccountantName = Field(
         default="zcdp", description="The rule that turns the budget into noise."
     )
+    periods: BudgetPeriods = Field(
+        default=(),
+        description="Periods that each have a budget of their own: how many, their names, or for each its "
+        "name, epsilon and delta. A release is published in every period, unless it names one.",
+    )
+    sensitivity: Literal["memberships", "declared"] = Field(
+        default="memberships",
+        description="Whether noise is priced for the rows that records have in the groups, which are "
+        "public, or for any record of max_rows_per_record rows, wherever these are.",
+    )
+
+    @property
+    def budgets(self) -> tuple[PeriodBudget, ...]:
+        """The budget of every period; one without a name if there are no periods."""
+        if not self.periods:
+            return (PeriodBudget(None, self.epsilon, self.delta),)
+        return tuple(
+            PeriodBudget(one.name, one.epsilon or self.epsilon, one.delta or self.delta)
+            for one in self.periods
+        )
+
+    @model_validator(mode="after")
+    def _periods_have_names(self) -> Privacy:
+        twice = [name for name, times in Counter(one.name for one in self.periods).items() if times > 1]
+        require(not twice, "a name of its own for each period", got=f"{twice[:1]} twice", error=InvalidPlan)
+        return self
 
 
-class CellNoise(_Section):
+class CellNoise(PlanSection):
     """The noise on one published number of a release."""
 
     key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
@@ -179,7 +201,7 @@ class CellNoise(_Section):
     stddev: Positive = Field(description="Standard deviation of the Gaussian noise on it.")
 
 
-class WithheldCell(_Section):
+class WithheldCell(PlanSection):
     """A group of a release whose number is not published."""
 
     key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
@@ -190,7 +212,7 @@ class WithheldCell(_Section):
     )
 
 
-class MergedCells(_Section):
+class MergedCells(PlanSection):
     """Groups of a release that are published as one: their sum, or the mean of all their rows."""
 
     keys: Annotated[
@@ -201,13 +223,18 @@ class MergedCells(_Section):
     )
 
 
-class Release(_Section):
+class Release(PlanSection):
     """One query, published once or several times."""
 
     name: Text = Field(description="What people call it.")
     sql: Text = Field(description="One SELECT over the table, which is called data.")
     times: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1, description="How often it is published, with fresh noise and the same rows."
+        default=1,
+        description="How often it is published, with fresh noise and the same rows; in each period of the "
+        "budget, if there are periods.",
+    )
+    period: Text | None = Field(
+        default=None, description="The period of the budget that it is published in; all, unless given."
     )
     noise_stddev: Positive | None = Field(
         default=None,
@@ -280,7 +307,7 @@ class Release(_Section):
         return self
 
 
-class NumberName(_Section):
+class NumberName(PlanSection):
     """One published number."""
 
     release: Text = Field(description="The name of its release.")
@@ -290,7 +317,7 @@ class NumberName(_Section):
     label: str = Field(default="", description="Which of the release's aggregates it is, of several.")
 
 
-class Correlation(_Section):
+class Correlation(PlanSection):
     """The correlation of the noise on some numbers; the noise on all others is independent."""
 
     numbers: Annotated[tuple[NumberName, ...], Field(strict=False, min_length=2)] = Field(
@@ -316,7 +343,7 @@ class Correlation(_Section):
         return self
 
 
-class Attacker(_Section):
+class Attacker(PlanSection):
     """What the attacker knows besides who is in which group."""
 
     prior: PriorName = Field(
@@ -344,7 +371,7 @@ class AssumptionName(StrEnum):
     VALUES = "values"
 
 
-class Limits(_Section):
+class Limits(PlanSection):
     """What the publisher wants to keep."""
 
     remaining_uncertainty: Share | None = Field(
@@ -359,7 +386,7 @@ class Limits(_Section):
     )
 
 
-class Plan(_Section):
+class Plan(PlanSection):
     """What will be released, or has been.
 
     >>> plan = Plan.model_validate({
@@ -397,15 +424,24 @@ class Plan(_Section):
             error=InvalidPlan,
         )
         priced = [release for release in self.releases if not release.noise_given]
+        budgets = self.privacy.budgets
         require(
-            not priced or self.privacy.epsilon is not None,
+            not priced or all(one.epsilon is not None for one in budgets),
             "[privacy] epsilon, or noise_stddev for every release",
             got=f"neither for release {priced[0].name if priced else ''!r}",
             error=InvalidPlan,
         )
+        periods = {one.name for one in self.privacy.periods}
+        strange = [one.period for one in self.releases if one.period not in {None, *periods}]
+        require(
+            not strange,
+            "a release's period among those of [privacy] periods",
+            got=repr(strange[:1]),
+            error=InvalidPlan,
+        )
         laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
         require(
-            not priced or laplace or self.privacy.delta is not None,
+            not priced or laplace or all(one.delta is not None for one in budgets),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
@@ -418,3 +454,7 @@ class Plan(_Section):
             error=InvalidPlan,
         )
         return self
+
+    def copies(self, release: Release) -> int:
+        """How often a release is published in all: ``times`` in its period, or in every one."""
+        return release.times * (len(self.privacy.budgets) if release.period is None else 1)
