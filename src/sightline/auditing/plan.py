@@ -246,6 +246,11 @@ class Release(PlanSection):
     withhold: Annotated[tuple[WithheldCell, ...], Field(strict=False)] = Field(
         default=(), description="Numbers of the query that are not published."
     )
+    suppress: Text | None = Field(
+        default=None,
+        description="A condition on public aggregates, such as COUNT(*) < 10: groups that meet it are not "
+        "published.",
+    )
     merge: Annotated[tuple[MergedCells, ...], Field(strict=False)] = Field(
         default=(), description="Groups of the query that are published as one number."
     )

@@ -24,6 +24,7 @@ from sightline.tables.persons import keys_of_kinds, person_of, person_table
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.suppressed import read_suppression, suppressed_cells
 from sightline.tables.verify import verify
 
 
@@ -66,7 +67,7 @@ class Session:
         unaudited = verify(self.engine, self.queries, self.subject, membership)
         membership = replace(membership, unaudited=unaudited)
         if membership.contributions <= 1:
-            return as_published(self.plan, membership)
+            return self._published(membership)
         progress("finding whose rows they are", 0.0)
         people = person_table(self.engine, self.queries, self.subject, membership)
         if self.plan.data.values == "constant" and people.varying:
@@ -74,7 +75,25 @@ class Session:
                 '[data] values: expected one value in all rows of a record, as values = "constant" says, '
                 f"got different ones for {people.varying:,} of {people.several:,} records with several rows"
             )
-        return as_published(self.plan, replace(membership, persons=people))
+        return self._published(replace(membership, persons=people))
+
+    def _published(self, membership: Membership) -> Membership:
+        """The numbers that are really published."""
+        suppressed = {}
+        for place, release in enumerate(self.plan.releases):
+            if release.suppress is not None:
+                try:
+                    suppressed[place] = suppressed_cells(
+                        self.engine,
+                        self.queries,
+                        self.subject,
+                        membership,
+                        release=place,
+                        condition=release.suppress,
+                    )
+                except InvalidPlan as error:
+                    raise InvalidPlan(f"release {release.name!r}: {error}") from None
+        return as_published(self.plan, membership, suppressed=suppressed)
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -174,6 +193,11 @@ def opened(
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             queries.append(query)
+            if release.suppress is not None:
+                try:
+                    read_suppression(engine, query, subject, release.suppress)
+                except InvalidPlan as error:
+                    raise InvalidPlan(f"release {release.name!r}: {error}") from None
         yield Session(plan=plan, engine=engine, queries=tuple(queries), limits=limits)
         engine.check_unchanged()
     except SightlineError:
