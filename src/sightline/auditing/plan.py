@@ -44,6 +44,20 @@ Share = Annotated[
 ]
 
 
+class KeptRows(PlanSection):
+    """Contribution bounding: each record's first rows are published, and its others are not."""
+
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(description="How many rows of a record are kept.")
+    order: Annotated[
+        tuple[Text, ...],
+        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+        Field(strict=False, min_length=1),
+    ] = Field(
+        description="Public columns that order a record's rows; 'date DESC' keeps the latest. They must tell "
+        "the rows apart."
+    )
+
+
 class Data(PlanSection):
     """The table, and what in it is to be protected."""
 
@@ -70,6 +84,15 @@ class Data(PlanSection):
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
     )
+    keep: KeptRows | None = Field(
+        default=None,
+        description="Contribution bounding by rows: the engine keeps so many rows of each record.",
+    )
+    total_by: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
+        default=None,
+        description="Contribution bounding by value: the rows of a record are added up first, to one row for "
+        "each value of these public columns, and the total is clipped to bounds.",
+    )
     values: Literal["constant", "independent"] | None = Field(
         default=None,
         description="For records with several rows: whether all rows of a record hold one value, or the rows "
@@ -85,6 +108,13 @@ class Data(PlanSection):
         if self.kind is not None:
             return SecretKind(self.kind)
         return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
+
+    @property
+    def contribution_limit(self) -> int:
+        """The most rows that a record has in what is published."""
+        if self.keep is None or "max_rows_per_record" in self.model_fields_set:
+            return self.max_rows_per_record
+        return self.keep.rows
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -131,6 +161,19 @@ class Data(PlanSection):
         if self.categories is not None:
             twice = [name for name, times in Counter(self.categories).items() if times > 1]
             require(not twice, "distinct categories", got=f"{twice[:1]} twice", error=InvalidPlan)
+        require(
+            self.keep is None or self.total_by is None,
+            "keep or total_by",
+            got="both",
+            fix="a clipped total bounds a record by itself",
+            error=InvalidPlan,
+        )
+        require(
+            self.total_by is None or known == "number",
+            "total_by for a secret that is a number",
+            got=f"kind {known!r}",
+            error=InvalidPlan,
+        )
         require(
             self.record != self.secret,
             "a record column other than the secret",

@@ -88,7 +88,7 @@ class Pricing:
 
 def price(plan: Plan, membership: Membership) -> Pricing:
     """Sensitivities and noise of all cells."""
-    limit = plan.data.max_rows_per_record
+    limit = plan.data.contribution_limit
     require(
         membership.contributions <= limit,
         f"at most {limit} row(s) a record",
@@ -159,7 +159,7 @@ def row_norms_of(
     found = np.zeros(len(membership.partitions))
     for bundle in bundles:
         if plan.privacy.sensitivity == "declared":
-            found[list(bundle)] = plan.data.max_rows_per_record
+            found[list(bundle)] = plan.data.contribution_limit
             continue
         most = membership.most_rows_of_a_record(bundle[0], power)
         root = math.isqrt(most) if power == 2 else most

@@ -15,6 +15,7 @@ from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
+from sightline.tables.bounded_rows import check_kept_rows, keep_rows, total_rows
 from sightline.tables.collect import collect
 from sightline.tables.declared import check_declared, check_public
 from sightline.tables.engines.open import open_source
@@ -44,6 +45,8 @@ class Session:
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
+        if self.plan.data.keep is not None:
+            check_kept_rows(self.engine, self.subject, rows=self.plan.data.keep.rows)
         membership = collect(
             self.engine,
             self.queries,
@@ -151,6 +154,15 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
+def _bound_contributions(engine: Engine, plan: Plan) -> None:
+    """Put the bounded table in the place of ``data``, if the plan bounds contributions."""
+    data, subject = plan.data, subject_of(plan)
+    if data.keep is not None:
+        keep_rows(engine, subject, rows=data.keep.rows, order=data.keep.order)
+    if data.total_by is not None:
+        total_rows(engine, subject, by=data.total_by)
+
+
 def subject_of(plan: Plan) -> Subject:
     """What a plan's audit is about."""
     data = plan.data
@@ -162,7 +174,7 @@ def subject_of(plan: Plan) -> Subject:
         categories=data.categories,
         bandwidth=data.bandwidth,
         known=plan.attacker.knows,
-        most_rows=data.max_rows_per_record,
+        most_rows=data.contribution_limit,
     )
 
 
@@ -181,6 +193,7 @@ def opened(
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
         check_declared(engine, subject)
+        _bound_contributions(engine, plan)
         schema = Schema.of(engine, list(plan.data.tables))
         check_public(schema, subject)
         for text in plan.attacker.knows:
