@@ -40,6 +40,8 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
         proven, note = _validity(plan, membership, pricing)
         if sharing < pricing.multipliers.size:
             proven, note = False, "releases with a noise of their own are outside the budget; " + note
+    if not plan.attacker.knows_sizes:
+        proven, note = False, f"it is for tables of the same groups, and group sizes are secret; {note}"
     epsilons = {one.epsilon for one in plan.privacy.budgets}
     return BudgetReport(
         accountant=name if sharing else None,

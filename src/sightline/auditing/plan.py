@@ -402,6 +402,19 @@ class Attacker(PlanSection):
     knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(), description="Conditions on public columns: the secrets of those rows are known."
     )
+    knows_share: Share | None = Field(
+        default=None,
+        description="A share of the records, drawn by a hash of their keys, whose secrets are known.",
+    )
+    values_within: Positive | None = Field(
+        default=None,
+        description="Every value is known to within plus or minus this, before anything is published.",
+    )
+    knows_sizes: bool = Field(
+        default=True,
+        description="Whether group sizes are known. The audit is for attackers who know them in any case; if "
+        "false, the result says so, and shows no budget to be kept.",
+    )
 
 
 class AssumptionName(StrEnum):
@@ -417,6 +430,7 @@ class AssumptionName(StrEnum):
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
     VALUES = "values"
+    DRAWN = "drawn"
 
 
 class Limits(PlanSection):
@@ -472,6 +486,20 @@ class Plan(PlanSection):
             error=InvalidPlan,
         )
         priced = [release for release in self.releases if not release.noise_given]
+        within, (low, high) = self.attacker.values_within, self.data.domain
+        require(
+            within is None or (self.data.secret_kind is SecretKind.NUMBER and 2 * within <= high - low),
+            "[attacker] values_within for a number, at most half the width of its bounds",
+            got=f"{within} for {self.data.secret_kind.value}s from {low:g} to {high:g}",
+            error=InvalidPlan,
+        )
+        suppressing = [release.name for release in self.releases if release.suppress is not None]
+        require(
+            self.attacker.knows_sizes or not suppressing,
+            "[attacker] knows_sizes = true beside suppress, which tells sizes",
+            got=f"false, and release {suppressing[0] if suppressing else ''!r}",
+            error=InvalidPlan,
+        )
         budgets = self.privacy.budgets
         require(
             not priced or all(one.epsilon is not None for one in budgets),

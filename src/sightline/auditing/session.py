@@ -131,7 +131,7 @@ class Session:
         require(
             _is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it", error=InvalidPlan
         )
-        unknown = replace(self.subject, known=())
+        unknown = replace(self.subject, known=(), known_share=None)
         if not signature_of(self.engine, self.queries, unknown, record_key=record):
             reason = (
                 "whose rows have none; nothing that is published depends on it"
@@ -154,6 +154,23 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
+def _check_knowledge(plan: Plan, query: ReleaseQuery) -> None:
+    """Refuse releases that do not go with what the plan says that the attacker knows."""
+    require(
+        plan.attacker.values_within is None or all(part.feature in LINEAR for part in query.partitions),
+        "[attacker] values_within beside means, sums and counts",
+        got=f"a moment or threshold in release {query.name!r}",
+        error=InvalidPlan,
+    )
+    require(
+        plan.attacker.knows_sizes or not query.public_counts,
+        "[attacker] knows_sizes = true where sizes are published",
+        got=f"false, and {', '.join(query.public_counts)[:60]} in release {query.name!r}",
+        fix="leave the count out: no noise is priced for it",
+        error=InvalidPlan,
+    )
+
+
 def _bound_contributions(engine: Engine, plan: Plan) -> None:
     """Put the bounded table in the place of ``data``, if the plan bounds contributions."""
     data, subject = plan.data, subject_of(plan)
@@ -174,6 +191,8 @@ def subject_of(plan: Plan) -> Subject:
         categories=data.categories,
         bandwidth=data.bandwidth,
         known=plan.attacker.knows,
+        known_share=plan.attacker.knows_share,
+        known_within=plan.attacker.values_within,
         most_rows=data.contribution_limit,
     )
 
@@ -205,6 +224,7 @@ def opened(
                 query = read_release(release.sql, name=release.name, subject=subject, schema=schema)
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
+            _check_knowledge(plan, query)
             queries.append(query)
             if release.suppress is not None:
                 try:
