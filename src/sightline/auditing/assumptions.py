@@ -29,8 +29,8 @@ _LISTED = (
 
 
 _NOT_COMPARED = (
-    "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at one "
-    "end of that is not found"
+    "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
+    "one end of that is not found"
 )
 _DRAWN_KNOWN = (
     "of 100 records are known to the attacker, drawn by their keys; nothing is shown of those, nor for "

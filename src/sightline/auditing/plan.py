@@ -7,44 +7,25 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
+from sightline.auditing.plan_attacker import Attacker as Attacker
 from sightline.auditing.plan_fields import LARGEST as LARGEST
+from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
-from sightline.auditing.plan_fields import Number, PlanSection, Positive, Text
-from sightline.auditing.plan_periods import BudgetPeriods, PeriodBudget
+from sightline.auditing.plan_fields import Number, Positive, Section, Share, Text
+from sightline.auditing.plan_privacy import Privacy as Privacy
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
-# That all of it remains can be shown of nothing that is published.
-LARGEST_LIMIT = 0.999
-
 MOST_ROWS = 10**9  # of one record
 
 
-def _share(value: Any) -> Any:
-    """50 % as "50%" or 0.5."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            value = float(value.strip()[:-1]) / 100
-        except ValueError:
-            return value
-    return value
-
-
-Share = Annotated[
-    float,
-    BeforeValidator(_share, json_schema_input_type=float | str),
-    Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
-]
-
-
-class KeptRows(PlanSection):
+class KeptRows(Section):
     """Contribution bounding: each record's first rows are published, and its others are not."""
 
     rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(description="How many rows of a record are kept.")
@@ -58,7 +39,7 @@ class KeptRows(PlanSection):
     )
 
 
-class Data(PlanSection):
+class Data(Section):
     """The table, and what in it is to be protected."""
 
     source: Text = Field(
@@ -183,56 +164,7 @@ class Data(PlanSection):
         return self
 
 
-if TYPE_CHECKING:
-    AccountantName: TypeAlias = str
-    PriorName: TypeAlias = str
-else:
-    AccountantName = Literal[tuple(ACCOUNTANTS)]
-    PriorName = Literal[tuple(NUMBER_PRIORS)]
-
-
-class Privacy(PlanSection):
-    """The budget that the releases without a noise of their own share."""
-
-    epsilon: Positive | None = Field(
-        default=None, description="The total epsilon of the plan; with periods, that of each."
-    )
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None,
-        description="The total delta; with periods, that of each. Laplace noise needs none.",
-    )
-    accountant: AccountantName = Field(
-        default="zcdp", description="The rule that turns the budget into noise."
-    )
-    periods: BudgetPeriods = Field(
-        default=(),
-        description="Periods that each have a budget of their own: how many, their names, or for each its "
-        "name, epsilon and delta. A release is published in every period, unless it names one.",
-    )
-    sensitivity: Literal["memberships", "declared"] = Field(
-        default="memberships",
-        description="Whether noise is priced for the rows that records have in the groups, which are "
-        "public, or for any record of max_rows_per_record rows, wherever these are.",
-    )
-
-    @property
-    def budgets(self) -> tuple[PeriodBudget, ...]:
-        """The budget of every period; one without a name if there are no periods."""
-        if not self.periods:
-            return (PeriodBudget(None, self.epsilon, self.delta),)
-        return tuple(
-            PeriodBudget(one.name, one.epsilon or self.epsilon, one.delta or self.delta)
-            for one in self.periods
-        )
-
-    @model_validator(mode="after")
-    def _periods_have_names(self) -> Privacy:
-        twice = [name for name, times in Counter(one.name for one in self.periods).items() if times > 1]
-        require(not twice, "a name of its own for each period", got=f"{twice[:1]} twice", error=InvalidPlan)
-        return self
-
-
-class CellNoise(PlanSection):
+class CellNoise(Section):
     """The noise on one published number of a release."""
 
     key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
@@ -244,7 +176,7 @@ class CellNoise(PlanSection):
     stddev: Positive = Field(description="Standard deviation of the Gaussian noise on it.")
 
 
-class WithheldCell(PlanSection):
+class WithheldCell(Section):
     """A group of a release whose number is not published."""
 
     key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
@@ -255,7 +187,7 @@ class WithheldCell(PlanSection):
     )
 
 
-class MergedCells(PlanSection):
+class MergedCells(Section):
     """Groups of a release that are published as one: their sum, or the mean of all their rows."""
 
     keys: Annotated[
@@ -266,7 +198,7 @@ class MergedCells(PlanSection):
     )
 
 
-class Release(PlanSection):
+class Release(Section):
     """One query, published once or several times."""
 
     name: Text = Field(description="What people call it.")
@@ -355,7 +287,7 @@ class Release(PlanSection):
         return self
 
 
-class NumberName(PlanSection):
+class NumberName(Section):
     """One published number."""
 
     release: Text = Field(description="The name of its release.")
@@ -365,7 +297,7 @@ class NumberName(PlanSection):
     label: str = Field(default="", description="Which of the release's aggregates it is, of several.")
 
 
-class Correlation(PlanSection):
+class Correlation(Section):
     """The correlation of the noise on some numbers; the noise on all others is independent."""
 
     numbers: Annotated[tuple[NumberName, ...], Field(strict=False, min_length=2)] = Field(
@@ -391,32 +323,6 @@ class Correlation(PlanSection):
         return self
 
 
-class Attacker(PlanSection):
-    """What the attacker knows besides who is in which group."""
-
-    prior: PriorName = Field(
-        default="uniform",
-        description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
-        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it.",
-    )
-    knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
-        default=(), description="Conditions on public columns: the secrets of those rows are known."
-    )
-    knows_share: Share | None = Field(
-        default=None,
-        description="A share of the records, drawn by a hash of their keys, whose secrets are known.",
-    )
-    values_within: Positive | None = Field(
-        default=None,
-        description="Every value is known to within plus or minus this, before anything is published.",
-    )
-    knows_sizes: bool = Field(
-        default=True,
-        description="Whether group sizes are known. The audit is for attackers who know them in any case; if "
-        "false, the result says so, and shows no budget to be kept.",
-    )
-
-
 class AssumptionName(StrEnum):
     """Assumptions that a pass needs, and that a plan can accept."""
 
@@ -433,7 +339,7 @@ class AssumptionName(StrEnum):
     DRAWN = "drawn"
 
 
-class Limits(PlanSection):
+class Limits(Section):
     """What the publisher wants to keep."""
 
     remaining_uncertainty: Share | None = Field(
@@ -448,7 +354,7 @@ class Limits(PlanSection):
     )
 
 
-class Plan(PlanSection):
+class Plan(Section):
     """What will be released, or has been.
 
     >>> plan = Plan.model_validate({
