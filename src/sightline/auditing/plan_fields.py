@@ -37,4 +37,6 @@ Share = Annotated[
 class Section(BaseModel):
     """A section of a plan: its fields are checked strictly, and no others are allowed."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=True)
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=True
+    )
