@@ -238,7 +238,8 @@ def test_what_remains_beside_a_threshold_is_never_more_than_the_truth(noise: flo
     assert number.lower <= risk_of_a_sharp_threshold(at / 10, noise) <= number.upper
     # The yes or no is a secret of its own, with even chances; the headline has the worse of the two.
     assert question.lower == pytest.approx(coin_risk(noise**-2), rel=1e-3, abs=1e-6)
-    assert question.lower <= coin_risk(noise**-2) * (1 + 1e-9) <= question.upper
+    truth = coin_risk(noise**-2)
+    assert question.lower * (1 - 1e-9) <= truth <= question.upper
     assert findings.least == min(number, question, key=lambda one: one.lower)
 
 

@@ -29,6 +29,15 @@ class Rows:
 
     def source(self, *texts: str | None) -> str:
         """The audited rows as a FROM clause, with the lookups that the SQL in ``texts`` uses."""
+        # The subquery is called data too, so that conditions are the same with and without lookups.
+        own = f"(SELECT * FROM {quoted(DATA)} WHERE {self.present}) AS {quoted(DATA)}"
+        return own + self._lookups(*texts)
+
+    def every_row(self, *texts: str | None) -> str:
+        """All rows as a FROM clause, also those without a secret or a key, with the lookups of ``texts``."""
+        return quoted(DATA) + self._lookups(*texts)
+
+    def _lookups(self, *texts: str | None) -> str:
         wanted = " ".join(text for text in texts if text is not None)
         chosen: list[Join] = []
         for join in reversed(self.joins):  # a lookup may use an earlier one
@@ -39,8 +48,7 @@ class Rows:
             f" LEFT JOIN {quoted(join.table)} AS {quoted(join.alias)} ON {join.condition}"
             for join in reversed(chosen)
         ]
-        # The subquery is called data too, so that conditions are the same with and without lookups.
-        return f"(SELECT * FROM {quoted(DATA)} WHERE {self.present}) AS {quoted(DATA)}" + "".join(looked_up)
+        return "".join(looked_up)
 
 
 def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Sequence[Column]) -> Rows:
