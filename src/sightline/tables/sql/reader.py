@@ -252,7 +252,8 @@ def _check_key(key: exp.Expr, secret: Secret) -> None:
         refuse(
             "GROUP BY on public columns",
             got=f"the secret in GROUP BY {shown(key)}",
-            fix="who falls into which group would depend on the secret: count above thresholds instead",
+            fix="who falls into which group would depend on the secret: write COUNT(*) FILTER (WHERE secret "
+            "BETWEEN … AND …) for each band instead",
         )
     if not secret.scope.is_secret(key):
         refuse("GROUP BY the secret itself", got=shown(key), fix="a histogram lists the secret's own values")
