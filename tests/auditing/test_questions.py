@@ -127,6 +127,14 @@ def test_a_coin_at_no_distance_is_whole_and_far_away_is_seen() -> None:
     assert is_just_below(float(coin_kept(np.array([4.0]))[0]), coin_risk(4.0))
 
 
+def test_even_chances_keep_the_least_share() -> None:
+    """The audit asks with even chances: other odds are better hidden at the same distance."""
+    odds = (0.5, 0.4, 0.3, 0.1, 0.01, 1e-4)
+    for distance in (0.01, 0.1, 1.0, 4.0, 16.0, 50.0, 1000.0):
+        shares = [coin_risk(distance, share=p) for p in odds]
+        assert shares == sorted(shares)
+
+
 def test_questions_read_like_sql() -> None:
     closed = count(0, Feature.THRESHOLD, 5.0, closed=True)
     assert question_text(closed, "income") == "income >= 5"

@@ -95,7 +95,7 @@ def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | 
 
     def safe(factor: float) -> bool:
         if findings.question is not None:
-            distance = np.sum((pricing.multipliers * factor) ** -2.0, keepdims=True)
+            distance = np.array([np.sum((pricing.multipliers * factor) ** -2.0)])
             return float(coin_kept(distance)[0]) >= limit
         if findings.has_nonlinear:
             return prior.kept_whatever_is_published(pricing.multipliers * factor, pricing.law) >= limit

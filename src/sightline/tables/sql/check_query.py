@@ -167,9 +167,10 @@ class _CheckWriter:
 
     def _keeps_to_bounds(self, measure: Measure | RowCount) -> bool:
         """Whether the query itself clips the secret to its bounds, so that none lies outside of them."""
-        band = measure.test.parameter if isinstance(measure, Measure) else None
-        if not isinstance(band, Band) or measure.test.feature is not Feature.CLIPPED:
+        if not isinstance(measure, Measure) or measure.test.feature is not Feature.CLIPPED:
             return False
+        band = measure.test.parameter
+        assert isinstance(band, Band)
         return self.subject.bounds is not None and is_within(
             Band(low=self.subject.bounds[0], high=self.subject.bounds[1]), (band.low, band.high)
         )

@@ -34,7 +34,8 @@ def read_item(item: exp.Expr, *, secret: Secret, where: SecretTest | None) -> Me
     readings: dict[int, Measure | RowCount] = {
         id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in _aggregates(node)
     }
-    measures = [one for one in readings.values() if isinstance(one, Measure)]
+    every = list(readings.values())
+    measures = [one for one in every if isinstance(one, Measure)]
     if len(measures) > 1:
         refuse(
             "one aggregate that depends on the secret in each item",
@@ -43,17 +44,14 @@ def read_item(item: exp.Expr, *, secret: Secret, where: SecretTest | None) -> Me
         )
     if not readings:
         refuse_aggregate(node)
-    of_secret = measures[0] if measures else None
-    if of_secret is None and len(readings) == 1:
-        of_secret = next(iter(readings.values()))
-    if of_secret is None:  # several public numbers
+    if not measures and len(every) > 1:
         _check_public(node, readings)
-        return replace(next(iter(readings.values())), aggregate=node, counts_rows=False)
-    steps, enlarges = _Steps(readings=readings, noisy=of_secret.aggregate).before(node)
+        return RowCount(label=label, aggregate=node, counts_rows=False)
+    noisy = measures[0] if measures else every[0]
+    steps, enlarges = _Steps(readings=readings, noisy=noisy.aggregate).before(node)
     if not steps:
-        return of_secret
-    computed = Computed(noise_on=shown(of_secret.aggregate), steps=steps, enlarges=enlarges)
-    return replace(of_secret, computed=computed)
+        return noisy
+    return replace(noisy, computed=Computed(noise_on=shown(noisy.aggregate), steps=steps, enlarges=enlarges))
 
 
 def with_order(measure: Measure | RowCount, *, ranked: bool, limit: str) -> Measure | RowCount:
