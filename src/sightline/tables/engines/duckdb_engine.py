@@ -115,6 +115,14 @@ class DuckDBEngine:
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self.fetch(query)
 
+    def compile_own(self, query: str) -> None:
+        try:
+            (statement,) = self._connection.extract_statements(query)
+            require(statement.type.name == "SELECT", "one SELECT", got=statement.type.name, error=InvalidPlan)
+            self._connection.execute(f"EXPLAIN {query}")
+        except duckdb.Error as error:
+            _refuse_query(error)
+
     def check_unchanged(self) -> None:
         for path, state in self._states.items():
             require(

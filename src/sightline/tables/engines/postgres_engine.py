@@ -97,6 +97,10 @@ class PostgresEngine:
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self._answer(with_names(query, dialect=self.dialect, names=self._names))
 
+    def compile_own(self, query: str) -> None:
+        with self._cursor() as cursor:
+            self._execute(cursor, f"EXPLAIN {with_names(query, dialect=self.dialect, names=self._names)}")
+
     def check_unchanged(self) -> None:
         require(
             self._in_transaction,

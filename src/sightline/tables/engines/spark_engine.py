@@ -72,6 +72,12 @@ class SparkEngine:
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self._answer(with_names(query, dialect=self.dialect, names=self._names))
 
+    def compile_own(self, query: str) -> None:
+        try:
+            _ = self._session.sql(with_names(query, dialect=self.dialect, names=self._names)).schema
+        except Exception as error:
+            _refuse(error)
+
     def check_unchanged(self) -> None:
         require(
             self._digests() == self._opened,
