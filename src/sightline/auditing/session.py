@@ -203,7 +203,8 @@ def opened(
         values = read_person_values(
             [(release.name, release.sql) for release in plan.releases], subject=subject, schema=schema
         )
-        audited, reader = plan, engine
+        audited = plan
+        reader: Engine = engine
         if values is not None:
             audited = _about_values(plan, values.subject)
             reader = PersonEngine(engine=engine, sql=values.sql, schema=values.schema)

@@ -50,7 +50,7 @@ def verify(
         for place, check in enumerate(query.checks):
             if check is None:
                 continue
-            own = {key[2:]: counted for key, counted in sizes.items() if key[:2] == (number, place)}
+            cells = {key[2:]: counted for key, counted in sizes.items() if key[:2] == (number, place)}
             try:
                 answer = _kept(
                     check,
@@ -59,7 +59,7 @@ def verify(
                         for name, values in engine.fetch_own(check.sql).items()
                     },
                 )
-                _compare(check, answer, own)
+                _compare(check, answer, cells)
             except InvalidPlan as error:
                 raise InvalidPlan(f'release "{query.name}": {error}') from None
             found.append(_unaudited(check, answer))

@@ -48,7 +48,7 @@ _TIME_FORMAT = re.compile(r"(%[YmdHM](strict)?|[-/:. _])+")
 WHOLE_NUMBERS = {exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT}
 _CASTS = WHOLE_NUMBERS | {
     exp.DType.BOOLEAN, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.DATE,
-    exp.DType.TIMESTAMP,
+    exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ,
 }  # fmt: skip
 _NOT_DETERMINISTIC = {
     "RAND", "RANDOM", "RANDN", "SETSEED", "UUID", "GEN_RANDOM_UUID", "UUIDV4", "UUIDV7", "NOW", "TODAY",

@@ -100,7 +100,7 @@ def _of_a_set(
     bound = window_scope(scope, own).bind(root.this)
     keys_here = {key_text(key) for key in keys} if alone else set()
     check_made_of_keys(bound, written, {*keys_here, *(key_text(one.column) for one in own)})
-    windows += [one for one in own if one not in windows]
+    windows += [one for one in own if one.name not in {known.name for known in windows}]
     return bound
 
 
@@ -111,8 +111,8 @@ def _over(node: exp.Expr, scope: Scope, partition: list[exp.Expr]) -> exp.Expr:
     if isinstance(call, exp.Filter):
         condition, call = _public(call.expression.this, scope, node), call.this
     if isinstance(call, exp.CountIf):
-        counted = exp.Case(ifs=[exp.If(this=_public(call.this, scope, node), true=exp.Literal.number(1))])
-        return _window(exp.Count(this=_where(counted, condition), big_int=True), partition)
+        met = _where(exp.Literal.number(1), _public(call.this, scope, node))
+        return _window(exp.Count(this=_where(met, condition), big_int=True), partition)
     if not isinstance(call, _OF_A_COLUMN) or call.expressions or call.this is None:
         refuse("COUNT, MIN, MAX, SUM or AVG of public columns in HAVING", got=shown(node))
     argument = call.this

@@ -19,7 +19,7 @@ from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.clipping import Interval, clip_around, clipped
 from sightline.tables.sql.grammar import parse_query, refuse, shown
-from sightline.tables.sql.grouping import read_grouping
+from sightline.tables.sql.grouping import read_grouping, resolved_group
 from sightline.tables.sql.having import aggregates_in
 from sightline.tables.sql.per_person import InnerQuery, aggregates_rows, chain, read_inner, table_name
 from sightline.tables.sql.scope import Scope, bound_column, find_column
@@ -204,10 +204,15 @@ class _PersonTable:
             listed.append(exp.alias_(own.copy(), f"c{place}"))
             quoted = exp.column(exp.to_identifier(column, quoted=True), table="t")
             named.append(exp.alias_(quoted, f"c{place}").sql(dialect))
-        written = _with_items(inner, listed).sql(dialect, comments=False)
+        written = inner.select.copy()
+        written.set("expressions", listed)
+        keys = resolved_group(inner.select, scope=inner.source.scope)[1]
+        written.set("group", exp.Group(expressions=[key.copy() for key in keys.values()]))
+        written.set("order", None)
+        own_lines = written.sql(dialect, comments=False)
         table = self._table(self.inners[0].value).sql(dialect, comments=False)
         ours = f"SELECT {', '.join(named)} FROM ({table}) AS t"
-        both = f"(({written}) EXCEPT ALL ({ours})) UNION ALL (({ours}) EXCEPT ALL ({written}))"
+        both = f"(({own_lines}) EXCEPT ALL ({ours})) UNION ALL (({ours}) EXCEPT ALL ({own_lines}))"
         return f"SELECT COUNT(*) AS n FROM ({both}) AS d"
 
 
@@ -231,7 +236,7 @@ def _substituted(clip: exp.Expr, value: exp.Expr) -> exp.Expr:
 
 
 def _with_items(inner: InnerQuery, listed: list[exp.Expr]) -> exp.Select:
-    """The inner query with other items; keys of GROUP BY given by position or alias are written out."""
+    """The inner query with other items, over hidden columns where it has a subquery of its own."""
     select, scope, checked = inner.select.copy(), inner.source.scope, inner.source.checked
     keys = read_grouping(inner.select, scope=scope)[0]
     select.set("expressions", listed)

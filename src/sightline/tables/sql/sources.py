@@ -87,63 +87,70 @@ def _subquery(node: exp.Subquery, *, schema: Schema, secret: str) -> Source:
     where = select.args.get("where")
     written = conjuncts(where.this) if where is not None else []
     bound = [scope.bind(part) for part in written]
-    conditions = (*inner.conditions, *bound)
-    windows: list[WindowColumn] = []
-    columns: list[Column] = []
-    meaning: dict[str, exp.Expr] = {}
     items = _items(select, scope)
-    for name, item, _ in items:
-        own, used = exp.Paren(this=item.copy()), []
-        for window in list(own.find_all(exp.Window)):
-            met = (*conditions, *inner.matched)
-            column = WindowColumn.of(read_window(window, scope=scope, conditions=met), dialect=scope.dialect)
-            used.append(column)
-            window.replace(placeholder(column))
-        windows += used
-        result = window_scope(scope, used).bind(own.this)
-        if any(name.casefold() == column.name.casefold() for column in columns):
-            refuse("different names for the columns of a subquery", got=f'"{name}" twice', fix="rename one")
-        plain = isinstance(result, exp.Column) and (result.table, result.name) in scope.written
-        columns.append(Column(name, scope.kind(result) if plain else ColumnKind.OTHER))
-        meaning[name] = result
-    size = sum(1 for one in meaning.values() for _ in one.walk())
-    if size > MOST_NODES:
-        refuse(
-            "subqueries of a moderate size", got="one that repeats itself", fix="compute columns beforehand"
-        )
+    relation, windows = _computed(items, inner, bound)
+    called = node.args["alias"].this
+    hidden = _Hidden(called=called)
+    for (alias, name), column in scope.written.items():
+        hidden.add(column, alias, name)
+    for window in windows:
+        hidden.add(scope.as_written(window.bound), DATA, window.name)
     on_secret = [
         one
         for one, part in zip(written, bound, strict=True)
         if scope.mentions_secret(part) and not scope.asks_presence(part)
     ]
-    kept = [part for part in written if part not in on_secret]
-    called = node.args["alias"].this
-    hidden = _Hidden(called=called)
-    for (alias, name), column in scope.written.items():
-        hidden.add(column, alias, name)
-    for one in windows:
-        hidden.add(scope.as_written(one.bound), DATA, one.name)
-    taken_out = [hidden.add(part) for part in (*inner.on_secret, *on_secret)]
+    kept = [part for part in written if not any(part is one for one in on_secret)]
+    taken_out = tuple(hidden.add(part) for part in (*inner.on_secret, *on_secret))
     checked = exp.Select(
         expressions=[*(item.copy() for _, _, item in items), *hidden.items],
         from_=inner.checked[0].copy(),
         joins=[join.copy() for join in inner.checked[1:]],
         where=exp.Where(this=exp.and_(*(exp.paren(part.copy()) for part in kept))) if kept else None,
     )
-    extra = tuple(Column(one.name, ColumnKind.OTHER) for one in windows)
+    extra = tuple(Column(window.name, ColumnKind.OTHER) for window in windows)
     return Source(
         scope=replace(
             scope,
-            relations={called.name: Relation(columns=tuple(columns), meaning=meaning)},
+            relations={called.name: relation},
             bases={**scope.bases, DATA: (*scope.bases[DATA], *extra)},
             written=hidden.written,
         ),
         joins=inner.joins,
-        conditions=conditions,
+        conditions=(*inner.conditions, *bound),
         windows=(*inner.windows, *windows),
         checked=(exp.From(this=exp.Subquery(this=checked, alias=node.args["alias"].copy())),),
-        on_secret=tuple(taken_out),
+        on_secret=taken_out,
     )
+
+
+def _computed(
+    items: Sequence[tuple[str, exp.Expr, exp.Expr]], inner: Source, where: Sequence[exp.Expr]
+) -> tuple[Relation, list[WindowColumn]]:
+    """What the items of a subquery with the bound conditions ``where`` compute of ``data``."""
+    scope = inner.scope
+    windows: list[WindowColumn] = []
+    columns: list[Column] = []
+    meaning: dict[str, exp.Expr] = {}
+    for name, item, _ in items:
+        own, used = exp.Paren(this=item.copy()), []
+        for window in list(own.find_all(exp.Window)):
+            bound = read_window(window, scope=scope, conditions=(*inner.conditions, *where, *inner.matched))
+            used.append(WindowColumn.of(bound, dialect=scope.dialect))
+            window.replace(placeholder(used[-1]))
+        windows += used
+        result = window_scope(scope, used).bind(own.this)
+        if any(name.casefold() == column.name.casefold() for column in columns):
+            refuse("different names for the columns of a subquery", got=f'"{name}" twice', fix="rename one")
+        plain = isinstance(result, exp.Column) and (result.table, result.name) in scope.written
+        kind = scope.kind(result) if isinstance(result, exp.Column) and plain else ColumnKind.OTHER
+        columns.append(Column(name, kind))
+        meaning[name] = result
+    if sum(1 for one in meaning.values() for _ in one.walk()) > MOST_NODES:
+        refuse(
+            "subqueries of a moderate size", got="one that repeats itself", fix="compute columns beforehand"
+        )
+    return Relation(columns=tuple(columns), meaning=meaning), windows
 
 
 class _Hidden:

@@ -148,8 +148,9 @@ def placeholder(window: WindowColumn) -> exp.Column:
 
 def window_scope(scope: Scope, windows: Sequence[WindowColumn]) -> Scope:
     """The scope in which an expression can also name window columns."""
-    columns = tuple(Column(window.name, ColumnKind.OTHER) for window in windows)
-    relation = Relation(columns=columns, meaning={window.name: window.column for window in windows})
+    meaning: dict[str, exp.Expr] = {window.name: window.column for window in windows}
+    columns = tuple(Column(name, ColumnKind.OTHER) for name in meaning)
+    relation = Relation(columns=columns, meaning=meaning)
     return replace(
         scope,
         relations={**scope.relations, _RELATION: relation},
