@@ -3,8 +3,8 @@
 A file of the catalogue is about one table. In a query that is read, each published aggregate of the secret
 stands in braces: ``{AVG(revenue)}``. The oracle runs the same text with ``COUNT(revenue), SUM(revenue)`` in
 its place. Where that is not the answer, the braces hold three texts, ``{aggregate|count|sum}``, or the query
-has a text ``answer`` of its own. A query with ``refused`` holds a part of the message. ``only`` lists the engines
-that have its SQL, and ``spark`` marks the few that run there.
+has a text ``answer`` of its own. A query with ``refused`` holds a part of the message. ``only`` lists the
+engines that have its SQL, and ``spark`` marks the few that run there.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ def read_public_aggregate(
     for call in calls:
         check_arguments(call, scope)
         call.replace(exp.Literal.number(1))
-    for call in list(root.find_all(exp.Round)):
+    for call in list(root.find_all(exp.Round, exp.Cast)):
         call.replace(call.this)
     check_made_of_keys(scope.bind(root.this), item, keys)
     return RowCount(label=item.alias or shown(plain), distinct=True)  # distinct: it is no histogram
