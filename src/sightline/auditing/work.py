@@ -178,6 +178,9 @@ class TimedEngine:
     def compile_own(self, query: str) -> None:
         self.engine.compile_own(query)
 
+    def restrict(self, query: str) -> None:
+        self.engine.restrict(query)
+
     def check_unchanged(self) -> None:
         self.engine.check_unchanged()
 

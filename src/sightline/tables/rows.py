@@ -40,10 +40,10 @@ class Rows:
             f"{self._lookups(wanted)}"
         )
 
-    def every_row(self, window: WindowColumn) -> str:
-        """All rows of the table, audited or not, as a FROM clause with what one window is made of."""
-        needed = self._windows(window.text)
-        return self._with_windows(needed) + self._lookups(window.text)
+    def every_row(self, *texts: str | None) -> str:
+        """All rows as a FROM clause, also those without a secret or a key, with what ``texts`` use."""
+        wanted = " ".join(text for text in texts if text is not None)
+        return self._with_windows(self._windows(wanted)) + self._lookups(wanted)
 
     def _windows(self, text: str) -> list[WindowColumn]:
         """The window columns that a text uses, each after those that it is made of."""

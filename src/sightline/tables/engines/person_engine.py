@@ -38,6 +38,9 @@ class PersonEngine:
     def compile_own(self, query: str) -> None:
         self.engine.compile_own(query)  # as it is: a release names the rows
 
+    def restrict(self, query: str) -> None:
+        self.engine.restrict(query)
+
     def check_unchanged(self) -> None:
         self.engine.check_unchanged()
 
@@ -47,7 +50,7 @@ class PersonEngine:
     def close(self) -> None:
         self.engine.close()
 
-    def _names(self) -> dict[str, exp.Expr]:
+    def _names(self) -> dict[str, exp.Table | exp.Subquery]:
         select = sqlglot.parse_one(self.sql, read=self.dialect)
         tables = {name: exp.Table(this=exp.to_identifier(name, quoted=True)) for name in self.schema.tables}
         return {DATA: exp.Subquery(this=select), **tables}

@@ -57,6 +57,9 @@ class Engine(Protocol):
     def compile_own(self, query: str) -> None:
         """Raise ``InvalidPlan`` if the engine cannot run a SELECT in its own dialect; read no row."""
 
+    def restrict(self, query: str) -> None:
+        """From now on ``data`` is the answer to one SELECT over it, in DuckDB's dialect. No row is read."""
+
     def check_unchanged(self) -> None:
         """Raise ``InvalidPlan`` if the tables have changed since they were opened."""
 

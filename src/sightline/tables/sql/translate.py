@@ -14,7 +14,7 @@ from sightline.tables.sql.fragments import OWN
 from sightline.tables.sql.grammar import refuse
 
 
-def translated(query: str, *, dialect: str, names: Mapping[str, exp.Expr]) -> str:
+def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.Subquery]) -> str:
     """Translate one of our queries to ``dialect``. A relation keeps its name in the query as its alias.
 
     >>> homes = exp.to_table("public.homes")
@@ -40,7 +40,7 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Expr]) -> st
         )
 
 
-def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Expr]) -> str:
+def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.Subquery]) -> str:
     """Replace the table names of a query in the engine's own dialect, and nothing else. WITH keeps its names.
 
     >>> homes = exp.to_table("public.homes")
