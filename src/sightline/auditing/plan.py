@@ -58,6 +58,9 @@ class Data(Section):
     kind: Literal["number", "boolean", "category"] | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
     )
+    dialect: Literal["duckdb", "postgres", "spark"] | None = Field(
+        default=None, description="The engine that the SQL is written for; it must be the source's own."
+    )
     tables: dict[str, str] = Field(
         default_factory=dict, description="Public tables to join: the name in the SQL, and a file or table."
     )

@@ -61,6 +61,7 @@ def collect(
             fix="raise the limit, or keep fewer rows per record",
         )
     _check_lookups(engine, rows, present)
+    _check_numbering(engine, rows)
 
     progress("numbering the published cells", 0.0)
     partitions, partition_queries = expand(engine, rows, queries, subject.categories)
@@ -289,6 +290,21 @@ def _check_lookups(engine: Engine, rows: Rows, present: int) -> None:
                 f'at most one row of "{join.table}" for each row of data',
                 got=f"{joined:,} rows where data has {present:,}",
                 fix="make the joined columns unique in that table",
+            )
+
+
+def _check_numbering(engine: Engine, rows: Rows) -> None:
+    """Refuse a ROW_NUMBER over rows that tie in its order: each run could number them differently."""
+    for window in rows.windows:
+        if window.untied is None:
+            continue
+        numbered = f"SELECT {window.text} AS n, {window.untied} AS r FROM {rows.every_row(window.text)}"
+        answer = engine.fetch(f"SELECT COUNT(*) AS ties FROM ({numbered}) AS numbered WHERE n <> r")
+        if int(answer["ties"][0]):
+            refuse(
+                "an order without ties for ROW_NUMBER",
+                got="rows that tie, so that each run may number them differently",
+                fix="order by more columns, such as the record key, or use RANK",
             )
 
 

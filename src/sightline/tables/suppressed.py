@@ -16,7 +16,7 @@ from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.membership import Membership
 from sightline.tables.rows import Rows, audited_rows
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import parse_condition, parse_select, refuse, shown
+from sightline.tables.sql.grammar import parse_condition, parse_query, refuse, shown
 from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Subject
@@ -112,7 +112,15 @@ def read_suppression(engine: Engine, query: ReleaseQuery, subject: Subject, cond
 
 def _check_release(query: ReleaseQuery, dialect: str, secret: str) -> None:
     """Refuse releases in which COUNT(*) depends on the secret, or is not the count of one set of rows."""
-    select = parse_select(query.sql, dialect)
+    select = parse_query(query.sql, dialect)
+    source = select.args.get("from_")
+    plain = isinstance(select, exp.Select) and source is not None and isinstance(source.this, exp.Table)
+    if not plain or any(select.args.get(part) for part in ("with_", "having")):
+        refuse(
+            "suppress for one plain SELECT over data",
+            got="WITH, a subquery, UNION ALL or HAVING",
+            fix="write the condition as HAVING",
+        )
     for clause in ("where", "group"):
         part = select.args.get(clause)
         if part is not None and _columns(part) & {secret.casefold()}:

@@ -118,6 +118,14 @@ class DuckDBEngine:
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self.fetch(query)
 
+    def compile_own(self, query: str) -> None:
+        try:
+            (statement,) = self._connection.extract_statements(query)
+            require(statement.type.name == "SELECT", "one SELECT", got=statement.type.name, error=InvalidPlan)
+            self._connection.execute(f"EXPLAIN {query}")
+        except duckdb.Error as error:
+            _refuse_query(error)
+
     def restrict(self, query: str) -> None:
         views = "SELECT COUNT(*) FROM duckdb_views() WHERE view_name = ? AND NOT internal"
         is_view = bool(self._connection.execute(views, [DATA]).fetchall()[0][0])

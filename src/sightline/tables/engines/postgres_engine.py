@@ -106,6 +106,10 @@ class PostgresEngine:
             alias=exp.TableAlias(this=exp.to_identifier(DATA)),
         )
 
+    def compile_own(self, query: str) -> None:
+        with self._cursor() as cursor:
+            self._execute(cursor, f"EXPLAIN {with_names(query, dialect=self.dialect, names=self._relations)}")
+
     def check_unchanged(self) -> None:
         require(
             self._in_transaction,

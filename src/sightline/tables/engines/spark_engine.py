@@ -76,6 +76,12 @@ class SparkEngine:
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self._answer(with_names(query, dialect=self.dialect, names=self._names))
 
+    def compile_own(self, query: str) -> None:
+        try:
+            _ = self._session.sql(with_names(query, dialect=self.dialect, names=self._names)).schema
+        except Exception as error:
+            _refuse(error)
+
     def restrict(self, query: str) -> None:
         view = f"{self._tag}_bounded"
         frame = self._session.sql(translated(query, dialect=self.dialect, names=self._names))

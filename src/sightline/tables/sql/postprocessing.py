@@ -7,7 +7,6 @@ audit says so: noise that is added after the multiplication by 100 is another am
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
@@ -15,10 +14,10 @@ from sqlglot import exp
 from sightline.tables.membership import Computed
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
 from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.having import aggregates_in
 from sightline.tables.sql.refusals import refuse_aggregate
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, constant_of
 
-_AGGREGATES = (exp.AggFunc, exp.Filter, exp.Window, exp.WithinGroup)
 _OPERATORS: dict[type[exp.Expr], str] = {exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/"}
 _ONE_NUMBER: dict[type[exp.Expr], str] = {
     exp.Round: "ROUND", exp.Floor: "FLOOR", exp.Ceil: "CEIL", exp.Abs: "ABS", exp.Neg: "- (negated)",
@@ -32,7 +31,7 @@ def read_item(item: exp.Expr, *, secret: Secret, where: SecretTest | None) -> Me
     node = item.unalias().unnest()
     label = item.alias or shown(node)
     readings: dict[int, Measure | RowCount] = {
-        id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in _aggregates(node)
+        id(one): read_aggregate(one, label=label, secret=secret, where=where) for one in aggregates_in(node)
     }
     every = list(readings.values())
     measures = [one for one in every if isinstance(one, Measure)]
@@ -63,15 +62,6 @@ def with_order(measure: Measure | RowCount, *, ranked: bool, limit: str) -> Meas
     return replace(measure, computed=replace(computed, steps=(*computed.steps, *more), ranked=ranked))
 
 
-def _aggregates(node: exp.Expr) -> Iterator[exp.Expr]:
-    """The outermost aggregates of an expression."""
-    if isinstance(node, _AGGREGATES):
-        yield node
-        return
-    for child in node.iter_expressions():
-        yield from _aggregates(child)
-
-
 def _check_public(node: exp.Expr, readings: dict[int, Measure | RowCount]) -> None:
     """Refuse anything but arithmetic with constants and public aggregates."""
     if id(node) in readings:
@@ -99,7 +89,7 @@ class _Steps:
         if node is self.noisy:
             return (), False
         parts = list(node.iter_expressions())
-        inner = [part for part in parts if any(one is self.noisy for one in _aggregates(part))]
+        inner = [part for part in parts if any(one is self.noisy for one in aggregates_in(part))]
         others = [part for part in parts if part is not inner[0]]
         for part in others:
             _check_public(part, self.readings)

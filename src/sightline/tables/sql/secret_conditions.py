@@ -43,7 +43,7 @@ class Secret:
         for part in conjuncts(condition) if condition is not None else []:
             if not self.scope.mentions_secret(part):
                 public.append(part)
-            elif not self._asks_presence(part):
+            elif not self.scope.asks_presence(part):
                 tests.append(self.test(part))
         return public, self.both(tests) if tests else None
 
@@ -95,16 +95,6 @@ class Secret:
             )
             return node.args["to"].this in harmless and self.is_value(node.this)
         return self.scope.is_secret(node)
-
-    def _asks_presence(self, node: exp.Expr) -> bool:
-        """Whether it is ``secret IS NOT NULL``, which holds for every audited row."""
-        test = node.unnest()
-        negated = isinstance(test, exp.Not)
-        test = test.this.unnest() if negated else test
-        if not isinstance(test, exp.Is) or not isinstance(test.expression, exp.Null):
-            return False
-        # sqlglot negates IS by NOT around it, on Postgres by a mark in it.
-        return negated is not bool(test.args.get("negate")) and self.is_value(test.this)
 
     def _boolean(self, node: exp.Expr) -> SecretTest | None:
         if self.scope.is_secret(node) or (
