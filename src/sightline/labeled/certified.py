@@ -142,8 +142,13 @@ def _with_own_noise(design: LinearReleases) -> IndexArray:
 
 def _noise(design: LinearReleases) -> arb_mat:
     """The inverse of the information that an answer carries: the covariance, for Gaussian noise."""
+    if not design.law.correlated:
+        squares = [arb(scale) ** 2 for scale in design.law.scales.tolist()]
+        return arb_mat(
+            [[square if i == j else arb(0) for j in range(len(squares))] for i, square in enumerate(squares)]
+        )
     kept = _with_own_noise(design)
-    return _matrix(design.law.covariance[np.ix_(kept, kept)]) * (1 / arb(design.law.excess))
+    return _matrix(design.law.covariance[np.ix_(kept, kept)])
 
 
 def _scaled(design: LinearReleases, columns: FloatArray) -> arb_mat:
