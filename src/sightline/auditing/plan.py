@@ -9,8 +9,19 @@ from collections import Counter
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from sightline.auditing.release_noise import (
+    LARGEST,
+    SMALLEST,
+    CellNoise,
+    Positive,
+    ReleaseNoises,
+    Section,
+    Text,
+    require_labels,
+    require_once,
+)
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
@@ -22,12 +33,7 @@ LARGEST_LIMIT = 0.999
 
 MOST_ROWS = 10**9  # of one record
 
-# Squares and quotients of numbers between these stay far from the ends of what a double can hold.
-SMALLEST, LARGEST = 1e-50, 1e50
-
 Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
-Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST, allow_inf_nan=False)]
-Text = Annotated[str, Field(min_length=1)]
 
 
 def _share(value: Any) -> Any:
@@ -47,11 +53,7 @@ Share = Annotated[
 ]
 
 
-class _Section(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
-
-
-class Data(_Section):
+class Data(Section):
     """The table, and what in it is to be protected."""
 
     source: Text = Field(
@@ -155,7 +157,7 @@ else:
     PriorName = Literal[tuple(NUMBER_PRIORS)]
 
 
-class Privacy(_Section):
+class Privacy(Section):
     """The budget that the releases without a noise of their own share."""
 
     epsilon: Positive | None = Field(default=None, description="The total epsilon of the plan.")
@@ -167,19 +169,7 @@ class Privacy(_Section):
     )
 
 
-class CellNoise(_Section):
-    """The noise on one published number of a release."""
-
-    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(), description="The values of the group, in the order of GROUP BY; empty without one."
-    )
-    label: str = Field(
-        default="", description="Which of the release's aggregates it is, if there are several."
-    )
-    stddev: Positive = Field(description="Standard deviation of the Gaussian noise on it.")
-
-
-class WithheldCell(_Section):
+class WithheldCell(Section):
     """A group of a release whose number is not published."""
 
     key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
@@ -190,7 +180,7 @@ class WithheldCell(_Section):
     )
 
 
-class MergedCells(_Section):
+class MergedCells(Section):
     """Groups of a release that are published as one: their sum, or the mean of all their rows."""
 
     keys: Annotated[
@@ -201,7 +191,7 @@ class MergedCells(_Section):
     )
 
 
-class Release(_Section):
+class Release(Section):
     """One query, published once or several times."""
 
     name: Text = Field(description="What people call it.")
@@ -215,6 +205,10 @@ class Release(_Section):
     )
     noise_by_cell: Annotated[tuple[CellNoise, ...], Field(strict=False)] = Field(
         default=(), description="The same for each published number by itself, instead of noise_stddev."
+    )
+    noise: ReleaseNoises = Field(
+        default=(),
+        description="Noise of any law, instead of these two: one section, or one for each label.",
     )
     withhold: Annotated[tuple[WithheldCell, ...], Field(strict=False)] = Field(
         default=(), description="Numbers of the query that are not published."
@@ -246,26 +240,22 @@ class Release(_Section):
     @property
     def noise_given(self) -> bool:
         """Whether it has a noise of its own, and takes no share of the budget."""
-        return self.noise_stddev is not None or bool(self.noise_by_cell)
+        return self.noise_stddev is not None or bool(self.noise_by_cell) or bool(self.noise)
 
     @model_validator(mode="after")
     def _noise_is_consistent(self) -> Release:
+        given = [name for name in ("noise_stddev", "noise_by_cell", "noise") if getattr(self, name)]
         require(
-            self.noise_stddev is None or not self.noise_by_cell,
-            "noise_stddev or noise_by_cell",
-            got="both",
+            len(given) <= 1,
+            "noise_stddev or noise_by_cell or noise",
+            got=" and ".join(given),
             error=InvalidPlan,
         )
-        cells = Counter((cell.label, cell.key) for cell in self.noise_by_cell)
-        require(
-            all(times == 1 for times in cells.values()),
-            "each published number once in noise_by_cell",
-            got="one twice",
-            error=InvalidPlan,
-        )
+        require_once(self.noise_by_cell, "noise_by_cell")
+        require_labels(self.noise)
         require(
             not self.published or self.noise_given,
-            "noise_stddev or noise_by_cell for a release that is published",
+            "noise_stddev, noise_by_cell or noise for a release that is published",
             got="neither",
             fix="say how much noise it was published with",
             error=InvalidPlan,
@@ -280,7 +270,7 @@ class Release(_Section):
         return self
 
 
-class NumberName(_Section):
+class NumberName(Section):
     """One published number."""
 
     release: Text = Field(description="The name of its release.")
@@ -290,7 +280,7 @@ class NumberName(_Section):
     label: str = Field(default="", description="Which of the release's aggregates it is, of several.")
 
 
-class Correlation(_Section):
+class Correlation(Section):
     """The correlation of the noise on some numbers; the noise on all others is independent."""
 
     numbers: Annotated[tuple[NumberName, ...], Field(strict=False, min_length=2)] = Field(
@@ -316,7 +306,7 @@ class Correlation(_Section):
         return self
 
 
-class Attacker(_Section):
+class Attacker(Section):
     """What the attacker knows besides who is in which group."""
 
     prior: PriorName = Field(
@@ -344,7 +334,7 @@ class AssumptionName(StrEnum):
     VALUES = "values"
 
 
-class Limits(_Section):
+class Limits(Section):
     """What the publisher wants to keep."""
 
     remaining_uncertainty: Share | None = Field(
@@ -359,7 +349,7 @@ class Limits(_Section):
     )
 
 
-class Plan(_Section):
+class Plan(Section):
     """What will be released, or has been.
 
     >>> plan = Plan.model_validate({
@@ -404,17 +394,16 @@ class Plan(_Section):
             error=InvalidPlan,
         )
         laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
+        shares = any(
+            noise.epsilon is not None and not noise.law.pure
+            for release in self.releases
+            for noise in release.noise
+        )
         require(
-            not priced or laplace or self.privacy.delta is not None,
+            self.privacy.delta is not None or not (shares or (priced and not laplace)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
-            error=InvalidPlan,
-        )
-        require(
-            not laplace or len(priced) in (0, len(self.releases)),
-            "one kind of noise in a plan",
-            got="noise_stddev, which is Gaussian, beside the Laplace accountant",
             error=InvalidPlan,
         )
         return self

@@ -10,6 +10,7 @@ from pathlib import Path
 from sightline.arrays import FloatArray
 from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
+from sightline.auditing.noise_files import check_key_columns
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
@@ -173,6 +174,7 @@ def opened(
                 query = read_release(release.sql, name=release.name, subject=subject, schema=schema)
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
+            check_key_columns(release, query)
             queries.append(query)
         yield Session(plan=plan, engine=engine, queries=tuple(queries), limits=limits)
         engine.check_unchanged()

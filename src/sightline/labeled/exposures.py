@@ -327,7 +327,9 @@ def _with_others_unknown(
         precision=None if hidden is None else hidden.precision,
         alike=alike,
         laplace_answers=None if laplace is None else laplace.answers,
-        laplace_information=None if laplace is None else laplace.part_of(information, information_error(gram)),
+        laplace_information=None
+        if laplace is None
+        else laplace.part_of(information, information_error(gram)),
     )
     upper = prior.upper(seen)
     with np.errstate(divide="ignore", invalid="ignore"):

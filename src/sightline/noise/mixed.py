@@ -33,9 +33,7 @@ class MixedNoise(IndependentNoise):
 
     if TYPE_CHECKING:  # the constructor accepts wider types than the fields have
 
-        def __init__(
-            self, *, scales: ArrayLike, stddevs: ArrayLike, laplace_answers: ArrayLike
-        ) -> None: ...
+        def __init__(self, *, scales: ArrayLike, stddevs: ArrayLike, laplace_answers: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "scales", positive_scales(self.scales, "noise scales"))

@@ -3,20 +3,16 @@ r"""The laws that published noise can have, and what each says of an answer: its
 Bounds on attacks take an answer as one with a Fisher information; linear attacks need its variance. For a
 parameter :math:`p`, the law's own scale, and in the unit of the answer:
 
-==================  ============================  ===============================  ===============
-law                 parameter                     1/information                    variance
-==================  ============================  ===============================  ===============
-gaussian            :math:`\sigma`                :math:`\sigma^2`                 same
-laplace             scale :math:`b`               :math:`b^2`                      :math:`2b^2`
-discrete-gaussian   :math:`\sigma`                :math:`\sigma^2 - 1`             at most :math:`\sigma^2`
-geometric           scale :math:`b`               :math:`1/(4\,\Phi^{-1}(q)^2)`    :math:`1/(2 \sinh^2 \frac{1}{2b})`
-==================  ============================  ===============================  ===============
+- *gaussian*, :math:`\sigma`: one over the information, and the variance, are :math:`\sigma^2`.
+- *laplace*, the scale :math:`b`: they are :math:`b^2` and :math:`2b^2`.
+- *discrete-gaussian*, :math:`\sigma`: they are :math:`\sigma^2 - 1`, and :math:`\sigma^2` at most.
+- *geometric*, the scale :math:`b`: :math:`1/(4\,\Phi^{-1}(q)^2)` with :math:`q = 1/(1 + e^{-1/b})`, and
+  :math:`1/(2 \sinh^2 \frac{1}{2b})`.
 
-with :math:`q = 1/(1 + e^{-1/b})`. The last two add whole numbers to whole numbers. An answer with a lattice
-has no Fisher information, but one with the discrete Gaussian law tells no more than a Gaussian answer of
-variance :math:`\sigma^2 - 1`, except with a probability of :data:`LATTICE_SHARE` at most; and of a yes or no a
-geometric answer tells no more than a Gaussian one with the information above. The theory page on noise laws
-proves both.
+The last two add whole numbers to whole numbers. An answer with a lattice has no Fisher information, but one
+with the discrete Gaussian law tells no more than a Gaussian answer of variance :math:`\sigma^2 - 1`, except
+with a probability of :data:`LATTICE_SHARE` at most; and of a yes or no a geometric answer tells no more than a
+Gaussian one with the information above. The theory page on noise laws proves both.
 """
 
 from __future__ import annotations
