@@ -50,7 +50,9 @@ def test_enough_noise_on_a_moment_passes_for_everyone_and_in_public() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("law", [PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE])
 @pytest.mark.parametrize("multiplier", [0.2, 0.7, 3.0])
-def test_the_noise_protects_a_number_whatever_is_published_of_it(multiplier: float, law: PublishedLaw) -> None:
+def test_the_noise_protects_a_number_whatever_is_published_of_it(
+    multiplier: float, law: PublishedLaw
+) -> None:
     """The exact Bayes risk of a sharp threshold, which no information bound covers, is not below it."""
     x = (np.arange(4000) + 0.5) / 4000 - 0.5
     prior = np.full(4000, 1 / 4000)

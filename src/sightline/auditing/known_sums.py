@@ -240,7 +240,9 @@ def signature_sums(findings: Findings) -> KnownSums | None:
         members=members,
         column=np.array([0 if kind is None else categories.index(kind) for kind in kinds], dtype=np.intp),
         rows=np.asarray(members @ unknown_rows(findings.membership)),
-        deviation=np.asarray(exposures.groups.rmse[exposures.group[columns]]),
+        deviation=np.maximum(
+            exposures.groups.rmse[exposures.group[columns]], float(findings.pricing.scale.min())
+        ),
         copies=np.zeros(columns.size, dtype=np.intp),
         names=("the best recipe for rows that nothing tells apart",) * columns.size,
         cells=np.full(columns.size, int(linear.cells[0]), dtype=np.intp),

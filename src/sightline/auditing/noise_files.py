@@ -13,7 +13,15 @@ import re
 from pathlib import Path
 
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.release_noise import LARGEST, SMALLEST, CellNoise, ReleaseNoise, require_once
+from sightline.auditing.release_noise import (
+    LARGEST,
+    SMALLEST,
+    CellNoise,
+    ReleaseNoise,
+    names_of,
+    noise_on,
+    require_once,
+)
 from sightline.errors import InvalidPlan, require
 from sightline.tables.engines.address import checked_source, scheme_of
 from sightline.tables.sql.reader import ReleaseQuery
@@ -44,7 +52,10 @@ def _read(release: Release, noise: ReleaseNoise, base: Path) -> ReleaseNoise:
         fix="download it first",
         error=InvalidPlan,
     )
-    lines = list(csv.reader(io.StringIO(_text(base / source, where)), strict=True))
+    try:
+        lines = list(csv.reader(io.StringIO(_text(base / source, where)), strict=True))
+    except csv.Error as error:
+        raise InvalidPlan(f"{where}: expected CSV, got a file that is not: {error}") from None
     header = [name.strip() for name in lines[0]] if lines else []
     require(
         len(set(header)) == len(header) and "stddev" in header and "" not in header,
@@ -111,7 +122,7 @@ def check_key_columns(release: Release, query: ReleaseQuery) -> None:
     """
     for noise in release.noise:
         for part in query.partitions if noise.key_columns else ():
-            if not noise.on(part.label):
+            if noise_on(release.noise, names_of(part.label, grouped=bool(part.keys))) is not noise:
                 continue
             plain = [_PLAIN_COLUMN.fullmatch(key) for key in part.keys]
             named = [None if one is None else one.group(1).replace('""', '"') for one in plain]

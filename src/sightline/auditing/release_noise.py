@@ -94,9 +94,25 @@ class ReleaseNoise(Section):
         require_once(self.cells, "cells")
         return self
 
-    def on(self, label: str) -> bool:
-        """Whether it is the noise on an aggregate."""
-        return self.label in ("", label)
+    def on(self, names: tuple[str, ...]) -> bool:
+        """Whether it is the noise on an aggregate, by any of its names (:func:`names_of`)."""
+        return not self.label or self.label in names
+
+
+def names_of(label: str, *, grouped: bool) -> tuple[str, ...]:
+    """What an aggregate may be called: its label, and for groups the label without the columns of GROUP BY.
+
+    >>> names_of("total by region", grouped=True), names_of("total by region", grouped=False)
+    (('total by region', 'total'), ('total by region',))
+    """
+    short = label.rpartition(" by ")[0] if grouped else ""
+    return (label, short) if short else (label,)
+
+
+def noise_on(noises: tuple[ReleaseNoise, ...], names: tuple[str, ...]) -> ReleaseNoise | None:
+    """The noise on an aggregate: the one with its full label, if there is one."""
+    own = [noise for noise in noises if noise.on(names)]
+    return next((noise for noise in own if noise.label == names[0]), own[0] if own else None)
 
 
 def require_once(cells: tuple[CellNoise, ...], field: str) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.release_noise import ReleaseNoise
+from sightline.auditing.release_noise import CellNoise, ReleaseNoise, names_of, noise_on
 from sightline.errors import InvalidPlan, require
 from sightline.noise.pricing import price, price_rho
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
@@ -25,40 +25,55 @@ _ANY_DELTA = 1e-6  # for a pure epsilon, whose rules do not use it
 
 Laws = tuple[PublishedLaw, ...]
 Bundles = tuple[tuple[int, ...], ...]
+ByCell = dict[tuple[str, tuple[str, ...]], float]
 
 
 def stated_laws(plan: Plan, membership: Membership) -> Laws:
     """The law of the noise on each partition."""
     shared = PublishedLaw(ACCOUNTANTS[plan.privacy.accountant].law.value)
     found = []
-    for part in membership.partitions:
-        release = plan.releases[part.query]
-        if release.noise:
-            found.append(_noise_on(release, part.label).law)
-        else:
-            found.append(PublishedLaw.GAUSSIAN if release.noise_given else shared)
+    for part, noise in zip(membership.partitions, _noises(plan, membership), strict=True):
+        given = plan.releases[part.query].noise_given
+        found.append(noise.law if noise is not None else PublishedLaw.GAUSSIAN if given else shared)
     return tuple(found)
 
 
-def _noise_on(release: Release, label: str) -> ReleaseNoise:
-    noise = next((one for one in release.noise if one.on(label)), None)
-    if noise is None:
-        raise InvalidPlan(
-            f"release {release.name[:60]!r}: expected noise for every aggregate, got none for {label[:60]!r}; "
-            "add a section with this label"
+def _names(membership: Membership, p: int) -> tuple[str, ...]:
+    """What the aggregate of a partition may be called."""
+    starts = membership.starts
+    grouped = any(cell.key for cell in membership.cells[int(starts[p]) : int(starts[p + 1])])
+    return names_of(membership.partitions[p].label, grouped=grouped)
+
+
+def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
+    """The stated noise on each partition; none where the release has another field, or shares the budget."""
+    found = []
+    for p, part in enumerate(membership.partitions):
+        release = plan.releases[part.query]
+        noise = noise_on(release.noise, _names(membership, p))
+        require(
+            noise is not None or not release.noise,
+            f"release {release.name[:60]!r}: noise for every aggregate",
+            got=f"none for {part.label[:60]!r}",
+            fix="add a section with this label",
+            error=InvalidPlan,
         )
-    return noise
+        found.append(noise)
+    return found
 
 
 def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles) -> None:
     """Refuse laws that the audit has no bound for where they are stated."""
-    for release, labels in zip(plan.releases, _labels(plan, membership), strict=True):
-        unknown = next((one.label for one in release.noise if one.label and one.label not in labels), None)
+    used_noise = {id(noise) for noise in _noises(plan, membership)}
+    read = {part.query for part in membership.partitions}
+    for query, release in enumerate(plan.releases):
+        idle = [noise.label for noise in release.noise if query in read and id(noise) not in used_noise]
+        labels = sorted({part.label for part in membership.partitions if part.query == query})
         require(
-            unknown is None or not labels,
+            not idle,
             f"release {release.name[:60]!r}: noise with the label of one of its aggregates",
-            got=repr((unknown or "")[:60]),
-            fix=f"there are: {', '.join(sorted(labels))[:200]}",
+            got=repr((idle or [""])[0][:60]),
+            fix=f"there are: {', '.join(labels)[:200]}",
             error=InvalidPlan,
         )
     for bundle in bundles:
@@ -89,14 +104,6 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
                 _check_lattice(plan, membership, p, laws[p], one_row=one_row)
 
 
-def _labels(plan: Plan, membership: Membership) -> list[set[str]]:
-    """The labels of each release's aggregates."""
-    found: list[set[str]] = [set() for _ in plan.releases]
-    for part in membership.partitions:
-        found[part.query].add(part.label)
-    return found
-
-
 def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw, *, one_row: bool) -> None:
     """Noise of whole numbers must be on counts: what it is added to must be whole for every secret."""
     part = membership.partitions[p]
@@ -123,30 +130,29 @@ def stated_parameters(
 ) -> FloatArray:
     """The parameter of the noise that the plan states for each cell; 0 where it is exact, or shares a budget."""
     found, starts = np.zeros(len(membership.cells)), membership.starts
-    by_cell = [_by_cell(release) for release in plan.releases]
+    noises = _noises(plan, membership)
+    left = {query: _by_cell(release.noise_by_cell) for query, release in enumerate(plan.releases)}
+    of_noise = {id(noise): _by_cell(noise.cells) for noise in noises if noise is not None}
     for p, part in enumerate(membership.partitions):
-        release, law = plan.releases[part.query], laws[p]
+        release, law, noise = plan.releases[part.query], laws[p], noises[p]
         own = slice(int(starts[p]), int(starts[p + 1]))
-        noise = _noise_on(release, part.label) if release.noise else None
+        cells = left[part.query] if noise is None else of_noise[id(noise)]
         if release.noise_stddev is not None:
             found[own] = release.noise_stddev
         elif release.noise_by_cell or (noise is not None and noise.cells):
             keys = [cell.key for cell in membership.cells[own]]
-            stddevs = [_popped(release, by_cell[part.query], part.label, key) for key in keys]
+            stddevs = [_popped(release, cells, _names(membership, p), key) for key in keys]
             found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64))
         elif noise is not None and law is not PublishedLaw.NONE:
-            count = sum(
-                release.times
-                for bundle in bundles
-                if membership.partitions[bundle[0]].query == part.query
-                and any(noise.on(membership.partitions[q].label) for q in bundle)
-            )
+            count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
             found[own] = _parameters(plan, noise, sensitivity[own], count)
-    for release, left in zip(plan.releases, by_cell, strict=True):
+    for query, release in enumerate(plan.releases):
+        mine = [left[query], *(of_noise.get(id(noise), {}) for noise in release.noise)]
+        idle = next((key for cells in mine for _, key in cells), None)
         require(
-            not left,
+            idle is None,
             f"release {release.name!r}: {_field(release)} for numbers that it publishes",
-            got=f"the group {', '.join(next(iter(left), ('', ()))[1])!r}, which it does not",
+            got=f"the group {', '.join(idle or ())!r}, which it does not",
             fix="check the spelling of its key and label",
             error=InvalidPlan,
         )
@@ -172,31 +178,19 @@ def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count:
     return price(accountant_named(name, budget), sensitivity, releases=max(1, count)).scales
 
 
-def _by_cell(release: Release) -> dict[tuple[str, tuple[str, ...]], float]:
+def _by_cell(cells: tuple[CellNoise, ...]) -> ByCell:
     """The standard deviation of each number that has one of its own, by label and key."""
-    listed = [(cell.label, cell.key, cell.stddev) for cell in release.noise_by_cell]
-    for noise in release.noise:
-        listed += [(cell.label or noise.label, cell.key, cell.stddev) for cell in noise.cells]
-    found = {(label, key): stddev for label, key, stddev in listed}
-    require(
-        len(found) == len(listed),
-        f"release {release.name!r}: each published number once in {_field(release)}",
-        got="one twice",
-        error=InvalidPlan,
+    return {(cell.label, cell.key): cell.stddev for cell in cells}
+
+
+def _popped(release: Release, left: ByCell, names: tuple[str, ...], key: tuple[str, ...]) -> float:
+    for label in (*names, ""):
+        if (found := left.pop((label, key), None)) is not None:
+            return found
+    raise InvalidPlan(
+        f"expected release {release.name!r}: {_field(release)} for every published number, "
+        f"got none for the group {', '.join(key)!r}" + (f" of {names[0]}" * bool(names[0]))
     )
-    return found
-
-
-def _popped(
-    release: Release, left: dict[tuple[str, tuple[str, ...]], float], label: str, key: tuple[str, ...]
-) -> float:
-    found = left.pop((label, key), None)
-    if found is None:
-        raise InvalidPlan(
-            f"expected release {release.name!r}: {_field(release)} for every published number, "
-            f"got none for the group {', '.join(key)!r}" + (f" of {label}" * bool(label))
-        )
-    return found
 
 
 def _field(release: Release) -> str:
