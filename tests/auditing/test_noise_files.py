@@ -104,13 +104,13 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(InvalidPlan, match="expected UTF-8, got other bytes"):
         read_plan(path)
     monkeypatch.setattr(noise_files, "_LARGEST_FILE", 10)
-    with pytest.raises(InvalidPlan, match="noise file 'noise.csv': at most 10 bytes, got"):
+    with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': at most 10 bytes, got"):
         read_plan(path)
     (tmp_path / "noise.csv").unlink()
-    with pytest.raises(InvalidPlan, match="noise file 'noise.csv': a file, got none"):
+    with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': a file, got none"):
         read_plan(path)
     (tmp_path / "noise.csv").mkdir()
-    with pytest.raises(InvalidPlan, match="noise file 'noise.csv': a file, got none"):
+    with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': a file, got none"):
         read_plan(path)
 
 

@@ -1,4 +1,4 @@
-"""Every law of noise that a plan can state: its parameters, its price and its brackets, each computed twice."""
+"""Every law of noise that a plan can state: its parameters, price and brackets, each computed twice."""
 
 from __future__ import annotations
 
@@ -136,7 +136,7 @@ def test_laplace_and_geometric_noise_cost_pure_epsilons() -> None:
 
 
 def gaussian_and_laplace_delta(epsilon: float, *, multiplier: float, pure: float) -> float:
-    """The exact delta of one Gaussian and one Laplace release together, by quadrature over the Laplace answer."""
+    """The exact delta of a Gaussian and a Laplace release together, by quadrature over the latter."""
 
     def gaussian(rest: np.ndarray) -> np.ndarray:
         mu = 1 / multiplier
@@ -248,9 +248,9 @@ def exact_shares(memberships: np.ndarray, laws: list[str], parameters: list[floa
     evidence = np.full((len(worlds), 1), 1 / len(worlds))
     for row, law, p in zip(memberships, laws, parameters, strict=True):
         if law in ("none", "discrete-gaussian", "geometric"):
-            at, step = np.arange(-40, 41 + len(row)).astype(float), 1.0
+            at = np.arange(-40, 41 + len(row)).astype(float)
         else:
-            at, step = np.linspace(-40, 40 + len(row), 1601, retstep=True)
+            at = np.linspace(-40, 40 + len(row), 1601)
         away = at - (worlds @ row)[:, None]
         match law:
             case "gaussian" | "discrete-gaussian":

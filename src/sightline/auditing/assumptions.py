@@ -150,13 +150,13 @@ def _about_noise(pricing: Pricing) -> list[str]:
         )
     if PublishedLaw.DISCRETE_GAUSSIAN in laws:
         lines.append(
-            "Discrete Gaussian noise of parameter sigma counts as Gaussian noise of variance sigma² − 1 in lower "
-            "ends: it tells no more than that, but for a probability of about one in a hundred million a number."
+            "Discrete Gaussian noise of parameter sigma counts as Gaussian noise of variance sigma² − 1 in "
+            "lower ends: it tells no more, but for a probability of about one in a hundred million a number."
         )
     if PublishedLaw.GEOMETRIC in laws:
         lines.append(
-            "Geometric noise: of a yes or no an answer tells no more than the Gaussian one that it counts as; "
-            "near large noise that is about 1.6 times the information of Laplace noise."
+            "Geometric noise: of a yes or no an answer tells no more than the Gaussian one that it counts as "
+            "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
         )
     if PublishedLaw.NONE in laws:
         lines.append(

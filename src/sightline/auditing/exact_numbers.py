@@ -29,8 +29,8 @@ def in_exact_numbers(linear: LinearDesign) -> BoolArray:
     """The columns of records that an exact number depends on: all columns of such a record."""
     main = linear.main
     touched = row_counts(main.design, linear.exact.astype(np.float64)) > 0
-    by_record: BoolArray = touched.reshape(main.blocks, -1).any(axis=0)
-    return np.tile(by_record, linear.blocks)
+    by_record = np.any(touched.reshape(main.blocks, -1), axis=0)
+    return np.asarray(np.tile(by_record, linear.blocks), dtype=np.bool_)
 
 
 def with_exact_numbers(
@@ -38,8 +38,8 @@ def with_exact_numbers(
 ) -> Exposures:
     """The exposures with lower ends that need no noise on exact numbers.
 
-    ``found`` are those with very little noise on them, ``alone`` those of the exact numbers, ``others`` those of
-    the numbers with noise for an attacker who knows the records in exact ones.
+    ``found`` are those with very little noise on them, ``alone`` those of the exact numbers, ``others`` those
+    of the numbers with noise for an attacker who knows the records in exact ones.
     """
     inside = in_exact_numbers(linear)
     outside = np.ones(len(found)) if others is None else others.remaining_lower

@@ -2,7 +2,8 @@ r"""Every record's own privacy loss beside its exposure: records with equal loss
 
 A release that a record is not in costs it nothing. The Gaussian releases with it in them cost it a
 :math:`\mu^2`, which is an :math:`\epsilon` at the budget's :math:`\delta`; Laplace releases cost it an
-:math:`\epsilon`, and a mix of laws costs it a zCDP parameter (``record_costs.py``). What other records' releases reveal about it is not part of this sum.
+:math:`\epsilon`, and a mix of laws costs it a zCDP parameter (``record_costs.py``). What other records'
+releases reveal about it is not part of this sum.
 """
 
 from __future__ import annotations
@@ -131,7 +132,7 @@ def _gridded(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[Float
 
 
 def _epsilon(cost: float, pricing: Pricing, delta: float) -> float:
-    """Of a total of ``record_costs``: a pure epsilon, a squared Gaussian-DP parameter, or twice a zCDP one."""
+    """Of a total of ``record_costs``: a pure epsilon, a squared Gaussian-DP parameter, or twice zCDP's."""
     if cost == 0 or all(law.pure for law in pricing.release_laws):
         return cost
     return smallest_epsilon(cost, delta) if pricing.gaussian else epsilon_of_rho(cost / 2, delta)

@@ -1,8 +1,8 @@
 """Noise by number from CSV files beside a plan.
 
-A file has a header. One column is called ``stddev``, one may be called ``label``, and the others are the values
-of the group in the order of GROUP BY, under the names of its columns. It is read when the plan is: from then on
-the plan holds the numbers themselves.
+A file has a header. One column is called ``stddev``, one may be called ``label``, and the others are the
+values of the group in the order of GROUP BY, under the names of its columns. It is read when the plan is:
+from then on the plan holds the numbers themselves.
 """
 
 from __future__ import annotations

@@ -12,9 +12,9 @@ that changes its category moves two of them: they are one release together, of s
 under Laplace and geometric noise).
 
 Each partition has noise of one law (:mod:`sightline.noise.published`). Its *parameter* is what accountants
-count, its *scale* is what bounds on attacks count. A number that is published exactly has the parameter 0. Its
-scale is a millionth of the least noise around it: attacks that use it do no better than they do without noise.
-Lower ends do not rely on that (:mod:`sightline.auditing.exact_numbers`).
+count, its *scale* is what bounds on attacks count. A number that is published exactly has the parameter 0.
+Its scale is a millionth of the least noise around it: attacks on that noise do no better than on none. Lower ends
+do not rely on it (:mod:`sightline.auditing.exact_numbers`).
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ class Pricing:
 
     @property
     def lattice_share(self) -> float:
-        """At least the probability that no number with discrete Gaussian noise tells more than its stand-in."""
+        """At least the probability that no discrete Gaussian number tells more than its stand-in."""
         discrete = [law is PublishedLaw.DISCRETE_GAUSSIAN for law in self.laws]
         return max(
             0.0, 1 - LATTICE_SHARE * float(np.sum(self.times[self.owner][np.array(discrete)[self.owner]]))

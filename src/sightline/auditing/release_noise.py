@@ -67,8 +67,9 @@ class ReleaseNoise(Section):
     )
     file: Text | None = Field(
         default=None,
-        description="A CSV file with these: columns for the values of the group, one called stddev, and one "
-        "called label where the release has several aggregates. A relative path starts from the plan's folder.",
+        description="A CSV file with these: columns for the values of the group, one called stddev, and "
+        "one called label where the release has several aggregates. A relative path starts from the plan's "
+        "folder.",
     )
     key_columns: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         default=(), description="What the columns of the key are called in that file; compared with GROUP BY."

@@ -110,9 +110,10 @@ class SecretPrior:
 def information_at_most(multipliers: FloatArray, law: PublishedLaw) -> FloatArray:
     r"""The most information (in nats) about a record that a release with each noise multiplier carries.
 
-    A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)` about
-    a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh \frac{1}{2m}` under
-    Laplace noise of scale m, as under any noise whose pure epsilon is 1/m. An exact number may tell everything.
+    A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)`
+    about a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh
+    \frac{1}{2m}` under Laplace noise of scale m, as under any noise whose pure epsilon is 1/m. An exact
+    number may tell everything.
     """
     match law:
         case PublishedLaw.GAUSSIAN | PublishedLaw.DISCRETE_GAUSSIAN:

@@ -1,8 +1,8 @@
 r"""The laws and parameters of the noise that a plan states, number by number.
 
-What is stated is a standard deviation, a multiple of the sensitivity, or a share of the budget. A share is for
-all copies of a release and all its aggregates together (those with the label, if it has one): each of these
-:math:`L` releases gets noise :math:`\sqrt{\kappa_L}\,\Delta`, as with a budget of its own.
+What is stated is a standard deviation, a multiple of the sensitivity, or a share of the budget. A share is
+for all copies of a release and all its aggregates together (those with the label, if it has one): each of
+these :math:`L` releases gets noise :math:`\sqrt{\kappa_L}\,\Delta`, as with a budget of its own.
 """
 
 from __future__ import annotations
@@ -128,7 +128,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
 def stated_parameters(
     plan: Plan, membership: Membership, laws: Laws, bundles: Bundles, sensitivity: FloatArray
 ) -> FloatArray:
-    """The parameter of the noise that the plan states for each cell; 0 where it is exact, or shares a budget."""
+    """The parameter of the stated noise on each cell; 0 where it is exact, or shares the budget."""
     found, starts = np.zeros(len(membership.cells)), membership.starts
     noises = _noises(plan, membership)
     left = {query: _by_cell(release.noise_by_cell) for query, release in enumerate(plan.releases)}

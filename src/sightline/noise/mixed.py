@@ -19,7 +19,7 @@ class MixedNoise(IndependentNoise):
     r"""For each answer one over the root of its information, its standard deviation, and its kind.
 
     ``laplace_answers`` is 0 for an answer that tells no more than a Gaussian one with its information, 1 for
-    one with Laplace noise, and 2 where the answer is neither and only bounds for several Laplace answers hold.
+    one with Laplace noise, and 2 for another one, for which bounds on several Laplace answers hold.
     ``scales`` are :math:`\sigma` or b, ``stddevs`` are :math:`\sigma` or :math:`\sqrt2\, b`.
 
     >>> noise = MixedNoise(scales=[2.0, 1.0], stddevs=[2.0, 2**0.5], laplace_answers=[0, 1])
