@@ -75,7 +75,7 @@ def test_a_record_that_gaussian_answers_alone_see_keeps_the_gaussian_bounds() ->
     noise = MixedNoise.of([GaussianNoise(stddevs=[0.3]), LaplaceNoise(scales=[0.3])])
     found = MembershipDesign(rows, noise=noise, readout="sum").exposures(domain=(0, 1))
     for j, plain in enumerate((GaussianNoise(stddevs=[0.3]), LaplaceNoise(scales=[0.3]))):
-        alone = MembershipDesign([[1]], noise=plain, readout="sum").exposures(domain=(0, 1))
+        alone = MembershipDesign([[1, 0]], noise=plain, readout="sum").exposures(domain=(0, 1))
         assert found.remaining_lower[j] == pytest.approx(alone.remaining_lower[0], rel=1e-9)
         assert found.remaining_upper[j] == pytest.approx(alone.remaining_upper[0], rel=1e-9)
     told = MembershipDesign(rows, noise=noise, readout="sum").exposures(domain=(0, 1), known=Known.ALL_OTHERS)

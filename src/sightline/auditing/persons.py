@@ -27,9 +27,8 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.person_blocks import largest_eigenvalue
 from sightline.labeled.person_kinds import PersonKinds
 from sightline.labeled.person_ranks import person_ranks
-from sightline.labeled.persons import Feature, Persons, persons
-from sightline.labeled.unknown_gram import UnknownRecordsGram, row_squares, row_sums
-from sightline.noise.mixed import laplace_rows
+from sightline.labeled.persons import Feature, Persons, persons, pure_losses
+from sightline.labeled.unknown_gram import UnknownRecordsGram, row_squares
 from sightline.progress import Progress
 from sightline.tables.membership import Membership, PersonTable
 from sightline.tables.subject import SecretKind
@@ -111,9 +110,7 @@ def assess_persons(
     one_block, place = _kinds(linear, table)
     design, width = linear.design, linear.main.width
     kinds = _in_blocks(one_block, linear.main.blocks, width)
-    losses = (
-        _column_losses(linear, np.ones(design.row_count, dtype=np.bool_)) if _not_gaussian(linear) else None
-    )
+    losses = pure_losses(design, copies=linear.copies) if _not_gaussian(linear) else None
     main = replace(exposures, known=exposures.known[: design.size])
     seen = persons(design, kinds, main, losses=losses, progress=progress)
     lower, upper = seen.lower, seen.upper
@@ -207,8 +204,10 @@ def _category_bound(linear: LinearDesign, kinds: PersonKinds) -> FloatArray:
     """The lower end for the features of one category, the one of which least remains."""
     main, coin = linear.main, CoinPrior(share=linear.prior.share)
     if _not_gaussian(linear):
-        each = [_column_losses(linear, ~main.reference).reshape(main.blocks, -1)]
-        each.append(_column_losses(linear, main.reference).reshape(main.blocks, -1)[:1])
+        each = [pure_losses(main.design, copies=linear.copies, rows=~main.reference).reshape(main.blocks, -1)]
+        each.append(
+            pure_losses(main.design, copies=linear.copies, rows=main.reference).reshape(main.blocks, -1)[:1]
+        )
         two = np.sort(np.concatenate(each), axis=0)[-2:].sum(axis=0)
         return np.asarray(np.exp(-kinds.sums(kinds.rows * two[kinds.columns])))
     found = [np.zeros((2, len(kinds)))]
@@ -227,15 +226,3 @@ def _category_bound(linear: LinearDesign, kinds: PersonKinds) -> FloatArray:
 
 def _not_gaussian(linear: LinearDesign) -> bool:
     return bool(linear.design.law.excess > 1)
-
-
-def _column_losses(linear: LinearDesign, rows: BoolArray) -> FloatArray:
-    r"""The pure privacy loss that some rows cause each column; infinite with Gaussian noise among them.
-
-    A row stands for the mean of T copies. Copies of Laplace scale b have the noise of one number with scale
-    :math:`b/\sqrt T`, but cost :math:`T/b`.
-    """
-    design, laplace = linear.design, laplace_rows(linear.design.law) > 0
-    each = np.abs(design.whitening) * np.sqrt(linear.copies)
-    losses = row_sums(design, np.where(rows & laplace, each, 0.0))
-    return np.where(row_sums(design, np.where(rows & ~laplace, 1.0, 0.0)) > 0, np.inf, losses)

@@ -13,8 +13,8 @@ under Laplace and geometric noise).
 
 Each partition has noise of one law (:mod:`sightline.noise.published`). Its *parameter* is what accountants
 count, its *scale* is what bounds on attacks count. A number that is published exactly has the parameter 0.
-Its scale is a millionth of the least noise around it: attacks on that noise do no better than on none. Lower ends
-do not rely on it (:mod:`sightline.auditing.exact_numbers`).
+Its scale is a millionth of the least noise around it: attacks on that noise do no better than on none. Lower
+ends do not rely on it (:mod:`sightline.auditing.exact_numbers`).
 """
 
 from __future__ import annotations
@@ -37,7 +37,13 @@ from sightline.errors import InvalidPlan, require
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
 from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price as priced_noise
-from sightline.noise.published import LATTICE_SHARE, PublishedLaw, information_scale, noise_stddev
+from sightline.noise.published import (
+    LATTICE_SHARE,
+    PublishedLaw,
+    information_scale,
+    noise_stddev,
+    parameter_of_stddev,
+)
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountant_named
@@ -156,8 +162,11 @@ class Pricing:
         )
 
     def scaled(self, factor: float) -> Pricing:
-        """The same releases with all noise multiplied by a factor; exact numbers stay exact."""
-        return replace(self, parameter=self.parameter * factor)
+        """The same releases with all standard deviations multiplied by a factor; exact numbers stay exact."""
+        return replace(
+            self,
+            parameter=self._of_laws(lambda law, p: parameter_of_stddev(law, noise_stddev(law, p) * factor)),
+        )
 
     def _law_of(self, bundle: tuple[int, ...]) -> PublishedLaw:
         return self.laws[bundle[0]]
