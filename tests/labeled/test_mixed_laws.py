@@ -34,7 +34,8 @@ def test_the_exact_risk_is_between_the_two_ends(prior: TargetPrior, seed: int) -
         exact = exact_share(small, j, [law(prior, 60)] * 2, answers=500)
         assert found.remaining_lower[j] <= exact + 2e-4
         assert exact <= found.remaining_upper[j] + 2e-4
-        assert found.remaining_lower[j] > 0.01 * exact  # it says something
+        if prior.name != "two-point":  # coins among coins may have a wide bracket
+            assert found.remaining_lower[j] > 0.5 * exact
 
 
 def test_the_engine_reads_off_what_the_dense_formulas_say() -> None:

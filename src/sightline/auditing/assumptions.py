@@ -160,8 +160,8 @@ def _about_noise(pricing: Pricing) -> list[str]:
         )
     if PublishedLaw.NONE in laws:
         lines.append(
-            "Some numbers are exact. The lower end of a record in one is what the records that nothing tells "
-            "apart from it hide: n of them keep 1 − 1/n. Errors and upper ends are at most those printed."
+            "Some numbers are exact. The lower end of a record in one is what others in the same ones hide: "
+            "n that nothing tells apart keep 1 − 1/n. Errors and upper ends are at most those printed."
         )
     return lines
 

@@ -4,7 +4,8 @@ An exact number is known to the attacker. Two bounds need no noise on it:
 
 - *A record in an exact number.* With n unknown records that nothing tells apart, itself among them, the best
   guess is the same for all of them, so that at least :math:`1 - 1/n` of its uncertainty remains whatever is
-  published about them (bound 2 of the theory page on priors, without its last term).
+  published about them (bound 2 of the theory page on priors, without its last term). Records that only
+  numbers with noise tell apart from it hide it, too (:mod:`sightline.auditing.swapped_values`).
 - *A record in none.* Tell the attacker every record that is in one. Then the exact numbers say nothing more,
   and the bounds for the numbers with noise hold.
 
@@ -20,6 +21,7 @@ from dataclasses import replace
 import numpy as np
 
 from sightline.auditing.design import LinearDesign
+from sightline.auditing.swapped_values import swap_bounds
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.unknown_gram import row_counts
@@ -43,7 +45,8 @@ def with_exact_numbers(
     """
     inside = in_exact_numbers(linear)
     outside = np.ones(len(found)) if others is None else others.remaining_lower
-    lower = np.where(inside, 1 - 1 / np.maximum(linear.counts, 1), outside)
+    among = np.maximum(1 - 1 / np.maximum(linear.counts, 1), swap_bounds(linear))
+    lower = np.where(inside, among, outside)
     lower[found.known] = np.nan
     given_away = np.append(alone.groups.identifiable, False)[alone.group]  # a value, or the sum of a column
     upper = np.where(alone.identifiable, 0.0, found.remaining_upper)
