@@ -311,6 +311,7 @@ def test_the_risk_by_enumeration_is_within_the_bracket(laws: list[str], rows: li
         assert exact[record] <= bracket.upper + 1e-3  # the grid of continuous answers
 
 
+@pytest.mark.slow
 def test_coins_behind_exact_sums_keep_at_least_the_lower_end_by_enumeration() -> None:
     """Random designs of an exact number and two with noise: the records that swap are of any signature."""
     generator = np.random.default_rng(3)
