@@ -279,7 +279,7 @@ class Findings:
             carried = carried[self._unknown]
         else:
             carried = carried_by_persons(table, carried)[_unknown_persons(table)]
-        return kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.law)
+        return kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:
@@ -414,10 +414,10 @@ def _lower(
     if not is_nonlinear(membership):
         return exposures.remaining_lower
     if linear.prior.kind is SecretKind.BOOLEAN:  # a question about a number
-        kept = coin_kept(_column_distances(linear, membership, pricing, up_to))
+        kept = coin_kept(_column_distances(linear, membership, pricing, up_to)) * pricing.lattice_share
         return np.where(exposures.known, np.nan, kept)
     carried = linear.of_columns(nonlinear_information(membership, pricing, up_to=up_to))
-    kept = kept_with_nonlinear(linear.prior.number, exposures.information, carried, pricing.law)
+    kept = kept_with_nonlinear(linear.prior.number, exposures.information, carried, pricing.bounding_law)
     return np.where(exposures.known, np.nan, kept)
 
 

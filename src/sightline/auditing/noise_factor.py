@@ -72,7 +72,7 @@ def _least_with_nonlinear(findings: Findings, found: LinearFindings, factor: flo
         return lowest(findings, factor)
     carried = found.linear.of_columns(nonlinear_information(findings.membership, pricing))
     information = exposures.information / factor**2
-    left = kept_with_nonlinear(found.linear.prior.number, information, carried, pricing.law)
+    left = kept_with_nonlinear(found.linear.prior.number, information, carried, pricing.bounding_law)
     return float(np.min(left[~exposures.known]))
 
 
@@ -95,11 +95,12 @@ def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | 
 
     def safe(factor: float) -> bool:
         if findings.question is not None:
-            distance = np.array([np.sum((pricing.multipliers * factor) ** -2.0)])
+            distance = np.array([np.sum((pricing.information_multipliers * factor) ** -2.0)])
             return float(coin_kept(distance)[0]) >= limit
         if findings.has_nonlinear:
-            return prior.kept_whatever_is_published(pricing.multipliers * factor, pricing.law) >= limit
-        kept = prior.kept(information=information / factor**2, law=pricing.law)
+            multipliers = pricing.information_multipliers * factor
+            return prior.kept_whatever_is_published(multipliers, pricing.release_laws) >= limit
+        kept = prior.kept(information=information / factor**2, law=pricing.bounding_law)
         return kept >= limit
 
     if not safe(_MOST):
