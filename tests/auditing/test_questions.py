@@ -15,6 +15,7 @@ from sightline.auditing.findings import Findings, find
 from sightline.auditing.homogeneous import homogeneous_cells
 from sightline.auditing.questions import coin_kept, cut_points, question_text
 from sightline.auditing.result import VerdictStatus
+from sightline.errors import InvalidPlan
 from sightline.labeled.bounds.coin import coin_risk
 from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
@@ -371,3 +372,41 @@ def test_a_list_of_categories_of_one_person_does_not_pass(tmp_path: Path) -> Non
     assert told.homogeneous
     assert told.homogeneous[0].rows == 40
     assert told.verdict.status is VerdictStatus.NOT_SHOWN
+
+
+# --------------------------------------------------------------- other laws of noise
+
+
+def test_an_exact_count_tells_the_answer_and_leaves_the_rest_of_the_number(tmp_path: Path) -> None:
+    sql = "SELECT COUNT(*) FILTER (WHERE x > 5) FROM data WHERE id = 'p3'"
+    limits = {"remaining_uncertainty": 0.1, "accept": ["local", "homogeneous"]}
+    result = audit(tmp_path, {"name": "one", "sql": sql, "noise": {"law": "none"}}, limits=limits)
+    assert result.verdict.status is VerdictStatus.FAILED
+    kept = result.questions[0].least_remaining_uncertainty
+    assert kept is not None
+    assert kept.lower == 0
+    assert "at least 17 % of the most exposed record's uncertainty remains" in result.verdict.text
+
+
+def test_the_answer_behind_laplace_noise(tmp_path: Path) -> None:
+    """One answer with Laplace noise of scale b: the risk of a coin in closed form, and the bound below it."""
+    sql = "SELECT COUNT(*) FILTER (WHERE x > 5) FROM data WHERE id = 'p3'"
+    noise = {"law": "laplace", "stddev": 0.5 * np.sqrt(2)}
+    square = {"name": "square", "sql": "SELECT SUM(x * x) FROM data", "noise_stddev": 1e4}
+    result = audit(tmp_path, {"name": "one", "sql": sql, "noise": noise}, square)
+    kept = result.questions[0].least_remaining_uncertainty
+    assert kept is not None
+    d = 1 / 0.5
+    truth = np.exp(-d / 2) * (1 / np.cosh(d / 2) + 2 * np.arctan(np.tanh(d / 4)))
+    assert coin_risk(d**2) * 0.98 <= kept.lower <= truth <= kept.upper
+
+
+def test_noise_of_whole_numbers_is_for_counts_without_weights(tmp_path: Path) -> None:
+    table = "id,cost,x\n" + "".join(f"p{i},{1 + i % 4}.5,{'true' if i % 3 else 'false'}\n" for i in range(12))
+    data = {"bounds": None, "bandwidth": None, "kind": "boolean"}
+    noise = {"law": "geometric", "stddev": 5.0}
+    count_of = {"name": "ill", "sql": "SELECT COUNT(*) FILTER (WHERE x) FROM data", "noise": noise}
+    assert audit(tmp_path, count_of, table=table, data=data).verdict.passed is True
+    weighted = {**count_of, "sql": "SELECT SUM(cost) FILTER (WHERE x) FROM data"}
+    with pytest.raises(InvalidPlan, match="noise on counts of a yes or no"):
+        audit(tmp_path, weighted, table=table, data=data)
