@@ -178,6 +178,19 @@ def test_the_yes_or_no_of_one_person_does_not_pass_whatever_is_accepted(
     assert is_just_below(result.least_remaining_uncertainty.lower, coin_risk(25.0))
 
 
+def test_the_band_of_one_person_does_not_pass(tmp_path: Path) -> None:
+    band = "CASE WHEN x < 3 THEN 'low' WHEN x < 7 THEN 'middle' ELSE 'high' END"
+    sql = f"SELECT {band} AS band, COUNT(*) FROM data WHERE id = 'p3' GROUP BY band"
+    accept = {"accept": ["local", "groups", "homogeneous"]}
+    result = audit(tmp_path, {"name": "one", "sql": sql, "noise_stddev": 0.5}, limits=accept)
+    assert result.verdict.status is VerdictStatus.FAILED
+    assert [one.text for one in result.questions] == ["x >= 3", "3 <= x < 7", "x >= 7"]
+    # Of a histogram two numbers change: what is published of a band is twice as far apart as one number.
+    kept = result.questions[0].least_remaining_uncertainty
+    assert kept is not None
+    assert kept.lower <= coin_risk(2 / 0.5**2)
+
+
 @pytest.mark.slow
 def test_a_question_beside_means_is_in_the_headline_and_in_the_advice(tmp_path: Path) -> None:
     releases = [

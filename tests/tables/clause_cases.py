@@ -227,6 +227,25 @@ ACCEPTED = [
         ("* 100.0", "/ COUNT(*)", "ROUND", "ORDER BY", "LIMIT 2"),
         True,
     ),
+    Accepted(
+        "income",
+        "SELECT CASE WHEN income < 100 THEN 'low' WHEN income <= 250 THEN 'middle' ELSE 'high' END AS band, "
+        "COUNT(*) FROM data WHERE income IS NOT NULL GROUP BY band",
+    ),
+    Accepted(
+        "income",
+        "SELECT region, CASE WHEN income BETWEEN 100 AND 500 THEN 1 WHEN income > 500 THEN 2 END AS band, "
+        "COUNT(*) FILTER (WHERE old) FROM data WHERE income IS NOT NULL GROUP BY ROLLUP (region, band)",
+        "SELECT COUNT(*) FILTER (WHERE old) FROM data WHERE income IS NOT NULL GROUP BY region, "
+        "CASE WHEN income BETWEEN 100 AND 500 THEN 1 WHEN income > 500 THEN 2 END",
+    ),
+    Accepted(
+        "income",
+        "SELECT CASE WHEN income > 250 THEN 'rich' ELSE 'poor' END AS band, COUNT(*) / 10.0 FROM data "
+        "WHERE income IS NOT NULL GROUP BY 1 ORDER BY 1",
+        "SELECT COUNT(*) FROM data WHERE income IS NOT NULL GROUP BY income > 250",
+        ("/ 10.0",),
+    ),
     Accepted("blood", "SELECT COUNT(*) FROM data WHERE blood IN ('A', 'B')"),
     Accepted("blood", "SELECT region, COUNT(*) FROM data WHERE blood NOT IN ('A', 'B') GROUP BY region"),
     Accepted("blood", "SELECT COUNT(*) FROM data WHERE blood = 'A' OR blood = '0'"),
@@ -284,6 +303,17 @@ REFUSED = [
     ("income", "SELECT COUNT(*) FROM data WHERE income BETWEEN 5 AND age", "compared with numbers"),
     ("income", "SELECT COUNT(*) FROM data WHERE income > 5 OR old", "by AND only"),
     ("income", "SELECT COUNT(*) FROM data WHERE (income < 5 OR income > 9) AND income < 20", "make one band"),
+    ("income", "SELECT FLOOR(income / 10), COUNT(*) FROM data GROUP BY 1", "or on bands of the secret"),
+    ("income", "SELECT CASE WHEN income > 9 THEN region ELSE 'x' END AS b, COUNT(*) FROM data GROUP BY b",
+     "constants as the names of bands"),
+    ("income", "SELECT CASE WHEN income > 9 THEN 'x' ELSE 'x' END AS b, COUNT(*) FROM data GROUP BY b",
+     "a different name for each band"),
+    ("income", "SELECT CASE WHEN income > 9 THEN 'x' ELSE 'y' END AS b, SUM(age) FROM data GROUP BY b",
+     "in a query grouped by the secret"),
+    ("income", "SELECT CASE WHEN income > 9 AND old THEN 1 ELSE 2 END AS b, COUNT(*) FROM data GROUP BY b",
+     "by AND only"),
+    ("income", "SELECT COUNT(*) FROM data GROUP BY CASE WHEN income > 9 THEN 1 ELSE 2 END, "
+     "CASE WHEN income > 5 THEN 1 ELSE 2 END", "one key of bands"),
     ("blood", "SELECT COUNT(*) FROM data WHERE blood IN ('A', 'C')", "a category that the plan declares"),
     ("blood", "SELECT COUNT(*) FROM data WHERE blood IN ('A', 'B', '0', 'AB')", "the same for all"),
     ("blood", "SELECT COUNT(*) FROM data WHERE blood = 'A' AND blood = 'B'", "the same for all"),

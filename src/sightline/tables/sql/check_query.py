@@ -21,6 +21,7 @@ from sightline.tables.sql.grouping import Keys, resolved_group
 from sightline.tables.sql.having import Having, aggregates_in
 from sightline.tables.sql.row_features import is_within
 from sightline.tables.sql.scope import conjuncts, find_column
+from sightline.tables.sql.secret_bands import SecretBand, read_bands
 from sightline.tables.sql.secret_conditions import Secret, SecretTest, categories_of
 from sightline.tables.sql.sources import Source
 from sightline.tables.subject import SecretKind, Subject
@@ -66,14 +67,14 @@ class SelectParts:
 def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQuery | None:
     """Write the check of a release; None if nothing that it publishes depends on the secret."""
     scope = secret.scope
-    histogram = any(scope.is_secret(key) for keys in parts.sets for key in keys)
+    histogram = any(scope.mentions_secret(key) for keys in parts.sets for key in keys)
     chosen = [
         place for place, measure in enumerate(parts.measures) if isinstance(measure, Measure) or histogram
     ]
     if not chosen:
         return None
     group, leaves = resolved_group(parts.select, scope=scope)
-    public = {text: leaf for text, leaf in leaves.items() if not scope.is_secret(scope.bind(leaf))}
+    public = {text: leaf for text, leaf in leaves.items() if not scope.mentions_secret(scope.bind(leaf))}
     names = list(public)
     writer = _CheckWriter(parts=parts, secret=secret, subject=subject, keys=tuple(names))
     identity = {
@@ -155,6 +156,10 @@ class _CheckWriter:
         met, value = self._rows_and_value(measure.aggregate)
         aggregated = f"CASE WHEN {met} AND {value} IS NOT NULL THEN 1 ELSE 0 END"
         differs = [f"({aggregated}) <> (CASE WHEN {inside} THEN 1 ELSE 0 END)"]
+        for text, bands in self._bands:  # the engine's band of a row must be the audit's
+            for band in bands:
+                own = f"{text} IS NULL" if band.name is None else f"{text} = {self.text(band.name)}"
+                differs.append(f"(CASE WHEN {own} THEN 1 ELSE 0 END) <> {self._feature(band.test)}")
         mean = isinstance(measure, Measure) and measure.statistic is Statistic.MEAN
         if isinstance(measure, Measure):
             engine_value = f"(CASE WHEN {met} THEN COALESCE(CAST({value} AS DOUBLE), 0) ELSE 0 END)"
@@ -238,12 +243,13 @@ class _CheckWriter:
         """
         scope, categories = self.secret.scope, self.subject.categories
         values = 2 if self.subject.kind is SecretKind.BOOLEAN else len(categories or ())
+        values = max([values, *(len(bands) for _, bands in self._bands)])
         conditions = self.parts.source.conditions
         where = self.parts.select.args.get("where")
         asked = [*conditions, *([] if where is None else [scope.bind(where.this)])]
         never = 2 if any(map(scope.mentions_secret, asked)) else 0
         return tuple(
-            values if any(scope.is_secret(key) for key in keys) else never if keys else 0
+            values if any(scope.mentions_secret(key) for key in keys) else never if keys else 0
             for keys in self.parts.sets
         )
 
@@ -251,9 +257,22 @@ class _CheckWriter:
         """How many lines the group has, and how many audited rows."""
         rows["present"] = f"CASE WHEN {self._present} THEN 1 END"
         if histogram:
-            rows["v"] = f"CASE WHEN {self._present} AND NOT ({self._outside}) THEN {self._valid} END"
+            value = f"COALESCE(CAST({self._bands[0][0]} AS VARCHAR(255)), '')" if self._bands else self._valid
+            rows["v"] = f"CASE WHEN {self._present} AND NOT ({self._outside}) THEN {value} END"
         lines = "COUNT(DISTINCT v)" if histogram else "1"
         return [f"{lines} AS lines", "COUNT(present) AS present"]
+
+    @cached_property
+    def _bands(self) -> list[tuple[str, tuple[SecretBand, ...]]]:
+        """The keys that are bands of the secret, as written, with their bands."""
+        scope = self.secret.scope
+        _, leaves = resolved_group(self.parts.select, scope=scope)
+        found = [
+            (self.text(leaf), read_bands(scope.bind(leaf), self.secret))
+            for leaf in leaves.values()
+            if scope.mentions_secret(scope.bind(leaf))
+        ]
+        return [(text, bands) for text, bands in found if bands is not None]
 
     @cached_property
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:

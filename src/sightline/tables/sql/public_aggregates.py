@@ -28,7 +28,8 @@ def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]
     root = exp.Paren(this=plain.copy())
     calls = aggregates_in(root)
     own = [call.this if isinstance(call, exp.Filter) else call for call in calls]
-    keyed = [column for column in root.find_all(exp.Column) if column.find_ancestor(exp.AggFunc) is None]
+    inside = (exp.AggFunc, exp.Filter)
+    keyed = [column for column in root.find_all(exp.Column) if column.find_ancestor(*inside) is None]
     single_count = len(calls) == 1 and isinstance(own[0], _COUNTS) and not keyed
     if single_count or not all(type(call) in _PUBLIC for call in own) or _speaks_of_secret(plain, scope):
         return None

@@ -25,6 +25,7 @@ from sightline.tables.sql.postprocessing import read_item, with_order
 from sightline.tables.sql.public_aggregates import read_public_aggregate
 from sightline.tables.sql.row_features import is_within
 from sightline.tables.sql.scope import Scope, conjuncts, find_column
+from sightline.tables.sql.secret_bands import SecretBand, read_bands
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
 from sightline.tables.sql.sources import Join, Source, read_source
 from sightline.tables.sql.unfold import unfolded
@@ -193,6 +194,8 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     public, test = secret.split(exp.and_(*conditions) if conditions else None)
     sets = read_grouping(select, scope=scope)
     for keys in sets:
+        if secret.kind is SecretKind.NUMBER and sum(map(scope.mentions_secret, keys)) > 1:
+            refuse("one key of bands of the secret", got="several", fix="publish each in its own release")
         for key in keys:
             _check_key(key, secret)
     aggregates = [item for item in select.expressions if has_aggregate(item)]
@@ -240,16 +243,21 @@ def _partitions(
     every = {id(key): key for keys in parts.sets for key in keys}
     texts = {name: embedded(key, scope.dialect) for name, key in every.items()}
     for place, keys in enumerate(parts.sets):
-        by = [key for key in keys if not scope.is_secret(key)]
+        by = [key for key in keys if not scope.mentions_secret(key)]
+        bands = [band for key in keys if key not in by for band in read_bands(key, secret) or ()]
         kept = [] if parts.having is None else [embedded(parts.having.conditions[place], scope.dialect)]
         for number, measure in enumerate(parts.measures):
-            tests = _tests(measure, histogram=len(by) < len(keys), secret=secret, where=test)
-            tests = [_on_bounds(one, bounds) for one in tests]
+            tests = [
+                (name, _on_bounds(one, bounds))
+                for name, one in _tests(
+                    measure, histogram=len(by) < len(keys), secret=secret, where=test, bands=bands
+                )
+            ]
             if not tests:
                 counts.append(measure.label)
             partitions += [
                 PartitionQuery(
-                    label=measure.label + _by(by),
+                    label=measure.label + _by(by) + (f" = {name}" if name else ""),
                     statistic=measure.statistic if isinstance(measure, Measure) else Statistic.SUM,
                     feature=feature_test.feature,
                     parameter=feature_test.parameter,
@@ -262,17 +270,25 @@ def _partitions(
                     grouping_set=place,
                     aggregate=number,
                 )
-                for feature_test in tests
+                for name, feature_test in tests
             ]
     return partitions, counts
 
 
 def _tests(
-    measure: Measure | RowCount, *, histogram: bool, secret: Secret, where: SecretTest | None
-) -> list[SecretTest]:
-    """The features that one aggregate publishes: none for a public count, every value for a histogram."""
+    measure: Measure | RowCount,
+    *,
+    histogram: bool,
+    secret: Secret,
+    where: SecretTest | None,
+    bands: Sequence[SecretBand],
+) -> list[tuple[str, SecretTest]]:
+    """The features that one aggregate publishes: none for a public count, every value for a histogram.
+
+    Bands have names.
+    """
     if not histogram:
-        return [measure.test] if isinstance(measure, Measure) else []
+        return [("", measure.test)] if isinstance(measure, Measure) else []
     if isinstance(measure, Measure) or not measure.counts_rows or where is not None:
         refuse(
             "COUNT(*) in a query grouped by the secret",
@@ -280,8 +296,10 @@ def _tests(
             fix="which rows it adds up would depend on the secret: group by public columns",
         )
     if secret.kind is SecretKind.BOOLEAN:
-        return [SecretTest(feature=Feature.VALUE), SecretTest(feature=Feature.VALUE, above=False)]
-    return [SecretTest(feature=Feature.INDICATOR)]
+        return [("", SecretTest(feature=Feature.VALUE, above=above)) for above in (True, False)]
+    if bands:
+        return [(band.label, band.test) for band in bands]
+    return [("", SecretTest(feature=Feature.INDICATOR))]
 
 
 def _on_bounds(test: SecretTest, bounds: tuple[float, float] | None) -> SecretTest:
@@ -294,11 +312,13 @@ def _check_key(key: exp.Expr, secret: Secret) -> None:
     if not secret.scope.mentions_secret(key):
         return
     if secret.kind is SecretKind.NUMBER:
+        if read_bands(key, secret) is not None:
+            return
         refuse(
-            "GROUP BY on public columns",
+            "GROUP BY on public columns or on bands of the secret",
             got=f"the secret in GROUP BY {shown(key)}",
-            fix="who falls into which group would depend on the secret: write COUNT(*) FILTER (WHERE secret "
-            "BETWEEN … AND …) for each band instead",
+            fix="write CASE WHEN secret < 10 THEN 'low' … ELSE 'high' END, or COUNT(*) FILTER (WHERE secret "
+            "BETWEEN … AND …) for each band",
         )
     if not secret.scope.is_secret(key):
         refuse("GROUP BY the secret itself", got=shown(key), fix="a histogram lists the secret's own values")

@@ -65,7 +65,7 @@ class Secret:
         """Read one bound condition on the secret as a feature."""
         node = condition.unnest()
         if isinstance(node, exp.Not):
-            return _complement(self.test(node.this))
+            return complement(self.test(node.this))
         if isinstance(node, exp.And | exp.Or) and self.kind is not SecretKind.BOOLEAN:
             sides = (node.this, node.expression)
             if not all(map(self.scope.mentions_secret, sides)):
@@ -73,7 +73,7 @@ class Secret:
             tests = [self.test(side) for side in sides]
             if isinstance(node, exp.And):
                 return self.both(tests)
-            return _complement(self.both([_complement(test) for test in tests]))  # De Morgan
+            return complement(self.both([complement(test) for test in tests]))  # De Morgan
         readers = {
             SecretKind.BOOLEAN: self._boolean,
             SecretKind.CATEGORY: self._category,
@@ -194,11 +194,27 @@ def _joined_bands(one: SecretTest, other: SecretTest) -> SecretTest | None:
         return None
     first, second = band_of(one), band_of(other)
     if first is None or second is None:
-        return None
+        return _without_band(one, other) or _without_band(other, one)
     # The larger of two lower ends holds; of equal ends the open one.
     low = max((first.low, not first.low_closed), (second.low, not second.low_closed))
     high = min((first.high, first.high_closed), (second.high, second.high_closed))
     return _test_of(Band(low=low[0], low_closed=not low[1], high=high[0], high_closed=high[1]))
+
+
+def _without_band(one: SecretTest, other: SecretTest) -> SecretTest | None:
+    """A band without the numbers of another, if one band is left."""
+    band, gone = band_of(one), other.parameter
+    if band is None or not isinstance(gone, Band) or other.above:
+        return None
+    below = Band(low=band.low, low_closed=band.low_closed, high=gone.low, high_closed=not gone.low_closed)
+    above = Band(low=gone.high, low_closed=not gone.high_closed, high=band.high, high_closed=band.high_closed)
+    if (gone.high, gone.high_closed) < (band.low, not band.low_closed) or (gone.low, not gone.low_closed) > (
+        band.high,
+        band.high_closed,
+    ):
+        return one  # they do not touch
+    left = [part for part in (below, above) if part.low < part.high]
+    return _test_of(left[0]) if len(left) == 1 else None
 
 
 def _test_of(band: Band) -> SecretTest:
@@ -217,7 +233,8 @@ def _test_of(band: Band) -> SecretTest:
     return SecretTest(feature=Feature.BAND, parameter=band)
 
 
-def _complement(test: SecretTest) -> SecretTest:
+def complement(test: SecretTest) -> SecretTest:
+    """The test that is met where this one is not."""
     return replace(test, above=not test.above)
 
 
