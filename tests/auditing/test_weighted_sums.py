@@ -38,10 +38,9 @@ def weighted(membership: Membership, weights: dict[int, list[float]], table: np.
     )
 
 
-def random_case(seed: int) -> tuple[Findings, np.ndarray, np.ndarray]:
+def random_case(seed: int, rows: int = 9) -> tuple[Findings, np.ndarray, np.ndarray]:
     """Random groups and weights as findings, and the same as a dense matrix with its noise."""
     draw = np.random.default_rng(seed)
-    rows = 9
     groups = [[str(g) for g in draw.integers(2, size=rows)] for _ in range(3)]
     groups.append([None if row == 4 else "" for row in range(rows)])
     weights = {0: draw.choice([0.5, 1.0, 3.0], rows).tolist(), 2: draw.choice([-2.0, 1.5], rows).tolist()}
@@ -65,9 +64,10 @@ def random_case(seed: int) -> tuple[Findings, np.ndarray, np.ndarray]:
     return find(plan, membership), np.array(matrix), np.array(scale)
 
 
-@pytest.mark.parametrize("seed", range(5))
-def test_a_weighted_design_is_the_dense_one(seed: int) -> None:
-    findings, A, scale = random_case(seed)
+@pytest.mark.parametrize(("seed", "rows"), [(0, 9), (1, 9), (2, 9), (3, 200), (4, 200)])
+def test_a_weighted_design_is_the_dense_one(seed: int, rows: int) -> None:
+    """Of 200 rows many share a signature: their column stands for several records."""
+    findings, A, scale = random_case(seed, rows)
     assert findings.linear is not None
     exposures, linear = findings.linear.exposures, findings.linear.linear
     key = [tuple(column) for column in A.T.tolist()]
