@@ -139,6 +139,13 @@ def test_whole_numbers_known_to_within_two_are_few_values(tmp_path: Path) -> Non
             },
             "true where sizes are published",
         ),
+        (
+            {
+                "attacker": {"knows_sizes": False},
+                "release": {"sql": "SELECT town, SUM(hours) FROM data GROUP BY town HAVING COUNT(*) > 2"},
+            },
+            "true where sizes are published, got false, and HAVING",
+        ),
     ],
 )
 def test_knowledge_that_does_not_fit_the_plan_is_refused(
