@@ -132,6 +132,11 @@ def test_per_record_counts_the_releases_of_a_period() -> None:
         (({"name": "a"}, {"name": "b"}), {"periods": ["June", "June"]}, "a name of its own for each period"),
         (({"name": "a"}, {"name": "b"}), {"periods": ["x"], "epsilon": None}, r"\[privacy\] epsilon"),
         (({"name": "a"}, {"name": "b"}), {"periods": [{"name": "x"}], "delta": None}, r"\[privacy\] delta"),
+        (
+            ({"name": "a", "times": 90_000}, {"name": "b"}),
+            {"periods": 2},
+            "at most 100,000 copies .* 180,000",
+        ),
         (({"name": "a"}, {"name": "b"}), {"periods": 0}, "list|section"),
         (({"name": "a"}, {"name": "b"}), {"periods": 10**6}, "list|section"),
     ],
