@@ -26,6 +26,7 @@ from sightline.arrays import FloatArray
 from sightline.errors import MissingExtra
 from sightline.labeled.bounds.domain import number_prior
 from sightline.labeled.bounds.target import Seen, TargetPrior
+from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures, exposures
 from sightline.labeled.incidence.cells import CellIncidence
@@ -226,7 +227,7 @@ def rows_stay(device: Device) -> None:
     """A table that lies on an accelerator is assessed there, whole multiples of one number too."""
     rows = np.random.default_rng(0).integers(0, 2, (5, 400)).astype(np.float64)
     for table in (rows, rows / 3):
-        design = MembershipDesign(device.put(table), noise=np.ones(5), readout="sum")
+        design = MembershipDesign(device.put(table), noise=np.ones(5), readout=Readout.SUM)
         if design.incidence.device.library != device.library or not design.incidence.integral:
             raise AssertionError(f"rows on {device} are assessed on {design.incidence.device}")
         same_decisions("rows", design.on(HOST).exposures(domain=(0, 1)), design.exposures(domain=(0, 1)))
