@@ -50,7 +50,6 @@ def test_no_noise_falls_below_what_each_period_asks_for(table: str) -> None:
 @pytest.mark.parametrize(
     "sections",
     [
-        {"data": {}},
         {"data": {"keep": None, "total_by": ["g"], "bounds": [0, 20]}},
         {"attacker": {"values_within": 2.0}, "accept": ["homogeneous"]},
         {"attacker": {"knows_share": 0.3}, "accept": ["drawn"]},

@@ -116,10 +116,11 @@ def _check_release(query: ReleaseQuery, dialect: str, secret: str) -> None:
     select = parse_query(query.sql, dialect)
     source = select.args.get("from_")
     plain = isinstance(select, exp.Select) and source is not None and isinstance(source.this, exp.Table)
-    if not plain or any(select.args.get(part) for part in ("with_", "having")):
+    others = ("with_", "having", "limit", "offset", "fetch", "distinct", "qualify")
+    if not plain or any(select.args.get(part) for part in others):
         refuse(
             "suppress for one plain SELECT over data",
-            got="WITH, a subquery, UNION ALL or HAVING",
+            got="WITH, a subquery, UNION ALL, HAVING or LIMIT",
             fix="write the opposite as HAVING",
         )
     for clause in ("where", "group"):
