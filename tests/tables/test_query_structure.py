@@ -279,7 +279,8 @@ class TestTheCheckOfAnAudit:
                 "> 2",
             ),
             (
-                "SELECT land, SUM(spent) FROM (SELECT *, RANK() OVER (PARTITION BY customer ORDER BY day) AS n "
+                "SELECT land, SUM(spent) FROM "
+                "(SELECT *, RANK() OVER (PARTITION BY customer ORDER BY day) AS n "
                 "FROM data) t WHERE n < 2 GROUP BY land",
                 "n < 2",
                 "n < 3",
