@@ -54,8 +54,9 @@ def test_differences_are_found() -> None:
     """The comparison itself: other noise, and other records, do not pass for the same."""
     one, other = (case.design for case in list(cases(2, 9))[::8])
     host = one.exposures(domain=(0, 1))
-    with pytest.raises(AssertionError, match="differs by"):
-        compare_devices.same_numbers("noise", host, one.with_noise_times(1.001).exposures(domain=(0, 1)))
+    noisier = one.with_noise_times(1.001).exposures(domain=(0, 1))
+    with pytest.raises(AssertionError, match="information differs by 2"):
+        compare_devices.same_numbers("noise", "information", host.information, noisier.information)
     with pytest.raises(AssertionError, match="differs"):
         compare_devices.same_decisions("records", host, other.exposures(domain=(0, 1)))
 
@@ -167,9 +168,14 @@ def test_without_python_flint() -> None:
         "    sl.MembershipDesign([[1, 1], [0, 1]], noise=[1.0] * 2).exposures(domain=(0, 1))\n"
         "except sl.SightlineError as error:\n"
         "    print(error)\n"
+        "try:\n"
+        "    sl.GaussianDP\n"
+        "except ImportError as error:\n"
+        "    print(error)\n"
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert done.stdout == (
         "expected python-flint, which decides in exact arithmetic who is identifiable; "
         "install it: pip install python-flint\n"
+        "expected python-flint, which sightline.GaussianDP needs; install python-flint\n"
     )
