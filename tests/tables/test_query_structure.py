@@ -179,6 +179,14 @@ class TestValuesPerRecord:
         assert fewer.clipped > 0  # sums of three rows lie outside the bounds of one
         assert not fewer.verdict.passed
 
+    @pytest.mark.slow
+    def test_a_designed_plan_is_about_the_rows_again(self, folder: Path) -> None:
+        sql = f"SELECT land, AVG(LEAST(total, 250)) FROM ({PERSONS}) AS p GROUP BY land"
+        given = plan(folder, sql) | {"limits": {"remaining_uncertainty": 0.5, "accept": ["few_values"]}}
+        designed = folder / "designed.toml"
+        designed.write_text(sl.design(given).plan, encoding="utf-8")
+        assert check(designed).data == check(given).data
+
     def test_releases_over_rows_are_refused_beside_it(self, folder: Path) -> None:
         with pytest.raises(InvalidPlan, match="same value per record, got release 'r1' over the rows"):
             check(plan(folder, f"SELECT AVG(total) FROM ({PERSONS}) AS p", "SELECT SUM(spent) FROM data"))
