@@ -322,6 +322,25 @@ class TestTheCheckOfAnAudit:
             engine.close()
 
 
+def test_a_lookup_must_not_double_rows_that_having_counts(tmp_path: Path) -> None:
+    """Only rows without a secret match twice: they are not audited, and HAVING counts them."""
+    rows = [(f"c{i}", "north" if i % 2 else "south", i, 5.0 if i < 8 else None) for i in range(12)]
+    _write(tmp_path / "orders.csv", ["customer", "land", "day", "spent"], rows)
+    _write(tmp_path / "days.csv", ["d", "label"], [*((i, "x") for i in range(12)), (11, "y")])
+    sql = "SELECT land, SUM(spent) FROM data LEFT JOIN days ON day = d GROUP BY land{}"
+    about = Subject(record="customer", secret="spent", kind=SecretKind.NUMBER, bounds=(0, 200))
+    engine = open_source("orders.csv", base=tmp_path, tables={"days": "days.csv"})
+    schema = Schema.of(engine, ["days"])
+    plain, having = (
+        read_release(sql.format(end), name="r", subject=about, schema=schema)
+        for end in ("", " HAVING COUNT(*) > 6")
+    )
+    assert len(collect(engine, [plain], about).cells) == 2
+    with pytest.raises(InvalidPlan, match='at most one row of "days" for each row of data'):
+        collect(engine, [having], about)
+    engine.close()
+
+
 BOMBS = {
     "many uses of WITH": "WITH a AS (SELECT spent FROM data)"
     + "".join(

@@ -11,6 +11,7 @@ import pytest
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from tests.tables import sql_oracle
+from tests.tables.fuzz_person_values import person_differences
 from tests.tables.sql_oracle import differences, duckdb_tables, statements
 
 
@@ -83,6 +84,13 @@ def test_on_postgres(block: int, on_postgres: tuple[Engine, sql_oracle.Run]) -> 
 def test_on_spark(seed: int, number: int, on_spark: tuple[Engine, sql_oracle.Run]) -> None:
     """30 releases: few with sums, few with the check of an audit. Spark answers their own queries in one."""
     assert differences(*on_spark, seed, number, together=True) == []
+
+
+@pytest.mark.slow
+def test_values_per_record_on_duckdb(on_duckdb: tuple[Engine, sql_oracle.Run]) -> None:
+    """40 releases that first aggregate the rows of each record."""
+    for seed in range(4):
+        assert person_differences(*on_duckdb, seed, 10) == [], seed
 
 
 @pytest.mark.slow
