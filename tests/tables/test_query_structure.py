@@ -199,6 +199,15 @@ class TestValuesPerRecord:
             )
 
     @pytest.mark.slow
+    def test_a_release_for_each_period(self, folder: Path) -> None:
+        """A record has a value in each period: the inner query groups by it, and the release chooses it."""
+        inner = "SELECT customer, FLOOR(day / 30) AS m, SUM(spent) AS v FROM data GROUP BY customer, m"
+        sqls = [f"SELECT SUM(LEAST(v, 150)) FROM ({inner}) AS p WHERE m = {m}" for m in (0, 1)]
+        result = sl.audit(plan(folder, *sqls, stddev=3000.0))
+        assert (result.records, result.rows, result.rank) == (30, 90, 2)
+        assert result.secret == "LEAST(SUM(spent), 150)"
+
+    @pytest.mark.slow
     def test_inner_queries_may_be_spelt_differently(self, folder: Path) -> None:
         other = "SELECT x.customer AS who, COUNT(*) AS n, SUM(x.spent) AS t FROM data AS x GROUP BY 1"
         result = sl.audit(

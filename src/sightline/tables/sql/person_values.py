@@ -66,7 +66,8 @@ def read_person_values(
             refuse(
                 "every release over the same value per record",
                 got=f"another inner query in release {name!r}",
-                fix="use one WHERE, GROUP BY and aggregate in all inner queries, or audit two plans",
+                fix="use one WHERE, GROUP BY and aggregate in all inner queries; for periods, group by the "
+                "period inside and choose it in the outer WHERE",
             )
     return _PersonTable(inners=inners, subject=subject, schema=schema).read(chains)
 
