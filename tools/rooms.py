@@ -21,7 +21,7 @@ ROOMS = (
     *("_names", "errors", "arrays", "progress", "format", "display", "numerics"),
     *("privacy", "releases", "noise"),
     *("labeled", "geometry", "multiset", "attacks"),
-    *("tables", "auditing", "designing", "jobs", "report", "paper"),
+    *("tables", "auditing", "rehearsing", "designing", "jobs", "report", "paper"),
     *("examples", "demo", "cli", "root"),
 )
 
