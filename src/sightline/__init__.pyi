@@ -14,7 +14,6 @@ from sightline.report.export import export_figures as export_figures
 from sightline.designing.run import design as design
 from sightline.designing.result import DesignResult as DesignResult
 from sightline.rehearsing.run import rehearse as rehearse
-from sightline.rehearsing.result import Rehearsal as Rehearsal
 from sightline.errors import SightlineError as SightlineError
 
 # Budgets and accountants

@@ -49,8 +49,9 @@ def conclusions(result: Rehearsal) -> list[str]:
     lines = []
     if not result.answers_fit:
         lines.append(
-            "The published numbers differ from the true ones by more than the plan's noise explains (a chance "
-            f"of {result.misfit:.1g}): they belong to another table or to other noise, and no interval is valid."
+            "The published numbers differ from the true ones by more than the plan's noise explains "
+            f"(a chance of {result.misfit:.1g}): they belong to another table or to other noise, and no "
+            "interval is valid."
         )
     held = sum(guess.holds for guess in result.guesses)
     lines.append(
@@ -60,13 +61,13 @@ def conclusions(result: Rehearsal) -> list[str]:
     surprises = result.surprises
     if surprises:
         lines.append(
-            f"The repetitions contradict what is stated of {count(len(surprises), 'guess', 'guesses')} {rate}. "
-            "This is a defect of Sightline: please report the plan."
+            f"The repetitions contradict what is stated of {count(len(surprises), 'guess', 'guesses')} "
+            f"{rate}. This is a defect of Sightline: please report the plan."
         )
     elif result.checks:
         lines.append(
-            f"The repetitions agree with all {count(result.checks, 'statement')} on coverage and mean squared "
-            f"error {rate}."
+            f"The repetitions agree with all {count(result.checks, 'statement')} on coverage and mean "
+            f"squared error {rate}."
         )
     return lines + list(result.notes)
 

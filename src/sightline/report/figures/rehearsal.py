@@ -61,5 +61,5 @@ def _attack(result: Rehearsal, kind: AttackKind) -> Any:
         alt.Chart(rows([{"at": low}, {"at": high}])).mark_rule(color=INK, strokeDash=[2, 2]).encode(x="at:Q")
     )
     return alt.layer(bounds, interval, guesses, truth.encode(x="true:Q")).properties(
-        width=WIDTH, height=24 * len(shown), title=f"{kind}: interval and guess (●), true value (◇)"
+        width=WIDTH, height=24 * len(shown), title=f"{kind}: interval and guess (dot), true value (diamond)"
     )
