@@ -71,6 +71,12 @@ _html = click.option(
     "--html", type=click.Path(path_type=Path), help="Also write the report to this HTML file."
 )
 _force = click.option("--force", is_flag=True, help="Replace files that exist.")
+_what_if = click.option(
+    "--what-if/--no-what-if",
+    default=True,
+    show_default=True,
+    help="Let the HTML file try other noise, releases and attackers; takes seconds.",
+)
 _publishable = click.option(
     "--publishable", is_flag=True, help="Leave out what is for the table's owner only."
 )
@@ -90,6 +96,7 @@ _publishable = click.option(
     "--max-memory", metavar="SIZE", help="Refuse an audit that needs more, as 4GB. [default: what is free]"
 )
 @click.option("--max-seconds", type=float, metavar="SECONDS", help="End an audit that takes longer.")
+@_what_if
 def audit(  # many parameters: one for each option
     plan: str,
     as_json: bool,
@@ -102,6 +109,7 @@ def audit(  # many parameters: one for each option
     force: bool,
     max_memory: str | None,
     max_seconds: float | None,
+    what_if: bool,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline import jobs
@@ -119,6 +127,7 @@ def audit(  # many parameters: one for each option
             progress=progress,
             max_memory=max_memory,
             max_seconds=max_seconds,
+            what_if=what_if and html is not None and not publishable,
         )
     _print_result(result.publishable() if publishable else result, as_json)
     if html is not None:
@@ -334,8 +343,9 @@ def init(table: str, record: str | None, secret: str | None, out: Path, force: b
 @commands.command(epilog="Example:  sightline demo --json")
 @_json
 @_html
+@_what_if
 @_force
-def demo(as_json: bool, html: Path | None, force: bool) -> None:
+def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
     """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
     from sightline import jobs
     from sightline.examples.shipped import example_plan
@@ -344,7 +354,7 @@ def demo(as_json: bool, html: Path | None, force: bool) -> None:
     if html is not None:
         check_new(html, force=force)
     plan = example_plan("microgrid")
-    result = jobs.audit(plan, names=True)
+    result = jobs.audit(plan, names=True, what_if=what_if and html is not None)
     _print_result(result, as_json)
     if html is not None:
         from sightline.report.html import write_report

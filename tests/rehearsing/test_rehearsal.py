@@ -58,12 +58,14 @@ def published_truth(plan: dict[str, Any]) -> tuple[list[float], list[float]]:
     return sorted(mine.tolist()), sorted(theirs)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 def test_the_exact_answers_are_those_of_the_engine(name: str, tmp_path: Path) -> None:
     mine, theirs = published_truth(PLANS[name](tmp_path))
     assert mine == pytest.approx(theirs, rel=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["number", "known", "laplace", "yes or no", "category"])
 def test_coverage_and_error_are_as_stated(name: str, tmp_path: Path) -> None:
     """Joint over all guesses; a false alarm in at most one of ten thousand draws of the seed."""
@@ -90,6 +92,7 @@ def test_coverage_and_error_are_as_stated(name: str, tmp_path: Path) -> None:
     assert result.checks == 2 * len(linear)
 
 
+@pytest.mark.slow
 def test_of_a_number_the_best_linear_attack_is_the_upper_end_of_the_audit() -> None:
     result = rehearse(example_plan("microgrid"), repetitions=20)
     audit = sl.audit(example_plan("microgrid"), names=True)
@@ -146,6 +149,7 @@ def test_the_error_of_a_sharp_attack_keeps_its_digits(tmp_path: Path) -> None:
     assert guess.mse == pytest.approx(1e-14, rel=0.2)
 
 
+@pytest.mark.slow
 def test_the_same_seed_gives_the_same_rehearsal(tmp_path: Path) -> None:
     plan = rehearsal_plans.number_plan(tmp_path)
     first, again = (rehearse(plan, seed=4, repetitions=50) for _ in range(2))
@@ -155,6 +159,7 @@ def test_the_same_seed_gives_the_same_rehearsal(tmp_path: Path) -> None:
     assert [g.guess for g in longer.guesses] == [g.guess for g in first.guesses]
 
 
+@pytest.mark.slow
 class TestSmallGroups:
     def test_the_likelihood_attack_finds_the_values_as_a_set(self, tmp_path: Path) -> None:
         result = rehearse(rehearsal_plans.moments_plan(tmp_path), repetitions=400)
@@ -194,6 +199,7 @@ class TestSmallGroups:
             rehearse({**plan, "release": [*plan["release"], count]})
 
 
+@pytest.mark.slow
 class TestAnswers:
     def test_what_was_published_is_read_back(self, tmp_path: Path) -> None:
         for name in ("number", "category", "laplace"):
@@ -286,6 +292,7 @@ class TestAnswers:
             rehearse(plan, answers=tmp_path / "answers.csv")
 
 
+@pytest.mark.slow
 class TestCommand:
     def test_it_is_marked_and_its_files_are_the_owners(
         self, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -327,6 +327,10 @@ class Attacker(_Section):
     knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(), description="Conditions on public columns: the secrets of those rows are known."
     )
+    may_know: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
+        default=(),
+        description="More such conditions, which the audit leaves out and the report's what-if can add.",
+    )
 
 
 class AssumptionName(StrEnum):

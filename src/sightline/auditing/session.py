@@ -164,7 +164,7 @@ def opened(
         check_declared(engine, subject)
         schema = Schema.of(engine, list(plan.data.tables))
         check_public(schema, subject)
-        for text in plan.attacker.knows:
+        for text in (*plan.attacker.knows, *plan.attacker.may_know):
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for place, release in enumerate(plan.releases):
