@@ -138,6 +138,24 @@ def test_the_best_linear_attack_is_that_of_the_joint_covariance(name: str, tmp_p
         assert attack.mse[place] == pytest.approx(best, rel=1e-8)
 
 
+@pytest.mark.slow
+def test_numbers_that_are_merged_or_withheld_are_published_so(tmp_path: Path) -> None:
+    plan = rehearsal_plans.number_plan(tmp_path)
+    streets = plan["release"][2]
+    merged = [[["S0", "F0"], ["S1", "F0"]]]
+    streets["merge"] = [{"keys": keys} for keys in merged]
+    streets["withhold"] = [{"key": ["S2", "F1"]}]
+    made = publish_and_rehearse(plan, repetitions=1000)
+    assert made.publication.values.size == 2 + 2 * 4
+    assert ("streets", "", 2, ("S0 + S1", "F0")) in made.publication.names
+    assert made.rehearsal.surprises == ()
+    checked, base = read_plan(plan)
+    with opened(checked, base) as session:
+        findings = find(checked, session.membership(silent))
+        truth = Truth.of(session, findings).answers
+    assert made.publication.misfit(findings, truth) > 1e-4
+
+
 def test_the_error_of_a_sharp_attack_keeps_its_digits(tmp_path: Path) -> None:
     """With noise of a billionth of the range, one less the explained share would be rounding."""
     plan = rehearsal_plans.number_plan(tmp_path)
@@ -179,6 +197,39 @@ class TestSmallGroups:
         seen = [g for g in rehearse(plan, repetitions=100).guesses if g.attack is AttackKind.LIKELIHOOD]
         truth = {"H0": 12.5, "H1": 45.0, "H2": 88.0}
         assert {guess.record: guess.truth for guess in seen} == truth
+
+    def test_counts_above_and_below_a_threshold_take_part(self, tmp_path: Path) -> None:
+        """A count below a threshold tells the attack as much as the count above it."""
+        plan = rehearsal_plans.moments_plan(tmp_path)
+        plan["data"]["bandwidth"] = 10.0
+        guesses = {}
+        for sign in "<>":
+            sql = f"SELECT COUNT(*) FILTER (WHERE watts {sign} 50) FROM data"
+            count = {"name": "count", "sql": sql, "noise_stddev": 0.5}
+            rest = {
+                "name": "rest",
+                "sql": "SELECT COUNT(*) FILTER (WHERE watts > 20) FROM data",
+                "noise_stddev": 0.5,
+            }
+            found = rehearse({**plan, "release": [*plan["release"], count, rest]}, repetitions=200)
+            seen = [guess for guess in found.guesses if guess.attack is AttackKind.LIKELIHOOD]
+            guesses[sign] = [math.sqrt(guess.mse) for guess in seen]
+            assert len(seen) == 3
+        assert guesses["<"] == pytest.approx(guesses[">"], rel=0.35)
+
+    def test_records_that_the_attacker_knows_are_subtracted(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.moments_plan(tmp_path)
+        plan["attacker"] = {"knows": ["home = 'H1'"]}
+        plan["release"] = [
+            {**one, "sql": one["sql"].replace("SELECT", "SELECT feeder,") + " GROUP BY feeder"}
+            for one in plan["release"]
+        ]
+        # A group of one in another release gives H1 a signature of its own.
+        own = {"name": "own", "sql": "SELECT SUM(watts) FROM data WHERE home = 'H1'", "noise_stddev": 1.0}
+        found = rehearse({**plan, "release": [*plan["release"], own]}, repetitions=100)
+        seen = [guess for guess in found.guesses if guess.attack is AttackKind.LIKELIHOOD]
+        assert [guess.truth for guess in seen] == [12.5, 88.0]
+        assert all(math.sqrt(guess.mse) < 6 for guess in seen)
 
     def test_values_that_the_numbers_do_not_determine_are_not_attacked(self, tmp_path: Path) -> None:
         plan = rehearsal_plans.moments_plan(tmp_path)

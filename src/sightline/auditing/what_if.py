@@ -41,8 +41,8 @@ from sightline.tables.published import without_queries
 from sightline.tables.subject import SecretKind
 
 _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of the factor on the noise
-# Operations for one setting besides those of its factorisations, and for all: about ten seconds.
-_EACH, _PER_ENTRY, _MOST = 2e7, 20, 6e9
+# Operations for one setting besides those of its factorisations, and for all: some seconds.
+_EACH, _PER_ENTRY, _MOST = 2e7, 20, 4e9
 _PERSONS = 4  # times as much work for persons with several rows
 
 _Key = tuple[int, tuple[int, ...]]  # a noise stop and the switches that are on

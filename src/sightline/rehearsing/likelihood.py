@@ -24,7 +24,6 @@ from sightline.auditing.pricing import bandwidth_of
 from sightline.privacy.accountant import NoiseLaw
 from sightline.rehearsing.result import CONFIDENCE
 from sightline.rehearsing.truth import Truth, feature_values
-from sightline.releases.features import Kernel
 from sightline.tables.membership import Feature, Partition, Statistic
 from sightline.tables.subject import SecretKind
 
@@ -159,7 +158,7 @@ def _curve(partition: Partition, bandwidth: float | None) -> Curve | None:
         case Feature.THRESHOLD:
             assert isinstance(partition.parameter, int | float)
             width = bandwidth_of(partition, bandwidth)
-            return SmoothStep(at=float(partition.parameter), bandwidth=width, kernel=Kernel.LOGISTIC)
+            return SmoothStep(at=float(partition.parameter), bandwidth=width, kernel="logistic")
 
 
 def _determined(group: SmallGroup) -> bool:

@@ -73,7 +73,7 @@ def best_linear(linear: LinearDesign, columns: IndexArray) -> LinearAttack:
     weights = cho_solve(cho_factor(answers + covariance), with_target.T).T
     mean = _mean(linear)
     shares = np.stack([combined(design, line) for line in weights])
-    counts = linear.counts[: design.size] * unknown
+    counts = np.asarray(linear.counts[: design.size] * unknown, dtype=np.float64)
     return LinearAttack(
         columns=columns,
         weights=weights,
@@ -96,7 +96,8 @@ def _of_values(linear: LinearDesign, unknown: FloatArray) -> FloatArray:
     step = max(1, _BLOCK // design.row_count)
     for start in range(0, width, step):
         places = np.arange(start, min(start + step, width))
-        together = sum(design.incidence.columns(places + width * block) for block in range(blocks))
+        parts = [design.incidence.columns(places + width * block) for block in range(blocks)]
+        together = np.sum(parts, axis=0)
         found = found - share**2 * (together * counts[places]) @ together.T
     return np.asarray(found)
 
@@ -199,7 +200,7 @@ def _drawn(linear: LinearDesign, shape: tuple[int, int], generator: np.random.Ge
             return np.asarray(prior.number.sample(shape, generator=generator))  # type: ignore[attr-defined]
         case _:
             low, high = prior.bounds
-            return low + (high - low) * generator.integers(2, size=shape)
+            return np.asarray(low + (high - low) * generator.integers(2, size=shape), dtype=np.float64)
 
 
 def _of_block(linear: LinearDesign, values: FloatArray, block: int) -> FloatArray:

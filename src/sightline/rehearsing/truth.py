@@ -12,6 +12,7 @@ from sightline.auditing.findings import Findings
 from sightline.auditing.plan import Plan
 from sightline.auditing.session import Session
 from sightline.errors import InvalidPlan, require
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
 from sightline.tables.records import secrets_of, signature_totals
 from sightline.tables.subject import SecretKind
@@ -54,7 +55,8 @@ class Truth:
 def rows_of(linear: LinearDesign, sums: FloatArray) -> FloatArray:
     """The exact rows of the main design, from the sums of its columns."""
     everyone = np.ones(linear.design.size, dtype=np.bool_)
-    return linear.design.incidence.images(everyone, sums[None])[0]
+    rows: FloatArray = linear.design.incidence.images(everyone, sums[None])[0]
+    return rows
 
 
 def seen_rows(linear: LinearDesign, truth: Truth, answers: FloatArray) -> FloatArray:
@@ -107,7 +109,7 @@ def _column_sums(
         place = [names.index(category) for category in linear.categories[:blocks]]
     column, mine = linear.column_signature[:size], linear.known[:size]
 
-    def sums(totals: FloatArray, wanted: FloatArray) -> FloatArray:
+    def sums(totals: FloatArray, wanted: BoolArray) -> FloatArray:
         of_place = [np.bincount(linear.signature_of, totals[:, c], len(linear.signatures)) for c in place]
         each = np.concatenate([one[column[: linear.main.width]] for one in of_place])
         return np.where(wanted, each, 0.0)
