@@ -97,6 +97,7 @@ _publishable = click.option(
 )
 @click.option("--max-seconds", type=float, metavar="SECONDS", help="End an audit that takes longer.")
 @_what_if
+@click.option("--device", metavar="NAME", help="An accelerator for dense matrices, as cuda.")
 def audit(  # many parameters: one for each option
     plan: str,
     as_json: bool,
@@ -110,6 +111,7 @@ def audit(  # many parameters: one for each option
     max_memory: str | None,
     max_seconds: float | None,
     what_if: bool,
+    device: str | None,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline import jobs
@@ -128,6 +130,7 @@ def audit(  # many parameters: one for each option
             max_memory=max_memory,
             max_seconds=max_seconds,
             what_if=what_if and html is not None and not publishable,
+            device=device,
         )
     _print_result(result.publishable() if publishable else result, as_json)
     if html is not None:

@@ -158,8 +158,9 @@ class TestWhatFitsTheWork:
                 "rows": [[], [0.5]],
             }
         },
+        {"privacy": {"delta": 1e-5, "periods": 2}},
     ],
-    ids=["nothing linear", "a moment", "correlated noise"],
+    ids=["nothing linear", "a moment", "correlated noise", "periods"],
 )
 def test_some_plans_have_none(change: dict[str, Any]) -> None:
     assert sl.audit(microgrid_months("January", "March") | change, what_if=True).what_if is None

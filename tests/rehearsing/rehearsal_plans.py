@@ -56,6 +56,12 @@ def known_plan(folder: Path) -> dict[str, Any]:
     return number_plan(folder, attacker={"knows": ["feeder = 'F0'"]})
 
 
+def share_known_plan(folder: Path) -> dict[str, Any]:
+    """The attacker knows a share of the homes, and the releases are published in two periods."""
+    plan = number_plan(folder, attacker={"knows_share": 0.4})
+    return plan | {"privacy": {"delta": 1e-5, "periods": 2}}
+
+
 def yes_or_no_plan(folder: Path) -> dict[str, Any]:
     """Counts of a yes or no, and of its complement."""
     return {

@@ -33,6 +33,7 @@ from tests.rehearsing import rehearsal_plans
 PLANS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "number": rehearsal_plans.number_plan,
     "known": rehearsal_plans.known_plan,
+    "share known": rehearsal_plans.share_known_plan,
     "laplace": rehearsal_plans.laplace_plan,
     "yes or no": rehearsal_plans.yes_or_no_plan,
     "category": rehearsal_plans.category_plan,
@@ -66,7 +67,7 @@ def test_the_exact_answers_are_those_of_the_engine(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["number", "known", "laplace", "yes or no", "category"])
+@pytest.mark.parametrize("name", ["number", "known", "share known", "laplace", "yes or no", "category"])
 def test_coverage_and_error_are_as_stated(name: str, tmp_path: Path) -> None:
     """Joint over all guesses; a false alarm in at most one of ten thousand draws of the seed."""
     result = rehearse(PLANS[name](tmp_path), seed=3, repetitions=2000, top=12)
@@ -398,6 +399,10 @@ class TestBadInput:
         plan["release"] = [{"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}]
         with pytest.raises(InvalidPlan, match="a published number that depends on the secret"):
             rehearse(plan)
+
+    def test_values_that_are_known_to_within_a_number(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidPlan, match="got values_within"):
+            rehearse(rehearsal_plans.number_plan(tmp_path, attacker={"values_within": 5.0}))
 
     def test_several_rows_of_one_value(self, tmp_path: Path) -> None:
         path = tmp_path / "rows.csv"

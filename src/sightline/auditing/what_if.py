@@ -27,8 +27,9 @@ from sightline.auditing.exposed import ExposedSection, distribution
 from sightline.auditing.findings import Findings, Keys, LinearFindings, find, linear_findings
 from sightline.auditing.homogeneous import homogeneous_cells
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.pricing import budget_of, price
+from sightline.auditing.pricing import price
 from sightline.auditing.session import Session
+from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.verdict import verdict
 from sightline.auditing.what_if_result import NoiseStop, Setting, Switch, SwitchKind, WhatIf
 from sightline.errors import InvalidInput
@@ -60,10 +61,13 @@ def what_if(
     """The settings of a plan that fit the work; none if nothing linear is published, or if it is too large.
 
     ``also`` are more stops for the slider, such as the noise that keeps the limit. ``keys`` names records.
-    Plans with moments, thresholds or correlated noise have none.
+    Plans with moments, thresholds, correlated noise or periods of the budget have none.
     """
     found = findings.linear
-    if found is None or findings.has_nonlinear or findings.plan.correlation or not found.repeatable:
+    plan = findings.plan
+    if found is None or findings.has_nonlinear or not found.repeatable:
+        return None
+    if plan.correlation or plan.privacy.periods:
         return None
     design = found.linear.design
     work = _EACH + float(design.row_count) ** 3 + _PER_ENTRY * float(design.row_count) * design.size

@@ -301,7 +301,7 @@ def task_of(
     findings = _assessed(starting, membership, progress)
     linear = findings.linear
     factors = linear.main.factors
-    times = np.array([release.times for release in releases], dtype=np.float64)
+    times = np.array([plan.copies(release) for release in releases], dtype=np.float64)
     weight = np.array([release.weight for release in releases])
     match loss:
         case Loss.VARIANCE:

@@ -95,7 +95,7 @@ def publish_and_rehearse(
     watch = progress or silent
     watch("opening the table", 0.0)
     with opened(checked, base, progress=watch) as session:
-        findings = find(checked, session.membership(watch), progress=watch)
+        findings = find(session.plan, session.membership(watch), progress=watch)
         _check(findings)
         watch("asking for the true values", 0.0)
         truth = Truth.of(session, findings)
@@ -115,14 +115,15 @@ def publish_and_rehearse(
             watch=watch,
         )
         guesses, notes = rehearsing.everything(top)
+        data = session.plan.data
     return Publishing(
         publication=publication,
         rehearsal=Rehearsal(
-            source=public_source(checked.data.source),
-            record=checked.data.record,
-            secret=checked.data.secret,
-            kind=checked.data.secret_kind.value,
-            bounds=checked.data.domain,
+            source=public_source(data.source),
+            record=data.record,
+            secret=data.secret,
+            kind=data.secret_kind.value,
+            bounds=data.domain,
             prior=findings.prior.values,
             seed=seed,
             simulated=answers is None,
@@ -140,6 +141,13 @@ def _check(findings: Findings) -> None:
         len(findings.membership.cells) > 0,
         "a published number that depends on the secret",
         got="none",
+        error=InvalidPlan,
+    )
+    require(
+        findings.plan.attacker.values_within is None,
+        "an attacker who knows the bounds of the values",
+        got="values_within",
+        fix="what they know of each value is not in the plan: rehearse without it",
         error=InvalidPlan,
     )
     found = findings.linear

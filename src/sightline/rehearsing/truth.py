@@ -40,7 +40,7 @@ class Truth:
             totals = session.totals()
             everyone = totals
             if found.linear.known.any():
-                nobody_known = replace(session.subject, known=())
+                nobody_known = replace(session.subject, known=(), known_share=None)
                 everyone = signature_totals(session.engine, session.queries, nobody_known)
             unknown, known = _column_sums(session.plan, found.linear, totals, everyone - totals)
             rows = rows_of(found.linear, unknown + known)
