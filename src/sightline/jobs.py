@@ -61,9 +61,7 @@ def audit(  # many parameters: the options of the command of the same name
         result = with_designed_advice(result, findings, watch)
         if not what_if:
             return result
-        settings = other_settings(
-            session, findings, also=_stops(result), keys=keys if names else None, progress=watch
-        )
+        settings = other_settings(session, findings, also=_stops(result), names=names, progress=watch)
         return result.model_copy(update={"what_if": settings, "owner_only": (*result.owner_only, "what_if")})
 
 

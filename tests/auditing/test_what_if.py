@@ -109,6 +109,26 @@ def test_it_is_for_the_owner_only_and_survives_json() -> None:
     assert sl.audit(microgrid_months("January", "March")).what_if is None
 
 
+def test_a_record_that_the_attacker_does_not_know_after_all_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(what_if, "_STOPS", (1.0,))
+    without_advice(monkeypatch)
+    plan = microgrid_months("January", "March") | {"attacker": {"knows": ["home = 'H13'"]}}
+    plan["release"] = [
+        *plan["release"],
+        {
+            "name": "H13",
+            "sql": "SELECT SUM(evening_watts) FROM data WHERE home = 'H13'",
+            "noise_stddev": 10.0,
+        },
+    ]
+    found = sl.audit(plan, names=True, what_if=True).what_if
+    assert found is not None
+    (switch,) = [n for n, one in enumerate(found.switches) if one.kind is SwitchKind.DOES_NOT_KNOW]
+    (setting,) = [one for one in found.settings if one.switches == (switch,)]
+    assert setting.worst is not None
+    assert found.worst[setting.worst] == "H13"
+
+
 def test_unless_names_are_asked_for_nobody_is_named() -> None:
     result = sl.audit(microgrid_months("January", "March"), what_if=True)
     assert result.what_if is not None

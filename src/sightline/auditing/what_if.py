@@ -24,7 +24,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.auditing.assumptions import unverified
 from sightline.auditing.exposed import ExposedSection, distribution
-from sightline.auditing.findings import Findings, Keys, LinearFindings, find, linear_findings
+from sightline.auditing.findings import Findings, LinearFindings, find, linear_findings
 from sightline.auditing.homogeneous import homogeneous_cells
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.pricing import price
@@ -47,7 +47,17 @@ _EACH, _PER_ENTRY, _MOST = 2e7, 20, 4e9
 _PERSONS = 4  # times as much work for persons with several rows
 
 _Key = tuple[int, tuple[int, ...]]  # a noise stop and the switches that are on
-_Who = tuple[str, tuple[int, ...], int, str]  # signatures or kinds, which, how many records, category
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Who:
+    """The most exposed record of a setting, or records that nothing tells apart."""
+
+    places: tuple[int, ...]  # of their signatures, or of their kind in the table of persons
+    kind: bool
+    count: int
+    category: str
+    knows: tuple[str, ...]  # the attacker's conditions: whom they know is not among them
 
 
 def what_if(
@@ -55,12 +65,12 @@ def what_if(
     findings: Findings,
     *,
     also: tuple[float, ...] = (),
-    keys: Keys | None = None,
+    names: bool = False,
     progress: Progress = silent,
 ) -> WhatIf | None:
     """The settings of a plan that fit the work; none if nothing linear is published, or if it is too large.
 
-    ``also`` are more stops for the slider, such as the noise that keeps the limit. ``keys`` names records.
+    ``also`` are more stops for the slider, such as the noise that keeps the limit. ``names`` names records.
     Plans with moments, thresholds, correlated noise or periods of the budget have none.
     """
     found = findings.linear
@@ -96,7 +106,7 @@ def what_if(
         switches=switches,
         own_noise=own,
         settings=tuple(settings),
-        worst=_names(worst, keys),
+        worst=tuple(variants.name(who) if names else _unnamed(who) for who in worst),
         other_accountants=_Step.ACCOUNTANTS in done,
         single_switches=_Step.SWITCHES in done,
         switches_at_every_noise=_Step.EVERYWHERE in done,
@@ -253,6 +263,15 @@ class _Variants:
             self.sums[knows] = self._session(plan).totals()
         return self.sums[knows]
 
+    def name(self, who: _Who) -> str:
+        """The keys of the most exposed."""
+        attacker = self.plan.attacker.model_copy(update={"knows": who.knows})
+        plan = self.plan.model_copy(update={"attacker": attacker})
+        keys = self._session(plan).keys(self._against(plan))
+        found = (keys.of_kinds if who.kind else keys.of_signatures)(who.places)
+        text = ", ".join(sorted({key for own in found.values() for key in own}))
+        return f"{text}, {who.category}" if who.category else text
+
     def _against(self, plan: Plan) -> Membership:
         knows = plan.attacker.knows
         if knows == self.plan.attacker.knows:
@@ -285,7 +304,7 @@ def _setting(findings: Findings, totals: FloatArray, key: _Key, worst: dict[_Who
         publishable=False,
     )
     least, noise = findings.least, findings.pricing.noise_stddev
-    who = None if found is None or least is None else _worst(found)
+    who = None if found is None or least is None else _worst(found, findings.plan.attacker.knows)
     return Setting(
         noise=key[0],
         switches=key[1],
@@ -300,37 +319,29 @@ def _setting(findings: Findings, totals: FloatArray, key: _Key, worst: dict[_Who
     )
 
 
-def _worst(found: LinearFindings) -> _Who:
+def _worst(found: LinearFindings, knows: tuple[str, ...]) -> _Who:
     """The most exposed, in the order of the audit's list."""
-    people = found.persons
+    people, linear = found.persons, found.linear
     if people is not None:
         kind = int(people.most_exposed(np.arange(people.lower.size), 1)[0])
-        return "kinds", (int(people.place[kind]),), int(people.number[kind]), ""
-    column = int(found.most_exposed(np.flatnonzero(~found.linear.known), 1)[0])
-    category = found.linear.category(column) or ""
-    count = int(found.counts[column])
-    if found.linear.people is not None:
-        return (
-            "kinds",
-            (int(found.linear.people.kind[found.linear.column_signature[column]]),),
-            count,
-            category,
-        )
-    signatures = tuple(found.linear.signatures_of(column).tolist())
-    return "signatures", signatures, count, category
+        place, count = int(people.place[kind]), int(people.number[kind])
+        return _Who(places=(place,), kind=True, count=count, category="", knows=knows)
+    column = int(found.most_exposed(np.flatnonzero(~linear.known), 1)[0])
+    if linear.people is not None:
+        places: tuple[int, ...] = (int(linear.people.kind[linear.column_signature[column]]),)
+    else:
+        places = tuple(linear.signatures_of(column).tolist())
+    return _Who(
+        places=places,
+        kind=linear.people is not None,
+        count=int(found.counts[column]),
+        category=linear.category(column) or "",
+        knows=knows,
+    )
 
 
-def _names(worst: dict[_Who, int], keys: Keys | None) -> tuple[str, ...]:
-    """Who the most exposed are: their keys, if they are to be named, and otherwise how many are alike."""
-    return tuple(_name(who, keys) for who in worst)
-
-
-def _name(who: _Who, keys: Keys | None) -> str:
-    of, places, count, category = who
-    # Persons of one kind may be alike in more persons than these, where a release is left out.
-    alone = count == 1 or of == "kinds"
-    text = "one record" if alone else f"one of {count:,} records that nothing tells apart"
-    if keys is not None:
-        fetch = keys.of_kinds if of == "kinds" else keys.of_signatures
-        text = ", ".join(sorted({key for own in fetch(places).values() for key in own}))
-    return f"{text}, {category}" if category else text
+def _unnamed(who: _Who) -> str:
+    """How many are alike. Of persons, where a release is left out, more may be alike than are of one kind."""
+    alone = who.count == 1 or who.kind
+    text = "one record" if alone else f"one of {who.count:,} records that nothing tells apart"
+    return f"{text}, {who.category}" if who.category else text

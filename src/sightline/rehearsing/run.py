@@ -37,7 +37,7 @@ from sightline.rehearsing.result import (
     any_law_factor,
     unimodal_factor,
 )
-from sightline.rehearsing.truth import Secrets, Truth, rows_of, secrets_by_column, seen_rows
+from sightline.rehearsing.truth import MOST_NAMED, Secrets, Truth, rows_of, secrets_by_column, seen_rows
 from sightline.tables.records import secrets_of
 from sightline.tables.subject import SecretKind
 
@@ -135,6 +135,17 @@ def publish_and_rehearse(
     )
 
 
+def _named(keys: list[str], size: int) -> str:
+    """The keys of a sum's records, or of the first few.
+
+    >>> _named(["H1", "H2"], 2), _named(["H1", "H2", "H3", "H4", "H5"], 7)
+    ('H1, H2', 'H1, H2, H3, H4, H5 and 2 more')
+    """
+    shown = keys[:MOST_NAMED]
+    more = size - len(shown)
+    return ", ".join(dict.fromkeys(shown)) + (f" and {more:,} more" if more else "")
+
+
 def _check(findings: Findings) -> None:
     """Refuse what cannot be rehearsed."""
     require(
@@ -228,7 +239,7 @@ class _Rehearsing:
             rows = secrets[column]
             yield self._guess(
                 AttackKind.UNBIASED,
-                record=rows[0][0] if size == 1 else ", ".join(dict.fromkeys(key for key, _ in rows)),
+                record=_named([key for key, _ in rows], size),
                 what=self._what(found, column, size),
                 alike=size,
                 truth=float(self.truth.unknown[column]),
@@ -364,7 +375,11 @@ class _Rehearsing:
             ]
         wanted = sorted(set(group.signatures.tolist()))
         rows = secrets_of(
-            self.session.engine, self.session.queries, self.session.subject, signature_ids=wanted
+            self.session.engine,
+            self.session.queries,
+            self.session.subject,
+            signature_ids=wanted,
+            most=MOST_VALUES,
         )
         # Within a signature the group's values are in ascending order.
         ordered = {one: iter(sorted(own, key=lambda row: (row[1], row[0]))) for one, own in rows.items()}

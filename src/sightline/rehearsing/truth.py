@@ -17,7 +17,8 @@ from sightline.tables.membership import Feature, Membership, Partition, RowValue
 from sightline.tables.records import secrets_of, signature_totals
 from sightline.tables.subject import SecretKind
 
-# The keys and the secrets of the rows with one signature.
+MOST_NAMED = 5  # records of a sum that are named
+# The keys and the secrets of some rows with one signature.
 Secrets = tuple[tuple[str, float | str], ...]
 
 
@@ -67,10 +68,12 @@ def seen_rows(linear: LinearDesign, truth: Truth, answers: FloatArray) -> FloatA
 
 
 def secrets_by_column(session: Session, linear: LinearDesign, columns: IndexArray) -> dict[int, Secrets]:
-    """The keys and the secrets of the unknown rows of some columns, sorted by key."""
+    """The keys and the secrets of the first unknown rows of some columns, sorted by key."""
     own = {int(column): linear.signatures_of(int(column)).tolist() for column in columns}
     wanted = sorted({one for signatures in own.values() for one in signatures})
-    found = secrets_of(session.engine, session.queries, session.subject, signature_ids=wanted)
+    found = secrets_of(
+        session.engine, session.queries, session.subject, signature_ids=wanted, most=MOST_NAMED
+    )
     return {
         column: tuple(sorted(row for one in signatures for row in found[one]))
         for column, signatures in own.items()

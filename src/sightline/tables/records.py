@@ -96,9 +96,14 @@ def members_of(
 
 
 def secrets_of(
-    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, signature_ids: Sequence[int]
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    subject: Subject,
+    *,
+    signature_ids: Sequence[int],
+    most: int,
 ) -> dict[int, tuple[tuple[str, float | str], ...]]:
-    """Fetch the key and the secret of every row with one of the given signatures, sorted by key.
+    """Fetch the key and the secret of the first ``most`` rows with each of the given signatures, by key.
 
     A number is clipped to its bounds, a yes is 1 and a no is 0. Rows that the attacker knows are left out.
     """
@@ -113,7 +118,10 @@ def secrets_of(
     known = known_condition(engine, subject) or "FALSE"
     wanted = ", ".join(str(int(signature)) for signature in signature_ids)
     ranked = ranked_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
-    answer = engine.fetch(f"SELECT s, r, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL")
+    chosen = f"SELECT s, r, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL"
+    place = "ROW_NUMBER() OVER (PARTITION BY s ORDER BY r, v)"
+    placed = f"SELECT s, r, v, {place} AS place FROM ({chosen}) AS chosen"
+    answer = engine.fetch(f"SELECT s, r, v FROM ({placed}) AS placed WHERE place <= {int(most)}")
     found: dict[int, list[tuple[str, float | str]]] = {int(signature): [] for signature in signature_ids}
     for signature, key, secret in zip(*(answer[name].tolist() for name in "srv"), strict=True):
         if subject.bounds is not None:
