@@ -43,7 +43,7 @@ from sightline.tables.subject import SecretKind
 
 _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of the factor on the noise
 # Operations for one setting besides those of its factorisations, and for all: some seconds.
-_EACH, _PER_ENTRY, _MOST = 2e7, 20, 4e9
+_EACH, _PER_COLUMN, _MOST = 2e7, 2.3e4, 5e9
 _PERSONS = 4  # times as much work for persons with several rows
 
 _Key = tuple[int, tuple[int, ...]]  # a noise stop and the switches that are on
@@ -80,7 +80,7 @@ def what_if(
     if plan.correlation or plan.privacy.periods:
         return None
     design = found.linear.design
-    work = _EACH + float(design.row_count) ** 3 + _PER_ENTRY * float(design.row_count) * design.size
+    work = _EACH + float(design.row_count) ** 3 + _PER_COLUMN * design.size
     work *= 1 if found.persons is None else _PERSONS
     variants = _Variants(session=session, plan=findings.plan, membership=findings.membership)
     noises, own = _noises(findings, also)
