@@ -13,8 +13,9 @@ from sightline.auditing.findings import Findings
 from sightline.auditing.losses import guaranteed_by_noise
 from sightline.auditing.numerals import counted
 from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
-from sightline.privacy.accountant import NoiseLaw
+from sightline.noise.published import PublishedLaw
 from sightline.tables.membership import Feature
 from sightline.tables.subject import SecretKind
 
@@ -235,6 +236,31 @@ def _knowledge(plan: Plan) -> list[str]:
     return lines
 
 
+def _about_noise(pricing: Pricing) -> list[str]:
+    lines, laws = [], set(pricing.release_laws)
+    if PublishedLaw.LAPLACE in laws:
+        lines.append(
+            "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
+            "what remains; the upper end is a linear attack's risk."
+        )
+    if PublishedLaw.DISCRETE_GAUSSIAN in laws:
+        lines.append(
+            "Discrete Gaussian noise of parameter sigma counts as Gaussian noise of variance sigma² − 1 in "
+            "lower ends: it tells no more, but for a probability of about one in a hundred million a number."
+        )
+    if PublishedLaw.GEOMETRIC in laws:
+        lines.append(
+            "Geometric noise: of a yes or no an answer tells no more than the Gaussian one that it counts as "
+            "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
+        )
+    if PublishedLaw.NONE in laws:
+        lines.append(
+            "Some numbers are exact. The lower end of a record in one is what others in the same ones hide: "
+            "n that nothing tells apart keep 1 − 1/n. Errors and upper ends are at most those printed."
+        )
+    return lines
+
+
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
@@ -256,11 +282,7 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "There are few values, so attackers can round, and tell records apart that no sum tells apart: "
             "the lower end holds even if they know all other records."
         )
-    if pricing.law is NoiseLaw.LAPLACE:
-        lines.append(
-            "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
-            "what remains; the upper end is a linear attack's risk."
-        )
+    lines += _about_noise(pricing)
     if any(plan.copies(release) > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     if any(part.feature is Feature.THRESHOLD for part in membership.partitions):

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import BudgetReport
 from sightline.auditing.shared_budget import as_budget, budget_of, most_own_releases, released_in
 from sightline.noise.pricing import shared_unit_noise
+from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import Accountant, NoiseLaw
-from sightline.privacy.registry import accountant_named, accountants, costs
+from sightline.privacy.registry import ACCOUNTANTS, accountant_named, accountants, costs_of_mix
 from sightline.tables.membership import Membership
 
 _USUAL_DELTA = 1e-6
@@ -24,8 +28,7 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
     delta = min(given, default=_USUAL_DELTA)
     budget = budget_of(plan)
     sharing, name = pricing.releases, plan.privacy.accountant
-    largest = pricing.record_costs.largest(membership) if pricing.law is NoiseLaw.GAUSSIAN else 0.0
-    spent = costs(pricing.multipliers, largest_own=largest, delta=delta, law=pricing.law)
+    spent = _spent(membership, pricing, delta)
     needed, proven, note = {}, False, "no budget was given: the noise was chosen elsewhere"
     if plan.privacy.epsilon is not None:
         note = "no release takes a share of the budget"
@@ -40,6 +43,13 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
         proven, note = _validity(plan, membership, pricing)
         if sharing < pricing.multipliers.size:
             proven, note = False, "releases with a noise of their own are outside the budget; " + note
+    exact = int(sum(law is PublishedLaw.NONE for law in pricing.release_laws))
+    if exact:
+        are = "release is" if exact == 1 else "releases are"
+        proven, note = (
+            False,
+            f"{exact} {are} published exactly: no budget covers that, epsilon is infinite; {note}",
+        )
     if not plan.attacker.knows_sizes:
         proven, note = False, f"it is for tables of the same groups, and group sizes are secret; {note}"
     epsilons = {one.epsilon for one in plan.privacy.budgets}
@@ -81,6 +91,26 @@ def _validity(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[boo
             notes[place] = rule.validity(count)
     wrong = [one for one in notes.values() if not one.ok]
     return not wrong, (wrong or list(notes.values()))[0].note
+
+
+def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, float]:
+    """The epsilon of all noise under every accountant that can say; infinite if a number is exact."""
+    laws = pricing.release_laws
+    if PublishedLaw.NONE in laws:
+        return dict.fromkeys(
+            (name for name, one in ACCOUNTANTS.items() if one.law is NoiseLaw.GAUSSIAN), math.inf
+        )
+    pure = np.array([law.pure for law in laws], dtype=np.bool_)
+    others = tuple(bundle for bundle in pricing.bundles if not pricing.laws[bundle[0]].pure)
+    return costs_of_mix(
+        pricing.multipliers[~pure],
+        1 / pricing.multipliers[pure],
+        discrete=PublishedLaw.DISCRETE_GAUSSIAN in laws,
+        largest_own=0.0
+        if pure.all()
+        else replace(pricing.record_costs, bundles=others, pure=None).largest(membership),
+        delta=delta,
+    )
 
 
 def shared_noise(

@@ -60,7 +60,7 @@ def _least_with_nonlinear(findings: Findings, found: LinearFindings, factor: flo
     pricing, exposures = findings.pricing.scaled(factor), found.exposures
     carried = found.linear.of_columns(nonlinear_information(findings.membership, pricing))
     information = exposures.information / factor**2
-    left = kept_with_nonlinear(found.linear.prior.number, information, carried, pricing.law)
+    left = kept_with_nonlinear(found.linear.prior.number, information, carried, pricing.bounding_law)
     return float(np.min(left[~exposures.known]))
 
 
@@ -83,8 +83,9 @@ def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | 
 
     def safe(factor: float) -> bool:
         if findings.has_nonlinear:
-            return prior.kept_whatever_is_published(pricing.multipliers * factor, pricing.law) >= limit
-        kept = prior.kept(information=information / factor**2, law=pricing.law)
+            multipliers = pricing.information_multipliers * factor
+            return prior.kept_whatever_is_published(multipliers, pricing.release_laws) >= limit
+        kept = prior.kept(information=information / factor**2, law=pricing.bounding_law)
         return kept >= limit
 
     if not safe(_MOST):

@@ -17,6 +17,12 @@ from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import Number, Positive, Section, Share, Text
 from sightline.auditing.plan_privacy import Privacy as Privacy
+from sightline.auditing.release_noise import (
+    CellNoise,
+    ReleaseNoises,
+    require_labels,
+    require_once,
+)
 from sightline.errors import InvalidPlan, require
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
@@ -167,18 +173,6 @@ class Data(Section):
         return self
 
 
-class CellNoise(Section):
-    """The noise on one published number of a release."""
-
-    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(), description="The values of the group, in the order of GROUP BY; empty without one."
-    )
-    label: str = Field(
-        default="", description="Which of the release's aggregates it is, if there are several."
-    )
-    stddev: Positive = Field(description="Standard deviation of the Gaussian noise on it.")
-
-
 class WithheldCell(Section):
     """A group of a release whose number is not published."""
 
@@ -221,6 +215,10 @@ class Release(Section):
     noise_by_cell: Annotated[tuple[CellNoise, ...], Field(strict=False)] = Field(
         default=(), description="The same for each published number by itself, instead of noise_stddev."
     )
+    noise: ReleaseNoises = Field(
+        default=(),
+        description="Noise of any law, instead of these two: one section, or one for each label.",
+    )
     withhold: Annotated[tuple[WithheldCell, ...], Field(strict=False)] = Field(
         default=(), description="Numbers of the query that are not published."
     )
@@ -256,26 +254,22 @@ class Release(Section):
     @property
     def noise_given(self) -> bool:
         """Whether it has a noise of its own, and takes no share of the budget."""
-        return self.noise_stddev is not None or bool(self.noise_by_cell)
+        return self.noise_stddev is not None or bool(self.noise_by_cell) or bool(self.noise)
 
     @model_validator(mode="after")
     def _noise_is_consistent(self) -> Release:
+        given = [name for name in ("noise_stddev", "noise_by_cell", "noise") if getattr(self, name)]
         require(
-            self.noise_stddev is None or not self.noise_by_cell,
-            "noise_stddev or noise_by_cell",
-            got="both",
+            len(given) <= 1,
+            "noise_stddev or noise_by_cell or noise",
+            got=" and ".join(given),
             error=InvalidPlan,
         )
-        cells = Counter((cell.label, cell.key) for cell in self.noise_by_cell)
-        require(
-            all(times == 1 for times in cells.values()),
-            "each published number once in noise_by_cell",
-            got="one twice",
-            error=InvalidPlan,
-        )
+        require_once(self.noise_by_cell, "noise_by_cell")
+        require_labels(self.noise)
         require(
             not self.published or self.noise_given,
-            "noise_stddev or noise_by_cell for a release that is published",
+            "noise_stddev, noise_by_cell or noise for a release that is published",
             got="neither",
             fix="say how much noise it was published with",
             error=InvalidPlan,
@@ -425,17 +419,16 @@ class Plan(Section):
             error=InvalidPlan,
         )
         laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
+        shares = any(
+            noise.epsilon is not None and not noise.law.pure
+            for release in self.releases
+            for noise in release.noise
+        )
         require(
-            not priced or laplace or all(one.delta is not None for one in budgets),
+            not (shares or (priced and not laplace)) or all(one.delta is not None for one in budgets),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
-            error=InvalidPlan,
-        )
-        require(
-            not laplace or len(priced) in (0, len(self.releases)),
-            "one kind of noise in a plan",
-            got="noise_stddev, which is Gaussian, beside the Laplace accountant",
             error=InvalidPlan,
         )
         return self

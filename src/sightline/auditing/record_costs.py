@@ -22,7 +22,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Membership
 
 
@@ -30,22 +29,29 @@ from sightline.tables.membership import Membership
 class CellCosts:
     """What one copy of every published number costs a record with ``row_norms`` rows there."""
 
-    costs: FloatArray  # (Δ/σ)² of each cell, or Δ/b under Laplace noise
+    costs: FloatArray  # (Δ/σ)² of each cell, or Δ/b where the noise has a pure epsilon
     bundles: tuple[tuple[int, ...], ...]  # partitions that are one release
     times: IndexArray  # copies of each partition
     row_norms: FloatArray  # of each partition: the rows that its sensitivity is priced for
-    law: NoiseLaw = NoiseLaw.GAUSSIAN
+    pure: tuple[bool, ...] | None = None  # whether the noise of each bundle has a pure epsilon; none: no
 
     def by_record(self, membership: Membership) -> FloatArray:
-        """The total of every kind of person; of every signature where nobody has several rows."""
+        r"""The total of every kind of person; of every signature where nobody has several rows.
+
+        All noise Gaussian: :math:`\mu_j^2`. All noise of a pure epsilon: their sum. A mix is counted as zCDP:
+        a pure :math:`\epsilon` is :math:`\frac12\epsilon^2`-zCDP, so that the total is
+        :math:`2\rho_j = \mu_j^2 + \sum \epsilon^2`.
+        """
         table = membership.persons
         total = np.zeros(len(membership.signatures) if table is None else len(table.persons))
-        power = 1 if self.law is NoiseLaw.LAPLACE else 2
-        for bundle in self.bundles:
+        pure = self.pure or (False,) * len(self.bundles)
+        for bundle, is_pure in zip(self.bundles, pure, strict=True):
             each = self._of_bundle(membership.starts, bundle)
-            own = membership.rows_in_cells(bundle[0])
-            paid = self.times[bundle[0]] * (own.rows / self.row_norms[bundle[0]]) ** power * each[own.cell]
-            total += np.bincount(own.record, paid, total.size)
+            cells = membership.rows_in_cells(bundle[0])
+            share = cells.rows / self.row_norms[bundle[0]]
+            paid = share ** (1 if is_pure else 2) * each[cells.cell]
+            own = np.bincount(cells.record, paid, total.size)
+            total += self.times[bundle[0]] * (own**2 if is_pure and not all(pure) else own)
         return total
 
     def largest(self, membership: Membership) -> float:

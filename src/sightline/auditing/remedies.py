@@ -243,8 +243,13 @@ def _drop(findings: Findings, found: LinearFindings, query: int, report: Release
 
 
 def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Change:
-    factor = noise_factor(findings, found, limit)
     share = f"{100 * limit:.4g} %"
+    if findings.pricing.exact.any():
+        text = (
+            f"some numbers are published exactly: give them noise before asking how much noise keeps {share}"
+        )
+        return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
+    factor = noise_factor(findings, found, limit)
     if factor is None:
         text = f"no amount of this noise is shown to keep {share}: lower the limit"
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)

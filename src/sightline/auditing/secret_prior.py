@@ -8,6 +8,7 @@ probability :math:`p = 1/k`.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -19,6 +20,7 @@ from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.domain import number_prior
 from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
 from sightline.labeled.bounds.two_point import TwoPointPrior
+from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.subject import SecretKind
 
@@ -112,21 +114,27 @@ class SecretPrior:
         )
         return float(self.of_column.lower(seen)[0])
 
-    def kept_whatever_is_published(self, multipliers: FloatArray, law: NoiseLaw) -> float:
-        r"""The least share of a number's uncertainty that remains, for releases of any feature of it.
+    def kept_whatever_is_published(self, multipliers: FloatArray, laws: Sequence[PublishedLaw]) -> float:
+        """The least share of a number's uncertainty that remains, for releases of any feature of it.
 
-        A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)`
-        about a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh
-        \frac{1}{2m}` under Laplace noise of scale m.
+        Each release has noise of so many sensitivities.
         """
-        total = np.array([np.sum(information_at_most(multipliers, law))])
-        return float(self.number.lower_by_nats(total)[0])
+        each = [information_at_most(m, law) for m, law in zip(multipliers, laws, strict=True)]
+        return float(self.number.lower_by_nats(np.array([np.sum(each)]))[0])
 
 
-def information_at_most(multipliers: FloatArray, law: NoiseLaw) -> FloatArray:
-    """The most information (in nats) about a record that a release with each noise multiplier carries."""
+def information_at_most(multipliers: FloatArray, law: PublishedLaw) -> FloatArray:
+    r"""The most information (in nats) about a record that a release with each noise multiplier carries.
+
+    A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)`
+    about a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh
+    \frac{1}{2m}` under Laplace noise of scale m, as under any noise whose pure epsilon is 1/m. An exact
+    number may tell everything.
+    """
     match law:
-        case NoiseLaw.GAUSSIAN:
+        case PublishedLaw.GAUSSIAN | PublishedLaw.DISCRETE_GAUSSIAN:
             return np.asarray(np.log1p(0.25 / multipliers**2) / 2)
-        case NoiseLaw.LAPLACE:
+        case PublishedLaw.LAPLACE | PublishedLaw.GEOMETRIC:
             return np.asarray(np.tanh(0.5 / multipliers) / multipliers)
+        case PublishedLaw.NONE:
+            return np.full_like(multipliers, np.inf)

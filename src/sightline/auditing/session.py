@@ -10,6 +10,7 @@ from pathlib import Path
 from sightline.arrays import FloatArray
 from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
+from sightline.auditing.noise_files import check_key_columns
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
@@ -293,6 +294,7 @@ def opened(
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)
+            check_key_columns(release, query)
             queries.append(query)
             if release.suppress is not None:
                 try:

@@ -142,8 +142,16 @@ def _with_own_noise(design: LinearReleases) -> IndexArray:
 
 def _noise(design: LinearReleases) -> flint.arb_mat:
     """The inverse of the information that an answer carries: the covariance, for Gaussian noise."""
+    if not design.law.correlated:
+        squares = [flint.arb(scale) ** 2 for scale in design.law.scales.tolist()]
+        return flint.arb_mat(
+            [
+                [square if i == j else flint.arb(0) for j in range(len(squares))]
+                for i, square in enumerate(squares)
+            ]
+        )
     kept = _with_own_noise(design)
-    return _matrix(design.law.covariance[np.ix_(kept, kept)]) * (1 / flint.arb(design.law.excess))
+    return _matrix(design.law.covariance[np.ix_(kept, kept)])
 
 
 def _scaled(design: LinearReleases, columns: FloatArray) -> flint.arb_mat:

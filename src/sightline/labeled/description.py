@@ -16,6 +16,7 @@ from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.incidence.of_rows import RowsLike, as_incidence
 from sightline.labeled.incidence.protocol import Incidence
 from sightline.noise.laws import BOUNDED_LAWS, Noise, as_noise, require_noise
+from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price
 from sightline.numerics.device import Device
 from sightline.privacy.accountant import Accountant
@@ -90,7 +91,7 @@ class LinearReleases:
             error=InvalidNoise,
         )
         require(
-            isinstance(law, BOUNDED_LAWS),
+            isinstance(law, (*BOUNDED_LAWS, MixedNoise)),
             "Gaussian, correlated Gaussian or Laplace noise",
             got=type(law).__name__,
             fix="no lower end is proved for other laws; use transcript.geometry(...)",
@@ -147,9 +148,13 @@ class LinearReleases:
 
     def with_noise_times(self, factor: float) -> Self:
         """The description with all noise multiplied by a factor."""
+        return self.with_noise(self.law.scaled(factor))
+
+    def with_noise(self, noise: Noise) -> Self:
+        """The description with other noise."""
         return type(self)(
             self.incidence,
-            noise=self.law.scaled(factor),
+            noise=noise,
             readout=self.readout,
             radius=self.radius,
             releases=self.release_of,
