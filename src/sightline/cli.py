@@ -14,12 +14,14 @@ try:
     from collections.abc import Sequence
     from dataclasses import asdict
     from pathlib import Path
-    from typing import TYPE_CHECKING, Any
+    from typing import TYPE_CHECKING
 
     import click
 
     from sightline.errors import InvalidInput, MissingExtra, SightlineError
-    from sightline.format import count, json_text
+    from sightline.format import count
+    from sightline.rehearse_command import rehearse
+    from sightline.report.json_output import print_json
 except KeyboardInterrupt:
     print("Interrupted.", file=sys.stderr)
     raise SystemExit(130) from None
@@ -210,7 +212,7 @@ def design(  # many parameters: one for each option
             progress=progress,
         )
     if as_json:
-        _print_json(found.model_dump(mode="json"))
+        print_json(found.model_dump(mode="json"))
     else:
         print("\n".join(lines(found)))
     if out is not None:
@@ -256,7 +258,7 @@ def check(plan: str | None, schema: bool) -> None:
     if schema:
         from sightline.auditing.reading import plan_schema
 
-        _print_json(plan_schema())
+        print_json(plan_schema())
         return
     if plan is None:
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
@@ -278,7 +280,7 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     with Ticker() as progress:
         explanation = jobs.explain(plan, record=record, progress=progress)
     if as_json:
-        _print_json([one.model_dump(mode="json") for one in explanation.exposed])
+        print_json([one.model_dump(mode="json") for one in explanation.exposed])
         return
     from sightline.report.console import console
     from sightline.report.terminal import print_explanation
@@ -286,57 +288,7 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     print_explanation(explanation, console())
 
 
-@commands.command(epilog="Example:  sightline rehearse plan.toml --seed 7 --figure rehearsal.svg")
-@_plan
-@_json
-@click.option("--seed", default=0, show_default=True, help="The same seed gives the same rehearsal.")
-@click.option("--repetitions", default=2000, show_default=True, help="How often to repeat each attack.")
-@click.option("--top", default=10, show_default=True, help="How many of the most exposed to attack.")
-@click.option("--answers", type=click.Path(path_type=Path), help="Attack what was published: a CSV file.")
-@click.option(
-    "--write-answers", type=click.Path(path_type=Path), help="Write the numbers in the form of --answers."
-)
-@click.option("--figure", type=click.Path(path_type=Path), help="Draw guesses and truth: .svg, .pdf or .png.")
-@_force
-def rehearse(  # many parameters: one for each option
-    plan: str,
-    as_json: bool,
-    seed: int,
-    repetitions: int,
-    top: int,
-    answers: Path | None,
-    write_answers: Path | None,
-    figure: Path | None,
-    force: bool,
-) -> None:
-    """Publish a plan with simulated noise and attack it: guesses beside the truth. For the owner only."""
-    from sightline.rehearsing.run import publish_and_rehearse
-    from sightline.report.files import check_new, write_new
-    from sightline.report.progress import Ticker
-
-    for path in (write_answers, figure):
-        if path is not None:
-            check_new(path, force=force)
-    with Ticker() as progress:
-        made = publish_and_rehearse(
-            plan, seed=seed, repetitions=repetitions, top=top, answers=answers, progress=progress
-        )
-    from sightline.report.console import console
-    from sightline.report.rehearsal import document, print_rehearsal
-
-    if as_json:
-        _print_json(document(made.rehearsal))
-    else:
-        print_rehearsal(made.rehearsal, console())
-    if write_answers is not None:
-        write_new(write_answers, made.publication.text().encode("utf-8"), force=force, owner_only=True)
-        print(f"Wrote {write_answers}", file=sys.stderr)
-    if figure is not None:
-        from sightline.report import style
-        from sightline.report.figures.rehearsal import draw
-
-        style.save(style.specification(draw(made.rehearsal)), figure, force=force, owner_only=True)
-        print(f"Wrote {figure}", file=sys.stderr)
+commands.add_command(rehearse)
 
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
@@ -397,7 +349,7 @@ def tour_command(as_json: bool) -> None:
 
     result = tour()
     if as_json:
-        _print_json(asdict(result))
+        print_json(asdict(result))
         return
     from sightline.report.console import console
 
@@ -419,24 +371,19 @@ def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bo
     with Ticker() as progress:
         made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)
     if as_json:
-        _print_json(summary.document(made))
+        print_json(summary.document(made))
     else:
         print("\n".join(summary.lines(made)))
 
 
 def _print_result(result: AuditResult, as_json: bool) -> None:
     if as_json:
-        _print_json(result.model_dump(mode="json"))
+        print_json(result.model_dump(mode="json"))
         return
     from sightline.report.console import console
     from sightline.report.terminal import print_result
 
     print_result(result, console())
-
-
-def _print_json(document: Any) -> None:
-    utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
-    print(json_text(document, ascii_only=not utf8))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

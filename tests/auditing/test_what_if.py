@@ -179,8 +179,17 @@ class TestWhatFitsTheWork:
             }
         },
         {"privacy": {"delta": 1e-5, "periods": 2}},
+        {
+            "release": [
+                {
+                    "name": "mean",
+                    "sql": "SELECT AVG(evening_watts) FROM data",
+                    "noise": {"law": "laplace", "stddev": 9.0},
+                }
+            ]
+        },
     ],
-    ids=["nothing linear", "a moment", "correlated noise", "periods"],
+    ids=["nothing linear", "a moment", "correlated noise", "periods", "another law"],
 )
 def test_some_plans_have_none(change: dict[str, Any]) -> None:
     assert sl.audit(microgrid_months("January", "March") | change, what_if=True).what_if is None

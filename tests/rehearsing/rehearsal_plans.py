@@ -51,6 +51,14 @@ def laplace_plan(folder: Path) -> dict[str, Any]:
     return {**plan, "release": releases, "privacy": {"epsilon": 30.0, "accountant": "laplace"}}
 
 
+def mixed_plan(folder: Path) -> dict[str, Any]:
+    """Gaussian noise on some numbers, and Laplace noise on others."""
+    plan = number_plan(folder)
+    del plan["release"][1]["noise_stddev"]
+    plan["release"][1]["noise"] = {"law": "laplace", "stddev": 1.5}
+    return plan
+
+
 def known_plan(folder: Path) -> dict[str, Any]:
     """The attacker knows half of the homes."""
     return number_plan(folder, attacker={"knows": ["feeder = 'F0'"]})

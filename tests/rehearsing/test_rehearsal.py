@@ -35,6 +35,7 @@ PLANS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "known": rehearsal_plans.known_plan,
     "share known": rehearsal_plans.share_known_plan,
     "laplace": rehearsal_plans.laplace_plan,
+    "mixed": rehearsal_plans.mixed_plan,
     "yes or no": rehearsal_plans.yes_or_no_plan,
     "category": rehearsal_plans.category_plan,
     "moments": rehearsal_plans.moments_plan,
@@ -67,7 +68,9 @@ def test_the_exact_answers_are_those_of_the_engine(name: str, tmp_path: Path) ->
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["number", "known", "share known", "laplace", "yes or no", "category"])
+@pytest.mark.parametrize(
+    "name", ["number", "known", "share known", "laplace", "mixed", "yes or no", "category"]
+)
 def test_coverage_and_error_are_as_stated(name: str, tmp_path: Path) -> None:
     """Joint over all guesses; a false alarm in at most one of ten thousand draws of the seed."""
     result = rehearse(PLANS[name](tmp_path), seed=3, repetitions=2000, top=12)
@@ -77,7 +80,7 @@ def test_coverage_and_error_are_as_stated(name: str, tmp_path: Path) -> None:
     for guess in linear:
         few = binom.cdf(guess.covered, guess.repetitions, 0.95)
         assert few > each
-        if guess.attack is AttackKind.UNBIASED and name != "laplace":
+        if guess.attack is AttackKind.UNBIASED and name not in ("laplace", "mixed"):
             assert guess.coverage is Coverage.EXACT
             assert binom.sf(guess.covered - 1, guess.repetitions, 0.95) > each
         else:
@@ -254,7 +257,7 @@ class TestSmallGroups:
 @pytest.mark.slow
 class TestAnswers:
     def test_what_was_published_is_read_back(self, tmp_path: Path) -> None:
-        for name in ("number", "category", "laplace"):
+        for name in ("number", "category", "laplace", "mixed"):
             plan = PLANS[name](tmp_path)
             made = publish_and_rehearse(plan, seed=2, repetitions=20)
             path = tmp_path / "answers.csv"
@@ -403,6 +406,13 @@ class TestBadInput:
     def test_values_that_are_known_to_within_a_number(self, tmp_path: Path) -> None:
         with pytest.raises(InvalidPlan, match="got values_within"):
             rehearse(rehearsal_plans.number_plan(tmp_path, attacker={"values_within": 5.0}))
+
+    def test_noise_of_another_law(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.yes_or_no_plan(tmp_path)
+        noise = {"law": "geometric", "stddev": 2.0}
+        plan["release"] = [{**one, "noise": noise} for one in plan["release"]]
+        with pytest.raises(InvalidPlan, match="got the law 'geometric'"):
+            rehearse(plan)
 
     def test_several_rows_of_one_value(self, tmp_path: Path) -> None:
         path = tmp_path / "rows.csv"

@@ -71,13 +71,13 @@ def what_if(
     """The settings of a plan that fit the work; none if nothing linear is published, or if it is too large.
 
     ``also`` are more stops for the slider, such as the noise that keeps the limit. ``names`` names records.
-    Plans with moments, thresholds, correlated noise or periods of the budget have none.
+    Plans with moments, thresholds, correlated noise, noise sections or periods of the budget have none.
     """
     found = findings.linear
     plan = findings.plan
     if found is None or findings.has_nonlinear or not found.repeatable:
         return None
-    if plan.correlation or plan.privacy.periods:
+    if plan.correlation or plan.privacy.periods or any(release.noise for release in plan.releases):
         return None
     design = found.linear.design
     work = _EACH + float(design.row_count) ** 3 + _PER_COLUMN * design.size

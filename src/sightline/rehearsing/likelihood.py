@@ -21,7 +21,6 @@ from sightline.attacks.mle import ConstrainedMLE
 from sightline.attacks.model import Model, Row
 from sightline.auditing.findings import Findings
 from sightline.auditing.pricing import bandwidth_of
-from sightline.privacy.accountant import NoiseLaw
 from sightline.rehearsing.result import CONFIDENCE
 from sightline.rehearsing.truth import Truth, feature_values
 from sightline.tables.membership import Feature, Partition, Statistic
@@ -78,7 +77,7 @@ def small_groups(findings: Findings, truth: Truth) -> tuple[SmallGroup, ...]:
     mixed = (membership.known > 0) & (membership.known < membership.counts)
     suitable = (
         findings.prior.kind is SecretKind.NUMBER
-        and pricing.law is NoiseLaw.GAUSSIAN
+        and pricing.gaussian
         and pricing.correlation is None
         and truth.values is not None
         and not mixed.any()

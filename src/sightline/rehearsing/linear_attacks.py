@@ -23,7 +23,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import LinearFindings
 from sightline.labeled.unknown_gram import combined
-from sightline.privacy.accountant import NoiseLaw
+from sightline.noise.mixed import laplace_rows
 from sightline.progress import silent
 from sightline.tables.subject import SecretKind
 
@@ -138,12 +138,16 @@ def prior_errors(
 def sample_rows(linear: LinearDesign, trials: int, generator: np.random.Generator) -> FloatArray:
     """Noise on the rows of the main design, the mean of each number's copies, publication by publication."""
     law = linear.design.law
-    if law.law is NoiseLaw.GAUSSIAN:
+    if law.correlated or not laplace_rows(law).any():
         return law.sample(trials, generator=generator)
+    drawn = generator.standard_normal((trials, law.outputs))
+    rows = np.flatnonzero(laplace_rows(law))
     # A Laplace variable is the difference of two exponential ones, so a sum of T is that of two gamma ones.
-    shape = np.broadcast_to(linear.copies, (trials, linear.copies.size))
+    copies = linear.copies[rows]
+    shape = np.broadcast_to(copies, (trials, rows.size))
     difference = generator.standard_gamma(shape) - generator.standard_gamma(shape)
-    return np.asarray(difference * law.scales / np.sqrt(linear.copies))
+    drawn[:, rows] = difference / np.sqrt(copies)
+    return np.asarray(drawn * law.scales)
 
 
 def _own_covariance(linear: LinearDesign) -> FloatArray:

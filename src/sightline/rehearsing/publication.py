@@ -23,7 +23,8 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.pricing import noise_on_rows
 from sightline.errors import InvalidInput, TooMuchWork, require
-from sightline.privacy.accountant import NoiseLaw
+from sightline.labeled.incidence.protocol import BoolArray
+from sightline.noise.published import PublishedLaw
 
 _MOST_NUMBERS = 1_000_000
 _LARGEST_FILE = 200_000_000  # bytes
@@ -49,17 +50,17 @@ class Publication:
         r"""The chance of numbers at least so far from the true answers, under the plan's noise.
 
         Gaussian noise: :math:`w^\top \Sigma^{-1} w` has a chi-squared law. Laplace noise of scale b:
-        :math:`2|w|/b` has one of two degrees of freedom.
+        :math:`2|w|/b` has one of two degrees of freedom. Their sum has all degrees together.
         """
         apart = self.values - true_answers[self.cells]
         pricing = findings.pricing
-        if pricing.law is NoiseLaw.LAPLACE:
-            far = 2 * np.sum(np.abs(apart) / pricing.scale[self.cells])
-            return float(chi2.sf(far, 2 * apart.size))
         if pricing.correlation is not None:  # then every number is published once
             noise = noise_on_rows(pricing, np.arange(pricing.scale.size), pricing.scale)
             return float(chi2.sf(np.sum(np.asarray(noise.whiten(apart[:, None])) ** 2), apart.size))
-        return float(chi2.sf(np.sum((apart / pricing.scale[self.cells]) ** 2), apart.size))
+        standard = np.abs(apart / pricing.scale[self.cells])
+        laplace = has_laplace_noise(findings)[self.cells]
+        far = np.sum(np.where(laplace, 2 * standard, standard**2))
+        return float(chi2.sf(far, apart.size + np.count_nonzero(laplace)))
 
     def text(self) -> str:
         """The publication in the form that :func:`read_publication` reads."""
@@ -73,6 +74,12 @@ class Publication:
         return stream.getvalue()
 
 
+def has_laplace_noise(findings: Findings) -> BoolArray:
+    """Which numbers have Laplace noise; all others have Gaussian noise, in a plan that can be rehearsed."""
+    laws = findings.pricing.laws
+    return np.array([law is PublishedLaw.LAPLACE for law in laws], dtype=np.bool_)[findings.pricing.owner]
+
+
 def simulate_publication(
     findings: Findings, true_answers: FloatArray, generator: np.random.Generator
 ) -> Publication:
@@ -82,10 +89,9 @@ def simulate_publication(
     if pricing.correlation is not None:  # then every number is published once
         noise = noise_on_rows(pricing, np.arange(pricing.scale.size), pricing.scale)
         drawn = noise.sample(1, generator=generator)[0]
-    elif pricing.law is NoiseLaw.LAPLACE:
-        drawn = generator.laplace(size=cells.size) * pricing.scale[cells]
     else:
-        drawn = generator.standard_normal(cells.size) * pricing.scale[cells]
+        normal, laplace = generator.standard_normal(cells.size), generator.laplace(size=cells.size)
+        drawn = np.where(has_laplace_noise(findings)[cells], laplace, normal) * pricing.scale[cells]
     return Publication(cells=cells, names=names, values=true_answers[cells] + drawn)
 
 

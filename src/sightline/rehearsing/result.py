@@ -132,8 +132,17 @@ class Rehearsal(Displayed):
         return self.misfit is None or self.misfit >= FALSE_ALARMS
 
 
+def gaussian_factor(confidence: float) -> float:
+    """Half the width of an interval, in standard errors, for a normal law.
+
+    >>> round(gaussian_factor(0.95), 3)
+    1.96
+    """
+    return NormalDist().inv_cdf(0.5 + confidence / 2)
+
+
 def unimodal_factor(confidence: float) -> float:
-    r"""Half the width of an interval, in standard errors, for a symmetric law with one mode.
+    r"""The same for a symmetric law with one mode.
 
     Gauss's inequality: :math:`P(|X| \ge k\sigma) \le 4/(9k^2)` for :math:`k^2 \ge 4/3`.
 

@@ -11,13 +11,12 @@ from pathlib import Path
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.attacks.estimates import width_factor
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.plan_text import public_source
 from sightline.auditing.reading import PlanLike, read_plan
 from sightline.auditing.session import Session, opened
 from sightline.errors import InvalidPlan, TooMuchWork, require
-from sightline.privacy.accountant import NoiseLaw
+from sightline.noise.published import PublishedLaw
 from sightline.progress import Progress, silent
 from sightline.rehearsing.likelihood import MOST_VALUES, SmallGroup, small_groups
 from sightline.rehearsing.linear_attacks import (
@@ -35,6 +34,7 @@ from sightline.rehearsing.result import (
     Guess,
     Rehearsal,
     any_law_factor,
+    gaussian_factor,
     unimodal_factor,
 )
 from sightline.rehearsing.truth import MOST_NAMED, Secrets, Truth, rows_of, secrets_by_column, seen_rows
@@ -161,6 +161,16 @@ def _check(findings: Findings) -> None:
         fix="what they know of each value is not in the plan: rehearse without it",
         error=InvalidPlan,
     )
+    pricing = findings.pricing
+    used = {pricing.laws[p] for bundle in pricing.bundles for p in bundle}
+    others = sorted(law.value for law in used - {PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE})
+    require(
+        not others,
+        "Gaussian or Laplace noise on every number",
+        got=f"the law {', '.join(others)!r}",
+        fix="leave these releases out to rehearse the others",
+        error=InvalidPlan,
+    )
     found = findings.linear
     require(
         found is None or found.linear.people is None,
@@ -231,8 +241,8 @@ class _Rehearsing:
             return
         attack = best_unbiased(found, seen)
         exact = rows_of(linear, self.truth.unknown)
-        factor = width_factor(linear.design.law, CONFIDENCE)
-        gaussian = linear.design.law.law is NoiseLaw.GAUSSIAN
+        gaussian = self.findings.pricing.gaussian
+        factor = (gaussian_factor if gaussian else unimodal_factor)(CONFIDENCE)
         errors = self._fixed_values_errors(found, attack, exact)
         for place, column in enumerate(seen.tolist()):
             size = int(found.counts[column])
