@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.plan_text import file_name
+from sightline.auditing.what_if_result import WhatIf
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 from sightline.format import json_text, percent_bracket
@@ -331,6 +332,7 @@ class AuditResult(Displayed, _Part):
     category_count: int | None = None  # how many values a categorical secret can have
     unverified: Annotated[tuple[Unverified, ...], Many] = ()
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
+    what_if: WhatIf | None = None  # owner-only; none unless it was asked for
 
     @property
     def unit(self) -> str:

@@ -288,7 +288,7 @@ def opened(
             audited = _about_values(plan, values.subject)
             reader = PersonEngine(engine=engine, sql=values.sql, schema=values.schema)
             subject, schema, texts = values.subject, values.schema, list(values.releases)
-        for text in plan.attacker.knows:
+        for text in (*plan.attacker.knows, *plan.attacker.may_know):
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for place, (release, sql) in enumerate(zip(plan.releases, texts, strict=True)):
