@@ -26,11 +26,12 @@ from sightline.arrays import FloatArray
 from sightline.errors import MissingExtra
 from sightline.labeled.bounds.domain import number_prior
 from sightline.labeled.bounds.target import Seen, TargetPrior
+from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures, exposures
 from sightline.labeled.incidence.cells import CellIncidence
 from sightline.labeled.knowledge import Known
-from sightline.numerics.device import Device
+from sightline.numerics.device import HOST, Device
 
 SAME = 1e-10
 DECISIONS = ("identifiable", "undecided", "touched", "known", "group")
@@ -151,6 +152,7 @@ class RecordedPrior:
 
     own: TargetPrior
     seen: Seen | None = None
+    asked: FloatArray | None = None  # the information of the largest precision that was asked for
 
     @property
     def name(self) -> str:
@@ -165,6 +167,7 @@ class RecordedPrior:
         return self.own.variance
 
     def precision(self, information: FloatArray) -> FloatArray:
+        self.asked = information
         return self.own.precision(information)
 
     def lower(self, seen: Seen) -> FloatArray:
@@ -183,19 +186,26 @@ def compare(case: Case, device: Device) -> float:
     same_decisions(case.kind, host, there)
     limit = max(SAME, host.relative_error)
     numbers = {name: (getattr(host, name), getattr(there, name)) for name in NUMBERS}
-    one, other = (shares(prior.seen, case.prior.variance) for prior in asked)
+    one, other = (shares(prior, host_precision(asked[0])) for prior in asked)
     numbers |= {name: (one[name], other[name]) for name in one}
     return max(same_numbers(case.kind, name, *pair, limit=limit) for name, pair in numbers.items())
 
 
-def shares(seen: Seen | None, variance: float) -> dict[str, FloatArray]:
+def host_precision(prior: RecordedPrior) -> FloatArray | float | None:
+    """What the prior adds to the information, as the host evaluates it."""
+    return None if prior.seen is None else prior.seen.precision
+
+
+def shares(prior: RecordedPrior, precision: FloatArray | float | None) -> dict[str, FloatArray]:
     """What the ends are functions of; hidden information as the share of uncertainty that it leaves."""
+    seen = prior.seen
     assert seen is not None
-    found = {"seen": seen.information, "linear share": 1 / (1 + variance * seen.linear_information)}
-    if seen.hidden_information is not None and seen.precision is not None:
+    found = {"seen": seen.information, "linear share": 1 / (1 + prior.variance * seen.linear_information)}
+    if seen.hidden_information is not None and precision is not None:
         with np.errstate(invalid="ignore"):
-            found["hidden share"] = 1 / (1 + seen.hidden_information / seen.precision)
-        found["precision"] = seen.precision * np.ones(1)
+            found["hidden share"] = 1 / (1 + seen.hidden_information / precision)
+    if prior.asked is not None:
+        found["asked"] = prior.asked
     return found
 
 
@@ -222,6 +232,16 @@ def same_numbers(kind: str, name: str, one: FloatArray, other: FloatArray, *, li
     return apart
 
 
+def rows_stay(device: Device) -> None:
+    """A table that lies on an accelerator is assessed there, whole multiples of one number too."""
+    rows = np.random.default_rng(0).integers(0, 2, (5, 400)).astype(np.float64)
+    for table in (rows, rows / 3):
+        design = MembershipDesign(device.put(table), noise=np.ones(5), readout=Readout.SUM)
+        if design.incidence.device.library != device.library or not design.incidence.integral:
+            raise AssertionError(f"rows on {device} are assessed on {design.incidence.device}")
+        same_decisions("rows", design.on(HOST).exposures(domain=(0, 1)), design.exposures(domain=(0, 1)))
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("devices", nargs="*", default=["cuda"])
@@ -232,6 +252,8 @@ def main(arguments: list[str]) -> int:
     failed = 0
     for name in chosen.devices:
         device = Device.named(name)
+        if device.place != "cpu":
+            rows_stay(device)
         seen: Counter[str] = Counter()
         worst = 0.0
         for case in cases(0, chosen.count):

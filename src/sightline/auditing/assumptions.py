@@ -66,6 +66,8 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     always = people is not None and people.constant
     advice = 'say values = "constant" in [data] if they always do' if always else "are rows repeated?"
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
+    if (within := findings.plan.attacker.values_within) is not None:
+        few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
     cases = (
         _Case(
             name=name.DROPPED,

@@ -76,7 +76,7 @@ def _total(
     """The epsilon of everything that is published, where the plan's own epsilon does not cover it."""
     if not sharing or not spent or not (several or sharing < pricing.multipliers.size):
         return {}
-    rule = name if name in spent else _EXACT
+    rule = next((one for one in (name, _EXACT) if one in spent), next(iter(spent)))
     return {"total_epsilon": spent[rule], "total_accountant": rule}
 
 

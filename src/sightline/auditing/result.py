@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.plan_text import file_name
+from sightline.auditing.what_if_result import WhatIf
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 from sightline.format import json_text, percent_bracket
@@ -342,6 +343,7 @@ class AuditResult(Displayed, _Part):
     questions: Annotated[tuple[QuestionReport, ...], Many] = ()  # worst first
     least_about: str | None = None  # the question that least_remaining_uncertainty is about; none: the secret
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
+    what_if: WhatIf | None = None  # owner-only; none unless it was asked for
 
     @property
     def unit(self) -> str:

@@ -11,7 +11,7 @@ from sightline.arrays import FloatArray
 from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
 from sightline.auditing.noise_files import check_key_columns
-from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.plan import AssumptionName, Data, Plan
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
@@ -42,6 +42,7 @@ class Session:
     queries: tuple[ReleaseQuery, ...]
     limits: WorkLimits
     rows: Engine  # the engine that holds the rows; ``engine`` may hold one value per record
+    data: Data  # of the plan as it was given: ``plan`` may be about one value per record
     same_rows: tuple[str, ...] = ()  # queries to it that count differences, of which there must be none
 
     @property
@@ -110,6 +111,10 @@ class Session:
                 except InvalidPlan as error:
                     raise InvalidPlan(f"release {release.name!r}: {error}") from None
         return as_published(self.plan, membership, suppressed=suppressed)
+
+    def as_written(self, plan: Plan) -> Plan:
+        """A plan over the rows, as its author writes it."""
+        return plan.model_copy(update={"data": self.data})
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -190,10 +195,10 @@ def _check_knowledge(plan: Plan, query: ReleaseQuery) -> None:
         error=InvalidPlan,
     )
     require(
-        plan.attacker.knows_sizes or not query.public_counts,
+        plan.attacker.knows_sizes or not (query.public_counts or "HAVING" in query.sql.upper()),
         "[attacker] knows_sizes = true where sizes are published",
-        got=f"false, and {', '.join(query.public_counts)[:60]} in release {query.name!r}",
-        fix="leave the count out: no noise is priced for it",
+        got=f"false, and {', '.join(query.public_counts)[:60] or 'HAVING'} in release {query.name!r}",
+        fix="leave it out: no noise is priced for it",
         error=InvalidPlan,
     )
     require(
@@ -287,7 +292,7 @@ def opened(
             audited = _about_values(plan, values.subject)
             reader = PersonEngine(engine=engine, sql=values.sql, schema=values.schema)
             subject, schema, texts = values.subject, values.schema, list(values.releases)
-        for text in plan.attacker.knows:
+        for text in (*plan.attacker.knows, *plan.attacker.may_know):
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for place, (release, sql) in enumerate(zip(plan.releases, texts, strict=True)):
@@ -311,6 +316,7 @@ def opened(
             queries=tuple(queries),
             limits=limits,
             rows=engine,
+            data=plan.data,
             same_rows=() if values is None else values.checks,
         )
         engine.check_unchanged()

@@ -60,7 +60,7 @@ def collect(
             got=f"{contributions} rows of one record",
             fix="raise the limit, or keep fewer rows per record",
         )
-    _check_lookups(engine, rows, present)
+    _check_lookups(engine, rows, present, total)
     _check_numbering(engine, rows)
 
     progress("numbering the published cells", 0.0)
@@ -281,14 +281,20 @@ def _contributions(engine: Engine, rows: Rows) -> tuple[int, int]:
     return int(answer["records"][0]), int(answer["most"][0])
 
 
-def _check_lookups(engine: Engine, rows: Rows, present: int) -> None:
-    """Refuse a lookup that finds two matches for a row: its record would be published twice."""
+def _check_lookups(engine: Engine, rows: Rows, present: int, total: int) -> None:
+    """Refuse a lookup that finds two matches for a row: its record would be published twice.
+
+    Window functions and HAVING see all rows, not only those that are audited.
+    """
     for join in rows.joins:
-        joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {rows.source(join.alias)}")["n"][0])
-        if joined != present:
+        source, expected = (
+            (rows.every_row(join.alias), total) if rows.windows else (rows.source(join.alias), present)
+        )
+        joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {source}")["n"][0])
+        if joined != expected:
             refuse(
                 f'at most one row of "{join.table}" for each row of data',
-                got=f"{joined:,} rows where data has {present:,}",
+                got=f"{joined:,} rows where data has {expected:,}",
                 fix="make the joined columns unique in that table",
             )
 

@@ -113,6 +113,42 @@ def members_of(
     return {signature: tuple(sorted(keys)) for signature, keys in members.items()}
 
 
+def secrets_of(
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    subject: Subject,
+    *,
+    signature_ids: Sequence[int],
+    most: int,
+) -> dict[int, tuple[tuple[str, float | str], ...]]:
+    """Fetch the key and the secret of the first ``most`` rows with each of the given signatures, by key.
+
+    A number is clipped to its bounds, a yes is 1 and a no is 0. Rows that the attacker knows are left out.
+    """
+    if not signature_ids:
+        return {}
+    rows = audited_rows(queries, subject, engine.columns())
+    value = rows.secret
+    if subject.kind is SecretKind.BOOLEAN:
+        value = f"CASE WHEN {value} THEN 1.0 ELSE 0.0 END"
+    if subject.kind is not SecretKind.CATEGORY:
+        value = f"CAST({value} AS DOUBLE)"
+    known = known_condition(engine, subject) or "FALSE"
+    wanted = ", ".join(str(int(signature)) for signature in signature_ids)
+    ranked = ranked_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    chosen = f"SELECT s, r, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL"
+    place = "ROW_NUMBER() OVER (PARTITION BY s ORDER BY r, v)"
+    placed = f"SELECT s, r, v, {place} AS place FROM ({chosen}) AS chosen"
+    answer = engine.fetch(f"SELECT s, r, v FROM ({placed}) AS placed WHERE place <= {int(most)}")
+    found: dict[int, list[tuple[str, float | str]]] = {int(signature): [] for signature in signature_ids}
+    for signature, key, secret in zip(*(answer[name].tolist() for name in "srv"), strict=True):
+        if subject.bounds is not None:
+            secret = min(max(float(secret), subject.bounds[0]), subject.bounds[1])
+        own = secret if subject.kind is SecretKind.CATEGORY else float(secret)
+        found[int(signature)].append((key_text(key), own))
+    return {signature: tuple(sorted(rows)) for signature, rows in found.items()}
+
+
 def signature_of(
     engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, record_key: str
 ) -> tuple[int, ...]:
