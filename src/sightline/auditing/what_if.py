@@ -300,7 +300,7 @@ def _setting(findings: Findings, totals: FloatArray, key: _Key, worst: dict[_Who
     judged = verdict(
         findings,
         section,
-        unverified(findings, homogeneous_cells(findings, lambda: totals)),
+        unverified(findings, homogeneous_cells(findings, lambda question: totals)),
         publishable=False,
     )
     least, noise = findings.least, findings.pricing.noise_stddev

@@ -11,9 +11,8 @@ from sightline.auditing.design import LINEAR, LinearDesign
 from sightline.auditing.findings import Findings
 from sightline.auditing.plan import Plan
 from sightline.auditing.session import Session
-from sightline.errors import InvalidPlan, require
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
+from sightline.tables.membership import Band, Feature, Membership, Partition, RowValues, Statistic
 from sightline.tables.records import secrets_of, signature_totals
 from sightline.tables.subject import SecretKind
 
@@ -97,7 +96,17 @@ def feature_values(partition: Partition, values: FloatArray) -> FloatArray:
             found = values**partition.parameter
         case Feature.THRESHOLD:
             assert isinstance(partition.parameter, int | float)
-            found = (values > partition.parameter).astype(np.float64)
+            above = values >= partition.parameter if partition.closed else values > partition.parameter
+            found = above.astype(np.float64)
+        case Feature.BAND:
+            band = partition.parameter
+            assert isinstance(band, Band)
+            low = values >= band.low if band.low_closed else values > band.low
+            high = values <= band.high if band.high_closed else values < band.high
+            found = (low & high).astype(np.float64)
+        case Feature.CLIPPED:
+            assert isinstance(partition.parameter, Band)
+            found = np.clip(values, partition.parameter.low, partition.parameter.high)
     return np.asarray(found if partition.above else 1 - found)
 
 
@@ -125,17 +134,10 @@ def _add_nonlinear(answers: FloatArray, membership: Membership, values: RowValue
     for p, partition in enumerate(membership.partitions):
         if partition.feature in LINEAR:
             continue
-        if partition.feature is Feature.THRESHOLD:
-            require(
-                not np.any(values.secret == partition.parameter),
-                f"{partition.name}: no value that lies exactly at its threshold",
-                got="one",
-                fix="the plan does not tell a rehearsal on which side it counts: move the threshold",
-                error=InvalidPlan,
-            )
         position = membership.positions(p)[values.signature]
         inside = position >= 0
-        added = feature_values(partition, values.secret[inside])
+        weights = membership.weights_in(p)[values.signature[inside]]
+        added = feature_values(partition, values.secret[inside]) * weights
         sums = np.bincount(position[inside], added, len(answers))
         for c in np.unique(position[inside]):
             mean = partition.statistic is Statistic.MEAN
