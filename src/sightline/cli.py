@@ -90,6 +90,7 @@ _publishable = click.option(
     "--max-memory", metavar="SIZE", help="Refuse an audit that needs more, as 4GB. [default: what is free]"
 )
 @click.option("--max-seconds", type=float, metavar="SECONDS", help="End an audit that takes longer.")
+@click.option("--device", metavar="NAME", help="An accelerator for dense matrices, as cuda.")
 def audit(  # many parameters: one for each option
     plan: str,
     as_json: bool,
@@ -102,6 +103,7 @@ def audit(  # many parameters: one for each option
     force: bool,
     max_memory: str | None,
     max_seconds: float | None,
+    device: str | None,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline import jobs
@@ -119,6 +121,7 @@ def audit(  # many parameters: one for each option
             progress=progress,
             max_memory=max_memory,
             max_seconds=max_seconds,
+            device=device,
         )
     _print_result(result.publishable() if publishable else result, as_json)
     if html is not None:

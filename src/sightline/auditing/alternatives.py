@@ -6,8 +6,9 @@ import math
 
 from sightline.auditing.budget import shared_noise
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
-from sightline.auditing.pricing import budget_of, price
+from sightline.auditing.pricing import price
 from sightline.auditing.result import Alternative
+from sightline.auditing.shared_budget import budget_of
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountants
 from sightline.progress import Progress

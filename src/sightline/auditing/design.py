@@ -370,7 +370,7 @@ class _Rows:
         scale = pricing.scale[self.cells] * np.abs(factors) / np.sqrt(pricing.times[self.owner])
         widths = np.diff(membership.starts)[self.order]
         design = MembershipDesign(
-            columns.incidence(tables, widths),
+            columns.incidence(tables, widths).on(membership.device),
             noise=noise_on_rows(pricing, self.cells, scale * np.sign(factors)),
             readout=Readout.SUM,
             releases=np.unique([part.query for part in parts], return_inverse=True)[1],

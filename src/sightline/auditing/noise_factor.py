@@ -106,7 +106,12 @@ def epsilon_for(findings: Findings, factor: float) -> float | None:
     """The largest epsilon, up to 0.1 %, with which the plan's accountant asks for that much more noise."""
     plan, pricing = findings.plan, findings.pricing
     epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
-    if epsilon is None or pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
+    if (
+        epsilon is None
+        or plan.privacy.periods
+        or pricing.releases == 0
+        or pricing.releases < pricing.multipliers.size
+    ):
         return None
     name, count = plan.privacy.accountant, pricing.releases
 

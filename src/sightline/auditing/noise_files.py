@@ -13,9 +13,8 @@ import re
 from pathlib import Path
 
 from sightline.auditing.plan import Plan, Release
+from sightline.auditing.plan_fields import LARGEST, SMALLEST
 from sightline.auditing.release_noise import (
-    LARGEST,
-    SMALLEST,
     CellNoise,
     ReleaseNoise,
     names_of,

@@ -7,50 +7,38 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sightline.auditing.release_noise import (
-    LARGEST,
-    SMALLEST,
-    CellNoise,
-    Positive,
-    ReleaseNoises,
-    Section,
-    Text,
-    require_labels,
-    require_once,
-)
+from sightline.auditing.plan_attacker import Attacker as Attacker
+from sightline.auditing.plan_fields import LARGEST as LARGEST
+from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
+from sightline.auditing.plan_fields import SMALLEST as SMALLEST
+from sightline.auditing.plan_fields import Number, Positive, Section, Share, Text
+from sightline.auditing.plan_privacy import Privacy as Privacy
+from sightline.auditing.release_noise import CellNoise as CellNoise
+from sightline.auditing.release_noise import ReleaseNoises, require_labels, require_once
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
-# That all of it remains can be shown of nothing that is published.
-LARGEST_LIMIT = 0.999
-
 MOST_ROWS = 10**9  # of one record
 
-Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
 
+class KeptRows(Section):
+    """Contribution bounding: each record's first rows are published, and its others are not."""
 
-def _share(value: Any) -> Any:
-    """50 % as "50%" or 0.5."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            value = float(value.strip()[:-1]) / 100
-        except ValueError:
-            return value
-    return value
-
-
-Share = Annotated[
-    float,
-    BeforeValidator(_share, json_schema_input_type=float | str),
-    Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
-]
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(description="How many rows of a record are kept.")
+    order: Annotated[
+        tuple[Text, ...],
+        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+        Field(strict=False, min_length=1),
+    ] = Field(
+        description="Public columns that order a record's rows; 'date DESC' keeps the latest. They must tell "
+        "the rows apart."
+    )
 
 
 class Data(Section):
@@ -72,12 +60,24 @@ class Data(Section):
     kind: Literal["number", "boolean", "category"] | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
     )
+    dialect: Literal["duckdb", "postgres", "spark"] | None = Field(
+        default=None, description="The engine that the SQL is written for; it must be the source's own."
+    )
     tables: dict[str, str] = Field(
         default_factory=dict, description="Public tables to join: the name in the SQL, and a file or table."
     )
     max_rows_per_record: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
+    )
+    keep: KeptRows | None = Field(
+        default=None,
+        description="Contribution bounding by rows: the engine keeps so many rows of each record.",
+    )
+    total_by: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
+        default=None,
+        description="Contribution bounding by value: the rows of a record are added up first, to one row for "
+        "each value of these public columns, and the total is clipped to bounds.",
     )
     values: Literal["constant", "independent"] | None = Field(
         default=None,
@@ -94,6 +94,13 @@ class Data(Section):
         if self.kind is not None:
             return SecretKind(self.kind)
         return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
+
+    @property
+    def contribution_limit(self) -> int:
+        """The most rows that a record has in what is published."""
+        if self.keep is None or "max_rows_per_record" in self.model_fields_set:
+            return self.max_rows_per_record
+        return self.keep.rows
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -141,32 +148,25 @@ class Data(Section):
             twice = [name for name, times in Counter(self.categories).items() if times > 1]
             require(not twice, "distinct categories", got=f"{twice[:1]} twice", error=InvalidPlan)
         require(
+            self.keep is None or self.total_by is None,
+            "keep or total_by",
+            got="both",
+            fix="a clipped total bounds a record by itself",
+            error=InvalidPlan,
+        )
+        require(
+            self.total_by is None or known == "number",
+            "total_by for a secret that is a number",
+            got=f"kind {known!r}",
+            error=InvalidPlan,
+        )
+        require(
             self.record != self.secret,
             "a record column other than the secret",
             got=f"{self.secret!r} for both",
             error=InvalidPlan,
         )
         return self
-
-
-if TYPE_CHECKING:
-    AccountantName: TypeAlias = str
-    PriorName: TypeAlias = str
-else:
-    AccountantName = Literal[tuple(ACCOUNTANTS)]
-    PriorName = Literal[tuple(NUMBER_PRIORS)]
-
-
-class Privacy(Section):
-    """The budget that the releases without a noise of their own share."""
-
-    epsilon: Positive | None = Field(default=None, description="The total epsilon of the plan.")
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="The total delta. Laplace noise needs none."
-    )
-    accountant: AccountantName = Field(
-        default="zcdp", description="The rule that turns the budget into noise."
-    )
 
 
 class WithheldCell(Section):
@@ -197,7 +197,12 @@ class Release(Section):
     name: Text = Field(description="What people call it.")
     sql: Text = Field(description="One SELECT over the table, which is called data.")
     times: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1, description="How often it is published, with fresh noise and the same rows."
+        default=1,
+        description="How often it is published, with fresh noise and the same rows; in each period of the "
+        "budget, if there are periods.",
+    )
+    period: Text | None = Field(
+        default=None, description="The period of the budget that it is published in; all, unless given."
     )
     noise_stddev: Positive | None = Field(
         default=None,
@@ -212,6 +217,11 @@ class Release(Section):
     )
     withhold: Annotated[tuple[WithheldCell, ...], Field(strict=False)] = Field(
         default=(), description="Numbers of the query that are not published."
+    )
+    suppress: Text | None = Field(
+        default=None,
+        description="A condition on public aggregates, such as COUNT(*) < 10: groups that meet it are not "
+        "published.",
     )
     merge: Annotated[tuple[MergedCells, ...], Field(strict=False)] = Field(
         default=(), description="Groups of the query that are published as one number."
@@ -306,19 +316,6 @@ class Correlation(Section):
         return self
 
 
-class Attacker(Section):
-    """What the attacker knows besides who is in which group."""
-
-    prior: PriorName = Field(
-        default="uniform",
-        description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
-        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it.",
-    )
-    knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
-        default=(), description="Conditions on public columns: the secrets of those rows are known."
-    )
-
-
 class AssumptionName(StrEnum):
     """Assumptions that a pass needs, and that a plan can accept."""
 
@@ -332,6 +329,7 @@ class AssumptionName(StrEnum):
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
     VALUES = "values"
+    DRAWN = "drawn"
 
 
 class Limits(Section):
@@ -387,10 +385,33 @@ class Plan(Section):
             error=InvalidPlan,
         )
         priced = [release for release in self.releases if not release.noise_given]
+        within, (low, high) = self.attacker.values_within, self.data.domain
         require(
-            not priced or self.privacy.epsilon is not None,
+            within is None or (self.data.secret_kind is SecretKind.NUMBER and 2 * within <= high - low),
+            "[attacker] values_within for a number, at most half the width of its bounds",
+            got=f"{within} for {self.data.secret_kind.value}s from {low:g} to {high:g}",
+            error=InvalidPlan,
+        )
+        suppressing = [release.name for release in self.releases if release.suppress is not None]
+        require(
+            self.attacker.knows_sizes or not suppressing,
+            "[attacker] knows_sizes = true beside suppress, which tells sizes",
+            got=f"false, and release {suppressing[0] if suppressing else ''!r}",
+            error=InvalidPlan,
+        )
+        budgets = self.privacy.budgets
+        require(
+            not priced or all(one.epsilon is not None for one in budgets),
             "[privacy] epsilon, or noise_stddev for every release",
             got=f"neither for release {priced[0].name if priced else ''!r}",
+            error=InvalidPlan,
+        )
+        periods = {one.name for one in self.privacy.periods}
+        strange = [one.period for one in self.releases if one.period not in {None, *periods}]
+        require(
+            not strange,
+            "a release's period among those of [privacy] periods",
+            got=repr(strange[:1]),
             error=InvalidPlan,
         )
         laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
@@ -400,10 +421,15 @@ class Plan(Section):
             for noise in release.noise
         )
         require(
-            self.privacy.delta is not None or not (shares or (priced and not laplace)),
+            (not shares or self.privacy.delta is not None)
+            and (not priced or laplace or all(one.delta is not None for one in budgets)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
             error=InvalidPlan,
         )
         return self
+
+    def copies(self, release: Release) -> int:
+        """How often a release is published in all: ``times`` in its period, or in every one."""
+        return release.times * (len(self.privacy.budgets) if release.period is None else 1)

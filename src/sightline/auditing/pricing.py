@@ -1,11 +1,17 @@
 r"""The sensitivity of every published number of a plan, and the noise that the budget buys for it.
 
-Neighbours are tables in which one record's secrets differ; who is in which group is public. A record has at
-most :math:`m` rows (its contribution limit). In a cell of :math:`n` rows it moves a sum by at most
-:math:`m w` and a mean by :math:`m w / n`, where :math:`w` is the range of what is aggregated. The cells of a
-partition are disjoint: with noise :math:`\sqrt{\kappa}\,m w/n_c` on cell :math:`c`, a record with
-:math:`s_c` rows there moves the partition by :math:`\sum_c (s_c/m)^2 \le 1` in units of the noise, squared:
-the partition counts as one release.
+Neighbours are tables in which one record's secrets differ; who is in which group is public. A record with
+:math:`s_c` rows in cell :math:`c`, which has :math:`n_c` rows, moves its sum by at most :math:`s_c w` and its
+mean by :math:`s_c w / n_c`, where :math:`w` is the range of what is aggregated. The cells of a partition are
+disjoint. Its *row norm* is
+
+.. math:: m = \max_j \Bigl(\sum_c s_{jc}^2\Bigr)^{1/2}
+
+over the records (under Laplace noise :math:`\max_j \sum_c s_{jc}`): with Gaussian noise
+:math:`\sqrt{\kappa}\,m w/n_c` on cell :math:`c`, a record moves the partition by
+:math:`\sum_c (s_{jc}/m)^2 \le 1` in units of the noise, squared, and the partition counts as one release.
+Four rows in one cell have the norm 4, four rows in four cells the norm 2. With ``sensitivity = "declared"``
+the norm is the contribution limit of the plan, which holds for any record, wherever its rows are.
 
 A histogram of a categorical secret is several partitions over the same rows, one for each category. A record
 that changes its category moves two of them: they are one release together, of sensitivity :math:`\sqrt2` (2
@@ -30,13 +36,13 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.correlation import correlation_of, least_own_share
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_fields import LARGEST, SMALLEST
 from sightline.auditing.record_costs import CellCosts
-from sightline.auditing.release_noise import LARGEST, SMALLEST
+from sightline.auditing.shared_budget import scales_paid_by_budgets
 from sightline.auditing.stated_noise import check_laws, stated_laws, stated_parameters
 from sightline.errors import InvalidPlan, require
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
 from sightline.noise.mixed import MixedNoise
-from sightline.noise.pricing import price as priced_noise
 from sightline.noise.published import (
     LATTICE_SHARE,
     PublishedLaw,
@@ -45,25 +51,14 @@ from sightline.noise.published import (
     parameter_of_stddev,
 )
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.budget import Budget
-from sightline.privacy.registry import accountant_named
 from sightline.releases.features import power_range
 from sightline.tables.membership import Feature, Membership, Partition, Statistic
 
 BoolArray = NDArray[np.bool_]
 # The noise of a number that is published exactly, in attacks: this much of the least noise around it.
 _ALMOST_EXACT = 1e-6
-# For a Laplace budget, whose rules do not use it, and for plans without one.
-_ANY_DELTA = 1e-6
 # What noise and sensitivities may be, in the secret's unit to some power.
 SMALLEST_SIZE, LARGEST_SIZE = SMALLEST**2, LARGEST**2
-
-
-def budget_of(plan: Plan) -> Budget | None:
-    """The budget that a plan names, or none."""
-    if plan.privacy.epsilon is None:
-        return None
-    return Budget(epsilon=plan.privacy.epsilon, delta=plan.privacy.delta or _ANY_DELTA)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -78,7 +73,7 @@ class Pricing:
     times: IndexArray  # copies of each partition
     shared: tuple[tuple[int, ...], ...]  # the bundles that the budget pays for
     releases: int  # how many releases they are
-    limit: int  # rows of one record at most
+    row_norms: FloatArray  # of each partition: the rows of a record that its sensitivity is priced for
     correlation: FloatArray | None = None  # of the noise on the cells; none if it is independent
     own_share: float = 1.0  # the least share of a variance in any direction that is independent noise
 
@@ -149,7 +144,7 @@ class Pricing:
             costs=costs,
             bundles=self.bundles,
             times=self.times,
-            limit=self.limit,
+            row_norms=self.row_norms,
             pure=tuple(self._law_of(bundle).pure for bundle in self.bundles),
         )
 
@@ -187,7 +182,7 @@ class Pricing:
 
 def price(plan: Plan, membership: Membership) -> Pricing:
     """Sensitivities and noise of all cells."""
-    limit = plan.data.max_rows_per_record
+    limit = plan.data.contribution_limit
     require(
         membership.contributions <= limit,
         f"at most {limit} row(s) a record",
@@ -210,22 +205,17 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         ]
     )
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])
-    sensitivity = limit * reach[owner] / np.where(mean[owner], rows, 1.0)
+    row_norms = row_norms_of(plan, membership, bundles, laws)
+    sensitivity = row_norms[owner] * reach[owner] / np.where(mean[owner], rows, 1.0)
     has_own = np.array([plan.releases[part.query].noise_given for part in membership.partitions])
-    times = np.array([plan.releases[part.query].times for part in membership.partitions], dtype=np.intp)
+    times = np.array([plan.copies(plan.releases[p.query]) for p in membership.partitions], dtype=np.intp)
     shared = tuple(bundle for bundle in bundles if not has_own[bundle[0]])
     count = int(sum(times[bundle[0]] for bundle in shared))
     parameter = stated_parameters(plan, membership, laws, bundles, sensitivity)
     exact = np.array([law is PublishedLaw.NONE for law in laws], dtype=np.bool_)[owner]
     if count:
-        budget = budget_of(plan)
-        assert budget is not None  # the plan was checked for it
-        accountant = accountant_named(plan.privacy.accountant, budget)
-        own = None
-        if accountant.counts_own_releases:
-            own = most_own_releases(membership, shared=shared, times=times, limit=limit)
-        noise = priced_noise(accountant, sensitivity, releases=count, own_releases=own)
-        parameter = np.where(has_own[owner], parameter, noise.scales)
+        paid = scales_paid_by_budgets(plan, membership, shared, sensitivity=sensitivity, row_norms=row_norms)
+        parameter = np.where(has_own[owner], parameter, paid)
     _check_sizes(
         plan,
         membership,
@@ -241,7 +231,7 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         times=times,
         shared=shared,
         releases=count,
-        limit=limit,
+        row_norms=row_norms,
         correlation=correlation,
         own_share=least_own_share(correlation),
     )
@@ -265,12 +255,24 @@ def _plain(pricing: Pricing) -> BoolArray:
     return np.array(plain, dtype=np.bool_)[pricing.owner]
 
 
-def most_own_releases(
-    membership: Membership, *, shared: tuple[tuple[int, ...], ...], times: IndexArray, limit: int
-) -> float:
-    """The most releases of some that one record is in, rounded up; a part of its rows counts squared."""
-    each = CellCosts(costs=np.ones(len(membership.cells)), bundles=shared, times=times, limit=limit)
-    return each.largest(membership)
+def row_norms_of(
+    plan: Plan,
+    membership: Membership,
+    bundles: tuple[tuple[int, ...], ...],
+    laws: tuple[PublishedLaw, ...],
+) -> FloatArray:
+    """The row norm of every partition, rounded up; 0 for those without rows."""
+    found = np.zeros(len(membership.partitions))
+    for bundle in bundles:
+        power = 1 if laws[bundle[0]].pure else 2
+        if plan.privacy.sensitivity == "declared":
+            found[list(bundle)] = plan.data.contribution_limit
+            continue
+        most = membership.most_rows_of_a_record(bundle[0], power)
+        root = math.isqrt(most) if power == 2 else most
+        exact = power == 1 or root * root == most
+        found[list(bundle)] = root if exact else math.nextafter(math.sqrt(most), math.inf)
+    return found
 
 
 def _check_sizes(plan: Plan, membership: Membership, sizes: dict[str, FloatArray]) -> None:

@@ -22,7 +22,7 @@ from sightline.auditing.plan import (
     Privacy,
     Release,
 )
-from sightline.auditing.release_noise import SMALLEST
+from sightline.auditing.plan_fields import SMALLEST
 from sightline.errors import InvalidPlan
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"

@@ -109,7 +109,7 @@ class RecipeWriter:
             cell=name,
             publishable_cell=publishable if publishable != name else None,
             weight=weight,
-            times=release.times,
+            times=self.findings.plan.copies(release),
         )
 
     def _text(self, order: IndexArray, steps: tuple[Step, ...], constant: float, owner: bool) -> str:

@@ -5,23 +5,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from sightline.auditing.plan_fields import Positive, Section, Text
 from sightline.errors import InvalidPlan, require
 from sightline.noise.published import PublishedLaw
 
-# Squares and quotients of numbers between these stay far from the ends of what a double can hold.
-SMALLEST, LARGEST = 1e-50, 1e50
-
-Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST, allow_inf_nan=False)]
-Text = Annotated[str, Field(min_length=1)]
 _SIZES = ("stddev", "noise_multiplier", "epsilon", "rho", "cells", "file")
-
-
-class Section(BaseModel):
-    """A part of a plan: checked, closed to other fields, and frozen."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
 
 
 class CellNoise(Section):

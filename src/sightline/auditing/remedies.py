@@ -14,9 +14,10 @@ from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, findings_with, linear_findings
 from sightline.auditing.merging import merged
 from sightline.auditing.noise_factor import epsilon_for, noise_factor, rounded
-from sightline.auditing.pricing import budget_of, most_own_releases, price
+from sightline.auditing.pricing import price
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import Change, ChangeKind, ReleaseReport
+from sightline.auditing.shared_budget import budget_of, most_own_releases
 from sightline.format import count, percent_at_least
 from sightline.noise.pricing import shared_unit_noise
 from sightline.privacy.registry import accountant_named
@@ -116,7 +117,7 @@ def _with_fewer_releases(findings: Findings, query: int) -> str | None:
     rule = accountant_named(findings.plan.privacy.accountant, budget)
 
     def noise(shared: tuple[tuple[int, ...], ...]) -> float:
-        own = most_own_releases(membership, shared=shared, times=pricing.times, limit=pricing.limit)
+        own = most_own_releases(membership, shared=shared, times=pricing.times, row_norms=pricing.row_norms)
         count = int(sum(pricing.times[bundle[0]] for bundle in shared))
         return math.sqrt(shared_unit_noise(rule, releases=count, own_releases=own))
 

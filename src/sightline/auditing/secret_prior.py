@@ -1,8 +1,9 @@
 r"""What the attacker knows of a secret beforehand, and what the noise alone leaves of it.
 
-A number is spread over its bounds as the plan's ``[attacker] prior`` says. A yes or no has even chances. A
-category is one of k values with equal chances: it enters a design as indicators, each one with probability
-:math:`p = 1/k`.
+A number is spread over its bounds as the plan's ``[attacker] prior`` says, or over :math:`[c - t, c + t]` if
+the attacker knows of every value that it is within t of some c (``values_within``). A yes or no has even
+chances. A category is one of k values with equal chances: it enters a design as indicators, each one with
+probability :math:`p = 1/k`.
 """
 
 from __future__ import annotations
@@ -35,9 +36,10 @@ class SecretPrior:
     """
 
     kind: SecretKind
-    bounds: tuple[float, float] = (0.0, 1.0)
+    bounds: tuple[float, float] = (0.0, 1.0)  # of the secret, which sensitivities are for
     categories: int = 2
     name: str = "uniform"  # of a number's prior
+    within: float | None = None  # t, if the attacker knows every value to ± t
 
     @classmethod
     def of(cls, plan: Plan) -> SecretPrior:
@@ -48,7 +50,13 @@ class SecretPrior:
             bounds=plan.data.domain,
             categories=count,
             name=plan.attacker.prior,
+            within=plan.attacker.values_within,
         )
+
+    @property
+    def range(self) -> float:
+        """The width of the secret's bounds."""
+        return self.bounds[1] - self.bounds[0]
 
     @property
     def of_column(self) -> TargetPrior:
@@ -67,13 +75,21 @@ class SecretPrior:
 
     @property
     def number(self) -> NumberPrior:
-        """The prior of a number."""
+        """The prior of a number, or of its distance from what the attacker knows of it.
+
+        What they know can be subtracted from every sum, so it does not matter which number that is.
+        """
+        if self.within is not None:
+            return number_prior(self.name, -self.within, self.within)
         return number_prior(self.name, *self.bounds)
 
     @property
     def values(self) -> str:
         """What remaining uncertainty is an average over, in words."""
         match self.kind:
+            case SecretKind.NUMBER if self.within is not None:
+                most = readable(self.within, 6)
+                return f"values {self.number.spread} within ± {most} of what the attacker knows"
             case SecretKind.NUMBER:
                 low, high = (readable(bound, 6) for bound in self.bounds)
                 return f"values {self.number.spread} from {low} to {high}"

@@ -90,11 +90,11 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         got="noise of another law",
         error=InvalidPlan,
     )
-    one_row = plan.data.max_rows_per_record == 1
+    one_row = plan.data.contribution_limit == 1
     require(
         PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
         "law = 'none' with one row a record, or values = 'constant'",
-        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
+        got=f"max_rows_per_record = {plan.data.contribution_limit}",
         fix="no bound is proved for several rows behind an exact number; give it noise",
         error=InvalidPlan,
     )
@@ -119,7 +119,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     require(
         one_row,
         f"{law.value} noise with one row a record",
-        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
+        got=f"max_rows_per_record = {plan.data.contribution_limit}",
         fix="its bound is for one row; aggregate the rows first",
         error=InvalidPlan,
     )
@@ -144,7 +144,7 @@ def stated_parameters(
             stddevs = [_popped(release, cells, _names(membership, p), key) for key in keys]
             found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64))
         elif noise is not None and law is not PublishedLaw.NONE:
-            count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
+            count = sum(plan.copies(release) for bundle in bundles if any(noises[q] is noise for q in bundle))
             found[own] = _parameters(plan, noise, sensitivity[own], count)
     for query, release in enumerate(plan.releases):
         mine = [left[query], *(of_noise.get(id(noise), {}) for noise in release.noise)]

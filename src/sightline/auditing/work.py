@@ -175,6 +175,12 @@ class TimedEngine:
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self._timed(self.engine.fetch_own, query)
 
+    def compile_own(self, query: str) -> None:
+        self.engine.compile_own(query)
+
+    def restrict(self, query: str) -> None:
+        self.engine.restrict(query)
+
     def check_unchanged(self) -> None:
         self.engine.check_unchanged()
 

@@ -15,8 +15,9 @@ from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.persons import PersonFindings
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_fields import LARGEST
 from sightline.auditing.pricing import price
-from sightline.auditing.release_noise import LARGEST, CellNoise
+from sightline.auditing.release_noise import CellNoise
 from sightline.designing.checks import check_bounds, check_ceilings, check_plan
 from sightline.designing.levels import LowerEnds, lower_ends
 from sightline.designing.paid import PaidReleases, paid_releases
@@ -302,7 +303,7 @@ def task_of(
     findings = _assessed(starting, membership, progress)
     linear = findings.linear
     factors = linear.main.factors
-    times = np.array([release.times for release in releases], dtype=np.float64)
+    times = np.array([plan.copies(release) for release in releases], dtype=np.float64)
     weight = np.array([release.weight for release in releases])
     match loss:
         case Loss.VARIANCE:

@@ -18,6 +18,7 @@ from sightline.labeled.incidence.protocol import Incidence
 from sightline.noise.laws import BOUNDED_LAWS, Noise, as_noise, require_noise
 from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price
+from sightline.numerics.device import Device
 from sightline.privacy.accountant import Accountant
 from sightline.releases.domain import positive_number
 
@@ -154,6 +155,24 @@ class LinearReleases:
         return type(self)(
             self.incidence,
             noise=noise,
+            readout=self.readout,
+            radius=self.radius,
+            releases=self.release_of,
+            names=self.names,
+            factors=self.scale,
+        )
+
+    def on(self, device: str | Device) -> Self:
+        """The description whose rows lie on a device: what is computed from it is computed there.
+
+        A device is named ``"cuda"``, say, or ``"cupy:cuda"`` for one of several installed libraries.
+        """
+        place = Device.named(device) if isinstance(device, str) else device
+        with place.memory_refused():
+            incidence = self.incidence.on(place)
+        return type(self)(
+            incidence,
+            noise=self.law,
             readout=self.readout,
             radius=self.radius,
             releases=self.release_of,

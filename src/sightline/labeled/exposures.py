@@ -275,17 +275,22 @@ def _exposures(
             return found
         again = dense_cost(design.row_count, "the sparse route left something undecided")
         attack = replace(attack, cost=again)
-    gram = UnknownRecordsGram.of(design, unknown, progress)
+    with design.incidence.device.memory_refused():
+        return dense_exposures(UnknownRecordsGram.of(design, unknown, progress), attack)
+
+
+def dense_exposures(gram: UnknownRecordsGram, attack: Attack) -> Exposures:
+    """The exposures by the first dense route that applies."""
     precision, risks = attack.risks(gram)
-    progress("factorising the products", 0.0)
-    problem = Problem(gram=gram, risks=risks, progress=progress)
+    attack.progress("factorising the products", 0.0)
+    problem = Problem(gram=gram, risks=risks, progress=attack.progress)
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
-    progress("the most exposed", 0.0)
+    attack.progress("the most exposed", 0.0)
     if attack.everyone_told:
         return _with_others_known(gram, reading, attack)
-    by_record = None if precision is None else hidden_by_record(gram, precision, progress)
-    numbers = refined_numbers(problem, reading, attacks=attacks)
+    by_record = None if precision is None else hidden_by_record(gram, precision, attack.progress)
+    numbers = refined_numbers(problem, reading, attacks=attack.attacks)
     return _with_others_unknown(gram, reading, numbers, attack, by_record)
 
 

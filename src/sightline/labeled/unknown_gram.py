@@ -31,6 +31,7 @@ from sightline.labeled.routes.cost import dense_cost, require_memory
 from sightline.noise.mixed import laplace_rows
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Evidence, Rank
+from sightline.numerics.device import Device
 from sightline.progress import Progress, silent
 
 # The Gram matrix loses twice the digits that the rows do. Beyond this error the rows themselves are
@@ -79,10 +80,15 @@ class UnknownRecordsGram:
         """What multiplies the incidence's rows: a vector, or a matrix where the noise is correlated."""
         return self.design.whitening
 
+    @property
+    def device(self) -> Device:
+        """Where the matrix is factorised."""
+        return self.design.incidence.device
+
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigenvalues and eigenvectors of the whitened matrix."""
-        return Spectrum.of(self.matrix, self.whitening)
+        return Spectrum.of(self.device.put(self.matrix), self.whitening)
 
     @property
     def row_scale(self) -> FloatArray:
@@ -111,7 +117,8 @@ class UnknownRecordsGram:
         Where neither is accurate enough, from a factor of the matrix.
         """
         if self.design.incidence.sparse:
-            forms = forms_from_inverses(self.matrix, self.whitening, risks, linear=linear)
+            matrix = self.device.put(self.matrix)
+            forms = forms_from_inverses(matrix, self.whitening, risks, linear=linear)
         else:
             forms = forms_from_eigenvalues(self.spectrum, risks, linear=linear)
         return forms or forms_from_factor(self.factor(rank), self.whitening, risks, linear=linear)

@@ -19,7 +19,15 @@ from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures.catalogue import ReportFigure, Result
 from sightline.report.names import one_line, short
-from sightline.report.wording import MOST_ALIKE, NO_RECIPE, noise_range, shown_recipe, unverified_line, who
+from sightline.report.wording import (
+    MOST_ALIKE,
+    NO_RECIPE,
+    budget_words,
+    noise_range,
+    shown_recipe,
+    unverified_line,
+    who,
+)
 
 _ASSETS = Path(__file__).parent / "assets"
 # A drawing with more data than this is smaller as a bitmap and faster on a canvas.
@@ -116,6 +124,7 @@ def _environment() -> Any:
         number=number,
         parameter=parameter,
         noise_range=noise_range,
+        budget_words=budget_words,
         percent=percent,
     )
     environment.filters["unverified_line"] = unverified_line
