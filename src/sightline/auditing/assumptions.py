@@ -181,31 +181,6 @@ def _values(plan: Plan) -> str:
     )
 
 
-def _about_noise(pricing: Pricing) -> list[str]:
-    lines, laws = [], set(pricing.release_laws)
-    if PublishedLaw.LAPLACE in laws:
-        lines.append(
-            "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
-            "what remains; the upper end is a linear attack's risk."
-        )
-    if PublishedLaw.DISCRETE_GAUSSIAN in laws:
-        lines.append(
-            "Discrete Gaussian noise of parameter sigma counts as Gaussian noise of variance sigma² − 1 in "
-            "lower ends: it tells no more, but for a probability of about one in a hundred million a number."
-        )
-    if PublishedLaw.GEOMETRIC in laws:
-        lines.append(
-            "Geometric noise: of a yes or no an answer tells no more than the Gaussian one that it counts as "
-            "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
-        )
-    if PublishedLaw.NONE in laws:
-        lines.append(
-            "Some numbers are exact. The lower end of a record in one is what others in the same ones hide: "
-            "n that nothing tells apart keep 1 − 1/n. Errors and upper ends are at most those printed."
-        )
-    return lines
-
-
 def _priced_for(plan: Plan) -> str:
     """Whose rows the sensitivities are for."""
     if plan.privacy.sensitivity == "declared":
@@ -257,6 +232,31 @@ def _knowledge(plan: Plan) -> list[str]:
         lines.append(
             f"Attackers know every value to ± {attacker.values_within:g} beforehand. Remaining uncertainty "
             "is a share of what that leaves open. The bounds of the secret are taken not to cut it."
+        )
+    return lines
+
+
+def _about_noise(pricing: Pricing) -> list[str]:
+    lines, laws = [], set(pricing.release_laws)
+    if PublishedLaw.LAPLACE in laws:
+        lines.append(
+            "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
+            "what remains; the upper end is a linear attack's risk."
+        )
+    if PublishedLaw.DISCRETE_GAUSSIAN in laws:
+        lines.append(
+            "Discrete Gaussian noise of parameter sigma counts as Gaussian noise of variance sigma² − 1 in "
+            "lower ends: it tells no more, but for a probability of about one in a hundred million a number."
+        )
+    if PublishedLaw.GEOMETRIC in laws:
+        lines.append(
+            "Geometric noise: of a yes or no an answer tells no more than the Gaussian one that it counts as "
+            "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
+        )
+    if PublishedLaw.NONE in laws:
+        lines.append(
+            "Some numbers are exact. The lower end of a record in one is what others in the same ones hide: "
+            "n that nothing tells apart keep 1 − 1/n. Errors and upper ends are at most those printed."
         )
     return lines
 

@@ -71,26 +71,6 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
     )
 
 
-def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, float]:
-    """The epsilon of all noise under every accountant that can say; infinite if a number is exact."""
-    laws = pricing.release_laws
-    if PublishedLaw.NONE in laws:
-        return dict.fromkeys(
-            (name for name, one in ACCOUNTANTS.items() if one.law is NoiseLaw.GAUSSIAN), math.inf
-        )
-    pure = np.array([law.pure for law in laws], dtype=np.bool_)
-    others = tuple(bundle for bundle in pricing.bundles if not pricing.laws[bundle[0]].pure)
-    return costs_of_mix(
-        pricing.multipliers[~pure],
-        1 / pricing.multipliers[pure],
-        discrete=PublishedLaw.DISCRETE_GAUSSIAN in laws,
-        largest_own=0.0
-        if pure.all()
-        else replace(pricing.record_costs, bundles=others, pure=None).largest(membership),
-        delta=delta,
-    )
-
-
 def _total(
     spent: dict[str, float], name: str, *, sharing: int, several: bool, pricing: Pricing
 ) -> dict[str, Any]:
@@ -112,6 +92,26 @@ def _validity(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[boo
             notes[place] = rule.validity(count)
     wrong = [one for one in notes.values() if not one.ok]
     return not wrong, (wrong or list(notes.values()))[0].note
+
+
+def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, float]:
+    """The epsilon of all noise under every accountant that can say; infinite if a number is exact."""
+    laws = pricing.release_laws
+    if PublishedLaw.NONE in laws:
+        return dict.fromkeys(
+            (name for name, one in ACCOUNTANTS.items() if one.law is NoiseLaw.GAUSSIAN), math.inf
+        )
+    pure = np.array([law.pure for law in laws], dtype=np.bool_)
+    others = tuple(bundle for bundle in pricing.bundles if not pricing.laws[bundle[0]].pure)
+    return costs_of_mix(
+        pricing.multipliers[~pure],
+        1 / pricing.multipliers[pure],
+        discrete=PublishedLaw.DISCRETE_GAUSSIAN in laws,
+        largest_own=0.0
+        if pure.all()
+        else replace(pricing.record_costs, bundles=others, pure=None).largest(membership),
+        delta=delta,
+    )
 
 
 def shared_noise(

@@ -14,13 +14,7 @@ from pathlib import Path
 
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.plan_fields import LARGEST, SMALLEST
-from sightline.auditing.release_noise import (
-    CellNoise,
-    ReleaseNoise,
-    names_of,
-    noise_on,
-    require_once,
-)
+from sightline.auditing.release_noise import CellNoise, ReleaseNoise, names_of, noise_on, require_once
 from sightline.errors import InvalidPlan, require
 from sightline.tables.engines.address import checked_source, scheme_of
 from sightline.tables.sql.reader import ReleaseQuery

@@ -17,8 +17,12 @@ from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import Number, Positive, Section, Share, Text
 from sightline.auditing.plan_privacy import Privacy as Privacy
-from sightline.auditing.release_noise import CellNoise as CellNoise
-from sightline.auditing.release_noise import ReleaseNoises, require_labels, require_once
+from sightline.auditing.release_noise import (
+    CellNoise,
+    ReleaseNoises,
+    require_labels,
+    require_once,
+)
 from sightline.errors import InvalidPlan, require
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS

@@ -256,18 +256,15 @@ def _plain(pricing: Pricing) -> BoolArray:
 
 
 def row_norms_of(
-    plan: Plan,
-    membership: Membership,
-    bundles: tuple[tuple[int, ...], ...],
-    laws: tuple[PublishedLaw, ...],
+    plan: Plan, membership: Membership, bundles: tuple[tuple[int, ...], ...], laws: tuple[PublishedLaw, ...]
 ) -> FloatArray:
     """The row norm of every partition, rounded up; 0 for those without rows."""
     found = np.zeros(len(membership.partitions))
     for bundle in bundles:
-        power = 1 if laws[bundle[0]].pure else 2
         if plan.privacy.sensitivity == "declared":
             found[list(bundle)] = plan.data.contribution_limit
             continue
+        power = 1 if laws[bundle[0]].pure else 2
         most = membership.most_rows_of_a_record(bundle[0], power)
         root = math.isqrt(most) if power == 2 else most
         exact = power == 1 or root * root == most

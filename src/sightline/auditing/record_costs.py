@@ -47,10 +47,11 @@ class CellCosts:
         pure = self.pure or (False,) * len(self.bundles)
         for bundle, is_pure in zip(self.bundles, pure, strict=True):
             each = self._of_bundle(membership.starts, bundle)
-            own = membership.rows_in_cells(bundle[0])
-            paid = (own.rows / self.row_norms[bundle[0]]) ** (1 if is_pure else 2) * each[own.cell]
-            cost = np.bincount(own.record, paid, total.size)
-            total += self.times[bundle[0]] * (cost**2 if is_pure and not all(pure) else cost)
+            cells = membership.rows_in_cells(bundle[0])
+            share = cells.rows / self.row_norms[bundle[0]]
+            paid = share ** (1 if is_pure else 2) * each[cells.cell]
+            own = np.bincount(cells.record, paid, total.size)
+            total += self.times[bundle[0]] * (own**2 if is_pure and not all(pure) else own)
         return total
 
     def largest(self, membership: Membership) -> float:

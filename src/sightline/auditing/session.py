@@ -293,8 +293,8 @@ def opened(
                 engine.compile_own(own_text(release.sql, engine.dialect))
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
-            check_key_columns(release, query)
             _check_knowledge(plan, query)
+            check_key_columns(release, query)
             queries.append(query)
             if release.suppress is not None:
                 try:
