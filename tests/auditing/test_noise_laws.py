@@ -604,7 +604,11 @@ def test_a_share_under_the_laplace_accountant_follows_zcdp() -> None:
             {"data": {**DATA, "bounds": [0, 10], "max_rows_per_record": 2}},
             "law = 'none' with one row a record, or values = 'constant'",
         ),
-        ({"noise": {"label": "y", "stddev": 2.0}}, {}, "noise for every aggregate, got none for ''"),
+        (
+            {"noise": {"label": "y", "stddev": 2.0}},
+            {},
+            "noise for every aggregate, got none for its only one",
+        ),
         ({"noise": {"cells": [{"key": ["x"], "stddev": 2.0}]}}, {}, "noise cells for every published number"),
         (
             {"noise": {"cells": [{"stddev": 2.0}, {"key": ["x"], "stddev": 2.0}]}},
@@ -640,6 +644,35 @@ def test_a_histogram_has_one_law() -> None:
     parts = [total(feature=Feature.INDICATOR, parameter=one, label=one) for one in "uv"]
     with pytest.raises(InvalidPlan, match="one law of noise for all categories of a histogram"):
         price(plan, membership_of(parts, [["", ""]] * 2))
+
+
+def test_kept_rows_are_rows_of_a_record_too() -> None:
+    data = {**DATA, "bounds": [0, 10], "keep": {"rows": 2, "order": "day"}}
+    plan = plan_of({"name": "a", "noise": {"law": "none"}}, data=data)
+    with pytest.raises(
+        InvalidPlan, match=r"law = .none. with one row a record, .* got max_rows_per_record = 2"
+    ):
+        price(plan, membership_of([total()], [["", ""]], contributions=2, owners=["u", "u"]))
+
+
+def test_a_share_is_for_all_periods_together() -> None:
+    privacy = {"epsilon": 1.0, "delta": DELTA, "periods": 3}
+    plan, membership, pricing = priced({"law": "laplace", "epsilon": 0.6}, privacy=privacy, times=2)
+    assert pricing.multipliers.size == 6
+    assert budget_report(plan, membership, pricing).spent["laplace"] == pytest.approx(0.6)
+
+
+def test_the_total_beside_discrete_noise_is_that_of_zcdp() -> None:
+    plan = plan_of(
+        {"name": "a", "noise": {"law": "discrete-gaussian", "stddev": 2.0}},
+        {"name": "b"},
+        data=YES_OR_NO,
+        privacy={"epsilon": 1.0, "delta": DELTA, "accountant": "gaussian-dp"},
+    )
+    membership = membership_of([total(0), total(1)], [["", ""]] * 2)
+    report = budget_report(plan, membership, price(plan, membership))
+    assert report.total_accountant == "zcdp"
+    assert report.total_epsilon == report.spent["zcdp"]
 
 
 def test_correlated_noise_is_gaussian() -> None:

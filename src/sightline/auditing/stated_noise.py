@@ -54,8 +54,10 @@ def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
         require(
             noise is not None or not release.noise,
             f"release {release.name[:60]!r}: noise for every aggregate",
-            got=f"none for {part.label[:60]!r}",
-            fix="add a section with this label",
+            got=f"none for {part.label[:60]!r}"
+            if part.label
+            else "none for its only one, which has no label",
+            fix="add a section with this label" if part.label else "leave the label out",
             error=InvalidPlan,
         )
         found.append(noise)
