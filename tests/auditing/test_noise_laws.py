@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from sightline.auditing.assemble import assemble
 from sightline.auditing.budget import budget_report
-from sightline.auditing.findings import find
+from sightline.auditing.findings import find, findings_with
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_text import plan_text, publishable_plan_text
 from sightline.auditing.pricing import Pricing, price
@@ -384,6 +384,15 @@ def test_a_record_outside_every_exact_number_keeps_what_noise_leaves_if_those_in
     outside = int(np.flatnonzero(found.counts == 1)[0])
     assert found.lower[outside] == pytest.approx(alone.lower[0])
     assert found.lower[1 - outside] == pytest.approx(0.5)
+
+
+def test_without_a_release_its_records_are_alike_again() -> None:
+    plan = plan_of({"name": "a", "noise": {"law": "none"}}, {"name": "b", "noise_stddev": 1.0})
+    findings = find(plan, membership_of([total(0), total(1)], [[""] * 5, ["", None, None, None, None]]))
+    assert findings.linear is not None
+    fewer = findings_with(findings, findings.linear.linear.without_release(1))
+    assert fewer is not None
+    np.testing.assert_allclose(fewer.lower, 0.8)
 
 
 def test_what_exact_numbers_give_away_has_no_error() -> None:

@@ -45,7 +45,10 @@ def with_exact_numbers(
     """
     inside = in_exact_numbers(linear)
     outside = np.ones(len(found)) if others is None else others.remaining_lower
-    among = np.maximum(1 - 1 / np.maximum(linear.counts, 1), swap_bounds(linear))
+    alike = np.maximum(linear.counts, 1)
+    if linear.blocks == 1:  # without some releases several columns may have one signature
+        alike = np.maximum(alike, np.append(found.groups.sizes, 1)[found.group])
+    among = np.maximum(1 - 1 / alike, swap_bounds(linear))
     lower = np.where(inside, among, outside)
     lower[found.known] = np.nan
     given_away = np.append(alone.groups.identifiable, False)[alone.group]  # a value, or the sum of a column
