@@ -91,6 +91,11 @@ _publishable = click.option(
 )
 @click.option("--max-seconds", type=float, metavar="SECONDS", help="End an audit that takes longer.")
 @click.option("--device", metavar="NAME", help="An accelerator for dense matrices, as cuda.")
+@click.option(
+    "--explain-cost",
+    is_flag=True,
+    help="Print which route the audit would take, why, and its memory and time, and stop.",
+)
 def audit(  # many parameters: one for each option
     plan: str,
     as_json: bool,
@@ -104,12 +109,18 @@ def audit(  # many parameters: one for each option
     max_memory: str | None,
     max_seconds: float | None,
     device: str | None,
+    explain_cost: bool,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline import jobs
     from sightline.report.files import check_new
     from sightline.report.progress import Ticker
 
+    if explain_cost:
+        with Ticker() as progress:
+            cost = jobs.explain_cost(plan, progress=progress, max_memory=max_memory, max_seconds=max_seconds)
+        print(cost)
+        return 0
     if html is not None:
         check_new(html, force=force)
     with Ticker() as progress:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from sightline.auditing.assemble import assemble
+from sightline.auditing.expected_cost import ExpectedCost, expected_cost
 from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
@@ -55,6 +56,24 @@ def audit(  # many parameters: the options of the command of the same name
         keys = session.keys(findings.membership)
         result = assemble(findings, top=top, names=names, keys=keys, totals=session.totals, progress=watch)
         return with_designed_advice(result, findings, watch)
+
+
+def explain_cost(
+    plan: PlanLike,
+    *,
+    progress: Progress | None = None,
+    max_memory: int | float | str | None = None,
+    max_seconds: float | None = None,
+) -> ExpectedCost:
+    """Which route an audit of a plan would take, why, and the memory and time that it is expected to take.
+
+    The table is read and grouped by signatures. Nothing is assessed.
+    """
+    checked, base = read_plan(plan)
+    limits = WorkLimits.of(max_memory, max_seconds)
+    watch = limits.watched(progress or silent)
+    with opened(checked, base, limits=limits, progress=watch) as session:
+        return expected_cost(session.plan, session.membership(watch), watch)
 
 
 def check(plan: PlanLike) -> Plan:

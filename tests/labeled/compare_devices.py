@@ -26,11 +26,12 @@ from sightline.arrays import FloatArray
 from sightline.errors import MissingExtra
 from sightline.labeled.bounds.domain import number_prior
 from sightline.labeled.bounds.target import Seen, TargetPrior
+from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures, exposures
 from sightline.labeled.incidence.cells import CellIncidence
 from sightline.labeled.knowledge import Known
-from sightline.numerics.device import Device
+from sightline.numerics.device import HOST, Device
 
 SAME = 1e-10
 DECISIONS = ("identifiable", "undecided", "touched", "known", "group")
@@ -222,6 +223,16 @@ def same_numbers(kind: str, name: str, one: FloatArray, other: FloatArray, *, li
     return apart
 
 
+def rows_stay(device: Device) -> None:
+    """A table that lies on an accelerator is assessed there, whole multiples of one number too."""
+    rows = np.random.default_rng(0).integers(0, 2, (5, 400)).astype(np.float64)
+    for table in (rows, rows / 3):
+        design = MembershipDesign(device.put(table), noise=np.ones(5), readout=Readout.SUM)
+        if design.incidence.device.library != device.library or not design.incidence.integral:
+            raise AssertionError(f"rows on {device} are assessed on {design.incidence.device}")
+        same_decisions("rows", design.on(HOST).exposures(domain=(0, 1)), design.exposures(domain=(0, 1)))
+
+
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("devices", nargs="*", default=["cuda"])
@@ -232,6 +243,8 @@ def main(arguments: list[str]) -> int:
     failed = 0
     for name in chosen.devices:
         device = Device.named(name)
+        if device.place != "cpu":
+            rows_stay(device)
         seen: Counter[str] = Counter()
         worst = 0.0
         for case in cases(0, chosen.count):

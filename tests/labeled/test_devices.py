@@ -16,6 +16,7 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InvalidInput, MissingExtra, TooMuchWork
+from sightline.labeled.column_forms import ColumnForms, ProjectedForms
 from sightline.labeled.incidence import dense
 from sightline.numerics.device import HOST, Device
 from tests.labeled import compare_devices
@@ -94,22 +95,28 @@ def test_records_that_stand_for_several_are_counted_on_a_device() -> None:
     assert np.array_equal(there.gram(everyone, lambda *_: None), products)
 
 
-@pytest.mark.slow
-def test_rows_that_lie_on_a_device_are_assessed_there() -> None:
-    with with_doubles():
-        import jax
+def test_rows_of_another_library_on_the_processor_are_those_of_numpy() -> None:
+    """Also in single precision, which holds 0s and 1s."""
+    jax = pytest.importorskip("jax")
+    rows = np.random.default_rng(0).integers(0, 2, (3, 24))
+    design = sl.MembershipDesign(jax.numpy.asarray(rows, dtype="float32"), noise=[1.0] * 3)
+    assert design.incidence.device == HOST
+    assert np.array_equal(design.incidence.columns(np.arange(24)), rows)
 
-        rows = np.random.default_rng(0).integers(0, 2, (3, 24))
-        design = sl.MembershipDesign(jax.numpy.asarray(rows), noise=[1.0] * 3)
-        assert (design.incidence.device.library, design.incidence.device.place) == ("jax", "cpu")
-        found, host = (
-            d.exposures(domain=(0, 1)) for d in (design, sl.MembershipDesign(rows, noise=[1.0] * 3))
-        )
-        assert np.array_equal(found.identifiable, host.identifiable)
-        assert found.remaining_upper == pytest.approx(host.remaining_upper, rel=1e-10)
-        halves = sl.MembershipDesign(jax.numpy.asarray(rows / 2), noise=[1.0] * 3, readout="sum")
-        assert halves.incidence.integral  # halves of whole numbers, which stay on the device
-        assert halves.incidence.device.library == "jax"
+
+def test_eigenvalues_that_were_not_found_are_not_used(monkeypatch: pytest.MonkeyPatch) -> None:
+    """JAX and CuPy return NaN where LAPACK raises: another factorisation takes their place."""
+    generator = np.random.default_rng(5)
+    design = sl.MembershipDesign(generator.integers(0, 2, (6, 200)), noise=[0.5] * 6)
+    expected = design.exposures(domain=(0, 1))
+    nothing = (np.full(6, np.nan), np.full((6, 6), np.nan))
+    found_by = np.linalg.eigh
+    calls = iter([nothing])
+    monkeypatch.setattr(np.linalg, "eigh", lambda matrix: next(calls, None) or found_by(matrix))
+    found = design.exposures(domain=(0, 1))
+    assert next(calls, None) is None
+    assert np.array_equal(found.identifiable, expected.identifiable)
+    assert found.remaining_upper == pytest.approx(expected.remaining_upper, rel=1e-9)
 
 
 class TestRefusals:
@@ -148,6 +155,17 @@ class TestRefusals:
         monkeypatch.setattr(Device, "put", refuse)
         with pytest.raises(TooMuchWork, match="fits the memory of numpy:cpu"):
             design.on(device) if moment == "rows" else placed.exposures(domain=(0, 1))
+
+    def test_numbers_that_are_none(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """NaN is below no limit: a faulty device must not make a pass."""
+
+        def faulty(self: ColumnForms, block: Any) -> Any:
+            return np.full((len(self.offsets) + len(self.linear), block.shape[1]), np.nan)
+
+        design = sl.MembershipDesign(np.random.default_rng(5).integers(0, 2, (6, 200)), noise=[0.5] * 6)
+        monkeypatch.setattr(ProjectedForms, "of_block", faulty)
+        with pytest.raises(InvalidInput, match="a number for every record, got NaN from numpy:cpu"):
+            design.exposures(domain=(0, 1), device="numpy:cpu")
 
     def test_other_errors_stay_as_they_are(self) -> None:
         with pytest.raises(ZeroDivisionError), Device.named("numpy:cpu").memory_refused():

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import TooMuchWork, require
+from sightline.format import shown_memory
 from sightline.labeled.routes.cost import RouteCost
 from sightline.progress import Progress
 from sightline.tables.engines.protocol import DATA, Column, Engine
@@ -135,18 +136,6 @@ def memory_of(value: int | float | str) -> float:
     size = float(found[1]) * _UNITS.get(found[2], math.nan) if found else math.nan
     require(0 < size < math.inf, "an amount of memory as 4GB or 500MB", got=repr(value)[:60])
     return size
-
-
-def shown_memory(size: float) -> str:
-    """Bytes for people.
-
-    >>> shown_memory(4_200_000_000), shown_memory(3e6), shown_memory(12)
-    ('4.2 GB', '3 MB', '12 bytes')
-    """
-    for unit, least in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= least:
-            return f"{size / least:,.3g} {unit}"
-    return f"{size:,.0f} bytes"
 
 
 def _free_memory() -> float:

@@ -93,7 +93,10 @@ def forms_from_inverses(
         inverse = positive_inverse(with_diagonal_plus(seen / c, 1.0))
         if inverse is None:
             return None
-        worst = max(worst, matrix_forms_error(gram, own, seen, inverse, divisor=c))
+        error = matrix_forms_error(gram, own, seen, inverse, divisor=c)
+        if not math.isfinite(error):
+            return None
+        worst = max(worst, error)
         inverse *= -risk.unit / c**2
         names.append(name)
         matrices.append(to_numpy(both_sides(turned, inverse, overwrite=True)))
@@ -164,6 +167,8 @@ def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArr
     if _ROUNDINGS * _UNIT * max(float(values[-1]), 0.0) > _MILD * least:
         return None
     errors = spectrum.errors()
+    if not math.isfinite(errors.residual + errors.apart):  # no eigenvalues were found
+        return None
     names = [Quantity.INFORMATION, *risks]
     offsets = [0.0, *(risk.unit / risk.precision for risk in risks.values())]
     levels = np.maximum(values, 0.0)

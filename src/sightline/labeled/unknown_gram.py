@@ -130,7 +130,7 @@ class UnknownRecordsGram:
             return forms
         count = self.design.row_count
         factor = factor_of_gram(self.matrix, count)
-        if factor.rank < count or factor.certain_error > PROOF:
+        if factor.rank < count or not factor.certain_error <= PROOF:
             return None
         accurate = self._accurate(factor, Rank(rank=count, evidence=Evidence.FULL_RANK))
         return forms_from_factor(accurate, self.whitening, risks, linear=linear)

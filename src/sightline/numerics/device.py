@@ -49,7 +49,7 @@ class Device:
 
     @classmethod
     def of(cls, array: Any) -> Device:
-        """Where an array lies."""
+        """Where an array lies; the host for arrays on the processor, which NumPy serves as well."""
         library = type(array).__module__.partition(".")[0].removesuffix("lib")  # jaxlib
         match library:
             case "torch":
@@ -60,7 +60,9 @@ class Device:
                 own = next(iter(array.devices()))
                 place = "cpu" if own.platform == "cpu" else f"cuda:{own.id}"
             case _:
-                return HOST
+                place = "cpu"
+        if place == "cpu":
+            return HOST
         device = cls(library=library, place=place)
         device._try_out()
         return device

@@ -44,7 +44,7 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
         return None
     kept = independent_rows(incidence, gram.matrix)
     inverse = inverse_of_products(gram.device.put(gram.matrix[np.ix_(kept, kept)]))
-    if inverse is None or inverse[1] > PROOF:
+    if inverse is None or not inverse[1] <= PROOF:
         return None
     within, _ = inverse
     nothing = np.zeros((0, incidence.row_count))
