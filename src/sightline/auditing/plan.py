@@ -334,6 +334,7 @@ class AssumptionName(StrEnum):
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
     VALUES = "values"
+    NOISE_FIRST = "noise_first"
     DRAWN = "drawn"
 
 

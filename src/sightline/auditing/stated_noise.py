@@ -110,6 +110,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     """Noise of whole numbers must be on counts: what it is added to must be whole for every secret."""
     part = membership.partitions[p]
     counts = part.statistic is Statistic.SUM and part.feature in (Feature.VALUE, Feature.INDICATOR)
+    counts &= not part.weighted
     require(
         counts and plan.data.secret_kind is not SecretKind.NUMBER,
         f"{law.value} noise on counts of a yes or no or of a category",
