@@ -1,0 +1,99 @@
+r"""How accurate each release is: the price of the noise, beside what the noise protects.
+
+For everyone: the noise of a number over the range that it can have. That is the range :math:`w` of what is
+aggregated for a mean, and :math:`n w` for a sum of n rows. For the owner only: the noise over the number
+itself (its relative error), and over the spread of the release's numbers, which is their standard deviation
+from group to group. A release whose noise exceeds the spread does not tell its groups apart.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.design import LINEAR
+from sightline.auditing.findings import Findings
+from sightline.auditing.homogeneous import Totals
+from sightline.auditing.pricing import feature_range
+from sightline.auditing.result_summary import NoiseOfRange, ReleaseAccuracy
+from sightline.tables.membership import Feature, Partition, Statistic
+
+
+def noise_of_range(findings: Findings, query: int) -> NoiseOfRange | None:
+    """The noise of a release's numbers over their ranges: median and largest; none if it has no number."""
+    cells = _cells_of(findings, query)
+    if not cells.size:
+        return None
+    membership, data = findings.membership, findings.plan.data
+    parts = [membership.partitions[membership.cells[c].partition] for c in cells]
+    reach = np.array([feature_range(part, data.domain, data.bandwidth) for part in parts])
+    rows = np.array([membership.cells[c].rows for c in cells], dtype=np.float64)
+    is_sum = np.array([part.statistic is Statistic.SUM for part in parts])
+    noise = findings.pricing.noise_stddev[cells] / (reach * np.where(is_sum, rows, 1.0))
+    return NoiseOfRange(median=float(np.median(noise)), worst=float(noise.max()))
+
+
+def release_accuracies(
+    findings: Findings, totals: Totals | None
+) -> tuple[ReleaseAccuracy | None, ...] | None:
+    """The relative errors of every release at the true values, for the owner only.
+
+    None if ``totals``, which fetches the sums of the secrets, is not given, or if they are not the true sums
+    because the attacker knows some of the rows. An entry is none if a release is not linear in the secret.
+    """
+    if totals is None or findings.linear is None or findings.membership.known.any():
+        return None
+    sums = totals()
+    return tuple(_accuracy(findings, sums, query) for query in range(len(findings.plan.releases)))
+
+
+def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccuracy | None:
+    membership = findings.membership
+    numbers, noises, spreads = [], [], []
+    for p, part in enumerate(membership.partitions):
+        cells = np.arange(membership.starts[p], membership.starts[p + 1])
+        if part.query != query or not cells.size:
+            continue
+        if part.feature not in LINEAR or not _declared(findings, part):
+            return None
+        true = _true_numbers(findings, sums, p)
+        numbers.append(true)
+        noises.append(findings.pricing.noise_stddev[cells])
+        if cells.size > 1:
+            spreads.append((float(np.std(true)), float(np.median(noises[-1]))))
+    if not numbers:
+        return None
+    with np.errstate(divide="ignore"):
+        errors = np.concatenate(noises) / np.abs(np.concatenate(numbers))
+        over_spread = [float(np.divide(noise, spread)) for spread, noise in spreads]
+    return ReleaseAccuracy(
+        median_relative_error=float(np.median(errors)),
+        worst_relative_error=float(errors.max()),
+        noise_over_spread=max(over_spread, default=None),
+    )
+
+
+def _declared(findings: Findings, part: Partition) -> bool:
+    """Whether the sums of the secrets have a column for what a partition counts."""
+    return part.feature is not Feature.INDICATOR or part.parameter in (findings.plan.data.categories or ())
+
+
+def _true_numbers(findings: Findings, sums: FloatArray, p: int) -> FloatArray:
+    """The true numbers of a linear partition, from the sums of every signature."""
+    membership, part = findings.membership, findings.membership.partitions[p]
+    cells = membership.cells[membership.starts[p] : membership.starts[p + 1]]
+    column = 0
+    if part.feature is Feature.INDICATOR:
+        column = (findings.plan.data.categories or ()).index(str(part.parameter))
+    place = membership.signatures[:, p].astype(np.intp)
+    inside = place >= 0
+    total = np.bincount(place[inside], sums[inside, column], len(cells))
+    rows = np.array([cell.rows for cell in cells], dtype=np.float64)
+    total = total if part.above else rows - total
+    return np.asarray(total / rows if part.statistic is Statistic.MEAN else total)
+
+
+def _cells_of(findings: Findings, query: int) -> IndexArray:
+    membership = findings.membership
+    owners = [membership.partitions[cell.partition].query for cell in membership.cells]
+    return np.flatnonzero(np.array(owners, dtype=np.intp) == query)
