@@ -90,6 +90,12 @@ _publishable = click.option(
     "--max-memory", metavar="SIZE", help="Refuse an audit that needs more, as 4GB. [default: what is free]"
 )
 @click.option("--max-seconds", type=float, metavar="SECONDS", help="End an audit that takes longer.")
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="RESULT",
+    help="Also say what changed since this result of --json.",
+)
 def audit(  # many parameters: one for each option
     plan: str,
     as_json: bool,
@@ -102,6 +108,7 @@ def audit(  # many parameters: one for each option
     force: bool,
     max_memory: str | None,
     max_seconds: float | None,
+    against: Path | None,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline import jobs
@@ -110,6 +117,7 @@ def audit(  # many parameters: one for each option
 
     if html is not None:
         check_new(html, force=force)
+    last = None if against is None else jobs.read_result(against)
     with Ticker() as progress:
         result = jobs.audit(
             plan,
@@ -120,6 +128,8 @@ def audit(  # many parameters: one for each option
             max_memory=max_memory,
             max_seconds=max_seconds,
         )
+    if last is not None:
+        result = jobs.compare(result, last)
     _print_result(result.publishable() if publishable else result, as_json)
     if html is not None:
         from sightline.report.html import write_report
@@ -407,6 +417,10 @@ _PLAIN = {
     "≤": "<=",
     "≥": ">=",
     "≈": "~",
+    "→": "->",
+    "─": "-",
+    "█": "#",
+    "▒": ":",
     "\N{NO-BREAK SPACE}": " ",
 }
 

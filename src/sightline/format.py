@@ -31,9 +31,18 @@ def number_bracket(lower: float, upper: float, digits: int = 3) -> str:
     >>> number_bracket(118.42, 146.03), number_bracket(0.0, 0.05001), number_bracket(500.0, 500.0)
     ('118–147', '0–0.0501', '500')
     """
-    low = number(_rounded(lower, digits, math.floor), digits)
-    high = number(_rounded(upper, digits, math.ceil), digits)
+    low, high = number_ends(lower, upper, digits)
     return low if low == high else f"{low}–{high}"
+
+
+def number_ends(lower: float, upper: float, digits: int = 3) -> tuple[str, str]:
+    """Write both ends of a bracket on a number, rounded outwards.
+
+    >>> number_ends(118.42, 146.03)
+    ('118', '147')
+    """
+    low, high = _rounded(lower, digits, math.floor), _rounded(upper, digits, math.ceil)
+    return number(low, digits), number(high, digits)
 
 
 def _rounded(value: float, digits: int, way: Callable[[float], int]) -> float:

@@ -9,11 +9,13 @@ import numpy as np
 
 from sightline.arrays import IndexArray
 from sightline.auditing.exposed_persons import person_entry
-from sightline.auditing.findings import SMALL_GROUP, Findings, Keys, LinearFindings
+from sightline.auditing.findings import Findings, Keys, LinearFindings
 from sightline.auditing.linear_attacks import Folded, LinearAttacks, Target
 from sightline.auditing.persons import PersonFindings
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
+from sightline.auditing.result_attacks import SMALL_GROUP
+from sightline.auditing.signature_names import signature_names
 from sightline.labeled.incidence.protocol import BoolArray
 
 
@@ -110,7 +112,11 @@ def describe(
     others = [attack.others for attack in folded.values()]
     every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
     named = _keys_of(found, every, keys) if keys is not None else {}
-    return tuple(_entry(found, int(column), writer, named, folded.get(int(column))) for column in columns)
+    labels = signature_names(findings, found.linear.first_signatures(columns))
+    return tuple(
+        _entry(found, int(column), writer, named, folded.get(int(column))).model_copy(update={"label": label})
+        for column, label in zip(columns, labels, strict=True)
+    )
 
 
 def describe_persons(

@@ -8,6 +8,7 @@ from sightline.auditing.pricing import price
 from sightline.auditing.result_summary import NoiseSlack
 from sightline.format import number
 
+_AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
 _NO_NOISE = 1e-5  # a factor so small that the noise does not matter
 
 
@@ -48,8 +49,8 @@ def _words(factor: float, epsilon: float | None) -> str:
         return "There is no slack: with less noise the limit is not shown to hold."
     up_to = "It holds" if epsilon is None else f"It holds up to epsilon = {number(epsilon, 3)}"
     if factor <= _NO_NOISE:
-        return f"{up_to} even with a hundred-thousandth of the noise: the groups protect everyone."
-    return f"{up_to}; the noise could be {number(_down(1 / factor), 3)} times smaller."
+        return f"{up_to}, even with a hundred-thousandth of the noise: the groups protect everyone. {_AGAIN}"
+    return f"{up_to}; the noise could be {number(_down(1 / factor), 3)} times smaller. {_AGAIN}"
 
 
 def _need(factor: float, epsilon: float | None) -> str:

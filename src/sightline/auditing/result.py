@@ -10,6 +10,7 @@ from pydantic import ValidationError
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.plan_text import file_name
+from sightline.auditing.result_attacks import SMALL_GROUP
 from sightline.auditing.result_attacks import Exposed as Exposed
 from sightline.auditing.result_attacks import LinearAttack as LinearAttack
 from sightline.auditing.result_attacks import Recipe as Recipe
@@ -17,8 +18,10 @@ from sightline.auditing.result_attacks import SeenTogether as SeenTogether
 from sightline.auditing.result_attacks import Step as Step
 from sightline.auditing.result_part import Many, ResultPart
 from sightline.auditing.result_part import Uncertainty as Uncertainty
-from sightline.auditing.result_summary import NoiseOfRange, ReleaseAccuracy
+from sightline.auditing.result_summary import Comparison as Comparison
+from sightline.auditing.result_summary import NoiseOfRange
 from sightline.auditing.result_summary import NoiseSlack as NoiseSlack
+from sightline.auditing.result_summary import ReleaseAccuracy as ReleaseAccuracy
 from sightline.auditing.result_summary import SharpestView as SharpestView
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
@@ -115,6 +118,7 @@ class MapColumn(ResultPart):
     identifiable: bool  # the value, or for a group the sum of its values
     remaining_uncertainty: Uncertainty
     roles: str  # a character of ``Role`` for each release of the plan, in its order
+    label: str = ""  # its public attributes; in a publishable result only of large signatures
 
 
 class LossPoint(ResultPart):
@@ -254,6 +258,7 @@ class AuditResult(Displayed, ResultPart):
     unverified: Annotated[tuple[Unverified, ...], Many] = ()
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
     accuracy: Annotated[tuple[ReleaseAccuracy | None, ...] | None, Many] = None  # by release; owner-only
+    since: Comparison | None = None  # what changed since another audit, if it is compared with one
 
     @property
     def unit(self) -> str:
@@ -274,6 +279,11 @@ class AuditResult(Displayed, ResultPart):
             "publishable_verdict": None,
             "unverified": tuple(one for one in self.unverified if not one.owner_only),
             "owner_only": (),
+            "release_map": tuple(
+                one if one.size > SMALL_GROUP else one.model_copy(update={"label": ""})
+                for one in self.release_map
+            ),
+            "since": None if self.since is None else self.since.publishable(),
             "source": file_name(self.source),
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
             "publishable_plan": None,
@@ -304,4 +314,5 @@ class AuditResult(Displayed, ResultPart):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in first["loc"])
+            where = "".join(one if one.isprintable() else "?" for one in where[:200])
             raise InvalidInput(f"expected an audit result, got {where}: {first['msg']}") from None

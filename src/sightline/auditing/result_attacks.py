@@ -6,6 +6,9 @@ from typing import Annotated, Literal
 
 from sightline.auditing.result_part import Many, ResultPart, Uncertainty
 
+# A sum over more records than this is what publishing is for; it is not listed as exposed.
+SMALL_GROUP = 5
+
 
 class Step(ResultPart):
     """One published number and its weight in a recipe."""
@@ -82,6 +85,7 @@ class Exposed(ResultPart):
     record: str | None  # its key, only when asked for
     signature: int
     size: int  # records that share the signature, or rows of several records: 1 is one on its own
+    label: str = ""  # the public attributes of the signature; in a publishable result only of a large one
     category: str | None  # of a categorical secret: which indicator
     identifiable: bool  # the value, or for a group the sum of its values
     local: bool  # at the operating point only: owner-only
@@ -99,4 +103,5 @@ class Exposed(ResultPart):
         """The same without the keys of persons."""
         recipes = {name: getattr(self, name) for name in ("recipe", "shortest", "attack")}
         kept = {name: None if one is None else one.publishable() for name, one in recipes.items()}
-        return self.model_copy(update={"record": None, **kept})
+        label = self.label if self.size > SMALL_GROUP else ""
+        return self.model_copy(update={"record": None, "label": label, **kept})

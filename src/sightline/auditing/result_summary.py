@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Annotated, Literal
 
-from sightline.auditing.result_part import ResultPart
+from sightline.auditing.result_part import Many, ResultPart, Uncertainty
 
 
 class SharpestView(ResultPart):
@@ -38,6 +38,25 @@ class NoiseSlack(ResultPart):
     noise_factor: float | None  # below 1: there is slack; above: it is needed; none: no factor is enough
     epsilon: float | None  # the largest budget with which it holds; none if the budget does not set all noise
     text: str
+
+
+class Comparison(ResultPart):
+    """What changed since the last audit. Only what is publishable is compared, apart from the keys."""
+
+    comparable: bool  # whether both audits ask the same question: the same secret, record, domain and prior
+    status_before: str | None  # of the verdict; none without a limit
+    status_after: str | None
+    below_before: int
+    below_after: int
+    least_before: Uncertainty | None
+    least_after: Uncertainty | None
+    newly_below: Annotated[tuple[str, ...], Many]  # keys, if both audits name and list everyone: owner-only
+    no_longer_below: Annotated[tuple[str, ...], Many]
+    lines: Annotated[tuple[str, ...], Many]  # the changes in words; none if nothing changed
+
+    def publishable(self) -> Comparison:
+        """The comparison without the keys of persons."""
+        return self.model_copy(update={"newly_below": (), "no_longer_below": ()})
 
 
 class NoiseOfRange(ResultPart):

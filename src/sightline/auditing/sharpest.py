@@ -7,7 +7,7 @@ import math
 from sightline.auditing.findings import Findings
 from sightline.auditing.result_part import Uncertainty
 from sightline.auditing.result_summary import SharpestView
-from sightline.format import number, number_bracket, percent, percent_at_most
+from sightline.format import number, number_ends, percent, percent_at_most
 from sightline.tables.subject import SecretKind
 
 
@@ -66,8 +66,8 @@ def _text(
             f"releases. With them, for the most exposed {data.record}, at most "
             f"{percent_at_most(right_after)} of the time, whatever the attack."
         )
-    after = number_bracket(least.stddev_lower * before, least.stddev_upper * before)
+    lower, upper = number_ends(least.stddev_lower * before, least.stddev_upper * before)
     return (
-        f"An attacker {knows} knows each {data.secret} to ± {number(before, 3)} before the releases, and "
-        f"{whose} to ± {after} with them, whatever the attack."
+        f"An attacker {knows} knows each {data.secret} to ± {number(before, 3)} before the releases. With "
+        f"them no attack knows {whose} better than to ± {lower}; the best one knows it at least to ± {upper}."
     )

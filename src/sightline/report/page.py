@@ -19,7 +19,17 @@ from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures.catalogue import ReportFigure, Result
 from sightline.report.names import one_line, short
-from sightline.report.wording import MOST_ALIKE, NO_RECIPE, noise_range, shown_recipe, unverified_line, who
+from sightline.report.wording import (
+    MOST_ALIKE,
+    accuracy_words,
+    how,
+    noise_range,
+    relative_error_words,
+    short_recipe,
+    still_known,
+    unverified_line,
+    who,
+)
 
 _ASSETS = Path(__file__).parent / "assets"
 # A drawing with more data than this is smaller as a bitmap and faster on a canvas.
@@ -121,8 +131,11 @@ def _environment() -> Any:
     environment.filters["unverified_line"] = unverified_line
     environment.globals.update(
         who=who,
-        shown_recipe=shown_recipe,
-        no_recipe=NO_RECIPE,
+        shown_recipe=short_recipe,
+        how=how,
+        still_known=still_known,
+        accuracy_words=accuracy_words,
+        relative_error_words=relative_error_words,
         count=count,
         domain=domain,
         most_alike=MOST_ALIKE,

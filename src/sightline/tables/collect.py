@@ -141,6 +141,7 @@ def expand(
                     parameter=parameter,
                     above=partition.above,
                     label="" if len(expanded) == 1 else name,
+                    key_names=partition.key_names,
                 )
             )
     return tuple(partitions), tuple(partition_queries)

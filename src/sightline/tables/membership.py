@@ -48,6 +48,7 @@ class Partition:
     parameter: float | str | None = None  # the power, the threshold or the category
     above: bool = True  # False: 1 minus the feature (rows below a threshold, NOT disease, <> 'x')
     label: str = ""  # its name within the release; empty if it is the only partition
+    key_names: tuple[str, ...] = ()  # of the columns of GROUP BY, for people
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

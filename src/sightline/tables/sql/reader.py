@@ -30,6 +30,7 @@ class PartitionQuery:
     above: bool
     condition: str | None  # on the rows that it aggregates, as SQL over public columns; None for all rows
     keys: tuple[str, ...]  # of GROUP BY, as SQL over public columns
+    key_names: tuple[str, ...]  # of the same, for people
     grouping_set: int  # its position among the release's grouping sets
     aggregate: int  # its position among the release's aggregates
 
@@ -191,6 +192,7 @@ def _partitions(
                     above=feature_test.above,
                     condition=conditions[number],
                     keys=tuple(texts[id(key)] for key in by),
+                    key_names=_key_names(by),
                     grouping_set=place,
                     aggregate=number,
                 )
@@ -289,5 +291,11 @@ def _names_aggregate(node: exp.Expr, select: exp.Select) -> bool:
 
 def _by(keys: Sequence[exp.Expr]) -> str:
     """The end of a label, with the columns of its grouping set."""
-    names = [key.name if isinstance(key, exp.Column) else shown(key).replace('"data".', "") for key in keys]
+    names = _key_names(keys)
     return f" by {', '.join(names)}" if names else ""
+
+
+def _key_names(keys: Sequence[exp.Expr]) -> tuple[str, ...]:
+    return tuple(
+        key.name if isinstance(key, exp.Column) else shown(key).replace('"data".', "") for key in keys
+    )

@@ -1,0 +1,92 @@
+"""What an attacker knows of the most exposed value before and after the releases, on the secret's range."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from sightline.auditing.result import AuditResult
+from sightline.report.figures.parts import EXPOSED, NEUTRAL, WIDTH, rows
+from sightline.report.first_screen import sharpest_numbers, spans
+from sightline.report.names import short
+from sightline.report.style import INK, altair
+
+_HEIGHT = 84
+
+
+def draw(result: AuditResult) -> Any:
+    """Draw two bars: one error on either side of a guess, before and after; or how often a guess is right."""
+    alt = altair()
+    shown, numbers = spans(result), sharpest_numbers(result)
+    assert shown is not None  # else it is not drawn
+    assert numbers is not None
+    low, high = (0.0, 1.0) if _is_guess(result) else result.bounds
+    before, after, inner = (tuple(low + share * (high - low) for share in span) for span in shown)
+    marks = [
+        {"row": "before", "from": before[0], "to": before[1], "kind": "before"},
+        {"row": "after", "from": after[0], "to": after[1], "kind": "after at most"},
+        {"row": "after", "from": inner[0], "to": inner[1], "kind": "after at least"},
+    ]
+    texts = [
+        {"row": row, "text": text, "at": span[1]}
+        for row, text, span in (("before", numbers[0], before), ("after", numbers[1], after))
+    ]
+    colours = {"before": NEUTRAL, "after at most": EXPOSED, "after at least": EXPOSED}
+    axis = alt.Axis(format=".0%", tickCount=5) if _is_guess(result) else alt.Axis(tickCount=5, format="~s")
+    across = alt.X("from:Q").title(_title(result)).scale(domain=[low, high], nice=False).axis(axis)
+    down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(ticks=False, domain=False)
+    bars = (
+        alt.Chart(rows(marks), name="before_after")
+        .mark_bar(height=18, clip=True)
+        .encode(
+            x=across,
+            x2="to:Q",
+            y=down,
+            color=alt.Color("kind:N").legend(None).scale(domain=list(colours), range=list(colours.values())),
+            opacity=alt.Opacity("kind:N")
+            .legend(None)
+            .scale(domain=list(colours), range=[1, 0.45, 0.45 if _is_guess(result) else 1]),
+        )
+    )
+    words = (
+        alt.Chart(rows(texts))
+        .mark_text(color=INK, fontWeight="bold", align="left", dx=6)
+        .encode(x=alt.X("at:Q"), y=down, text="text:N")
+    )
+    # A text that would leave the picture stands inside, at its right edge.
+    if any(one["at"] > low + 0.72 * (high - low) for one in texts):
+        words = (
+            alt.Chart(rows(texts))
+            .mark_text(color=INK, fontWeight="bold", align="right", dy=-16)
+            .encode(x=alt.value("width"), y=down, text="text:N")
+        )
+    return alt.layer(bars, words).properties(width=WIDTH, height=_HEIGHT, description=describe(result))
+
+
+def describe(result: AuditResult) -> str:
+    """The figure in words."""
+    numbers = sharpest_numbers(result)
+    assert numbers is not None  # else it is not drawn
+    if _is_guess(result):
+        return (
+            f"How often an attacker guesses right: {numbers[0]} of the time before the releases, "
+            f"{numbers[1]} with them, for the most exposed {short(result.record, 40)}."
+        )
+    return (
+        f"The most exposed {short(result.record, 40)}: the attacker's error in {short(result.secret, 40)} is "
+        f"{numbers[0]} before the releases and {numbers[1]} with them. The bars are as wide as that error on "
+        "either side of a guess, drawn at the middle of the range, wherever the guess is. Dark: no attack is "
+        "closer. Light: the best attack is no wider."
+    )
+
+
+def drawable(result: AuditResult) -> bool:
+    """Whether there is anything to draw."""
+    return result.sharpest is not None
+
+
+def _is_guess(result: AuditResult) -> bool:
+    return result.sharpest is not None and result.sharpest.right_before is not None
+
+
+def _title(result: AuditResult) -> str:
+    return "guesses that are right" if _is_guess(result) else short(result.secret, 40)
