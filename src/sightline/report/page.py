@@ -18,7 +18,7 @@ from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures.catalogue import ReportFigure, Result
-from sightline.report.names import one_line, short
+from sightline.report.names import one_line, short, unbroken
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
@@ -128,7 +128,7 @@ def _environment() -> Any:
         noise_range=noise_range,
         percent=percent,
     )
-    environment.filters["unverified_line"] = unverified_line
+    environment.filters.update(unverified_line=unverified_line, unbroken=unbroken)
     environment.globals.update(
         who=who,
         shown_recipe=short_recipe,

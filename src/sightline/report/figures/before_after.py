@@ -10,7 +10,7 @@ from sightline.report.first_screen import sharpest_numbers, spans
 from sightline.report.names import short
 from sightline.report.style import INK, altair
 
-_HEIGHT = 84
+_HEIGHT = 92
 
 
 def draw(result: AuditResult) -> Any:
@@ -27,11 +27,13 @@ def draw(result: AuditResult) -> Any:
         {"row": "after", "from": inner[0], "to": inner[1], "kind": "after at least"},
     ]
     texts = [
-        {"row": row, "text": text, "at": span[1]}
-        for row, text, span in (("before", numbers[0], before), ("after", numbers[1], after))
+        {"row": row, "text": f"{row} the releases: {text}" if row == "before" else f"with them: {text}"}
+        for row, text in zip(("before", "after"), numbers, strict=True)
     ]
     colours = {"before": NEUTRAL, "after at most": EXPOSED, "after at least": EXPOSED}
-    axis = alt.Axis(format=".0%", tickCount=5) if _is_guess(result) else alt.Axis(tickCount=5, format="~s")
+    axis = alt.Axis(format=".0%", tickCount=5)
+    if not _is_guess(result):
+        axis = alt.Axis(labelExpr="format(datum.value, ',.4~r')", tickCount=5)
     across = alt.X("from:Q").title(_title(result)).scale(domain=[low, high], nice=False).axis(axis)
     down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(ticks=False, domain=False)
     bars = (
@@ -47,18 +49,12 @@ def draw(result: AuditResult) -> Any:
             .scale(domain=list(colours), range=[1, 0.45, 0.45 if _is_guess(result) else 1]),
         )
     )
+    # At the left edge, above the bar, a text fits on a narrow page, too.
     words = (
         alt.Chart(rows(texts))
-        .mark_text(color=INK, fontWeight="bold", align="left", dx=6)
-        .encode(x=alt.X("at:Q"), y=down, text="text:N")
+        .mark_text(color=INK, fontWeight="bold", align="left", dy=-17)
+        .encode(x=alt.value(0), y=down, text="text:N")
     )
-    # A text that would leave the picture stands inside, at its right edge.
-    if any(one["at"] > low + 0.72 * (high - low) for one in texts):
-        words = (
-            alt.Chart(rows(texts))
-            .mark_text(color=INK, fontWeight="bold", align="right", dy=-16)
-            .encode(x=alt.value("width"), y=down, text="text:N")
-        )
     return alt.layer(bars, words).properties(width=WIDTH, height=_HEIGHT, description=describe(result))
 
 
@@ -72,10 +68,9 @@ def describe(result: AuditResult) -> str:
             f"{numbers[1]} with them, for the most exposed {short(result.record, 40)}."
         )
     return (
-        f"The most exposed {short(result.record, 40)}: the attacker's error in {short(result.secret, 40)} is "
-        f"{numbers[0]} before the releases and {numbers[1]} with them. The bars are as wide as that error on "
-        "either side of a guess, drawn at the middle of the range, wherever the guess is. Dark: no attack is "
-        "closer. Light: the best attack is no wider."
+        f"The attacker's error on either side of a guess: {numbers[0]} before the releases, {numbers[1]} "
+        "with them. The guess is drawn at the middle of the range, wherever it is. Dark: no attack is "
+        "closer; light: the best attack is no wider."
     )
 
 
