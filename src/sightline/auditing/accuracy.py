@@ -33,18 +33,17 @@ def noise_of_range(findings: Findings, query: int) -> NoiseOfRange | None:
     return NoiseOfRange(median=float(np.median(noise)), worst=float(noise.max()))
 
 
-def release_accuracies(
-    findings: Findings, totals: Totals | None
-) -> tuple[ReleaseAccuracy | None, ...] | None:
+def release_accuracies(findings: Findings, totals: Totals | None) -> tuple[ReleaseAccuracy | None, ...]:
     """The relative errors of every release at the true values, for the owner only.
 
-    None if ``totals``, which fetches the sums of the secrets, is not given, or if they are not the true sums
-    because the attacker knows some of the rows. An entry is none if a release is not linear in the secret.
+    None for a release that is not linear in the secret. None for all if ``totals``, which fetches the sums of
+    the secrets, is not given, or if they are not the true sums because the attacker knows some of the rows.
     """
+    queries = range(len(findings.plan.releases))
     if totals is None or findings.linear is None or findings.membership.known.any():
-        return None
+        return (None,) * len(queries)
     sums = totals()
-    return tuple(_accuracy(findings, sums, query) for query in range(len(findings.plan.releases)))
+    return tuple(_accuracy(findings, sums, query) for query in queries)
 
 
 def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccuracy | None:

@@ -46,7 +46,11 @@ def assemble(
     section = exposed_section(findings, top=top, names=names, keys=keys)
     local = None if findings.nonlinear is None else findings.nonlinear.report()
     budget = budget_report(plan, findings.membership, findings.pricing)
-    reports = release_reports(findings)
+    accuracies = release_accuracies(findings, totals)
+    reports = tuple(
+        report.model_copy(update={"accuracy": accuracy})
+        for report, accuracy in zip(release_reports(findings), accuracies, strict=True)
+    )
     homogeneous = homogeneous_cells(findings, totals)
     open_questions = unverified(findings, homogeneous)
     slack = noise_slack(findings)
@@ -95,7 +99,7 @@ def assemble(
             "dropped",
             "clipped",
             "homogeneous",
-            "accuracy",
+            "releases: accuracy",
             *(("local", "exposed: local") if local else ()),
         ),
         relative_error=found.relative_error if found else 0.0,
@@ -105,5 +109,4 @@ def assemble(
         category_count=None if plan.data.categories is None else len(plan.data.categories),
         unverified=open_questions,
         homogeneous=homogeneous[:_MOST_HOMOGENEOUS],
-        accuracy=release_accuracies(findings, totals),
     )

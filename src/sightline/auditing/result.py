@@ -72,6 +72,7 @@ class ReleaseReport(ResultPart):
     sharpens: int | None  # records whose error would be larger by 1 % or more without it
     copy_of: str | None
     note: str
+    accuracy: ReleaseAccuracy | None = None  # owner-only
 
 
 class BudgetReport(ResultPart):
@@ -257,7 +258,6 @@ class AuditResult(Displayed, ResultPart):
     category_count: int | None = None  # how many values a categorical secret can have
     unverified: Annotated[tuple[Unverified, ...], Many] = ()
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
-    accuracy: Annotated[tuple[ReleaseAccuracy | None, ...] | None, Many] = None  # by release; owner-only
     since: Comparison | None = None  # what changed since another audit, if it is compared with one
 
     @property
@@ -283,6 +283,7 @@ class AuditResult(Displayed, ResultPart):
                 one if one.size > SMALL_GROUP else one.model_copy(update={"label": ""})
                 for one in self.release_map
             ),
+            "releases": tuple(one.model_copy(update={"accuracy": None}) for one in self.releases),
             "since": None if self.since is None else self.since.publishable(),
             "source": file_name(self.source),
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,

@@ -54,7 +54,7 @@ def limit_line(result: AuditResult) -> str:
         case _:
             open_ones = [one.name.value for one in result.unverified if not one.accepted]
             lacks = ", ".join(open_ones) or "the reason is for the owner only"
-            return f"Nobody is found below {share}, but a pass needs what was not verified: {lacks}."
+            return f"Nobody is found below {share}, but that everyone keeps it is not shown: {lacks}."
 
 
 def _limit(share: float) -> str:

@@ -113,7 +113,8 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
     screen.print(f"[bold]{title}[/]")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     ranged = ["of range"] if result.kind == "number" else []
-    for name in ("who", "error", *ranged, "remains", "of ±", "known to"):
+    known = ["known to"] if result.kind == "number" else []
+    for name in ("who", "error", *ranged, "remains", "of ±", *known):
         left = name == "who"
         table.add_column(name, justify="left" if left else "right", no_wrap=not left, overflow="fold")
     table.add_column("how", overflow="fold")
@@ -124,7 +125,7 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
             *(_of_range(exposed) for _ in ranged),
             "" if exposed.remaining_uncertainty is None else str(exposed.remaining_uncertainty),
             "" if exposed.remaining_uncertainty is None else exposed.remaining_uncertainty.of_stddev,
-            still_known(exposed, result),
+            *(still_known(exposed, result) for _ in known),
             Text(how(exposed, result.unit)),
         )
     screen.print(table)
@@ -137,14 +138,14 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
 def print_releases(result: AuditResult, screen: Console) -> None:
     """Print the noise of each release, how accurate that leaves it, and whom it exposes."""
     screen.print("[bold]Releases, in order of publication[/]")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", overflow="fold")
-    accuracies = result.accuracy
-    names = ["times", "numbers", "noise", "of range", *(["of number*"] if accuracies is not None else [])]
+    owner = any(release.accuracy is not None for release in result.releases)
+    names = ["times", "numbers", "noise", "noise/range", *(["noise/number*"] if owner else [])]
     for name in (*names, "newly exposes", "needed for", "sharpens"):
         table.add_column(name, justify="right")
-    table.add_column("", overflow="fold")
-    for place, release in enumerate(result.releases):
+    table.add_column("", overflow="fold", min_width=17)
+    for release in result.releases:
         note = f'copy of "{release.copy_of}"' if release.copy_of is not None else release.note
         counts = (release.newly_exposes, release.exposes_alone, release.sharpens)
         table.add_row(
@@ -153,12 +154,12 @@ def print_releases(result: AuditResult, screen: Console) -> None:
             str(release.outputs),
             noise_range(release),
             accuracy_words(release),
-            *([relative_error_words(accuracies[place])] if accuracies is not None else []),
+            *([relative_error_words(release.accuracy)] if owner else []),
             *("" if count is None else f"{count:,}" for count in counts),
             Text(note),
         )
     screen.print(table)
-    if accuracies is not None:
+    if owner:
         screen.print("  * the noise over the true number: median, and worst (for the owner only)")
 
 
