@@ -293,7 +293,7 @@ def init(table: str, record: str | None, secret: str | None, out: Path, force: b
 @_html
 @_force
 def demo(as_json: bool, html: Path | None, force: bool) -> None:
-    """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
+    """Audit the shipped example: a micro-grid's dashboard, under a budget and with noise chosen by hand."""
     from sightline import jobs
     from sightline.examples.shipped import example_plan
     from sightline.report.files import check_new
@@ -301,7 +301,16 @@ def demo(as_json: bool, html: Path | None, force: bool) -> None:
     if html is not None:
         check_new(html, force=force)
     plan = example_plan("microgrid")
-    result = jobs.audit(plan, names=True)
+    if as_json:
+        result = jobs.audit(plan, names=True)
+    else:
+        from sightline.examples.dashboards import dashboards, print_dashboards
+        from sightline.report.console import console
+
+        shown = list(dashboards())
+        print_dashboards(shown, console())
+        print("\nThe last of them in full:\n")
+        result = shown[-1].result
     _print_result(result, as_json)
     if html is not None:
         from sightline.report.html import write_report
@@ -418,6 +427,7 @@ _PLAIN = {
     "≥": ">=",
     "≈": "~",
     "→": "->",
+    "∞": "inf",
     "─": "-",
     "█": "#",
     "▒": ":",

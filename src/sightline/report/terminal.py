@@ -141,9 +141,9 @@ def print_releases(result: AuditResult, screen: Console) -> None:
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", overflow="fold")
     owner = any(release.accuracy is not None for release in result.releases)
-    names = ["times", "numbers", "noise", "noise/range", *(["noise/number*"] if owner else [])]
+    names = ["times", "numbers", "noise", "noise/range", *(["noise/true"] if owner else [])]
     for name in (*names, "newly exposes", "needed for", "sharpens"):
-        table.add_column(name, justify="right")
+        table.add_column(name, justify="right", no_wrap=name.startswith("noise"))
     table.add_column("", overflow="fold", min_width=17)
     for release in result.releases:
         note = f'copy of "{release.copy_of}"' if release.copy_of is not None else release.note
@@ -159,8 +159,9 @@ def print_releases(result: AuditResult, screen: Console) -> None:
             Text(note),
         )
     screen.print(table)
+    screen.print("  [dim]noise/range: over the range of the number, at the median number and the worst[/]")
     if owner:
-        screen.print("  * the noise over the true number: median, and worst (for the owner only)")
+        screen.print("  [dim]noise/true: the same over the true number (for the owner only)[/]")
 
 
 def print_budget(budget: BudgetReport, screen: Console) -> None:
@@ -217,7 +218,7 @@ def print_explanation(explanation: Explanation, screen: Console) -> None:
         group = "of this record alone" if exposed.size == 1 else f"shared by {exposed.size} {unit}s"
         about = f" ({secret} = {exposed.category})" if exposed.category is not None else ""
         left = exposed.remaining_uncertainty
-        remains = "" if left is None else f": {left} of the uncertainty remains"
+        remains = "" if left is None else f": {left} of the variance ({left.of_stddev} of ±) remains"
         what = f"Signature {exposed.signature}"
         if exposed.rows > 1:
             feature = "" if exposed.feature is None else f", their {exposed.feature}"

@@ -88,24 +88,26 @@ def still_known(exposed: Exposed, result: AuditResult) -> str:
 
 
 def accuracy_words(release: ReleaseReport) -> str:
-    """The noise of a release over the range of its numbers: median, and largest if that differs."""
+    """The noise of a release over the range of its numbers: at the median number, and at the worst."""
     noise = release.noise_of_range
-    if noise is None:
-        return ""
-    median, worst = percent(noise.median), percent(noise.worst)
-    return median if median == worst else f"{median}, worst {worst}"
+    return "" if noise is None else _median_to_worst(noise.median, noise.worst)
 
 
 def relative_error_words(accuracy: ReleaseAccuracy | None) -> str:
-    """The relative errors of a release at the true values: median and largest. Owner-only."""
+    """The relative errors of a release at the true values: at the median number, and at the worst."""
     if accuracy is None:
         return ""
-    median, worst = (_share(one) for one in (accuracy.median_relative_error, accuracy.worst_relative_error))
-    return median if median == worst else f"{median}, worst {worst}"
+    return _median_to_worst(accuracy.median_relative_error, accuracy.worst_relative_error)
 
 
-def _share(value: float) -> str:
-    return percent(value) if math.isfinite(value) else "no bound, it is 0"
+def _median_to_worst(median: float, worst: float) -> str:
+    """Two shares in percent; a relative error has no bound where the number is 0.
+
+    >>> _median_to_worst(0.0036, 1.05), _median_to_worst(0.1, 0.1), _median_to_worst(0.02, math.inf)
+    ('0.36–105 %', '10 %', '2–∞ %')
+    """
+    low, high = (percent(one) if math.isfinite(one) else "∞ %" for one in (median, worst))
+    return low if low == high else f"{low.removesuffix(' %')}–{high}"
 
 
 def noise_range(release: ReleaseReport) -> str:
