@@ -36,7 +36,7 @@ def test_the_verdict_comes_before_the_details(result: sl.AuditResult) -> None:
             "BELOW THE LIMIT",
             "± 577",
             "± 119–146",
-            "Slack  It needs 8.59 times the noise on every number.",
+            "Shortfall  It needs 8.59 times the noise on every number.",
             "What to change",
             "In full",
             "Most exposed",

@@ -48,12 +48,12 @@ def unbroken(text: str) -> str:
 
 
 def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
-    """Return a name for a figure on several lines, cut at the end of the last one.
+    r"""Return a name for a figure on several lines, cut at the end of the last one.
 
     >>> wrapped("by gender, marital status and health", 20)
     ['by gender, marital', 'status and health']
-    >>> wrapped("a" * 50, 20)
-    ['aaaaaaaaaaaaaaaaaaaa', 'aaaaaaaaaaaaaaaaaaa…']
+    >>> [len(line.strip("\u2068\u2069")) for line in wrapped("a" * 50, 20)]
+    [20, 20]
     """
     found = textwrap.wrap(short(text, 4 * width * lines), width) or [""]
     if len(found) > lines:

@@ -71,7 +71,8 @@ def print_verdict(result: AuditResult, screen: Console) -> None:
             screen.print(Text(f"  {line}"), soft_wrap=True)
         screen.print(Text(result.sharpest.text))
     if result.slack is not None:
-        screen.print(Text.assemble(("Slack", "bold"), "  ", result.slack.text))
+        title = "Slack" if result.slack.holds else "Shortfall"
+        screen.print(Text.assemble((title, "bold"), "  ", result.slack.text))
 
 
 def print_changes(result: AuditResult, screen: Console) -> None:

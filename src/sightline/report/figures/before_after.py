@@ -35,7 +35,7 @@ def draw(result: AuditResult) -> Any:
     if not _is_guess(result):
         axis = alt.Axis(labelExpr="format(datum.value, ',.4~r')", tickCount=5)
     across = alt.X("from:Q").title(_title(result)).scale(domain=[low, high], nice=False).axis(axis)
-    down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(ticks=False, domain=False)
+    down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(None)
     bars = (
         alt.Chart(rows(marks), name="before_after")
         .mark_bar(height=18, clip=True)
