@@ -86,7 +86,7 @@ def _true_numbers(findings: Findings, sums: FloatArray, p: int) -> FloatArray:
         column = (findings.plan.data.categories or ()).index(str(part.parameter))
     place = membership.signatures[:, p].astype(np.intp)
     inside = place >= 0
-    total = np.bincount(place[inside], sums[inside, column], len(cells))
+    total = np.bincount(place[inside], sums[inside, column], len(cells)).astype(np.float64)
     rows = np.array([cell.rows for cell in cells], dtype=np.float64)
     total = total if part.above else rows - total
     return np.asarray(total / rows if part.statistic is Statistic.MEAN else total)

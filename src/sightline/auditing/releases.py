@@ -58,6 +58,7 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
                 noise_of_range=noise_of_range(findings, query),
                 copy_of=copies.get(query),
                 note=note,
+                accuracy=None,
                 **effects,
             )
         )

@@ -21,41 +21,32 @@ def draw(result: AuditResult) -> Any:
     assert numbers is not None
     low, high = (0.0, 1.0) if _is_guess(result) else result.bounds
     before, after, inner = (tuple(low + share * (high - low) for share in span) for span in shown)
-    marks = [
-        {"row": "before", "from": before[0], "to": before[1], "kind": "before"},
-        {"row": "after", "from": after[0], "to": after[1], "kind": "after at most"},
-        {"row": "after", "from": inner[0], "to": inner[1], "kind": "after at least"},
-    ]
     texts = [
         {"row": row, "text": f"{row} the releases: {text}" if row == "before" else f"with them: {text}"}
         for row, text in zip(("before", "after"), numbers, strict=True)
     ]
-    colours = {"before": NEUTRAL, "after at most": EXPOSED, "after at least": EXPOSED}
     axis = alt.Axis(format=".0%", tickCount=5)
     if not _is_guess(result):
         axis = alt.Axis(labelExpr="format(datum.value, ',.4~r')", tickCount=5)
     across = alt.X("from:Q").title(_title(result)).scale(domain=[low, high], nice=False).axis(axis)
     down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(None)
-    bars = (
-        alt.Chart(rows(marks), name="before_after")
-        .mark_bar(height=18, clip=True)
-        .encode(
-            x=across,
-            x2="to:Q",
-            y=down,
-            color=alt.Color("kind:N").legend(None).scale(domain=list(colours), range=list(colours.values())),
-            opacity=alt.Opacity("kind:N")
-            .legend(None)
-            .scale(domain=list(colours), range=[1, 0.45, 0.45 if _is_guess(result) else 1]),
+    bars = [
+        alt.Chart(rows([{"row": row, "from": span[0], "to": span[1]}]))
+        .mark_bar(height=18, clip=True, color=colour, opacity=opacity)
+        .encode(x=across, x2="to:Q", y=down)
+        for row, span, colour, opacity in (
+            ("before", before, NEUTRAL, 1.0),
+            ("after", after, EXPOSED, 0.5),
+            *((("after", inner, EXPOSED, 1.0),) if not _is_guess(result) else ()),
         )
-    )
+    ]
     # At the left edge, above the bar, a text fits on a narrow page, too.
     words = (
         alt.Chart(rows(texts))
         .mark_text(color=INK, fontWeight="bold", align="left", dy=-17)
         .encode(x=alt.value(0), y=down, text="text:N")
     )
-    return alt.layer(bars, words).properties(width=WIDTH, height=_HEIGHT, description=describe(result))
+    return alt.layer(*bars, words).properties(width=WIDTH, height=_HEIGHT, description=describe(result))
 
 
 def describe(result: AuditResult) -> str:
