@@ -135,9 +135,9 @@ def test_relative_errors_are_those_of_the_true_numbers(dashboard: sl.AuditResult
     feeders = np.array([home["feeder"] for home in homes])
     means = np.array([watts[feeders == feeder].mean() for feeder in sorted(set(feeders))])
     assert by_feeder.accuracy is not None
-    assert by_feeder.accuracy.worst_relative_error == pytest.approx(10 / means.min(), rel=1e-9)
-    assert by_feeder.accuracy.median_relative_error == pytest.approx(float(np.median(10 / means)), rel=1e-9)
-    assert by_feeder.accuracy.noise_over_spread == pytest.approx(10 / means.std(), rel=1e-9)
+    assert by_feeder.accuracy.worst_relative_error == pytest.approx(10 / means.min(), rel=1e-5)
+    assert by_feeder.accuracy.median_relative_error == pytest.approx(float(np.median(10 / means)), rel=1e-5)
+    assert by_feeder.accuracy.noise_over_spread == pytest.approx(10 / means.std(), rel=1e-5)
     assert by_feeder.noise_of_range is not None
     assert by_feeder.noise_of_range.worst == pytest.approx(10 / 2000)
     january = dashboard.releases[0]
