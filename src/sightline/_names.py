@@ -6,6 +6,7 @@ line to the stub.
 
 from __future__ import annotations
 
+_INSTALL_AS = {"flint": "python-flint"}  # packages whose modules have another name
 TYPE_CHECKING = False  # the typing module takes longer to import than this package
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -37,8 +38,17 @@ def lazy(package: str) -> tuple[Callable[[str], object], Callable[[], list[str]]
         if name.startswith("__") or name not in names():
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         home = known[name]
-        if home == package:  # a room
-            return import_module(f"{package}.{name}")
-        return getattr(import_module(home), name)
+        try:
+            if home == package:  # a room
+                return import_module(f"{package}.{name}")
+            return getattr(import_module(home), name)
+        except ModuleNotFoundError as error:
+            missing = error.name or ""
+            if missing.startswith("sightline"):
+                raise
+            install = _INSTALL_AS.get(missing, missing)
+            raise ImportError(
+                f"expected {install}, which {package}.{name} needs; install {install}"
+            ) from error
 
     return load, names

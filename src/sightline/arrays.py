@@ -1,8 +1,14 @@
-"""Copy, check and lock arrays, so that a value that holds one cannot change later."""
+"""Copy, check and lock arrays, so that a value that holds one cannot change later.
+
+Numerical functions that also run on accelerators take the arrays of NumPy, CuPy, JAX and PyTorch: they ask
+:func:`namespace` for the library, and use functions that have the same names in all four.
+"""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -59,3 +65,49 @@ def frozen_index(
     require(repeated.size == 0, f"distinct {name}", got=f"{repeated[:1].tolist()} twice", error=error)
     index.setflags(write=False)
     return index
+
+
+def namespace(array: Any) -> Any:
+    """The module of functions for an array: by the array API standard, or the library itself (PyTorch)."""
+    own = getattr(array, "__array_namespace__", None)
+    if own is not None:
+        return own()
+    return sys.modules[type(array).__module__.partition(".")[0]]
+
+
+def is_array(values: Any) -> bool:
+    """Whether these are arrays of a supported library, and not a list or a number."""
+    library = type(values).__module__.partition(".")[0]
+    return hasattr(values, "__array_namespace__") or library in ("torch", "cupy")
+
+
+def like(array: Any, values: NDArray[Any]) -> Any:
+    """NumPy numbers in the library, the precision and on the device of an array."""
+    xp = namespace(array)
+    if xp.__name__ == "torch":
+        return xp.tensor(values, dtype=array.dtype, device=array.device)
+    return xp.asarray(values, dtype=array.dtype)
+
+
+def to_numpy(array: Any) -> Any:
+    """An array of any library as a NumPy array, on the host."""
+    if isinstance(array, np.ndarray):
+        return array
+    library = type(array).__module__.partition(".")[0]
+    if library == "torch":
+        return array.detach().cpu().numpy()
+    return array.get() if library == "cupy" else np.asarray(array)
+
+
+def with_diagonal_plus(matrix: Any, amount: float) -> Any:
+    """A square matrix plus a multiple of the identity. Overwrites the matrix where the library can.
+
+    >>> with_diagonal_plus(np.zeros((2, 2)), 1.5).tolist()
+    [[1.5, 0.0], [0.0, 1.5]]
+    """
+    xp = namespace(matrix)
+    diagonal = xp.arange(len(matrix))
+    if hasattr(matrix, "at"):  # JAX, whose arrays never change
+        return matrix.at[diagonal, diagonal].add(amount)
+    matrix[diagonal, diagonal] += amount
+    return matrix

@@ -96,6 +96,12 @@ _publishable = click.option(
     metavar="RESULT",
     help="Also say what changed since this result of --json.",
 )
+@click.option("--device", metavar="NAME", help="An accelerator for dense matrices, as cuda.")
+@click.option(
+    "--explain-cost",
+    is_flag=True,
+    help="Print which route the audit would take, why, and its memory and time, and stop.",
+)
 def audit(  # many parameters: one for each option
     plan: str,
     as_json: bool,
@@ -109,12 +115,19 @@ def audit(  # many parameters: one for each option
     max_memory: str | None,
     max_seconds: float | None,
     against: Path | None,
+    device: str | None,
+    explain_cost: bool,
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline import jobs
     from sightline.report.files import check_new
     from sightline.report.progress import Ticker
 
+    if explain_cost:
+        with Ticker() as progress:
+            cost = jobs.explain_cost(plan, progress=progress, max_memory=max_memory, max_seconds=max_seconds)
+        print(cost)
+        return 0
     if html is not None:
         check_new(html, force=force)
     last = None if against is None else jobs.read_result(against)
@@ -127,6 +140,7 @@ def audit(  # many parameters: one for each option
             progress=progress,
             max_memory=max_memory,
             max_seconds=max_seconds,
+            device=device,
         )
     if last is not None:
         result = jobs.compare(result, last)

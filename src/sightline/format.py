@@ -106,6 +106,31 @@ def count(how_many: int, thing: str, things: str | None = None) -> str:
     return f"{how_many:,} {thing if how_many == 1 else things or thing + 's'}"
 
 
+def shown_memory(size: float) -> str:
+    """Bytes for people.
+
+    >>> shown_memory(4_200_000_000), shown_memory(3e6), shown_memory(12)
+    ('4.2 GB', '3 MB', '12 bytes')
+    """
+    for unit, least in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if size >= least:
+            return f"{size / least:,.3g} {unit}"
+    return f"{size:,.0f} bytes"
+
+
+def shown_seconds(seconds: float) -> str:
+    """A duration that is estimated, for people.
+
+    >>> shown_seconds(0.0004), shown_seconds(0.31), shown_seconds(132.0), shown_seconds(9000.0)
+    ('less than 0.1 s', '0.31 s', '130 s', '2.5 h')
+    """
+    if seconds < 0.1:
+        return "less than 0.1 s"
+    if seconds < 3600:
+        return f"{float(f'{seconds:.2g}'):g} s"
+    return f"{float(f'{seconds / 3600:.2g}'):g} h"
+
+
 def percent(share: float) -> str:
     """Write a share in percent: whole percent, or two digits below 10 %.
 

@@ -5,11 +5,12 @@ They stand to the right of the room of designs, because the advice of an audit c
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightline.auditing.assemble import assemble
 from sightline.auditing.comparison import with_comparison
+from sightline.auditing.expected_cost import ExpectedCost, expected_cost
 from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.plan import Plan
@@ -19,6 +20,7 @@ from sightline.auditing.session import Session, opened
 from sightline.auditing.work import WorkLimits
 from sightline.designing.advice import with_designed_advice
 from sightline.errors import InvalidInput, require
+from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress, silent
 
 _MOST_BYTES = 1 << 28  # of a result that is read
@@ -33,6 +35,7 @@ def audit(  # many parameters: the options of the command of the same name
     progress: Progress | None = None,
     max_memory: int | float | str | None = None,
     max_seconds: float | None = None,
+    device: str | None = None,
 ) -> AuditResult:
     """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
 
@@ -40,8 +43,10 @@ def audit(  # many parameters: the options of the command of the same name
     "50%". ``names`` names the exposed records by their keys. ``top`` is how many of them are listed.
     ``progress`` is called with a stage and the share of it that is done. An audit that needs more than
     ``max_memory`` (bytes, or "4GB"; by default most of what is free) is refused, and one that takes longer
-    than ``max_seconds`` ends: :class:`sightline.errors.TooMuchWork`.
+    than ``max_seconds`` ends: :class:`sightline.errors.TooMuchWork`. ``device`` names an accelerator for
+    dense matrices over the published numbers, such as "cuda".
     """
+    place = HOST if device is None else Device.named(device)
     require(top >= 1, "top >= 1", got=top)
     _check_progress(progress)
     checked, base = read_plan(plan)
@@ -51,7 +56,7 @@ def audit(  # many parameters: the options of the command of the same name
     watch = limits.watched(progress or silent)
     watch("opening the table", 0.0)
     with opened(checked, base, limits=limits, progress=watch) as session:
-        findings = _find(session, watch)
+        findings = _find(session, watch, place)
         keys = session.keys(findings.membership)
         result = assemble(findings, top=top, names=names, keys=keys, totals=session.totals, progress=watch)
         return with_designed_advice(result, findings, watch)
@@ -72,6 +77,24 @@ def read_result(path: str | Path) -> AuditResult:
 def compare(result: AuditResult, last: AuditResult) -> AuditResult:
     """The result with what changed since the last one, in ``since``."""
     return with_comparison(result, last)
+
+
+def explain_cost(
+    plan: PlanLike,
+    *,
+    progress: Progress | None = None,
+    max_memory: int | float | str | None = None,
+    max_seconds: float | None = None,
+) -> ExpectedCost:
+    """Which route an audit of a plan would take, why, and the memory and time that it is expected to take.
+
+    The table is read and grouped by signatures. Nothing is assessed.
+    """
+    checked, base = read_plan(plan)
+    limits = WorkLimits.of(max_memory, max_seconds)
+    watch = limits.watched(progress or silent)
+    with opened(checked, base, limits=limits, progress=watch) as session:
+        return expected_cost(session.plan, session.membership(watch), watch)
 
 
 def check(plan: PlanLike) -> Plan:
@@ -109,8 +132,8 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
         )
 
 
-def _find(session: Session, watch: Progress) -> Findings:
-    membership = session.membership(watch)
+def _find(session: Session, watch: Progress, device: Device = HOST) -> Findings:
+    membership = replace(session.membership(watch), device=device)
     watch("finding who is exposed", 0.0)
     findings = find(session.plan, membership, values=session.values, progress=watch)
     watch("describing what is exposed", 0.0)

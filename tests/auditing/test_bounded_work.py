@@ -17,6 +17,7 @@ from sightline.auditing.work import TimedEngine, WorkLimits, memory_of
 from sightline.cli import main
 from sightline.errors import InvalidInput, TooMuchWork
 from sightline.examples.shipped import example_plan
+from sightline.jobs import explain_cost
 from sightline.labeled.routes.cost import Route, RouteCost
 from sightline.privacy.spending import account
 from sightline.tables.engines.open import open_source
@@ -228,3 +229,21 @@ def test_many_releases_many_lists_and_a_large_cube_end(tmp_path: Path) -> None:
     keys = "k0, k1, k2, k3, k4, k5"
     cube = plan_with(tmp_path, 500, f"SELECT {keys}, AVG(x) FROM data GROUP BY CUBE ({keys})", times=100_000)
     assert sl.audit(cube).budget.releases == 64 * 100_000
+
+
+def test_the_cost_is_explained_and_nothing_is_assessed(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sightline.auditing.findings.assess", None)
+    assert main(["audit", MICROGRID, "--explain-cost"]) == 0
+    assert capsys.readouterr().out == (
+        "12 signatures of 8 partitions\n"
+        "dense route for 11 rows: fewer than 2,000 rows; about 5.81 kB and less than 0.1 s "
+        "for one assessment of all records\n"
+    )
+
+
+def test_moments_have_no_design_whose_cost_is_explained(tmp_path: Path) -> None:
+    cost = explain_cost(plan_with(tmp_path, 30, "SELECT AVG(x * x) FROM data"))
+    assert (cost.signatures, cost.partitions, cost.routes) == (1, 1, ())
+    assert str(cost).endswith("nothing is factorised")

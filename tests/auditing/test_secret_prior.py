@@ -84,7 +84,7 @@ def test_a_category_lies_in_its_bracket(published: list[str], accountant: str, e
     signatures = [sorted(set(cells), key=lambda pair: (pair[0], pair[1] is not None)).index(c) for c in cells]
     for number, category in enumerate(found.linear.categories):
         truths = (worlds == CATEGORIES.index(category)).astype(float)
-        risks, errors = exact_risks(means, truths, pricing.scale, pricing.law) / (2 / 9)
+        risks, errors = exact_risks(means, truths, pricing.scale, pricing.bounding_law) / (2 / 9)
         for row, signature in enumerate(signatures):
             (column,) = np.flatnonzero(
                 (found.linear.column_signature == signature) & (found.linear.column_category == number)

@@ -110,7 +110,7 @@ def test_the_cells_that_are_left_keep_their_rows() -> None:
         ({"merge": [{"keys": [["a"], ["z"]]}]}, "merge for groups that its query has, got the group 'z'"),
         (
             {"withhold": [{"key": [key]} for key in "abc"]},
-            "got withhold for all of them; leave out the release",
+            "got withhold or suppress for all of them; leave out the release",
         ),
         ({"withhold": [{"key": ["a"]}], "merge": [{"keys": [["a"], ["b"]]}]}, "got the group 'a' twice"),
         ({"merge": [{"keys": [["a"]]}]}, "expected at least 2 entries"),

@@ -297,7 +297,7 @@ def test_laplace_noise_is_refused(tmp_path: Path) -> None:
     for release in plan["release"]:
         del release["noise_stddev"]
     refused(
-        "expected Gaussian noise, got accountant = 'laplace'",
+        "expected Gaussian noise, got noise of the law laplace",
         {**plan, "privacy": {"epsilon": 1.0, "accountant": "laplace"}},
     )
 

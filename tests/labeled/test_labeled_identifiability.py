@@ -119,6 +119,18 @@ def test_a_large_design_with_one_differencing_pair_exposes_one_record() -> None:
     assert found.recipe(8123).round(6).tolist() == [members, 1 - members, *[0] * 38]
 
 
+def test_a_record_that_two_weighted_rows_of_many_records_differ_by_is_found() -> None:
+    """The exact test sums random numbers over all records: the sums must be exact for weights above 1 too."""
+    rows = np.random.default_rng(0).integers(0, 3, (4, 20_000))
+    other = rows[0].copy()
+    other[7] += 1
+    design = MembershipDesign(np.vstack([rows, other, other]), noise=np.ones(6), readout="sum")
+    found = design.exposures(domain=(0, 1))
+    assert found.evidence is Evidence.MODULAR
+    assert np.flatnonzero(found.identifiable).tolist() == [7]
+    assert found.recipe(7).round(9).tolist() == [-1.0, 0.0, 0.0, 0.0, 0.5, 0.5]
+
+
 class TestRealWeights:
     def test_a_clear_gap_decides(self) -> None:
         generator = np.random.default_rng(1)

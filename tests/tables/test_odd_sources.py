@@ -13,7 +13,7 @@ import sightline as sl
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.tables.collect import collect
 from sightline.tables.engines.open import open_source
-from sightline.tables.sql.grammar import parse_select
+from sightline.tables.sql.grammar import parse_query
 
 
 def plan(source: str, sql: str, **data: object) -> dict[str, Any]:
@@ -123,21 +123,21 @@ class TestTextConstants:
         """Spark reads a quote, and sqlglot the end of one constant and the begin of another."""
         assert spark_session.sql("SELECT 'it''s' AS t").collect()[0].t == "it's"
         with pytest.raises(InvalidPlan, match="one text constant, got two in a row"):
-            parse_select("SELECT AVG(x) FROM data WHERE g = 'it''s'", "spark")
+            parse_query("SELECT AVG(x) FROM data WHERE g = 'it''s'", "spark")
         escaped = r"SELECT AVG(x) FROM data WHERE g = 'it\'s'"
         assert spark_session.sql(r"SELECT 'it\'s' AS t").collect()[0].t == "it's"
-        assert parse_select(escaped, "spark").sql("spark") == escaped
+        assert parse_query(escaped, "spark").sql("spark") == escaped
 
     @pytest.mark.parametrize("dialect", ["duckdb", "postgres", "spark"])
     def test_two_in_a_row(self, dialect: str) -> None:
         with pytest.raises(InvalidPlan, match="one text constant"):
-            parse_select("SELECT AVG(x) FROM data WHERE g = 'a'\n  'b'", dialect)
+            parse_query("SELECT AVG(x) FROM data WHERE g = 'a'\n  'b'", dialect)
 
     def test_escapes_on_spark(self) -> None:
         with pytest.raises(InvalidPlan, match="text constants without escapes"):
-            parse_select(r"SELECT AVG(x) FROM data WHERE g = 'a\tb'", "spark")
+            parse_query(r"SELECT AVG(x) FROM data WHERE g = 'a\tb'", "spark")
         for dialect in ("duckdb", "postgres"):
-            assert parse_select(r"SELECT AVG(x) FROM data WHERE g = 'a\tb'", dialect)
+            assert parse_query(r"SELECT AVG(x) FROM data WHERE g = 'a\tb'", dialect)
 
 
 def test_the_engine_keeps_to_the_memory_that_is_allowed(tmp_path: Path) -> None:

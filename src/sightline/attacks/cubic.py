@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from sightline.attacks.namespace import Column, namespace
+from sightline.arrays import namespace
+from sightline.attacks.namespace import Column
 
 
 def depressed_roots(a: Column, b: Column) -> list[Column]:

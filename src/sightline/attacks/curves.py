@@ -8,7 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from sightline.attacks.namespace import Column, namespace
+from sightline.arrays import namespace
+from sightline.attacks.namespace import Column
 from sightline.releases.features import Kernel, Powers, smooth_step_derivatives
 
 Derivatives = tuple[Column, Column | None, Column | None]

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
-from sightline.attacks.namespace import Box, is_array, namespace, to_numpy
+from sightline.arrays import is_array, namespace, to_numpy
+from sightline.attacks.namespace import Box
 from sightline.errors import InvalidInput, require
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import NoiseLaw

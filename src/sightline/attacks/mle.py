@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sightline.arrays import namespace, to_numpy
 from sightline.attacks import pair, relabeling, starts
 from sightline.attacks.estimates import (
     AttackStatus,
@@ -20,7 +21,7 @@ from sightline.attacks.estimates import (
     width_factor,
 )
 from sightline.attacks.model import Model, Objective, columns_of, stacked
-from sightline.attacks.namespace import Box, Column, namespace, to_device, to_numpy
+from sightline.attacks.namespace import Box, Column, to_device
 from sightline.attacks.newton import minimise, solve_positive
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require

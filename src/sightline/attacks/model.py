@@ -16,8 +16,9 @@ from functools import reduce
 from operator import add
 from typing import Any, NamedTuple, Protocol
 
+from sightline.arrays import namespace
 from sightline.attacks.curves import Curve, Power
-from sightline.attacks.namespace import Column, namespace
+from sightline.attacks.namespace import Column
 from sightline.releases.features import Powers
 
 

@@ -16,8 +16,9 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
+from sightline.arrays import namespace
 from sightline.attacks.model import Local, Objective, total
-from sightline.attacks.namespace import Box, Column, compiles, namespace
+from sightline.attacks.namespace import Box, Column, compiles
 
 _STEPS = 5  # steps between two checks of which columns are done
 _WORTHWHILE = 0.7  # below this share of open columns, continue with those only

@@ -14,11 +14,11 @@ from typing import TypeGuard
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, namespace
 from sightline.attacks.cubic import cubic_roots
 from sightline.attacks.curves import Power
 from sightline.attacks.model import Model, Objective
-from sightline.attacks.namespace import Box, Column, namespace
+from sightline.attacks.namespace import Box, Column
 
 
 def applies(model: Objective) -> TypeGuard[Model]:

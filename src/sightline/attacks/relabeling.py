@@ -14,8 +14,9 @@ from collections.abc import Iterable, Sequence
 from itertools import combinations, islice, permutations
 from typing import TypeGuard
 
+from sightline.arrays import namespace
 from sightline.attacks.model import Model, Objective
-from sightline.attacks.namespace import Column, namespace
+from sightline.attacks.namespace import Column
 
 ALL_ORDERS = 6  # up to so many values all orders are compared
 ROUNDS = 3  # of exchanges, for more values

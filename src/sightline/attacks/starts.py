@@ -14,11 +14,11 @@ from itertools import combinations_with_replacement, pairwise, product
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, like, namespace, to_numpy
 from sightline.attacks.cubic import depressed_roots
 from sightline.attacks.curves import Power, SmoothStep
 from sightline.attacks.model import Model, Objective
-from sightline.attacks.namespace import Box, Column, like, namespace, to_numpy
+from sightline.attacks.namespace import Box, Column
 
 _GRID = 140  # about how many grid points are evaluated
 # Points and regions of the dense grid. A compact step is flat outside its support, and each placement of the

@@ -62,14 +62,19 @@ def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccura
             spreads.append((float(np.std(true)), float(np.median(noises[-1]))))
     if not numbers:
         return None
-    with np.errstate(divide="ignore"):
-        errors = np.concatenate(noises) / np.abs(np.concatenate(numbers))
-        over_spread = [float(np.divide(noise, spread)) for spread, noise in spreads]
+    errors = _relative(np.concatenate(noises), np.abs(np.concatenate(numbers)))
+    over_spread = [float(_relative(np.array([noise]), np.array([spread]))[0]) for spread, noise in spreads]
     return ReleaseAccuracy(
         median_relative_error=_six_digits(float(np.median(errors))),
         worst_relative_error=_six_digits(float(errors.max())),
         noise_over_spread=_six_digits(max(over_spread)) if over_spread else None,
     )
+
+
+def _relative(noise: FloatArray, size: FloatArray) -> FloatArray:
+    """Noise over a size: infinite where that is 0, and 0 where there is no noise."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return np.where(noise == 0, 0.0, noise / size)
 
 
 def _six_digits(value: float) -> float:

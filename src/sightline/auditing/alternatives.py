@@ -6,8 +6,9 @@ import math
 
 from sightline.auditing.budget import shared_noise
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
-from sightline.auditing.pricing import budget_of, price
+from sightline.auditing.pricing import price
 from sightline.auditing.result import Alternative
+from sightline.auditing.shared_budget import budget_of
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountants
 from sightline.progress import Progress
@@ -22,12 +23,12 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
     budget = budget_of(plan)
     if own is None or not own.repeatable or budget is None or sharing == 0:
         return ()
-    # Releases whose noise is given have Gaussian noise: a budget for the others must ask for the same law.
+    # Beside noise that is given, Gaussian accountants are compared, and the plan's own.
     all_priced = not any(release.noise_given for release in plan.releases)
     rules = {
         name: rule
         for name, rule in accountants(budget).items()
-        if all_priced or rule.law is NoiseLaw.GAUSSIAN
+        if all_priced or rule.law is NoiseLaw.GAUSSIAN or name == plan.privacy.accountant
     }
     asked = shared_noise(rules, findings.membership, findings.pricing)
     key = {name: (rule.law, asked[name]) for name, rule in rules.items()}

@@ -10,10 +10,12 @@ from dataclasses import dataclass
 
 from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
+from sightline.auditing.losses import guaranteed_by_noise
 from sightline.auditing.numerals import counted
 from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
-from sightline.privacy.accountant import NoiseLaw
+from sightline.noise.published import PublishedLaw
 from sightline.tables.membership import Feature
 from sightline.tables.subject import SecretKind
 
@@ -24,6 +26,16 @@ _LOCALLY = (
 _LISTED = (
     "can be seen to hold somebody, or nobody, with a value of the secret, because an answer lists only what "
     "occurs, and no noise hides that; write COUNT(*) FILTER (WHERE …), or publish every value in every group"
+)
+
+
+_NOT_COMPARED = (
+    "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
+    "one end of that is not found"
+)
+_DRAWN_KNOWN = (
+    "of 100 records are known to the attacker, drawn by their keys; nothing is shown of those, nor for "
+    "another draw"
 )
 
 
@@ -103,6 +115,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             f"{most:,} rows each",
         ),
         _Case(
+            name=name.HOMOGENEOUS,
+            count=len(membership.cells) if findings.plan.attacker.values_within is not None else 0,
+            one=f"number {_NOT_COMPARED}",
+            many=f"numbers {_NOT_COMPARED}",
+            owner_only=False,
+        ),
+        _Case(
             name=name.FEW_VALUES,
             count=(membership.few_values or 0) if findings.prior.number.has_density else 0,
             one=f"value is {few}",
@@ -113,6 +132,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=alike,
             one=f"record has several rows and the same value in all of them; {advice}",
             many=f"records have several rows and each has the same value in all of them; {advice}",
+        ),
+        _Case(
+            name=name.DRAWN,
+            count=_drawn(findings),
+            one=_DRAWN_KNOWN,
+            many=_DRAWN_KNOWN,
+            owner_only=False,
         ),
     )
     # Local bounds can be accepted only if they were computed.
@@ -130,6 +156,21 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     )
 
 
+def _drawn(findings: Findings) -> int:
+    """Per cent of the records that the attacker knows by a draw, if a pass rests on which ones these are.
+
+    It does not if everyone keeps the limit whatever else is known.
+    """
+    share, limit = findings.plan.attacker.knows_share, findings.plan.limits.remaining_uncertainty
+    if share is None:
+        return 0
+    kept = guaranteed_by_noise(findings)
+    one_row = findings.membership.persons is None
+    if one_row and kept is not None and limit is not None and kept >= limit:
+        return 0
+    return max(1, round(100 * share))
+
+
 def _values(plan: Plan) -> str:
     if plan.data.values == "constant":
         return "all of its rows hold one value: the record's"
@@ -138,6 +179,86 @@ def _values(plan: Plan) -> str:
         "its rows hold independent values; it is as exposed as the sharpest linear feature of its rows: "
         f"a row, their total, their mean or any other combination{category}"
     )
+
+
+def _priced_for(plan: Plan) -> str:
+    """Whose rows the sensitivities are for."""
+    if plan.privacy.sensitivity == "declared":
+        return (
+            f"Sensitivities are declared: they hold for any record of {plan.data.contribution_limit} rows, "
+            "wherever these are."
+        )
+    return (
+        "Sensitivities are computed from the public memberships: they are those of this table's records, by "
+        "how many rows each has in which group."
+    )
+
+
+def _bounded_contributions(plan: Plan) -> list[str]:
+    """How the table was bounded before anything was published."""
+    data = plan.data
+    if data.keep is not None:
+        return [
+            f"Only the first rows of each record are published, at most {data.keep.rows:,}, ordered by "
+            f"{', '.join(data.keep.order)}; the audit bounds the table likewise. Nothing is said of a "
+            "pipeline that keeps other rows."
+        ]
+    if data.total_by is not None:
+        low, high = data.domain
+        where = f" for each {', '.join(data.total_by)}" if data.total_by else ""
+        return [
+            f"The rows of a record are added up first, to one row{where}; each total is clipped to "
+            f"{low:g} to {high:g}, and is the secret. Nothing is said of a pipeline that publishes totals "
+            "without clipping."
+        ]
+    return []
+
+
+def _knowledge(plan: Plan) -> list[str]:
+    """What the plan says about the attacker's knowledge, and what the audit makes of it."""
+    attacker, lines = plan.attacker, []
+    if not attacker.knows_sizes:
+        lines.append(
+            "The plan says that attackers do not know the sizes of the groups. The audit is for attackers "
+            "who do: what remains to those remains to others, too, but the upper ends and the recipes may "
+            "need the sizes. The sizes themselves are not audited."
+        )
+    if attacker.knows_share is not None:
+        lines.append(
+            f"Attackers know {100 * attacker.knows_share:g} % of the records, drawn by a hash of their keys; "
+            "the other records are judged."
+        )
+    if attacker.values_within is not None:
+        lines.append(
+            f"Attackers know every value to ± {attacker.values_within:g} beforehand. Remaining uncertainty "
+            "is a share of what that leaves open. The bounds of the secret are taken not to cut it."
+        )
+    return lines
+
+
+def _about_noise(pricing: Pricing) -> list[str]:
+    lines, laws = [], set(pricing.release_laws)
+    if PublishedLaw.LAPLACE in laws:
+        lines.append(
+            "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
+            "what remains; the upper end is a linear attack's risk."
+        )
+    if PublishedLaw.DISCRETE_GAUSSIAN in laws:
+        lines.append(
+            "Discrete Gaussian noise of parameter sigma counts as Gaussian noise of variance sigma² − 1 in "
+            "lower ends: it tells no more, but for a probability of about one in a hundred million a number."
+        )
+    if PublishedLaw.GEOMETRIC in laws:
+        lines.append(
+            "Geometric noise: of a yes or no an answer tells no more than the Gaussian one that it counts as "
+            "in lower ends; that has up to 1.6 times the information of Laplace noise, where noise is large."
+        )
+    if PublishedLaw.NONE in laws:
+        lines.append(
+            "Some numbers are exact. The lower end of a record in one is what others in the same ones hide: "
+            "n that nothing tells apart keep 1 − 1/n. Errors and upper ends are at most those printed."
+        )
+    return lines
 
 
 def assumptions(findings: Findings) -> tuple[str, ...]:
@@ -151,19 +272,18 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         "person's actual value, nor about attackers who know more than that.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
-    if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
-        lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
+    if membership.contributions > 1 or plan.data.contribution_limit > 1:
+        lines.append(f"A record has up to {plan.data.contribution_limit} rows, and {_values(plan)}.")
+        lines.append(_priced_for(plan))
+    lines += _bounded_contributions(plan)
+    lines += _knowledge(plan)
     if plan.data.secret_kind is not SecretKind.NUMBER:
         lines.append(
             "There are few values, so attackers can round, and tell records apart that no sum tells apart: "
             "the lower end holds even if they know all other records."
         )
-    if pricing.law is NoiseLaw.LAPLACE:
-        lines.append(
-            "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "
-            "what remains; the upper end is a linear attack's risk."
-        )
-    if any(release.times > 1 for release in plan.releases):
+    lines += _about_noise(pricing)
+    if any(plan.copies(release) > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     if any(part.feature is Feature.THRESHOLD for part in membership.partitions):
         lines.append(

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import CategoryDesign, LinearDesign
+from sightline.auditing.exact_numbers import in_exact_numbers, with_exact_numbers
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.contributions import Contributions, contributions
 from sightline.labeled.exposures import Exposures, Groups
@@ -44,6 +45,25 @@ def assess(linear: LinearDesign, progress: Progress, *, attacks: bool = True) ->
 
     Without ``attacks`` there are decisions and brackets, but no errors and no recipes.
     """
+    found = _with_noise(linear, progress, attacks=attacks)
+    exact = linear.exact_part()
+    if exact is not None:
+        others = linear.others_told(in_exact_numbers(linear))
+        found = with_exact_numbers(
+            linear,
+            found,
+            alone=_with_noise(exact, progress, attacks=False),
+            others=None
+            if others is None or others.known.all()
+            else _with_noise(others, progress, attacks=False),
+        )
+    if linear.lattice_share == 1:
+        return found
+    return replace(found, remaining_lower=found.remaining_lower * linear.lattice_share)
+
+
+def _with_noise(linear: LinearDesign, progress: Progress, *, attacks: bool) -> Exposures:
+    """The exposures of all columns, with noise on every number."""
     main = _assess(linear, linear.main, progress, attacks=attacks)
     if linear.other is None:
         return main

@@ -69,14 +69,14 @@ def _check(plan: Plan, membership: Membership) -> None:
     releases = {release.name: release for release in plan.releases}
     mine = [releases[one.release] for one in plan.correlation.numbers if one.release in releases]
     require(
-        all(release.noise_given and release.times == 1 for release in mine),
+        all(release.noise_given and plan.copies(release) == 1 for release in mine),
         "[correlation] releases with a noise of their own, published once",
         got="another",
         error=InvalidPlan,
     )
     linear = all(part.feature in (Feature.VALUE, Feature.INDICATOR) for part in membership.partitions)
     require(
-        linear and plan.data.max_rows_per_record == 1,
+        linear and plan.data.contribution_limit == 1,
         "[correlation] means, sums and counts of records with one row",
         got="others",
         error=InvalidPlan,

@@ -80,6 +80,8 @@ class LinearDesign:
     categories: tuple[str, ...]  # those that have columns
     known: BoolArray  # columns that the attacker knows
     counts: IndexArray  # records of each column, or rows where persons have several
+    exact: BoolArray  # rows that are published without noise
+    lattice_share: float = 1.0  # at least the probability that no row tells more than its bounds say
     people: ConstantPersons | None = None  # whose places the columns have, if all rows of a person are alike
 
     @property
@@ -167,7 +169,17 @@ class LinearDesign:
             queries=self.queries[np.unique(self.design.release_of[rows])],
             cells=self.cells[rows],
             copies=self.copies[rows],
+            exact=self.exact[rows],
         )
+
+    def exact_part(self) -> LinearDesign | None:
+        """The design of the numbers that are published exactly; none if there are none."""
+        return self._take(np.flatnonzero(self.exact))
+
+    def others_told(self, told: BoolArray) -> LinearDesign | None:
+        """The numbers with noise, for an attacker who also knows some columns; none if none has noise."""
+        part = self._take(np.flatnonzero(~self.exact))
+        return None if part is None else replace(part, known=self.known | told)
 
 
 def sparse_cost(membership: Membership) -> RouteCost | None:
@@ -219,6 +231,8 @@ def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> Linea
         queries=np.unique([membership.partitions[p].query for p in owner]),
         cells=cells,
         copies=pricing.times[owner].astype(np.float64),
+        exact=pricing.exact[cells],
+        lattice_share=pricing.lattice_share,
         signatures=distinct.table,
         signature_of=distinct.place,
         column_signature=np.tile(columns.signature, blocks),
@@ -356,7 +370,7 @@ class _Rows:
         scale = pricing.scale[self.cells] * np.abs(factors) / np.sqrt(pricing.times[self.owner])
         widths = np.diff(membership.starts)[self.order]
         design = MembershipDesign(
-            columns.incidence(tables, widths),
+            columns.incidence(tables, widths).on(membership.device),
             noise=noise_on_rows(pricing, self.cells, scale * np.sign(factors)),
             readout=Readout.SUM,
             releases=np.unique([part.query for part in parts], return_inverse=True)[1],

@@ -180,7 +180,7 @@ def _entry(
         identifiable=recipe is not None,
         local=False,
         rmse=rmse,
-        rmse_percent_of_range=None if rmse is None else 100 * rmse / (size * found.exposures.prior.width),
+        rmse_percent_of_range=None if rmse is None else 100 * rmse / (size * found.linear.prior.range),
         remaining_uncertainty=found.bracket(column),
         releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
         recipe=recipe,

@@ -33,7 +33,7 @@ def person_entry(
         name = feature_name(feature, rows)
         recipe = writer.written(int(kinds.columns[entries][0]), feature.recipe * scale)
         rmse = feature.rmse * scale
-        share = 100 * feature.rmse / (float(np.abs(feature.weights) @ rows) * found.exposures.prior.width)
+        share = 100 * feature.rmse / (float(np.abs(feature.weights) @ rows) * found.linear.prior.range)
     return Exposed(
         record=", ".join(owners) if owners else None,
         signature=int(people.table.signatures[people.table.starts[place]]),

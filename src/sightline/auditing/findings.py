@@ -248,7 +248,7 @@ class Findings:
             carried = carried[self._unknown]
         else:
             carried = carried_by_persons(table, carried)[_unknown_persons(table)]
-        return kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.law)
+        return kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:
@@ -360,7 +360,7 @@ def _lower(
     if not is_nonlinear(membership):
         return exposures.remaining_lower
     carried = linear.of_columns(nonlinear_information(membership, pricing, up_to=up_to))
-    kept = kept_with_nonlinear(linear.prior.number, exposures.information, carried, pricing.law)
+    kept = kept_with_nonlinear(linear.prior.number, exposures.information, carried, pricing.bounding_law)
     return np.where(exposures.known, np.nan, kept)
 
 

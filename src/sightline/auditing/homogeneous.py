@@ -29,6 +29,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr
 
 from sightline.arrays import FloatArray, IndexArray
@@ -43,8 +44,6 @@ from sightline.auditing.known_sums import (
 )
 from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
-from sightline.errors import InvalidNoise
-from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.subject import SecretKind
 
 # Fetches the sum of the unknown secrets with each signature; for a category a column for each.
@@ -162,29 +161,32 @@ class _View:
 
     def _posteriors(self, totals: FloatArray) -> Iterator[tuple[IndexArray, FloatArray]]:
         """What is left by the posterior of a count in small groups, block by block."""
-        rows, law = self.rows, self.findings.pricing.law
+        rows, laplace = self.rows, self._laplace
         small = (rows >= 2) & (rows <= _SMALL)
-        if law is NoiseLaw.GAUSSIAN:  # with more noise no count is more than 3 % likelier than another
-            small &= self.deviation < _TELLING * rows
-        if law is NoiseLaw.LAPLACE:  # the noise of several Laplace numbers together has another law
-            alone = self.sums.copies if self.chosen is None else np.zeros(rows.size, dtype=np.intp)
-            small &= alone > 0
+        # With more Gaussian noise no count is more than 3 % likelier than another.
+        small &= laplace | (self.deviation < _TELLING * rows)
+        if np.all(self.findings.pricing.laplace_answers):  # several Laplace numbers have another law together
+            small &= laplace
         places = np.flatnonzero(small)
         for start in range(0, places.size, _BLOCK):
             chosen = places[start : start + _BLOCK]
             yield chosen, self._posterior(chosen, totals[chosen])
 
+    @property
+    def _laplace(self) -> NDArray[np.bool_]:
+        """Sums that are one published number with Laplace or geometric noise."""
+        if self.chosen is not None:
+            return np.zeros(self.rows.size, dtype=np.bool_)
+        return (self.sums.copies > 0) & (self.findings.pricing.laplace_answers[self.sums.cells] > 0)
+
     def _posterior(self, chosen: IndexArray, totals: FloatArray) -> FloatArray:
         prior, rows, deviation = self.findings.prior, self.rows[chosen, None], self.deviation[chosen, None]
         counts = np.arange(int(rows.max()) + 1)[None]
         away = np.abs(counts - totals[:, None])
-        match self.findings.pricing.law:
-            case NoiseLaw.GAUSSIAN:
-                logs = -((away / deviation) ** 2) / 2
-            case NoiseLaw.LAPLACE:  # the copies' scale is √(T/2) times the deviation of their mean
-                logs = -away * np.sqrt(2 * self.sums.copies[chosen, None]) / deviation
-            case other:
-                raise InvalidNoise(f"expected Gaussian or Laplace noise, got {other}")
+        logs = -((away / deviation) ** 2) / 2
+        if (laplace := self._laplace[chosen]).any():
+            copies = self.sums.copies[chosen, None]  # of scale √(T/2) times the deviation of their mean
+            logs = np.where(laplace[:, None], -away * np.sqrt(2 * copies) / deviation, logs)
         logs = np.where(counts <= rows, logs, -np.inf)
         others = np.maximum(rows - counts, 0)
         ways = gammaln(rows + 1) - gammaln(counts + 1) - gammaln(others + 1)

@@ -23,7 +23,6 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR, cell_name
 from sightline.auditing.findings import Findings
-from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Feature, Membership, Statistic
 
 # Releases × releases × signatures up to which sums are compared with each other, coarse releases first.
@@ -96,7 +95,9 @@ def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
         members=members[chosen],
         column=column[chosen].astype(np.intp),
         rows=rows[chosen],
-        deviation=pricing.noise_stddev[cells] * size / np.sqrt(pricing.times[owner]),
+        deviation=np.maximum(pricing.noise_stddev, pricing.scale * pricing.exact)[cells]
+        * size
+        / np.sqrt(pricing.times[owner]),
         copies=np.asarray(pricing.times[owner], dtype=np.intp),
         names=tuple(f'"{cell_name(membership, int(c))}"' for c in cells),
         cells=cells,
@@ -216,7 +217,7 @@ def _merged(sums: KnownSums) -> KnownSums:
 def signature_sums(findings: Findings) -> KnownSums | None:
     """The sums over all rows with one signature, with the error of the best unbiased recipe for each."""
     found = findings.linear
-    if found is None or found.linear.people is not None or findings.pricing.law is not NoiseLaw.GAUSSIAN:
+    if found is None or found.linear.people is not None or findings.pricing.laplace_answers.any():
         return None
     linear, exposures = found.linear, found.exposures
     columns = np.flatnonzero(found.visible & (found.counts >= 2))
@@ -239,7 +240,9 @@ def signature_sums(findings: Findings) -> KnownSums | None:
         members=members,
         column=np.array([0 if kind is None else categories.index(kind) for kind in kinds], dtype=np.intp),
         rows=np.asarray(members @ unknown_rows(findings.membership)),
-        deviation=np.asarray(exposures.groups.rmse[exposures.group[columns]]),
+        deviation=np.maximum(
+            exposures.groups.rmse[exposures.group[columns]], float(findings.pricing.scale.min())
+        ),
         copies=np.zeros(columns.size, dtype=np.intp),
         names=("the best recipe for rows that nothing tells apart",) * columns.size,
         cells=np.full(columns.size, int(linear.cells[0]), dtype=np.intp),

@@ -66,7 +66,12 @@ def label_counts(
             other = gaps > 0
             least[row] = np.min(gaps[other] * apart[other], initial=np.inf)
     chosen = unknown & shown
-    resolved = int(np.count_nonzero(least[chosen] >= _RESOLVED[pricing.law]))
+    resolved = int(
+        np.count_nonzero(
+            least[chosen]
+            >= _RESOLVED[NoiseLaw.LAPLACE if np.all(pricing.laplace_answers) else NoiseLaw.GAUSSIAN]
+        )
+    )
     return LabelCounts(open=int(np.count_nonzero(chosen)) - resolved, resolved=resolved)
 
 

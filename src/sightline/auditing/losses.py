@@ -2,7 +2,8 @@ r"""Every record's own privacy loss beside its exposure: records with equal loss
 
 A release that a record is not in costs it nothing. The Gaussian releases with it in them cost it a
 :math:`\mu^2`, which is an :math:`\epsilon` at the budget's :math:`\delta`; Laplace releases cost it an
-:math:`\epsilon` (``record_costs.py``). What other records' releases reveal about it is not part of this sum.
+:math:`\epsilon`, and a mix of laws costs it a zCDP parameter (``record_costs.py``). What other records'
+releases reveal about it is not part of this sum.
 """
 
 from __future__ import annotations
@@ -17,8 +18,10 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import LossPoint, Uncertainty
+from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.privacy.zero_concentrated import epsilon_of_rho
 
 # What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
 _MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 9, 99
@@ -29,7 +32,7 @@ _WORTH_SORTING = 50_000
 def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
     """Records by privacy loss and remaining uncertainty, gathered so that they can be drawn."""
     membership, pricing, found = findings.membership, findings.pricing, findings.linear
-    if found is None:
+    if found is None or pricing.exact.any():  # an exact number costs its records everything
         return ()
     linear = found.linear
     columns: list[NDArray[Any]]
@@ -67,7 +70,7 @@ def _points(
     """Points of (cost, lower end, upper end, identifiable) with how many records each stands for."""
     points, records = gathered(columns, counts)
     distinct, back = np.unique(points[:, 0], return_inverse=True)
-    epsilons = [_epsilon(float(value), pricing.law, delta) for value in distinct]
+    epsilons = [_epsilon(float(value), pricing, delta) for value in distinct]
     return tuple(
         LossPoint(
             epsilon=epsilons[place],
@@ -84,16 +87,21 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
 
     Linear releases carry information :math:`\sum 1/m_\ell^2` per squared width of the domain.
     """
-    multipliers, law, prior = findings.pricing.multipliers, findings.pricing.law, findings.prior
+    pricing, prior, law = findings.pricing, findings.prior, findings.pricing.bounding_law
+    multipliers = pricing.information_multipliers
     if multipliers.size == 0:
         return None
+    if pricing.exact.any():
+        return 0.0
     if findings.membership.persons is not None and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
         return None  # these bounds are for one value
     if findings.has_nonlinear:
-        return prior.kept_whatever_is_published(multipliers, law)
+        return prior.kept_whatever_is_published(multipliers, pricing.release_laws)
     low, high = prior.bounds
     information = float(np.sum(multipliers**-2.0)) / (high - low) ** 2
-    return prior.kept(information=information, law=law, answers=multipliers.size)
+    all_laplace = all(one is PublishedLaw.LAPLACE for one in pricing.release_laws)
+    answers = float(multipliers.size) if all_laplace else np.inf  # of a mix the information alone is used
+    return prior.kept(information=information, law=law, answers=answers) * pricing.lattice_share
 
 
 def gathered(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[FloatArray, IndexArray]:
@@ -123,5 +131,8 @@ def _gridded(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[Float
     return drawn[used], together[used]
 
 
-def _epsilon(cost: float, law: NoiseLaw, delta: float) -> float:
-    return cost if law is NoiseLaw.LAPLACE or cost == 0 else smallest_epsilon(cost, delta)
+def _epsilon(cost: float, pricing: Pricing, delta: float) -> float:
+    """Of a total of ``record_costs``: a pure epsilon, a squared Gaussian-DP parameter, or twice zCDP's."""
+    if cost == 0 or all(law.pure for law in pricing.release_laws):
+        return cost
+    return smallest_epsilon(cost, delta) if pricing.gaussian else epsilon_of_rho(cost / 2, delta)

@@ -6,7 +6,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from sightline.auditing.plan import CellNoise, Plan
+from sightline.auditing.plan import Plan
+from sightline.auditing.release_noise import CellNoise
 from sightline.tables.membership import Cell, Membership
 
 Key = tuple[str, ...]
@@ -16,13 +17,13 @@ def merged(plan: Plan, membership: Membership, first: int, second: int) -> tuple
     """The plan and its membership if the groups of two cells of one partition were one group.
 
     All numbers that the release publishes of the two groups are merged. ``None`` where persons have several
-    rows: their table is not rewritten.
+    rows, whose table is not rewritten, and where ``noise`` lists the numbers one by one.
     """
-    if membership.persons is not None:
-        return None
     one, two = membership.cells[first], membership.cells[second]
     assert one.partition == two.partition  # groups of one partition
     query = membership.partitions[one.partition].query
+    if membership.persons is not None or any(noise.cells for noise in plan.releases[query].noise):
+        return None
     key = _joined(one.key, two.key)
     place = {(cell.partition, cell.key): i for i, cell in enumerate(membership.cells)}
     pairs = [

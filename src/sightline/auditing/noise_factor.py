@@ -85,7 +85,7 @@ def _least_with_nonlinear(findings: Findings, found: LinearFindings, factor: flo
     pricing, exposures = findings.pricing.scaled(factor), found.exposures
     carried = found.linear.of_columns(nonlinear_information(findings.membership, pricing))
     information = exposures.information / factor**2
-    left = kept_with_nonlinear(found.linear.prior.number, information, carried, pricing.law)
+    left = kept_with_nonlinear(found.linear.prior.number, information, carried, pricing.bounding_law)
     return float(np.min(left[~exposures.known]))
 
 
@@ -108,8 +108,9 @@ def _enough(findings: Findings, found: LinearFindings, limit: float, *, low: flo
 
     def safe(factor: float) -> bool:
         if findings.has_nonlinear:
-            return prior.kept_whatever_is_published(pricing.multipliers * factor, pricing.law) >= limit
-        kept = prior.kept(information=information / factor**2, law=pricing.law)
+            multipliers = pricing.information_multipliers * factor
+            return prior.kept_whatever_is_published(multipliers, pricing.release_laws) >= limit
+        kept = prior.kept(information=information / factor**2, law=pricing.bounding_law)
         return kept >= limit
 
     if not safe(_MOST):
@@ -130,7 +131,12 @@ def epsilon_for(findings: Findings, factor: float) -> float | None:
     """The largest epsilon, up to 0.1 %, with which the accountant asks for that many times the noise."""
     plan, pricing = findings.plan, findings.pricing
     epsilon, delta = plan.privacy.epsilon, plan.privacy.delta or 1e-6
-    if epsilon is None or pricing.releases == 0 or pricing.releases < pricing.multipliers.size:
+    if (
+        epsilon is None
+        or plan.privacy.periods
+        or pricing.releases == 0
+        or pricing.releases < pricing.multipliers.size
+    ):
         return None
     name, count = plan.privacy.accountant, pricing.releases
 

@@ -15,20 +15,31 @@ _NO_NOISE = 1e-5  # a factor so small that the noise does not matter
 def noise_slack(findings: Findings) -> NoiseSlack | None:
     """The slack of a plan; none without a limit, or if noise does not decide.
 
-    It does not if nothing linear is published, and what is published already keeps the noise that it has.
+    It does not if nothing linear is published, and what is published already keeps the noise that it has. A
+    plan that holds with exact numbers has none either: less noise on the others was not looked at.
     """
     found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
     if found is None or limit is None or found.least is None:
         return None
     if any(release.published for release in findings.plan.releases):
         return None
-    holds, factor = not findings.not_shown, noise_factor(findings, found, limit)
+    holds, share = not findings.not_shown, f"{100 * limit:.4g} %"
+    if findings.pricing.exact.any():
+        if holds:
+            return None
+        return _none_is_enough(
+            f"Some numbers are published exactly: give them noise before asking how much noise keeps {share}."
+        )
+    factor = noise_factor(findings, found, limit)
     epsilon = None if factor is None else _audited_epsilon(findings, factor, limit)
     if factor is None:
-        text = f"No amount of this noise is shown to keep {100 * limit:.4g} %: lower the limit."
-    else:
-        text = _words(factor, epsilon) if holds else _need(factor, epsilon)
+        return _none_is_enough(f"No amount of this noise is shown to keep {share}: lower the limit.")
+    text = _words(factor, epsilon) if holds else _need(factor, epsilon)
     return NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, text=text)
+
+
+def _none_is_enough(text: str) -> NoiseSlack:
+    return NoiseSlack(holds=False, noise_factor=None, epsilon=None, text=text)
 
 
 def _audited_epsilon(findings: Findings, factor: float, limit: float) -> float | None:

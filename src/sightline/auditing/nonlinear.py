@@ -19,7 +19,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR
 from sightline.auditing.labels import LabelCounts, label_counts
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of
+from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of, noise_on_rows
 from sightline.auditing.result import Exposed, LocalReport
 from sightline.auditing.secret_prior import SecretPrior, information_at_most
 from sightline.errors import InvalidPlan, require
@@ -27,7 +27,7 @@ from sightline.labeled.bounds.target import NumberPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
-from sightline.noise.pricing import noise_of_law
+from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress
 from sightline.releases.features import power_slope, smooth_step_slope
@@ -108,17 +108,20 @@ def nonlinear_information(
 ) -> FloatArray:
     """For every signature, the most information (in nats) that the nonlinear releases carry about a record.
 
-    ``up_to`` is the last release that is published; by default all are. Under Laplace noise the linear
-    releases are counted, too: see :func:`kept_with_nonlinear`.
+    ``up_to`` is the last release that is published; by default all are. Exact numbers are counted, too, and
+    where any noise is Laplace all linear releases are: see :func:`kept_with_nonlinear`.
     """
     total = np.zeros(len(membership.signatures))
     starts = membership.starts
     for p, partition in enumerate(membership.partitions):
         early = up_to is None or partition.query <= up_to
-        if not early or (partition.feature in LINEAR and pricing.law is NoiseLaw.GAUSSIAN):
+        by_information = (
+            pricing.bounding_law is NoiseLaw.GAUSSIAN and pricing.laws[p] is not PublishedLaw.NONE
+        )
+        if not early or (partition.feature in LINEAR and by_information):
             continue
         cells = slice(starts[p], starts[p + 1])
-        carried = information_at_most(pricing.scale[cells] / pricing.sensitivity[cells], pricing.law)
+        carried = information_at_most(pricing.scale[cells] / pricing.sensitivity[cells], pricing.laws[p])
         total += pricing.times[p] * np.append(carried, 0.0)[membership.signatures[:, p]]
     return total
 
@@ -195,7 +198,7 @@ def nonlinear_findings(
     mean = np.array([membership.partitions[p].statistic is Statistic.MEAN for p in owner])
     count = np.array([membership.cells[c].rows for c in seen], dtype=np.float64)
     scale = pricing.scale[seen] * np.where(mean, count, 1.0) / np.sqrt(pricing.times[owner])
-    design = MembershipDesign(table[seen], noise=noise_of_law(pricing.law, scale), readout=Readout.SUM)
+    design = MembershipDesign(table[seen], noise=noise_on_rows(pricing, seen, scale), readout=Readout.SUM)
     known = np.flatnonzero(membership.known[signature] > 0)
     exposures = design.exposures(prior=SecretPrior.of(plan).of_column, known=known, progress=progress)
     return NonlinearFindings(

@@ -27,8 +27,8 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.person_blocks import largest_eigenvalue
 from sightline.labeled.person_kinds import PersonKinds
 from sightline.labeled.person_ranks import person_ranks
-from sightline.labeled.persons import Feature, Persons, persons
-from sightline.labeled.unknown_gram import UnknownRecordsGram, row_squares, row_sums
+from sightline.labeled.persons import Feature, Persons, persons, pure_losses
+from sightline.labeled.unknown_gram import UnknownRecordsGram, row_squares
 from sightline.progress import Progress
 from sightline.tables.membership import Membership, PersonTable
 from sightline.tables.subject import SecretKind
@@ -110,7 +110,7 @@ def assess_persons(
     one_block, place = _kinds(linear, table)
     design, width = linear.design, linear.main.width
     kinds = _in_blocks(one_block, linear.main.blocks, width)
-    losses = row_sums(design, _row_losses(linear)) if design.law.excess > 1 else None
+    losses = pure_losses(design, copies=linear.copies) if _not_gaussian(linear) else None
     main = replace(exposures, known=exposures.known[: design.size])
     seen = persons(design, kinds, main, losses=losses, progress=progress)
     lower, upper = seen.lower, seen.upper
@@ -142,7 +142,9 @@ def with_nonlinear(
     own = row_squares(linear.design, np.square(linear.design.whitening))[kinds.columns] * kinds.rows
     logarithm = np.minimum(kinds.sums(np.log1p(prior.variance * own)), 600.0)
     carried = carried_by_persons(found.table, nonlinear_information(membership, pricing, up_to=up_to))
-    kept = features_kept(prior, np.expm1(logarithm) / prior.variance, carried[found.place], pricing.law)
+    kept = features_kept(
+        prior, np.expm1(logarithm) / prior.variance, carried[found.place], pricing.bounding_law
+    )
     return replace(found, lower=kept)
 
 
@@ -201,10 +203,11 @@ def _least_category(linear: LinearDesign, values: FloatArray, kinds: PersonKinds
 def _category_bound(linear: LinearDesign, kinds: PersonKinds) -> FloatArray:
     """The lower end for the features of one category, the one of which least remains."""
     main, coin = linear.main, CoinPrior(share=linear.prior.share)
-    if main.design.law.excess > 1:
-        losses = _row_losses(linear)
-        each = [row_sums(main.design, np.where(main.reference, 0.0, losses)).reshape(main.blocks, -1)]
-        each.append(row_sums(main.design, np.where(main.reference, losses, 0.0)).reshape(main.blocks, -1)[:1])
+    if _not_gaussian(linear):
+        each = [pure_losses(main.design, copies=linear.copies, rows=~main.reference).reshape(main.blocks, -1)]
+        each.append(
+            pure_losses(main.design, copies=linear.copies, rows=main.reference).reshape(main.blocks, -1)[:1]
+        )
         two = np.sort(np.concatenate(each), axis=0)[-2:].sum(axis=0)
         return np.asarray(np.exp(-kinds.sums(kinds.rows * two[kinds.columns])))
     found = [np.zeros((2, len(kinds)))]
@@ -221,10 +224,5 @@ def _category_bound(linear: LinearDesign, kinds: PersonKinds) -> FloatArray:
     return coin.lower(Seen(information=two, linear_information=np.zeros_like(two)))
 
 
-def _row_losses(linear: LinearDesign) -> FloatArray:
-    r"""The pure privacy loss that each row of Laplace noise causes its members.
-
-    A row stands for the mean of T copies. Copies of scale b have the noise of one number with scale
-    :math:`b/\sqrt T`, but cost :math:`T/b`.
-    """
-    return np.asarray(np.abs(linear.design.whitening) * np.sqrt(linear.copies))
+def _not_gaussian(linear: LinearDesign) -> bool:
+    return bool(linear.design.law.excess > 1)

@@ -7,51 +7,45 @@ from __future__ import annotations
 
 from collections import Counter
 from enum import StrEnum
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
+from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
+from sightline.auditing.plan_attacker import Attacker as Attacker
+from sightline.auditing.plan_fields import LARGEST as LARGEST
+from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
+from sightline.auditing.plan_fields import SMALLEST as SMALLEST
+from sightline.auditing.plan_fields import Number, Positive, Section, Share, Text
+from sightline.auditing.plan_privacy import Privacy as Privacy
+from sightline.auditing.release_noise import (
+    CellNoise,
+    ReleaseNoises,
+    require_labels,
+    require_once,
+)
 from sightline.errors import InvalidPlan, require
-from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
-# That all of it remains can be shown of nothing that is published.
-LARGEST_LIMIT = 0.999
-
 MOST_ROWS = 10**9  # of one record
 
-# Squares and quotients of numbers between these stay far from the ends of what a double can hold.
-SMALLEST, LARGEST = 1e-50, 1e50
 
-Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
-Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST, allow_inf_nan=False)]
-Text = Annotated[str, Field(min_length=1)]
+class KeptRows(Section):
+    """Contribution bounding: each record's first rows are published, and its others are not."""
 
-
-def _share(value: Any) -> Any:
-    """50 % as "50%" or 0.5."""
-    if isinstance(value, str) and value.strip().endswith("%"):
-        try:
-            value = float(value.strip()[:-1]) / 100
-        except ValueError:
-            return value
-    return value
+    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(description="How many rows of a record are kept.")
+    order: Annotated[
+        tuple[Text, ...],
+        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
+        Field(strict=False, min_length=1),
+    ] = Field(
+        description="Public columns that order a record's rows; 'date DESC' keeps the latest. They must tell "
+        "the rows apart."
+    )
 
 
-Share = Annotated[
-    float,
-    BeforeValidator(_share, json_schema_input_type=float | str),
-    Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
-]
-
-
-class _Section(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, populate_by_name=True)
-
-
-class Data(_Section):
+class Data(Section):
     """The table, and what in it is to be protected."""
 
     source: Text = Field(
@@ -70,12 +64,24 @@ class Data(_Section):
     kind: Literal["number", "boolean", "category"] | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
     )
+    dialect: Literal["duckdb", "postgres", "spark"] | None = Field(
+        default=None, description="The engine that the SQL is written for; it must be the source's own."
+    )
     tables: dict[str, str] = Field(
         default_factory=dict, description="Public tables to join: the name in the SQL, and a file or table."
     )
     max_rows_per_record: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
+    )
+    keep: KeptRows | None = Field(
+        default=None,
+        description="Contribution bounding by rows: the engine keeps so many rows of each record.",
+    )
+    total_by: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
+        default=None,
+        description="Contribution bounding by value: the rows of a record are added up first, to one row for "
+        "each value of these public columns, and the total is clipped to bounds.",
     )
     values: Literal["constant", "independent"] | None = Field(
         default=None,
@@ -92,6 +98,13 @@ class Data(_Section):
         if self.kind is not None:
             return SecretKind(self.kind)
         return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
+
+    @property
+    def contribution_limit(self) -> int:
+        """The most rows that a record has in what is published."""
+        if self.keep is None or "max_rows_per_record" in self.model_fields_set:
+            return self.max_rows_per_record
+        return self.keep.rows
 
     @property
     def domain(self) -> tuple[float, float]:
@@ -139,6 +152,19 @@ class Data(_Section):
             twice = [name for name, times in Counter(self.categories).items() if times > 1]
             require(not twice, "distinct categories", got=f"{twice[:1]} twice", error=InvalidPlan)
         require(
+            self.keep is None or self.total_by is None,
+            "keep or total_by",
+            got="both",
+            fix="a clipped total bounds a record by itself",
+            error=InvalidPlan,
+        )
+        require(
+            self.total_by is None or known == "number",
+            "total_by for a secret that is a number",
+            got=f"kind {known!r}",
+            error=InvalidPlan,
+        )
+        require(
             self.record != self.secret,
             "a record column other than the secret",
             got=f"{self.secret!r} for both",
@@ -147,39 +173,7 @@ class Data(_Section):
         return self
 
 
-if TYPE_CHECKING:
-    AccountantName: TypeAlias = str
-    PriorName: TypeAlias = str
-else:
-    AccountantName = Literal[tuple(ACCOUNTANTS)]
-    PriorName = Literal[tuple(NUMBER_PRIORS)]
-
-
-class Privacy(_Section):
-    """The budget that the releases without a noise of their own share."""
-
-    epsilon: Positive | None = Field(default=None, description="The total epsilon of the plan.")
-    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
-        default=None, description="The total delta. Laplace noise needs none."
-    )
-    accountant: AccountantName = Field(
-        default="zcdp", description="The rule that turns the budget into noise."
-    )
-
-
-class CellNoise(_Section):
-    """The noise on one published number of a release."""
-
-    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(), description="The values of the group, in the order of GROUP BY; empty without one."
-    )
-    label: str = Field(
-        default="", description="Which of the release's aggregates it is, if there are several."
-    )
-    stddev: Positive = Field(description="Standard deviation of the Gaussian noise on it.")
-
-
-class WithheldCell(_Section):
+class WithheldCell(Section):
     """A group of a release whose number is not published."""
 
     key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
@@ -190,7 +184,7 @@ class WithheldCell(_Section):
     )
 
 
-class MergedCells(_Section):
+class MergedCells(Section):
     """Groups of a release that are published as one: their sum, or the mean of all their rows."""
 
     keys: Annotated[
@@ -201,13 +195,18 @@ class MergedCells(_Section):
     )
 
 
-class Release(_Section):
+class Release(Section):
     """One query, published once or several times."""
 
     name: Text = Field(description="What people call it.")
     sql: Text = Field(description="One SELECT over the table, which is called data.")
     times: Annotated[int, Field(ge=1, le=100_000)] = Field(
-        default=1, description="How often it is published, with fresh noise and the same rows."
+        default=1,
+        description="How often it is published, with fresh noise and the same rows; in each period of the "
+        "budget, if there are periods.",
+    )
+    period: Text | None = Field(
+        default=None, description="The period of the budget that it is published in; all, unless given."
     )
     noise_stddev: Positive | None = Field(
         default=None,
@@ -216,8 +215,17 @@ class Release(_Section):
     noise_by_cell: Annotated[tuple[CellNoise, ...], Field(strict=False)] = Field(
         default=(), description="The same for each published number by itself, instead of noise_stddev."
     )
+    noise: ReleaseNoises = Field(
+        default=(),
+        description="Noise of any law, instead of these two: one section, or one for each label.",
+    )
     withhold: Annotated[tuple[WithheldCell, ...], Field(strict=False)] = Field(
         default=(), description="Numbers of the query that are not published."
+    )
+    suppress: Text | None = Field(
+        default=None,
+        description="A condition on public aggregates, such as COUNT(*) < 10: groups that meet it are not "
+        "published.",
     )
     merge: Annotated[tuple[MergedCells, ...], Field(strict=False)] = Field(
         default=(), description="Groups of the query that are published as one number."
@@ -246,26 +254,22 @@ class Release(_Section):
     @property
     def noise_given(self) -> bool:
         """Whether it has a noise of its own, and takes no share of the budget."""
-        return self.noise_stddev is not None or bool(self.noise_by_cell)
+        return self.noise_stddev is not None or bool(self.noise_by_cell) or bool(self.noise)
 
     @model_validator(mode="after")
     def _noise_is_consistent(self) -> Release:
+        given = [name for name in ("noise_stddev", "noise_by_cell", "noise") if getattr(self, name)]
         require(
-            self.noise_stddev is None or not self.noise_by_cell,
-            "noise_stddev or noise_by_cell",
-            got="both",
+            len(given) <= 1,
+            "noise_stddev or noise_by_cell or noise",
+            got=" and ".join(given),
             error=InvalidPlan,
         )
-        cells = Counter((cell.label, cell.key) for cell in self.noise_by_cell)
-        require(
-            all(times == 1 for times in cells.values()),
-            "each published number once in noise_by_cell",
-            got="one twice",
-            error=InvalidPlan,
-        )
+        require_once(self.noise_by_cell, "noise_by_cell")
+        require_labels(self.noise)
         require(
             not self.published or self.noise_given,
-            "noise_stddev or noise_by_cell for a release that is published",
+            "noise_stddev, noise_by_cell or noise for a release that is published",
             got="neither",
             fix="say how much noise it was published with",
             error=InvalidPlan,
@@ -280,7 +284,7 @@ class Release(_Section):
         return self
 
 
-class NumberName(_Section):
+class NumberName(Section):
     """One published number."""
 
     release: Text = Field(description="The name of its release.")
@@ -290,7 +294,7 @@ class NumberName(_Section):
     label: str = Field(default="", description="Which of the release's aggregates it is, of several.")
 
 
-class Correlation(_Section):
+class Correlation(Section):
     """The correlation of the noise on some numbers; the noise on all others is independent."""
 
     numbers: Annotated[tuple[NumberName, ...], Field(strict=False, min_length=2)] = Field(
@@ -316,19 +320,6 @@ class Correlation(_Section):
         return self
 
 
-class Attacker(_Section):
-    """What the attacker knows besides who is in which group."""
-
-    prior: PriorName = Field(
-        default="uniform",
-        description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
-        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it.",
-    )
-    knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
-        default=(), description="Conditions on public columns: the secrets of those rows are known."
-    )
-
-
 class AssumptionName(StrEnum):
     """Assumptions that a pass needs, and that a plan can accept."""
 
@@ -342,9 +333,10 @@ class AssumptionName(StrEnum):
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
     VALUES = "values"
+    DRAWN = "drawn"
 
 
-class Limits(_Section):
+class Limits(Section):
     """What the publisher wants to keep."""
 
     remaining_uncertainty: Share | None = Field(
@@ -359,7 +351,7 @@ class Limits(_Section):
     )
 
 
-class Plan(_Section):
+class Plan(Section):
     """What will be released, or has been.
 
     >>> plan = Plan.model_validate({
@@ -397,24 +389,50 @@ class Plan(_Section):
             error=InvalidPlan,
         )
         priced = [release for release in self.releases if not release.noise_given]
+        within, (low, high) = self.attacker.values_within, self.data.domain
         require(
-            not priced or self.privacy.epsilon is not None,
+            within is None or (self.data.secret_kind is SecretKind.NUMBER and 2 * within <= high - low),
+            "[attacker] values_within for a number, at most half the width of its bounds",
+            got=f"{within} for {self.data.secret_kind.value}s from {low:g} to {high:g}",
+            error=InvalidPlan,
+        )
+        suppressing = [release.name for release in self.releases if release.suppress is not None]
+        require(
+            self.attacker.knows_sizes or not suppressing,
+            "[attacker] knows_sizes = true beside suppress, which tells sizes",
+            got=f"false, and release {suppressing[0] if suppressing else ''!r}",
+            error=InvalidPlan,
+        )
+        budgets = self.privacy.budgets
+        require(
+            not priced or all(one.epsilon is not None for one in budgets),
             "[privacy] epsilon, or noise_stddev for every release",
             got=f"neither for release {priced[0].name if priced else ''!r}",
             error=InvalidPlan,
         )
-        laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
+        periods = {one.name for one in self.privacy.periods}
+        strange = [one.period for one in self.releases if one.period not in {None, *periods}]
         require(
-            not priced or laplace or self.privacy.delta is not None,
+            not strange,
+            "a release's period among those of [privacy] periods",
+            got=repr(strange[:1]),
+            error=InvalidPlan,
+        )
+        laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
+        shares = any(
+            noise.epsilon is not None and not noise.law.pure
+            for release in self.releases
+            for noise in release.noise
+        )
+        require(
+            not (shares or (priced and not laplace)) or all(one.delta is not None for one in budgets),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",
             error=InvalidPlan,
         )
-        require(
-            not laplace or len(priced) in (0, len(self.releases)),
-            "one kind of noise in a plan",
-            got="noise_stddev, which is Gaussian, beside the Laplace accountant",
-            error=InvalidPlan,
-        )
         return self
+
+    def copies(self, release: Release) -> int:
+        """How often a release is published in all: ``times`` in its period, or in every one."""
+        return release.times * (len(self.privacy.budgets) if release.period is None else 1)

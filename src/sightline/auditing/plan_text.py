@@ -47,6 +47,10 @@ def publishable_plan_text(plan: Plan) -> str:
     for release in content["release"]:
         for field in ("noise_by_cell", "withhold", "merge"):
             release.pop(field, None)
+        for noise in release.get("noise", ()):
+            noise.pop("cells", None)
+            if "file" in noise:
+                noise["file"] = file_name(noise["file"])
     _change_sources(content, lambda source: file_name(public_source(source)))
     return _toml(content)
 

@@ -1,98 +1,188 @@
 r"""The sensitivity of every published number of a plan, and the noise that the budget buys for it.
 
-Neighbours are tables in which one record's secrets differ; who is in which group is public. A record has at
-most :math:`m` rows (its contribution limit). In a cell of :math:`n` rows it moves a sum by at most
-:math:`m w` and a mean by :math:`m w / n`, where :math:`w` is the range of what is aggregated. The cells of a
-partition are disjoint: with noise :math:`\sqrt{\kappa}\,m w/n_c` on cell :math:`c`, a record with
-:math:`s_c` rows there moves the partition by :math:`\sum_c (s_c/m)^2 \le 1` in units of the noise, squared:
-the partition counts as one release.
+Neighbours are tables in which one record's secrets differ; who is in which group is public. A record with
+:math:`s_c` rows in cell :math:`c`, which has :math:`n_c` rows, moves its sum by at most :math:`s_c w` and its
+mean by :math:`s_c w / n_c`, where :math:`w` is the range of what is aggregated. The cells of a partition are
+disjoint. Its *row norm* is
+
+.. math:: m = \max_j \Bigl(\sum_c s_{jc}^2\Bigr)^{1/2}
+
+over the records (under Laplace noise :math:`\max_j \sum_c s_{jc}`): with Gaussian noise
+:math:`\sqrt{\kappa}\,m w/n_c` on cell :math:`c`, a record moves the partition by
+:math:`\sum_c (s_{jc}/m)^2 \le 1` in units of the noise, squared, and the partition counts as one release.
+Four rows in one cell have the norm 4, four rows in four cells the norm 2. With ``sensitivity = "declared"``
+the norm is the contribution limit of the plan, which holds for any record, wherever its rows are.
 
 A histogram of a categorical secret is several partitions over the same rows, one for each category. A record
 that changes its category moves two of them: they are one release together, of sensitivity :math:`\sqrt2` (2
-under Laplace).
+under Laplace and geometric noise).
+
+Each partition has noise of one law (:mod:`sightline.noise.published`). Its *parameter* is what accountants
+count, its *scale* is what bounds on attacks count. A number that is published exactly has the parameter 0.
+Its scale is a millionth of the least noise around it: attacks on that noise do no better than on none. Lower
+ends do not rely on it (:mod:`sightline.auditing.exact_numbers`).
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.correlation import correlation_of, least_own_share
-from sightline.auditing.plan import LARGEST, SMALLEST, Plan
+from sightline.auditing.plan import Plan
+from sightline.auditing.plan_fields import LARGEST, SMALLEST
 from sightline.auditing.record_costs import CellCosts
+from sightline.auditing.shared_budget import scales_paid_by_budgets
+from sightline.auditing.stated_noise import check_laws, stated_laws, stated_parameters
 from sightline.errors import InvalidPlan, require
-from sightline.noise.laws import CorrelatedNoise, Noise
-from sightline.noise.pricing import noise_of_law
-from sightline.noise.pricing import price as priced_noise
+from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
+from sightline.noise.mixed import MixedNoise
+from sightline.noise.published import (
+    LATTICE_SHARE,
+    PublishedLaw,
+    information_scale,
+    noise_stddev,
+    parameter_of_stddev,
+)
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.budget import Budget
-from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.releases.features import power_range
 from sightline.tables.membership import Feature, Membership, Partition, Statistic
 
-# For a Laplace budget, whose rules do not use it, and for plans without one.
-_ANY_DELTA = 1e-6
+BoolArray = NDArray[np.bool_]
+# The noise of a number that is published exactly, in attacks: this much of the least noise around it.
+_ALMOST_EXACT = 1e-6
 # What noise and sensitivities may be, in the secret's unit to some power.
 SMALLEST_SIZE, LARGEST_SIZE = SMALLEST**2, LARGEST**2
 
 
-def budget_of(plan: Plan) -> Budget | None:
-    """The budget that a plan names, or none."""
-    if plan.privacy.epsilon is None:
-        return None
-    return Budget(epsilon=plan.privacy.epsilon, delta=plan.privacy.delta or _ANY_DELTA)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+@dataclass(frozen=True, kw_only=True, eq=False)
 class Pricing:
     """The noise on every cell, for one copy of a release, and the releases that an accountant counts."""
 
-    law: NoiseLaw
+    laws: tuple[PublishedLaw, ...]  # of each partition
+    owner: IndexArray  # the partition of each cell
     sensitivity: FloatArray  # of each cell: the largest change, times the factor of a histogram
-    scale: FloatArray  # of the noise on each cell: a standard deviation, or a Laplace scale
+    parameter: FloatArray  # of the noise on each cell: sigma, or a Laplace or geometric scale; 0 if exact
     bundles: tuple[tuple[int, ...], ...]  # partitions that are paid for together: releases to an accountant
     times: IndexArray  # copies of each partition
-    multipliers: FloatArray  # noise over sensitivity, one for each release that an accountant counts
     shared: tuple[tuple[int, ...], ...]  # the bundles that the budget pays for
     releases: int  # how many releases they are
-    limit: int  # rows of one record at most
+    row_norms: FloatArray  # of each partition: the rows of a record that its sensitivity is priced for
     correlation: FloatArray | None = None  # of the noise on the cells; none if it is independent
     own_share: float = 1.0  # the least share of a variance in any direction that is independent noise
+
+    @cached_property
+    def exact(self) -> BoolArray:
+        """Cells that are published without noise."""
+        found: BoolArray = self.parameter == 0
+        return found
+
+    @cached_property
+    def laplace_answers(self) -> FloatArray:
+        """How many Laplace answers each cell counts as; 0 if it tells no more than a Gaussian one."""
+        return np.array([law.laplace_answers for law in self.laws])[self.owner]
+
+    @property
+    def gaussian(self) -> bool:
+        """Whether every number has Gaussian noise."""
+        return all(self._law_of(bundle) is PublishedLaw.GAUSSIAN for bundle in self.bundles)
+
+    @property
+    def bounding_law(self) -> NoiseLaw:
+        """The law whose bounds for one value hold: Laplace where any noise is of that kind."""
+        return NoiseLaw.LAPLACE if self.laplace_answers.any() else NoiseLaw.GAUSSIAN
+
+    @cached_property
+    def scale(self) -> FloatArray:
+        """One over the root of the information about each cell: a standard deviation, or a Laplace scale."""
+        found = self._of_laws(information_scale)
+        if not self.exact.any():
+            return found
+        ratio = np.where(self.exact, 1.0, found / self.sensitivity)
+        return np.where(self.exact, _ALMOST_EXACT * min(1.0, float(ratio.min())) * self.sensitivity, found)
+
+    @cached_property
+    def noise_stddev(self) -> FloatArray:
+        """The standard deviation of the noise on each cell."""
+        return self._of_laws(noise_stddev)
+
+    @property
+    def release_laws(self) -> tuple[PublishedLaw, ...]:
+        """The law of each release that an accountant counts."""
+        return tuple(
+            self._law_of(bundle) for bundle in self.bundles for _ in range(int(self.times[bundle[0]]))
+        )
+
+    @cached_property
+    def multipliers(self) -> FloatArray:
+        """Noise over sensitivity, one for each release that an accountant counts; 0 if it is exact."""
+        return self._of_releases(self.accounted_scale / self.sensitivity)
+
+    @cached_property
+    def information_multipliers(self) -> FloatArray:
+        """The same by what bounds on attacks count."""
+        return self._of_releases(self.scale / self.sensitivity)
 
     @property
     def accounted_scale(self) -> FloatArray:
         """Independent noise on the cells that protects no better than theirs: what an accountant counts."""
-        return self.scale * math.sqrt(self.own_share)
-
-    @property
-    def noise_stddev(self) -> FloatArray:
-        """The standard deviation of the noise on each cell."""
-        return self.scale * (math.sqrt(2) if self.law is NoiseLaw.LAPLACE else 1.0)
+        return self.parameter * math.sqrt(self.own_share)
 
     @property
     def record_costs(self) -> CellCosts:
         """What each cell costs the records in it."""
-        power = 1 if self.law is NoiseLaw.LAPLACE else 2
+        with np.errstate(divide="ignore"):  # an exact number costs everything
+            pure = np.array([law.pure for law in self.laws], dtype=np.bool_)[self.owner]
+            costs = (self.sensitivity / self.accounted_scale) ** np.where(pure, 1, 2)
         return CellCosts(
-            costs=(self.sensitivity / self.accounted_scale) ** power,
+            costs=costs,
             bundles=self.bundles,
             times=self.times,
-            limit=self.limit,
-            law=self.law,
+            row_norms=self.row_norms,
+            pure=tuple(self._law_of(bundle).pure for bundle in self.bundles),
+        )
+
+    @property
+    def lattice_share(self) -> float:
+        """At least the probability that no discrete Gaussian number tells more than its stand-in."""
+        discrete = [law is PublishedLaw.DISCRETE_GAUSSIAN for law in self.laws]
+        return max(
+            0.0, 1 - LATTICE_SHARE * float(np.sum(self.times[self.owner][np.array(discrete)[self.owner]]))
         )
 
     def scaled(self, factor: float) -> Pricing:
-        """The same releases with all noise multiplied by a factor."""
-        return replace(self, scale=self.scale * factor, multipliers=self.multipliers * factor)
+        """The same releases with all standard deviations multiplied by a factor; exact numbers stay exact."""
+        return replace(
+            self,
+            parameter=self._of_laws(lambda law, p: parameter_of_stddev(law, noise_stddev(law, p) * factor)),
+        )
+
+    def _law_of(self, bundle: tuple[int, ...]) -> PublishedLaw:
+        return self.laws[bundle[0]]
+
+    def _of_releases(self, ratio: FloatArray) -> FloatArray:
+        """The least of a number of each cell, for every release that an accountant counts."""
+        least = [min(float(ratio[self.owner == p].min()) for p in bundle) for bundle in self.bundles]
+        times = [int(self.times[bundle[0]]) for bundle in self.bundles]
+        return np.repeat(np.asarray(least, dtype=np.float64), times)
+
+    def _of_laws(self, function: Callable[[PublishedLaw, FloatArray], FloatArray]) -> FloatArray:
+        found = np.zeros(self.parameter.size)
+        for law in set(self.laws):
+            own = np.flatnonzero(np.array([one is law for one in self.laws])[self.owner])
+            found[own] = function(law, self.parameter[own])
+        return found
 
 
 def price(plan: Plan, membership: Membership) -> Pricing:
     """Sensitivities and noise of all cells."""
-    limit = plan.data.max_rows_per_record
+    limit = plan.data.contribution_limit
     require(
         membership.contributions <= limit,
         f"at most {limit} row(s) a record",
@@ -100,103 +190,86 @@ def price(plan: Plan, membership: Membership) -> Pricing:
         fix=f"set max_rows_per_record = {membership.contributions} in [data], or aggregate the rows first",
         error=InvalidPlan,
     )
-    priced = any(not release.noise_given for release in plan.releases)
-    law = ACCOUNTANTS[plan.privacy.accountant].law if priced else NoiseLaw.GAUSSIAN
-    laplace = law is NoiseLaw.LAPLACE
+    laws = stated_laws(plan, membership)
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
     rows = np.array([cell.rows for cell in membership.cells], dtype=np.float64)
     bundles = bundled(membership)
+    check_laws(plan, membership, laws, bundles)
     together = {p: len(bundle) for bundle in bundles for p in bundle}
-    two_cells = 2.0 if laplace else math.sqrt(2)  # a record leaves one category and enters another
     reach = np.array(
         [
             feature_range(part, plan.data.domain, plan.data.bandwidth)
-            * (two_cells if together.get(p, 1) > 1 else 1.0)
+            # A record leaves one category and enters another: two cells.
+            * ((2.0 if laws[p].pure else math.sqrt(2)) if together.get(p, 1) > 1 else 1.0)
             for p, part in enumerate(membership.partitions)
         ]
     )
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])
-    sensitivity = limit * reach[owner] / np.where(mean[owner], rows, 1.0)
+    row_norms = row_norms_of(plan, membership, bundles, laws)
+    sensitivity = row_norms[owner] * reach[owner] / np.where(mean[owner], rows, 1.0)
     has_own = np.array([plan.releases[part.query].noise_given for part in membership.partitions])
-    times = np.array([plan.releases[part.query].times for part in membership.partitions], dtype=np.intp)
-    scale = given_noise(plan, membership)
+    times = np.array([plan.copies(plan.releases[p.query]) for p in membership.partitions], dtype=np.intp)
     shared = tuple(bundle for bundle in bundles if not has_own[bundle[0]])
     count = int(sum(times[bundle[0]] for bundle in shared))
+    parameter = stated_parameters(plan, membership, laws, bundles, sensitivity)
+    exact = np.array([law is PublishedLaw.NONE for law in laws], dtype=np.bool_)[owner]
     if count:
-        budget = budget_of(plan)
-        assert budget is not None  # the plan was checked for it
-        accountant = accountant_named(plan.privacy.accountant, budget)
-        own = None
-        if accountant.counts_own_releases:
-            own = most_own_releases(membership, shared=shared, times=times, limit=limit)
-        noise = priced_noise(accountant, sensitivity, releases=count, own_releases=own)
-        scale = np.where(scale > 0, scale, noise.scales)
-    _check_sizes(plan, membership, {"change of one record": sensitivity, "noise": scale})
+        paid = scales_paid_by_budgets(plan, membership, shared, sensitivity=sensitivity, row_norms=row_norms)
+        parameter = np.where(has_own[owner], parameter, paid)
+    _check_sizes(
+        plan,
+        membership,
+        {"change of one record": sensitivity, "noise": np.where(exact, sensitivity, parameter)},
+    )
     correlation = correlation_of(plan, membership)
-    own_share = least_own_share(correlation)
-    ratio = scale * math.sqrt(own_share) / sensitivity
-    multipliers = [
-        np.full(times[bundle[0]], min(float(ratio[owner == p].min()) for p in bundle)) for bundle in bundles
-    ]
     return Pricing(
-        law=law,
+        laws=laws,
+        owner=owner,
         sensitivity=sensitivity,
-        scale=scale,
+        parameter=parameter,
         bundles=bundles,
         times=times,
-        multipliers=np.concatenate(multipliers) if multipliers else np.zeros(0),
         shared=shared,
         releases=count,
-        limit=limit,
+        row_norms=row_norms,
         correlation=correlation,
-        own_share=own_share,
+        own_share=least_own_share(correlation),
     )
 
 
 def noise_on_rows(pricing: Pricing, cells: IndexArray, scale: FloatArray) -> Noise:
     """The noise on rows that are some cells' numbers in other units; a scale may be negative, for a sign."""
-    if pricing.correlation is None:
-        return noise_of_law(pricing.law, np.abs(scale))
-    return CorrelatedNoise(blocks=(pricing.correlation[np.ix_(cells, cells)] * np.outer(scale, scale),))
+    if pricing.correlation is not None:
+        return CorrelatedNoise(blocks=(pricing.correlation[np.ix_(cells, cells)] * np.outer(scale, scale),))
+    kinds, scale = pricing.laplace_answers[cells], np.abs(scale)
+    own = pricing.scale[cells]
+    stddevs = scale * np.maximum(pricing.noise_stddev[cells], np.where(pricing.exact[cells], own, 0.0)) / own
+    if pricing.exact.any() or not np.all((kinds == kinds[0]) & ((kinds < 2) & _plain(pricing)[cells])):
+        return MixedNoise(scales=scale, stddevs=stddevs, laplace_answers=kinds)
+    return LaplaceNoise(scales=scale) if kinds[0] else GaussianNoise(stddevs=scale)
 
 
-def most_own_releases(
-    membership: Membership, *, shared: tuple[tuple[int, ...], ...], times: IndexArray, limit: int
-) -> float:
-    """The most releases of some that one record is in, rounded up; a part of its rows counts squared."""
-    each = CellCosts(costs=np.ones(len(membership.cells)), bundles=shared, times=times, limit=limit)
-    return each.largest(membership)
+def _plain(pricing: Pricing) -> BoolArray:
+    """Cells with Gaussian or Laplace noise."""
+    plain = [law in (PublishedLaw.GAUSSIAN, PublishedLaw.LAPLACE) for law in pricing.laws]
+    return np.array(plain, dtype=np.bool_)[pricing.owner]
 
 
-def given_noise(plan: Plan, membership: Membership) -> FloatArray:
-    """The standard deviation that the plan itself gives each cell; 0 where the budget decides."""
-    by_cell = [
-        {(one.label, one.key): one.stddev for one in release.noise_by_cell} for release in plan.releases
-    ]
-    given = np.zeros(len(membership.cells))
-    for place, cell in enumerate(membership.cells):
-        part = membership.partitions[cell.partition]
-        release = plan.releases[part.query]
-        if release.noise_by_cell:
-            found = by_cell[part.query].pop((part.label, cell.key), None)
-            require(
-                found is not None,
-                f"release {release.name!r}: noise_by_cell for every published number",
-                got=f"none for the group {', '.join(cell.key)!r}" + (f" of {part.label}" * bool(part.label)),
-                error=InvalidPlan,
-            )
-            given[place] = found
-        else:
-            given[place] = release.noise_stddev or 0.0
-    for release, left in zip(plan.releases, by_cell, strict=True):
-        require(
-            not left,
-            f"release {release.name!r}: noise_by_cell for numbers that it publishes",
-            got=f"the group {', '.join(next(iter(left), ('', ()))[1])!r}, which it does not",
-            fix="check the spelling of its key and label",
-            error=InvalidPlan,
-        )
-    return given
+def row_norms_of(
+    plan: Plan, membership: Membership, bundles: tuple[tuple[int, ...], ...], laws: tuple[PublishedLaw, ...]
+) -> FloatArray:
+    """The row norm of every partition, rounded up; 0 for those without rows."""
+    found = np.zeros(len(membership.partitions))
+    for bundle in bundles:
+        if plan.privacy.sensitivity == "declared":
+            found[list(bundle)] = plan.data.contribution_limit
+            continue
+        power = 1 if laws[bundle[0]].pure else 2
+        most = membership.most_rows_of_a_record(bundle[0], power)
+        root = math.isqrt(most) if power == 2 else most
+        exact = power == 1 or root * root == most
+        found[list(bundle)] = root if exact else math.nextafter(math.sqrt(most), math.inf)
+    return found
 
 
 def _check_sizes(plan: Plan, membership: Membership, sizes: dict[str, FloatArray]) -> None:

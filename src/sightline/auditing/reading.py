@@ -11,9 +11,9 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
+from sightline.auditing.noise_files import with_noise_files
 from sightline.auditing.plan import (
     LARGEST_LIMIT,
-    SMALLEST,
     Attacker,
     Correlation,
     Data,
@@ -22,6 +22,7 @@ from sightline.auditing.plan import (
     Privacy,
     Release,
 )
+from sightline.auditing.plan_fields import SMALLEST
 from sightline.errors import InvalidPlan
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
@@ -44,11 +45,12 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
     A path is read as TOML; a mapping has the same sections as the file.
     """
     if isinstance(plan, Plan):
-        return plan, Path()
+        return with_noise_files(plan, Path()), Path()
     if isinstance(plan, Mapping):
-        return _checked(dict(plan), "plan"), Path()
+        return with_noise_files(_checked(dict(plan), "plan"), Path()), Path()
     path = Path(plan)
-    return _checked(_parsed(_text(path), path.name), path.name), path.parent
+    checked = _checked(_parsed(_text(path), path.name), path.name)
+    return with_noise_files(checked, path.parent), path.parent
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:

@@ -66,7 +66,7 @@ class RecipeWriter:
         linear = self.found.linear
         # A weight of zero on infinite noise adds no noise.
         law = linear.design.law
-        variances = np.where(weights == 0, 0.0, law.variances)
+        variances = np.where((weights == 0) | linear.exact, 0.0, law.variances)
         variance = weights @ law.covariance @ weights if law.correlated else weights**2 @ variances
         rmse = math.sqrt(float(variance))
         published = weights * linear.main.factors
@@ -110,7 +110,7 @@ class RecipeWriter:
             cell=name,
             publishable_cell=publishable if publishable != name else None,
             weight=weight,
-            times=release.times,
+            times=self.findings.plan.copies(release),
         )
 
     def text(self, order: IndexArray, steps: tuple[Step, ...], constant: float, owner: bool) -> str:

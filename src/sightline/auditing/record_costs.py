@@ -1,10 +1,10 @@
 r"""What the releases cost every record by itself: a release that it is not in costs it nothing.
 
 Who is in which group is public, so a neighbouring table has other secrets of one record in the same groups.
-With noise :math:`\sigma_c` on cell c of sensitivity :math:`\Delta_c`, which is that of :math:`m` rows, a
-record with :math:`n_c` rows in the cell moves it by at most :math:`\frac{n_c}{m}\,\Delta_c/\sigma_c` in units
-of the noise. All rows at one end of the domain against all at the other attains this for every mean and sum
-at once, so that
+With noise :math:`\sigma_c` on cell c of sensitivity :math:`\Delta_c`, which is that of :math:`m` rows (the
+row norm of its partition, see ``pricing.py``), a record with :math:`n_c` rows in the cell moves it by at most
+:math:`\frac{n_c}{m}\,\Delta_c/\sigma_c` in units of the noise. All rows at one end of the domain against all
+at the other attains this for every mean and sum at once, so that
 
 .. math:: \mu_j^2 = \sum_c T_c \Bigl(\frac{n_c}{m}\Bigr)^2 \frac{\Delta_c^2}{\sigma_c^2}
 
@@ -22,58 +22,36 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Membership
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RowShares:
-    """What each record has in the cells of one partition: arrays over the pairs of a record and a cell."""
-
-    record: IndexArray  # a signature, or a kind of person
-    cell: IndexArray  # within the partition
-    share: FloatArray  # its rows there over the contribution limit
-
-
-def row_shares(membership: Membership, partition: int, limit: int) -> RowShares:
-    """The rows of every kind of person in the cells of a partition.
-
-    Where nobody has several rows, the kinds are the signatures. Where it is not known whose rows they are,
-    all rows of a record may have one signature, which costs most: the cost is convex in where they are.
-    """
-    table, cells = membership.persons, membership.signatures[:, partition]
-    if table is None:
-        inside = np.flatnonzero(cells >= 0)
-        share = np.full(inside.size, membership.contributions / limit)
-        return RowShares(record=inside, cell=cells[inside].astype(np.intp), share=share)
-    own = cells[table.signatures].astype(np.intp)
-    inside = np.flatnonzero(own >= 0)
-    width = int(own.max(initial=0)) + 1
-    pairs, place = np.unique(table.kind_of[inside] * np.intp(width) + own[inside], return_inverse=True)
-    rows = np.bincount(place.ravel(), table.rows[inside], pairs.size)
-    return RowShares(record=pairs // width, cell=pairs % width, share=rows / limit)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellCosts:
-    """What one copy of every published number costs a record with as many rows there as it may have."""
+    """What one copy of every published number costs a record with ``row_norms`` rows there."""
 
-    costs: FloatArray  # (Δ/σ)² of each cell, or Δ/b under Laplace noise
+    costs: FloatArray  # (Δ/σ)² of each cell, or Δ/b where the noise has a pure epsilon
     bundles: tuple[tuple[int, ...], ...]  # partitions that are one release
     times: IndexArray  # copies of each partition
-    limit: int  # rows of one record at most
-    law: NoiseLaw = NoiseLaw.GAUSSIAN
+    row_norms: FloatArray  # of each partition: the rows that its sensitivity is priced for
+    pure: tuple[bool, ...] | None = None  # whether the noise of each bundle has a pure epsilon; none: no
 
     def by_record(self, membership: Membership) -> FloatArray:
-        """The total of every kind of person; of every signature where nobody has several rows."""
+        r"""The total of every kind of person; of every signature where nobody has several rows.
+
+        All noise Gaussian: :math:`\mu_j^2`. All noise of a pure epsilon: their sum. A mix is counted as zCDP:
+        a pure :math:`\epsilon` is :math:`\frac12\epsilon^2`-zCDP, so that the total is
+        :math:`2\rho_j = \mu_j^2 + \sum \epsilon^2`.
+        """
         table = membership.persons
         total = np.zeros(len(membership.signatures) if table is None else len(table.persons))
-        power = 1 if self.law is NoiseLaw.LAPLACE else 2
-        for bundle in self.bundles:
+        pure = self.pure or (False,) * len(self.bundles)
+        for bundle, is_pure in zip(self.bundles, pure, strict=True):
             each = self._of_bundle(membership.starts, bundle)
-            shares = row_shares(membership, bundle[0], self.limit)
-            paid = self.times[bundle[0]] * shares.share**power * each[shares.cell]
-            total += np.bincount(shares.record, paid, total.size)
+            cells = membership.rows_in_cells(bundle[0])
+            share = cells.rows / self.row_norms[bundle[0]]
+            paid = share ** (1 if is_pure else 2) * each[cells.cell]
+            own = np.bincount(cells.record, paid, total.size)
+            total += self.times[bundle[0]] * (own**2 if is_pure and not all(pure) else own)
         return total
 
     def largest(self, membership: Membership) -> float:

@@ -49,7 +49,7 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
         reports.append(
             ReleaseReport(
                 name=release.name,
-                times=release.times,
+                times=plan.copies(release),
                 outputs=int(mine.size),
                 counted=int(counted[query]),
                 smallest_noise_stddev=float(mine.min()) if mine.size else None,

@@ -15,9 +15,10 @@ from sightline.auditing.design import LinearDesign, cell_name
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, findings_with, linear_findings
 from sightline.auditing.merging import merged
-from sightline.auditing.pricing import budget_of, most_own_releases, price
+from sightline.auditing.pricing import price
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack, ReleaseReport
+from sightline.auditing.shared_budget import budget_of, most_own_releases
 from sightline.format import count, percent_at_least
 from sightline.noise.pricing import shared_unit_noise
 from sightline.privacy.registry import accountant_named
@@ -156,7 +157,7 @@ def _with_fewer_releases(findings: Findings, query: int) -> str | None:
     rule = accountant_named(findings.plan.privacy.accountant, budget)
 
     def noise(shared: tuple[tuple[int, ...], ...]) -> float:
-        own = most_own_releases(membership, shared=shared, times=pricing.times, limit=pricing.limit)
+        own = most_own_releases(membership, shared=shared, times=pricing.times, row_norms=pricing.row_norms)
         count = int(sum(pricing.times[bundle[0]] for bundle in shared))
         return math.sqrt(shared_unit_noise(rule, releases=count, own_releases=own))
 
@@ -295,7 +296,7 @@ def _drop(findings: Findings, found: LinearFindings, query: int, report: Release
 def _more_noise(slack: NoiseSlack, limit: float) -> Change:
     factor, share = slack.noise_factor, f"{100 * limit:.4g} %"
     if factor is None:
-        text = f"no amount of this noise is shown to keep {share}: lower the limit"
+        text = slack.text[0].lower() + slack.text[1:].rstrip(".")
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
     budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {slack.epsilon:.3g}"
     text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"

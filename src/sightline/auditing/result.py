@@ -79,7 +79,7 @@ class BudgetReport(ResultPart):
     """What the noise costs, under every accountant side by side."""
 
     accountant: str | None
-    epsilon: float | None  # the plan's
+    epsilon: float | None  # the plan's, in each period; none if periods have different ones
     delta: float
     delta_given: bool
     releases: int  # L: copies of partitions, all of them
@@ -89,6 +89,9 @@ class BudgetReport(ResultPart):
     would_need: dict[str, float]  # noise multiplier that each accountant would ask for the plan's budget
     proven: bool  # that the noise keeps to the plan's budget
     note: str
+    periods: int = 1  # how often the plan grants its budget
+    total_epsilon: float | None = None  # of everything, where the plan's epsilon is that of a part
+    total_accountant: str | None = None  # by whose rule
 
 
 class Distribution(ResultPart):

@@ -24,13 +24,16 @@ Many = Field(strict=False)  # a JSON list is a tuple here
 class ResultPart(BaseModel):
     """A frozen part of a result. Reading one back accepts no field that it does not know."""
 
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
     @field_validator("*", mode="before")
     @classmethod
     def _infinite(cls, value: Any, info: ValidationInfo) -> Any:
         """Numbers that are not finite, from the strings that JSON has for them."""
-        numeric = cls.model_fields[str(info.field_name)].annotation in (float, float | None)
+        annotation = cls.model_fields[str(info.field_name)].annotation
+        if annotation == dict[str, float] and isinstance(value, dict):
+            return {key: float(one) if one in _NOT_FINITE else one for key, one in value.items()}
+        numeric = annotation in (float, float | None)
         return float(value) if numeric and value in _NOT_FINITE else value
 
 

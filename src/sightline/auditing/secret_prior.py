@@ -1,12 +1,14 @@
 r"""What the attacker knows of a secret beforehand, and what the noise alone leaves of it.
 
-A number is spread over its bounds as the plan's ``[attacker] prior`` says. A yes or no has even chances. A
-category is one of k values with equal chances: it enters a design as indicators, each one with probability
-:math:`p = 1/k`.
+A number is spread over its bounds as the plan's ``[attacker] prior`` says, or over :math:`[c - t, c + t]` if
+the attacker knows of every value that it is within t of some c (``values_within``). A yes or no has even
+chances. A category is one of k values with equal chances: it enters a design as indicators, each one with
+probability :math:`p = 1/k`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +20,7 @@ from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.domain import number_prior
 from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
 from sightline.labeled.bounds.two_point import TwoPointPrior
+from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.subject import SecretKind
 
@@ -33,9 +36,10 @@ class SecretPrior:
     """
 
     kind: SecretKind
-    bounds: tuple[float, float] = (0.0, 1.0)
+    bounds: tuple[float, float] = (0.0, 1.0)  # of the secret, which sensitivities are for
     categories: int = 2
     name: str = "uniform"  # of a number's prior
+    within: float | None = None  # t, if the attacker knows every value to ± t
 
     @classmethod
     def of(cls, plan: Plan) -> SecretPrior:
@@ -46,7 +50,13 @@ class SecretPrior:
             bounds=plan.data.domain,
             categories=count,
             name=plan.attacker.prior,
+            within=plan.attacker.values_within,
         )
+
+    @property
+    def range(self) -> float:
+        """The width of the secret's bounds."""
+        return self.bounds[1] - self.bounds[0]
 
     @property
     def of_column(self) -> TargetPrior:
@@ -65,13 +75,21 @@ class SecretPrior:
 
     @property
     def number(self) -> NumberPrior:
-        """The prior of a number."""
+        """The prior of a number, or of its distance from what the attacker knows of it.
+
+        What they know can be subtracted from every sum, so it does not matter which number that is.
+        """
+        if self.within is not None:
+            return number_prior(self.name, -self.within, self.within)
         return number_prior(self.name, *self.bounds)
 
     @property
     def values(self) -> str:
         """What remaining uncertainty is an average over, in words."""
         match self.kind:
+            case SecretKind.NUMBER if self.within is not None:
+                most = readable(self.within, 6)
+                return f"values {self.number.spread} within ± {most} of what the attacker knows"
             case SecretKind.NUMBER:
                 low, high = (readable(bound, 6) for bound in self.bounds)
                 return f"values {self.number.spread} from {low} to {high}"
@@ -96,21 +114,27 @@ class SecretPrior:
         )
         return float(self.of_column.lower(seen)[0])
 
-    def kept_whatever_is_published(self, multipliers: FloatArray, law: NoiseLaw) -> float:
-        r"""The least share of a number's uncertainty that remains, for releases of any feature of it.
+    def kept_whatever_is_published(self, multipliers: FloatArray, laws: Sequence[PublishedLaw]) -> float:
+        """The least share of a number's uncertainty that remains, for releases of any feature of it.
 
-        A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)`
-        about a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh
-        \frac{1}{2m}` under Laplace noise of scale m.
+        Each release has noise of so many sensitivities.
         """
-        total = np.array([np.sum(information_at_most(multipliers, law))])
-        return float(self.number.lower_by_nats(total)[0])
+        each = [information_at_most(m, law) for m, law in zip(multipliers, laws, strict=True)]
+        return float(self.number.lower_by_nats(np.array([np.sum(each)]))[0])
 
 
-def information_at_most(multipliers: FloatArray, law: NoiseLaw) -> FloatArray:
-    """The most information (in nats) about a record that a release with each noise multiplier carries."""
+def information_at_most(multipliers: FloatArray, law: PublishedLaw) -> FloatArray:
+    r"""The most information (in nats) about a record that a release with each noise multiplier carries.
+
+    A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)`
+    about a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh
+    \frac{1}{2m}` under Laplace noise of scale m, as under any noise whose pure epsilon is 1/m. An exact
+    number may tell everything.
+    """
     match law:
-        case NoiseLaw.GAUSSIAN:
+        case PublishedLaw.GAUSSIAN | PublishedLaw.DISCRETE_GAUSSIAN:
             return np.asarray(np.log1p(0.25 / multipliers**2) / 2)
-        case NoiseLaw.LAPLACE:
+        case PublishedLaw.LAPLACE | PublishedLaw.GEOMETRIC:
             return np.asarray(np.tanh(0.5 / multipliers) / multipliers)
+        case PublishedLaw.NONE:
+            return np.full_like(multipliers, np.inf)

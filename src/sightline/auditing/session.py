@@ -10,20 +10,26 @@ from pathlib import Path
 from sightline.arrays import FloatArray
 from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
+from sightline.auditing.noise_files import check_key_columns
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
+from sightline.tables.bounded_rows import check_kept_rows, keep_rows, total_rows
 from sightline.tables.collect import collect
 from sightline.tables.declared import check_declared, check_public
 from sightline.tables.engines.open import open_source
+from sightline.tables.engines.person_engine import PersonEngine
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
 from sightline.tables.persons import keys_of_kinds, person_of, person_table
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
+from sightline.tables.sql.grammar import own_text
+from sightline.tables.sql.person_values import read_person_values
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.suppressed import read_suppression, suppressed_cells
 from sightline.tables.verify import verify
 
 
@@ -35,6 +41,8 @@ class Session:
     engine: Engine
     queries: tuple[ReleaseQuery, ...]
     limits: WorkLimits
+    rows: Engine  # the engine that holds the rows; ``engine`` may hold one value per record
+    same_rows: tuple[str, ...] = ()  # queries to it that count differences, of which there must be none
 
     @property
     def subject(self) -> Subject:
@@ -43,6 +51,8 @@ class Session:
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
+        if self.plan.data.keep is not None:
+            check_kept_rows(self.engine, self.subject, rows=self.plan.data.keep.rows)
         membership = collect(
             self.engine,
             self.queries,
@@ -63,10 +73,16 @@ class Session:
             sparse=lambda: sparse_cost(membership),
         )
         progress("comparing with the engine's own groups", 0.0)
+        for text in self.same_rows:
+            if int(self.rows.fetch_own(text)["n"][0]):
+                raise InvalidPlan(
+                    "expected the subqueries of all releases to have the same lines, got others; "
+                    "the engine reads one differently: write them in the same way"
+                )
         unaudited = verify(self.engine, self.queries, self.subject, membership)
         membership = replace(membership, unaudited=unaudited)
         if membership.contributions <= 1:
-            return as_published(self.plan, membership)
+            return self._published(membership)
         progress("finding whose rows they are", 0.0)
         people = person_table(self.engine, self.queries, self.subject, membership)
         if self.plan.data.values == "constant" and people.varying:
@@ -74,7 +90,25 @@ class Session:
                 '[data] values: expected one value in all rows of a record, as values = "constant" says, '
                 f"got different ones for {people.varying:,} of {people.several:,} records with several rows"
             )
-        return as_published(self.plan, replace(membership, persons=people))
+        return self._published(replace(membership, persons=people))
+
+    def _published(self, membership: Membership) -> Membership:
+        """The numbers that are really published."""
+        suppressed = {}
+        for place, release in enumerate(self.plan.releases):
+            if release.suppress is not None:
+                try:
+                    suppressed[place] = suppressed_cells(
+                        self.engine,
+                        self.queries,
+                        self.subject,
+                        membership,
+                        release=place,
+                        condition=release.suppress,
+                    )
+                except InvalidPlan as error:
+                    raise InvalidPlan(f"release {release.name!r}: {error}") from None
+        return as_published(self.plan, membership, suppressed=suppressed)
 
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
@@ -109,7 +143,7 @@ class Session:
         require(
             _is_unicode(record), "a key in Unicode", got="half of a surrogate pair in it", error=InvalidPlan
         )
-        unknown = replace(self.subject, known=())
+        unknown = replace(self.subject, known=(), known_share=None)
         if not signature_of(self.engine, self.queries, unknown, record_key=record):
             reason = (
                 "whose rows have none; nothing that is published depends on it"
@@ -132,6 +166,77 @@ def _is_unicode(text: str) -> bool:
     return True
 
 
+def _check_dialect(plan: Plan, engine: Engine) -> None:
+    """Refuse a plan that is written for another engine: the same text could publish other numbers."""
+    require(
+        plan.data.dialect in (None, engine.dialect),
+        f"[data] dialect to be that of its source, {engine.dialect}",
+        got=plan.data.dialect,
+        fix="audit the plan where its SQL runs",
+        error=InvalidPlan,
+    )
+
+
+def _check_knowledge(plan: Plan, query: ReleaseQuery) -> None:
+    """Refuse releases that do not go with what the plan says that the attacker knows."""
+    require(
+        plan.attacker.values_within is None or all(part.feature in LINEAR for part in query.partitions),
+        "[attacker] values_within beside means, sums and counts",
+        got=f"a moment or threshold in release {query.name!r}",
+        error=InvalidPlan,
+    )
+    require(
+        plan.attacker.knows_sizes or not query.public_counts,
+        "[attacker] knows_sizes = true where sizes are published",
+        got=f"false, and {', '.join(query.public_counts)[:60]} in release {query.name!r}",
+        fix="leave the count out: no noise is priced for it",
+        error=InvalidPlan,
+    )
+    require(
+        plan.attacker.knows_sizes or not any(check is not None and check.having for check in query.checks),
+        "[attacker] knows_sizes = true where HAVING tells sizes",
+        got=f"false, and HAVING in release {query.name!r}",
+        fix="leave HAVING out: no noise is priced for it",
+        error=InvalidPlan,
+    )
+
+
+def _about_values(plan: Plan, subject: Subject) -> Plan:
+    """The plan about one value per record: its bounds, and how many lines a record has."""
+    used = [name for name in ("keep", "total_by") if getattr(plan.data, name) is not None]
+    require(
+        not used,
+        "contributions bounded once",
+        got=f"[data] {', '.join(used)}, and a subquery that aggregates the rows of each record",
+        fix="do both in the subquery",
+        error=InvalidPlan,
+    )
+    require(
+        plan.attacker.values_within is None,
+        "[attacker] values_within for secrets that are published as they are",
+        got="a subquery that aggregates the rows of each record",
+        fix="what is known of a sum of rows is another number: leave values_within out",
+        error=InvalidPlan,
+    )
+    rows = subject.most_rows or 1
+    changed = {
+        "secret": subject.secret,
+        "bounds": subject.bounds,
+        "max_rows_per_record": rows,
+        "values": plan.data.values if rows > 1 else None,
+    }
+    return plan.model_copy(update={"data": plan.data.model_copy(update=changed)})
+
+
+def _bound_contributions(engine: Engine, plan: Plan) -> None:
+    """Put the bounded table in the place of ``data``, if the plan bounds contributions."""
+    data, subject = plan.data, subject_of(plan)
+    if data.keep is not None:
+        keep_rows(engine, subject, rows=data.keep.rows, order=data.keep.order)
+    if data.total_by is not None:
+        total_rows(engine, subject, by=data.total_by)
+
+
 def subject_of(plan: Plan) -> Subject:
     """What a plan's audit is about."""
     data = plan.data
@@ -143,7 +248,9 @@ def subject_of(plan: Plan) -> Subject:
         categories=data.categories,
         bandwidth=data.bandwidth,
         known=plan.attacker.knows,
-        most_rows=data.max_rows_per_record,
+        known_share=plan.attacker.knows_share,
+        known_within=plan.attacker.values_within,
+        most_rows=data.contribution_limit,
     )
 
 
@@ -162,19 +269,46 @@ def opened(
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
         check_declared(engine, subject)
+        _bound_contributions(engine, plan)
         schema = Schema.of(engine, list(plan.data.tables))
         check_public(schema, subject)
+        _check_dialect(plan, engine)
+        texts = [release.sql for release in plan.releases]
+        values = read_person_values(
+            [(release.name, release.sql) for release in plan.releases], subject=subject, schema=schema
+        )
+        audited = plan
+        reader: Engine = engine
+        if values is not None:
+            audited = _about_values(plan, values.subject)
+            reader = PersonEngine(engine=engine, sql=values.sql, schema=values.schema)
+            subject, schema, texts = values.subject, values.schema, list(values.releases)
         for text in plan.attacker.knows:
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
-        for place, release in enumerate(plan.releases):
+        for place, (release, sql) in enumerate(zip(plan.releases, texts, strict=True)):
             progress("reading the releases", place / len(plan.releases))
             try:
-                query = read_release(release.sql, name=release.name, subject=subject, schema=schema)
+                query = read_release(sql, name=release.name, subject=subject, schema=schema)
+                engine.compile_own(own_text(release.sql, engine.dialect))
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
+            _check_knowledge(plan, query)
+            check_key_columns(release, query)
             queries.append(query)
-        yield Session(plan=plan, engine=engine, queries=tuple(queries), limits=limits)
+            if release.suppress is not None:
+                try:
+                    read_suppression(reader, query, subject, release.suppress)
+                except InvalidPlan as error:
+                    raise InvalidPlan(f"release {release.name!r}: {error}") from None
+        yield Session(
+            plan=audited,
+            engine=reader,
+            queries=tuple(queries),
+            limits=limits,
+            rows=engine,
+            same_rows=() if values is None else values.checks,
+        )
         engine.check_unchanged()
     except SightlineError:
         raise

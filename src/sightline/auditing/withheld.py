@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from types import MappingProxyType
 
 from sightline.auditing.plan import Plan
 from sightline.errors import InvalidPlan, require
@@ -11,8 +13,12 @@ from sightline.tables.membership import Membership
 from sightline.tables.published import published
 
 
-def as_published(plan: Plan, membership: Membership) -> Membership:
+def as_published(
+    plan: Plan, membership: Membership, *, suppressed: Mapping[int, Sequence[int]] = MappingProxyType({})
+) -> Membership:
     """The membership of the numbers that the plan really publishes.
+
+    ``suppressed`` has the cells that each release's ``suppress`` leaves out.
 
     Which numbers are withheld or merged is part of the plan, which the attacker knows: it says nothing about
     the secrets, because it was chosen from who is in which group and from the noise.
@@ -20,17 +26,18 @@ def as_published(plan: Plan, membership: Membership) -> Membership:
     withheld: list[int] = []
     merged: list[list[int]] = []
     for query, release in enumerate(plan.releases):
-        if not release.withhold and not release.merge:
+        if not release.withhold and not release.merge and query not in suppressed:
             continue
         groups = _Groups.of(membership, query, release.name)
         for gone in release.withhold:
             withheld += [cell for own in groups.named("withhold", gone.label, [gone.key]) for cell in own]
+        withheld += sorted(set(suppressed.get(query, ())) - set(withheld))
         for together in release.merge:
             merged += groups.named("merge", together.label, list(together.keys))
         require(
             not groups.everything <= set(withheld),
             f"release {release.name!r}: a number that is published",
-            got="withhold for all of them",
+            got="withhold or suppress for all of them",
             fix="leave out the release",
             error=InvalidPlan,
         )
@@ -38,7 +45,7 @@ def as_published(plan: Plan, membership: Membership) -> Membership:
     twice = [cell for cell, times in named.items() if times > 1]
     require(
         not twice,
-        "each number at most once in withhold and merge",
+        "each number at most once in withhold and merge, and none in merge that is suppressed",
         got="one twice" if not twice else f"the group {', '.join(membership.cells[twice[0]].key)!r} twice",
         error=InvalidPlan,
     )

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.errors import TooMuchWork, require
+from sightline.format import shown_memory
 from sightline.labeled.routes.cost import RouteCost
 from sightline.progress import Progress
 from sightline.tables.engines.protocol import DATA, Column, Engine
@@ -137,18 +138,6 @@ def memory_of(value: int | float | str) -> float:
     return size
 
 
-def shown_memory(size: float) -> str:
-    """Bytes for people.
-
-    >>> shown_memory(4_200_000_000), shown_memory(3e6), shown_memory(12)
-    ('4.2 GB', '3 MB', '12 bytes')
-    """
-    for unit, least in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if size >= least:
-            return f"{size / least:,.3g} {unit}"
-    return f"{size:,.0f} bytes"
-
-
 def _free_memory() -> float:
     import psutil
 
@@ -174,6 +163,12 @@ class TimedEngine:
 
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self._timed(self.engine.fetch_own, query)
+
+    def compile_own(self, query: str) -> None:
+        self.engine.compile_own(query)
+
+    def restrict(self, query: str) -> None:
+        self.engine.restrict(query)
 
     def check_unchanged(self) -> None:
         self.engine.check_unchanged()

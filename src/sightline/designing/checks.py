@@ -22,6 +22,13 @@ def check_plan(plan: Plan, membership: Membership) -> None:
         error=InvalidPlan,
     )
     require(
+        not any(noise.cells for release in plan.releases for noise in release.noise),
+        "noise_by_cell for noise on each number by itself",
+        got="cells or a file in noise",
+        fix="a design writes noise_by_cell; state it like that",
+        error=InvalidPlan,
+    )
+    require(
         not is_nonlinear(membership),
         "means, sums and counts",
         got="a plan with moments or thresholds",

@@ -50,7 +50,8 @@ class CorrelatedPlan:
 def check_correlated(task: DesignTask, grain: Grain) -> None:
     """Refuse what correlated noise is not designed for."""
     several = task.linear.prior.categories > 2
-    published_once = all(release.times == 1 for release in task.plan.releases if not release.published)
+    plan = task.plan
+    published_once = all(plan.copies(release) == 1 for release in plan.releases if not release.published)
     reasons = {
         "loss = variance or relative": task.loss is not Loss.LARGEST,
         "grain = cell": grain is Grain.CELL,

@@ -12,7 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.auditing.plan import CellNoise, MergedCells, Plan
+from sightline.auditing.plan import MergedCells, Plan
+from sightline.auditing.release_noise import CellNoise
 from sightline.designing.result import DesignResult, Merging
 from sightline.designing.suppression import Ceilings, conflicts_of
 from sightline.designing.task import DesignTask, Grain, task_of

@@ -18,8 +18,9 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import Pricing, budget_of
-from sightline.auditing.record_costs import CellCosts, row_shares
+from sightline.auditing.pricing import Pricing
+from sightline.auditing.record_costs import CellCosts
+from sightline.auditing.shared_budget import budget_of
 from sightline.designing.problem import FIXED
 from sightline.designing.risks import KnownRisks
 from sightline.labeled.incidence.protocol import BoolArray
@@ -78,7 +79,8 @@ class PaidReleases:
 
     def floor(self) -> FloatArray:
         """Standard deviations of the cells that every noise within the budget exceeds; 0 elsewhere."""
-        share = 1 / self.pricing.limit if self.own else 1.0
+        owner = np.array([cell.partition for cell in self.membership.cells], dtype=np.intp)
+        share = 1 / self.pricing.row_norms[owner] if self.own else 1.0
         times = np.append(self.times, 0)[self.bundle_of_cell]
         found: FloatArray = self.pricing.sensitivity * share * np.sqrt(_BELOW * times / self.most)
         return found
@@ -88,7 +90,10 @@ class PaidReleases:
         ratio = (self.pricing.sensitivity / stddevs) ** 2
         if self.own:
             each = CellCosts(
-                costs=ratio, bundles=self.bundles, times=self.pricing.times, limit=self.pricing.limit
+                costs=ratio,
+                bundles=self.bundles,
+                times=self.pricing.times,
+                row_norms=self.pricing.row_norms,
             )
             return each.largest(self.membership)
         sharpest = np.zeros(len(self.bundles) + 1)
@@ -110,18 +115,18 @@ class PaidReleases:
 
     def risks_of_records(self, row_of_cell: IndexArray, row_unit: FloatArray) -> KnownRisks:
         r"""The constraints of all records on the rows' variances: :math:`1/\sum_c a_c^2/s_c \ge 1/B`."""
-        starts, limit = self.membership.starts, self.pricing.limit
-        table = self.membership.persons
+        starts, table = self.membership.starts, self.membership.persons
         records = len(self.membership.signatures) if table is None else len(table.persons)
         rows, columns, data = [], [], []
         for bundle in self.bundles:
-            shares = row_shares(self.membership, bundle[0], limit)
-            cell = starts[bundle[0]] + shares.cell
+            own = self.membership.rows_in_cells(bundle[0])
+            cell = starts[bundle[0]] + own.cell
             row = row_of_cell[cell]
             copies = self.pricing.times[bundle[0]]
             rows.append(row)
-            columns.append(shares.record)
-            data.append(shares.share * self.pricing.sensitivity[cell] * np.sqrt(copies * row_unit[row]))
+            columns.append(own.record)
+            share = own.rows / self.pricing.row_norms[bundle[0]]
+            data.append(share * self.pricing.sensitivity[cell] * np.sqrt(copies * row_unit[row]))
         entries = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
         everyone = csc_array(entries, shape=(row_unit.size, records))
         paying = np.flatnonzero(np.diff(everyone.indptr))

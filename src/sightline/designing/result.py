@@ -10,7 +10,7 @@ Many = Field(strict=False)
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class DesignedNoise(_Part):

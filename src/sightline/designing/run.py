@@ -65,6 +65,7 @@ def design(  # many parameters: the options of one command
     watch = progress or silent
     watch("opening the table", 0.0)
     with opened(checked, base) as session:
+        checked = session.plan
         membership = session.membership(watch)
         options = DesignOptions(limit=share, grain=Grain(grain), loss=Loss(loss))
         granted = granted_wishes(checked, membership, options, watch)

@@ -14,8 +14,10 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import LinearFindings, linear_findings
 from sightline.auditing.persons import PersonFindings
-from sightline.auditing.plan import LARGEST, CellNoise, Plan
+from sightline.auditing.plan import Plan
+from sightline.auditing.plan_fields import LARGEST
 from sightline.auditing.pricing import price
+from sightline.auditing.release_noise import CellNoise
 from sightline.designing.checks import check_bounds, check_ceilings, check_plan
 from sightline.designing.levels import LowerEnds, lower_ends
 from sightline.designing.paid import PaidReleases, paid_releases
@@ -23,7 +25,7 @@ from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import KnownRisks, Risks, RowLimits
 from sightline.errors import InvalidNoise, InvalidPlan, require
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.privacy.accountant import NoiseLaw
+from sightline.noise.published import PublishedLaw
 from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership
 from sightline.tables.subject import SecretKind
@@ -247,10 +249,10 @@ def task_of(
     check_plan(plan, membership)
     pricing = price(plan, membership)
     require(
-        pricing.law is NoiseLaw.GAUSSIAN,
+        pricing.gaussian,
         "Gaussian noise",
-        got=f"accountant = {plan.privacy.accountant!r}, whose noise is Laplace",
-        fix="design chooses Gaussian noise; name another accountant",
+        got=f"noise of the law {', '.join(sorted({*pricing.release_laws} - {PublishedLaw.GAUSSIAN}))}",
+        fix="design chooses Gaussian noise; name another accountant, or state Gaussian noise",
         error=InvalidPlan,
     )
     before = pricing.scale
@@ -301,7 +303,7 @@ def task_of(
     findings = _assessed(starting, membership, progress)
     linear = findings.linear
     factors = linear.main.factors
-    times = np.array([release.times for release in releases], dtype=np.float64)
+    times = np.array([plan.copies(release) for release in releases], dtype=np.float64)
     weight = np.array([release.weight for release in releases])
     match loss:
         case Loss.VARIANCE:
@@ -348,9 +350,9 @@ def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> 
         mine = cells.get(query, [])
         noise: dict[str, object] = {}
         if mine and len({one.stddev for one in mine}) == 1:
-            noise = {"noise_stddev": mine[0].stddev, "noise_by_cell": ()}
+            noise = {"noise_stddev": mine[0].stddev, "noise_by_cell": (), "noise": ()}
         elif mine:
-            noise = {"noise_stddev": None, "noise_by_cell": tuple(mine)}
+            noise = {"noise_stddev": None, "noise_by_cell": tuple(mine), "noise": ()}
         releases.append(release.model_copy(update=noise))
     return plan.model_copy(update={"releases": tuple(releases)})
 

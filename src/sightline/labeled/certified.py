@@ -16,13 +16,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from flint import arb, arb_mat, ctx
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.risk_forms import Quantity
 from sightline.labeled.routes.columns import decide_columns
 from sightline.labeled.routes.problem import Problem, Reading
+from sightline.numerics import exact_library as flint
 
 _MOST_ROWS, _MOST_ENTRIES = 160, 200_000
 _FIRST_BITS, _LAST_BITS, _SHARP_BITS = 192, 1 << 14, 60
@@ -75,7 +75,7 @@ def certified_attacks(
     stddevs = np.sqrt(design.law.variances[kept]).tolist()
     recipes = np.zeros((exposed.size, design.row_count))
 
-    def squared_errors() -> list[arb] | None:
+    def squared_errors() -> list[flint.arb] | None:
         B = _scaled(design, columns[:, pivots])
         weighted = _noise(design).solve(B)
         inverse = (B.transpose() * weighted).inv()
@@ -98,11 +98,11 @@ def affordable(row_count: int, groups: int) -> bool:
     return row_count <= _MOST_ROWS and row_count * groups <= _MOST_ENTRIES
 
 
-def _at_enough_bits(formula: Callable[[], list[arb] | None]) -> list[arb] | None:
+def _at_enough_bits(formula: Callable[[], list[flint.arb] | None]) -> list[flint.arb] | None:
     """The values at the least precision that makes all of them sharp; ``None`` if none of ours does."""
     bits = _FIRST_BITS
     while bits <= _LAST_BITS:
-        with ctx.workprec(bits):
+        with flint.ctx.workprec(bits):
             try:
                 values = formula()
             except ZeroDivisionError:  # singular to this precision
@@ -113,22 +113,22 @@ def _at_enough_bits(formula: Callable[[], list[arb] | None]) -> list[arb] | None
     return None
 
 
-def _shares(problem: Problem, columns: FloatArray, sizes: IndexArray) -> list[arb]:
+def _shares(problem: Problem, columns: FloatArray, sizes: IndexArray) -> list[flint.arb]:
     """The information on every group's records, then each of their risks as shares."""
     covariance, A = _noise(problem.gram.design), _scaled(problem.gram.design, columns)
     M = A * _matrix(np.diag(sizes.astype(np.float64))) * A.transpose()
     shares = _forms(covariance, A)
     for risk in problem.risks.values():
-        c, unit = arb(risk.precision), arb(risk.unit)
+        c, unit = flint.arb(risk.precision), flint.arb(risk.unit)
         shares += [unit / c * (1 - q) for q in _forms(covariance * c + M, A)]
     return shares
 
 
-def _forms(matrix: arb_mat, A: arb_mat) -> list[arb]:
+def _forms(matrix: flint.arb_mat, A: flint.arb_mat) -> list[flint.arb]:
     """The diagonal of :math:`A^\\top X^{-1} A`."""
     left, right = A.transpose().tolist(), matrix.solve(A).transpose().tolist()
     return [
-        sum((a * x for a, x in zip(one, other, strict=True)), arb(0))
+        sum((a * x for a, x in zip(one, other, strict=True)), flint.arb(0))
         for one, other in zip(left, right, strict=True)
     ]
 
@@ -140,22 +140,30 @@ def _with_own_noise(design: LinearReleases) -> IndexArray:
     return np.flatnonzero(design.law.whitener.any(axis=1))
 
 
-def _noise(design: LinearReleases) -> arb_mat:
+def _noise(design: LinearReleases) -> flint.arb_mat:
     """The inverse of the information that an answer carries: the covariance, for Gaussian noise."""
+    if not design.law.correlated:
+        squares = [flint.arb(scale) ** 2 for scale in design.law.scales.tolist()]
+        return flint.arb_mat(
+            [
+                [square if i == j else flint.arb(0) for j in range(len(squares))]
+                for i, square in enumerate(squares)
+            ]
+        )
     kept = _with_own_noise(design)
-    return _matrix(design.law.covariance[np.ix_(kept, kept)]) * (1 / arb(design.law.excess))
+    return _matrix(design.law.covariance[np.ix_(kept, kept)])
 
 
-def _scaled(design: LinearReleases, columns: FloatArray) -> arb_mat:
+def _scaled(design: LinearReleases, columns: FloatArray) -> flint.arb_mat:
     kept = _with_own_noise(design)
     return _matrix(np.diag(design.scale[kept])) * _matrix(columns[kept])
 
 
-def _matrix(values: FloatArray) -> arb_mat:
-    return arb_mat([[arb(value) for value in row] for row in values.tolist()])
+def _matrix(values: FloatArray) -> flint.arb_mat:
+    return flint.arb_mat([[flint.arb(value) for value in row] for row in values.tolist()])
 
 
-def _sharp_recipe(weights: list[arb], stddevs: list[float], square: arb) -> bool:
+def _sharp_recipe(weights: list[flint.arb], stddevs: list[float], square: flint.arb) -> bool:
     """Whether every weight is right to its own size, or to nothing beside the recipe's error."""
     nothing = 2.0**-_SHARP_BITS * square.sqrt()
     return all(
@@ -164,5 +172,5 @@ def _sharp_recipe(weights: list[arb], stddevs: list[float], square: arb) -> bool
     )
 
 
-def _sharp(value: arb) -> bool:
+def _sharp(value: flint.arb) -> bool:
     return bool(value.is_exact() or value.rel_accuracy_bits() >= _SHARP_BITS)

@@ -16,7 +16,9 @@ from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.incidence.of_rows import RowsLike, as_incidence
 from sightline.labeled.incidence.protocol import Incidence
 from sightline.noise.laws import BOUNDED_LAWS, Noise, as_noise, require_noise
+from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price
+from sightline.numerics.device import Device
 from sightline.privacy.accountant import Accountant
 from sightline.releases.domain import positive_number
 
@@ -89,7 +91,7 @@ class LinearReleases:
             error=InvalidNoise,
         )
         require(
-            isinstance(law, BOUNDED_LAWS),
+            isinstance(law, (*BOUNDED_LAWS, MixedNoise)),
             "Gaussian, correlated Gaussian or Laplace noise",
             got=type(law).__name__,
             fix="no lower end is proved for other laws; use transcript.geometry(...)",
@@ -146,9 +148,31 @@ class LinearReleases:
 
     def with_noise_times(self, factor: float) -> Self:
         """The description with all noise multiplied by a factor."""
+        return self.with_noise(self.law.scaled(factor))
+
+    def with_noise(self, noise: Noise) -> Self:
+        """The description with other noise."""
         return type(self)(
             self.incidence,
-            noise=self.law.scaled(factor),
+            noise=noise,
+            readout=self.readout,
+            radius=self.radius,
+            releases=self.release_of,
+            names=self.names,
+            factors=self.scale,
+        )
+
+    def on(self, device: str | Device) -> Self:
+        """The description whose rows lie on a device: what is computed from it is computed there.
+
+        A device is named ``"cuda"``, say, or ``"cupy:cuda"`` for one of several installed libraries.
+        """
+        place = Device.named(device) if isinstance(device, str) else device
+        with place.memory_refused():
+            incidence = self.incidence.on(place)
+        return type(self)(
+            incidence,
+            noise=self.law,
             readout=self.readout,
             radius=self.radius,
             releases=self.release_of,

@@ -43,6 +43,7 @@ class MembershipDesign(LinearReleases):
         domain: tuple[float, float] | None = None,
         prior: str | TargetPrior = "uniform",
         known: Iterable[int] | Known = (),
+        device: str | None = None,
         progress: Progress = silent,
     ) -> Exposures:
         """What the releases expose of every record that the attacker does not know.
@@ -51,9 +52,11 @@ class MembershipDesign(LinearReleases):
         are spread over it, for the target and all other unknown records: "uniform", "cos2" or "two-point"; or
         it is a prior with a domain of its own, such as ``CoinPrior`` for yes and no. ``known`` are
         records whose values the attacker has; ``Known.ALL_OTHERS`` gives for each record all the others.
-        ``progress`` is called with a stage and the share of it that is done.
+        ``device`` names an accelerator for the dense part, such as "cuda". ``progress`` is called with a
+        stage and the share of it that is done.
         """
-        return exposures(self, prior=prior_on(domain, prior), known=known, progress=progress)
+        placed = self if device is None else self.on(device)
+        return exposures(placed, prior=prior_on(domain, prior), known=known, progress=progress)
 
     def combination(self, record: int, *, known: Iterable[int] = ()) -> SmallestCombination:
         """A smallest identifiable combination of records that a record is part of.

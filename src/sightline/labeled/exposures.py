@@ -45,11 +45,12 @@ from sightline.labeled.routes.sparse import by_sparse_factor
 from sightline.labeled.sharp_records import GroupAttacks, RecipeTable
 from sightline.labeled.sparse_gram import SparseGram
 from sightline.labeled.unknown_gram import (
+    LaplacePart,
     RecordsGram,
     UnknownRecordsGram,
-    laplace_answers,
     records_alike,
 )
+from sightline.noise.mixed import MixedNoise
 from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
@@ -229,7 +230,33 @@ def exposures(
 
     ``copies`` says how many independent answers each row is the mean of, which matters for Laplace noise.
     Without ``attacks`` there are decisions and brackets, but no RMSE (NaN) and no recipes.
+
+    Under noise of several laws the information and the variances are no multiples of each other: the linear
+    attack of the upper end is that on Gaussian noise with the same variances.
     """
+    found = _exposures(design, prior, known, copies, attacks, progress)
+    if not isinstance(design.law, MixedNoise):
+        return found
+    by_variance = design.with_noise(design.law.gaussian)
+    linear = _exposures(by_variance, prior, known, None, False, progress)
+    upper = np.minimum(found.remaining_upper, linear.remaining_upper)
+    return replace(
+        found,
+        remaining_lower=np.minimum(found.remaining_lower, upper),
+        remaining_upper=upper,
+        relative_error=max(found.relative_error, linear.relative_error),
+    )
+
+
+def _exposures(
+    design: LinearReleases,
+    prior: TargetPrior,
+    known: Iterable[int] | Known,
+    copies: FloatArray | None,
+    attacks: bool,
+    progress: Progress,
+) -> Exposures:
+    """The exposures by the information of the answers; the upper end is the least for noise of one law."""
     unknown = unknown_records(design.size, known)
     cost, pattern = choose_route(design, progress)
     attack = Attack(
@@ -248,17 +275,22 @@ def exposures(
             return found
         again = dense_cost(design.row_count, "the sparse route left something undecided")
         attack = replace(attack, cost=again)
-    gram = UnknownRecordsGram.of(design, unknown, progress)
+    with design.incidence.device.memory_refused():
+        return dense_exposures(UnknownRecordsGram.of(design, unknown, progress), attack)
+
+
+def dense_exposures(gram: UnknownRecordsGram, attack: Attack) -> Exposures:
+    """The exposures by the first dense route that applies."""
     precision, risks = attack.risks(gram)
-    progress("factorising the products", 0.0)
-    problem = Problem(gram=gram, risks=risks, progress=progress)
+    attack.progress("factorising the products", 0.0)
+    problem = Problem(gram=gram, risks=risks, progress=attack.progress)
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
-    progress("the most exposed", 0.0)
+    attack.progress("the most exposed", 0.0)
     if attack.everyone_told:
         return _with_others_known(gram, reading, attack)
-    by_record = None if precision is None else hidden_by_record(gram, precision, progress)
-    numbers = refined_numbers(problem, reading, attacks=attacks)
+    by_record = None if precision is None else hidden_by_record(gram, precision, attack.progress)
+    numbers = refined_numbers(problem, reading, attacks=attack.attacks)
     return _with_others_unknown(gram, reading, numbers, attack, by_record)
 
 
@@ -283,7 +315,7 @@ def _with_others_unknown(
 ) -> Exposures:
     decisions, quantities, prior = reading.decisions, numbers.quantities, attack.prior
     attacks, share_error, relative_error = numbers.attacks, numbers.share_error, numbers.relative_error
-    answers = laplace_answers(gram, attack.copies)
+    laplace = LaplacePart.of(gram, attack.copies)
     sizes = decisions.sizes[decisions.group]
     alike = records_alike(gram, sizes)
     hidden = None
@@ -299,8 +331,10 @@ def _with_others_unknown(
         hidden_information=None if hidden is None else hidden.information,
         precision=None if hidden is None else hidden.precision,
         alike=alike,
-        laplace_answers=answers,
-        laplace_information=None if answers is None else information,
+        laplace_answers=None if laplace is None else laplace.answers,
+        laplace_information=None
+        if laplace is None
+        else laplace.part_of(information, information_error(gram)),
     )
     upper = prior.upper(seen)
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -326,7 +360,7 @@ def _with_others_unknown(
 def _with_others_known(gram: RecordsGram, reading: Reading, attack: Attack) -> Exposures:
     """One unknown record when all others are known: both ends depend on its own information alone."""
     information, design, prior = reading.quantities[Quantity.INFORMATION], gram.design, attack.prior
-    answers = laplace_answers(gram, attack.copies)
+    laplace = LaplacePart.of(gram, attack.copies)
     touched = information > 0
     with np.errstate(divide="ignore"):
         rmse = np.where(touched, 1 / np.sqrt(information), np.inf)
@@ -334,8 +368,8 @@ def _with_others_known(gram: RecordsGram, reading: Reading, attack: Attack) -> E
     seen = Seen(
         information=information * (1 + error),
         linear_information=information * (1 - error) / design.law.excess,
-        laplace_answers=answers,
-        laplace_information=None if answers is None else information * (1 + error),
+        laplace_answers=None if laplace is None else laplace.answers,
+        laplace_information=None if laplace is None else laplace.part_of(information * (1 + error), error),
     )
     return _laid_out(
         gram,

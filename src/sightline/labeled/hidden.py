@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, like, with_diagonal_plus
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.column_forms import MatrixForms
 from sightline.labeled.incidence.protocol import EXACT, BoolArray
@@ -99,18 +99,18 @@ def hidden_by_record(
     rounded = None if costly else _RoundedPrecisions.of(gram, precision)
     if rounded is None:
         return None
-    products = incidence.weighted_gram(rounded.levels, progress) / rounded.unit
-    seen = both_sides(gram.whitening, products)
+    products = gram.device.put(incidence.weighted_gram(rounded.levels, progress) / rounded.unit)
+    whitening = like(products, gram.whitening)
+    seen = both_sides(whitening, products)
     if not is_mild(seen, 1.0):
         return None
-    shifted = seen.copy()
-    shifted[np.diag_indices_from(shifted)] += 1.0
-    inverse = positive_inverse(shifted)
+    inverse = positive_inverse(with_diagonal_plus(seen * 1.0, 1.0))
     if inverse is None:
         return None
-    error = matrix_forms_error(products, gram.whitening, seen, inverse, divisor=1.0)
+    error = matrix_forms_error(products, whitening, seen, inverse, divisor=1.0)
+    turned = whitening if whitening.ndim == 1 else whitening.T
     forms = MatrixForms(
-        symmetric=(both_sides(gram.whitening.T, inverse),),
+        symmetric=(both_sides(turned, inverse),),
         offsets=np.zeros(1),
         linear=np.zeros((0, incidence.row_count)),
     )

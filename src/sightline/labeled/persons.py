@@ -25,6 +25,7 @@ from sightline.labeled.person_kinds import PersonKinds
 from sightline.labeled.person_ranks import person_ranks
 from sightline.labeled.risk_forms import Quantity, risks_over_v
 from sightline.labeled.unknown_gram import UnknownRecordsGram, row_sums
+from sightline.noise.mixed import laplace_rows
 from sightline.numerics.decision import Evidence, Rank
 from sightline.progress import Progress, silent
 
@@ -205,9 +206,22 @@ class _Alone:
         van_trees: FloatArray = 1 / (prior.variance * (information + prior.precision(information)))
         losses = self.losses
         if losses is None:
-            losses = row_sums(self.design, np.abs(self.design.whitening))
+            losses = pure_losses(self.design, copies=np.ones(self.design.row_count))
         loss = prior.width * kinds.sums(kinds.rows * losses[kinds.columns])
         return np.maximum(van_trees, np.exp(-loss))
+
+
+def pure_losses(design: LinearReleases, *, copies: FloatArray, rows: BoolArray | None = None) -> FloatArray:
+    r"""The pure privacy loss that some rows cause each column; infinite with Gaussian noise among them.
+
+    A row stands for the mean of T copies. Copies of Laplace scale b have the noise of one number with scale
+    :math:`b/\sqrt T`, but cost :math:`T/b`.
+    """
+    laplace = laplace_rows(design.law) > 0
+    chosen = np.ones(design.row_count, dtype=np.bool_) if rows is None else rows
+    each = np.abs(design.whitening) * np.sqrt(copies)
+    losses = row_sums(design, np.where(chosen & laplace, each, 0.0))
+    return np.where(row_sums(design, np.where(chosen & ~laplace, 1.0, 0.0)) > 0, np.inf, losses)
 
 
 def _largest_information(

@@ -64,7 +64,7 @@ class RecipeNoise:
             return None
         pivots, free = exact.pivots, exact.free
         found = inverse_of_products(products[np.ix_(pivots, pivots)])
-        if found is None or found[1] > _GOOD:
+        if found is None or not found[1] <= _GOOD:
             return None
         inverse, _ = found
         recipes = np.zeros(sums.shape)

@@ -12,11 +12,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import flint
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.incidence.protocol import BoolArray
+from sightline.numerics import exact_library as flint
 from sightline.numerics import residues
 from sightline.numerics.residues import Residues
 

@@ -11,6 +11,9 @@ After an eigendecomposition of :math:`B^\top B`, or of :math:`\tilde A \tilde A^
 independent, one product with each column gives it for every :math:`c`. For records in few rows the last form
 is read off an inverse instead.
 
+The matrices may be arrays of an accelerator (:mod:`sightline.numerics.device`); the numbers that come out of
+them, and vectors, are NumPy's.
+
 NumPy and SciPy each bring a BLAS whose idle threads spin for a while. What every design needs comes from
 NumPy, so that the threads of one do not slow down the other's.
 """
@@ -20,11 +23,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from enum import Enum
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, like, namespace, to_numpy, with_diagonal_plus
 from sightline.labeled.column_forms import ColumnForms, MatrixForms, ProjectedForms
 from sightline.labeled.gram_factor import GramFactor
 from sightline.labeled.least_squares import inverse_factor
@@ -71,29 +74,32 @@ class RiskForms:
 
 
 def forms_from_inverses(
-    gram: FloatArray, whitening: FloatArray, risks: Risks, *, linear: FloatArray
+    gram: Any, whitening: FloatArray, risks: Risks, *, linear: FloatArray
 ) -> RiskForms | None:
     """For records in few rows, from inverses in observation space; ``None`` if that is not accurate enough.
 
     ``whitening`` divides the rows: a number for each, or a matrix where the noise is correlated.
     """
-    seen = both_sides(whitening, gram)
+    own = like(gram, whitening)
+    turned = own if own.ndim == 1 else own.T
+    seen = both_sides(own, gram)
     if not is_mild(seen, min(risk.precision for risk in risks.values())):
         return None
-    alone = np.square(whitening) if whitening.ndim == 1 else both_sides(whitening.T, np.eye(len(seen)))
+    alone = np.square(whitening) if whitening.ndim == 1 else to_numpy(turned @ own)
     names, matrices, offsets = [Quantity.INFORMATION], [alone], [0.0]
-    work, worst = np.empty_like(seen), 0.0
+    worst = 0.0
     for name, risk in risks.items():
         c = risk.precision
-        np.divide(seen, c, out=work)
-        work[np.diag_indices_from(work)] += 1.0
-        inverse = positive_inverse(work)
+        inverse = positive_inverse(with_diagonal_plus(seen / c, 1.0))
         if inverse is None:
             return None
-        worst = max(worst, matrix_forms_error(gram, whitening, seen, inverse, divisor=c))
+        error = matrix_forms_error(gram, own, seen, inverse, divisor=c)
+        if not math.isfinite(error):
+            return None
+        worst = max(worst, error)
         inverse *= -risk.unit / c**2
         names.append(name)
-        matrices.append(both_sides(whitening.T, inverse, out=inverse))
+        matrices.append(to_numpy(both_sides(turned, inverse, overwrite=True)))
         offsets.append(risk.unit / c)
     forms = MatrixForms(symmetric=tuple(matrices), offsets=np.array(offsets), linear=linear)
     return RiskForms(names=tuple(names), forms=forms, share_error=worst)
@@ -104,25 +110,31 @@ class Spectrum:
     r"""Eigenvalues, from the least, and eigenvectors of :math:`\tilde A \tilde A^\top`."""
 
     values: FloatArray
-    vectors: FloatArray
+    vectors: Any  # where the Gram matrix is
     whitening: FloatArray
-    gram: FloatArray  # before whitening
+    gram: Any  # before whitening
 
     @classmethod
-    def of(cls, gram: FloatArray, whitening: FloatArray) -> Spectrum:
-        values, vectors = np.linalg.eigh(both_sides(whitening, gram))
-        return cls(values=values, vectors=vectors, whitening=whitening, gram=gram)
+    def of(cls, gram: Any, whitening: FloatArray) -> Spectrum:
+        values, vectors = namespace(gram).linalg.eigh(both_sides(like(gram, whitening), gram))
+        return cls(values=to_numpy(values), vectors=vectors, whitening=whitening, gram=gram)
 
     def errors(self) -> SpectrumErrors:
         """Held against the matrix."""
-        seen = both_sides(self.whitening, self.gram)
-        residual, apart = eigenvector_errors(seen, self.values, self.vectors)
+        whitening = like(self.gram, self.whitening)
+        seen = both_sides(whitening, self.gram)
+        residual, apart = eigenvector_errors(seen, like(self.gram, self.values), self.vectors)
         return SpectrumErrors(
             size=len(seen),
-            reach=_reach(self.gram, self.whitening, seen),
-            residual=residual + _whitened_rounding(self.gram, self.whitening, seen),
+            reach=_reach(self.gram, whitening, seen),
+            residual=residual + _whitened_rounding(self.gram, whitening, seen),
             apart=apart,
         )
+
+    def projection(self) -> Any:
+        """What takes a column to its coordinates in the eigenvectors of the whitened matrix."""
+        whitening = like(self.gram, self.whitening)
+        return self.vectors.T * whitening if whitening.ndim == 1 else self.vectors.T @ whitening
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -155,6 +167,8 @@ def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArr
     if _ROUNDINGS * _UNIT * max(float(values[-1]), 0.0) > _MILD * least:
         return None
     errors = spectrum.errors()
+    if not math.isfinite(errors.residual + errors.apart):  # no eigenvalues were found
+        return None
     names = [Quantity.INFORMATION, *risks]
     offsets = [0.0, *(risk.unit / risk.precision for risk in risks.values())]
     levels = np.maximum(values, 0.0)
@@ -164,9 +178,8 @@ def forms_from_eigenvalues(spectrum: Spectrum, risks: Risks, *, linear: FloatArr
         names.append(Quantity.LEVERAGE)
         offsets.append(0.0)
         weights.append(1 / values)
-    vectors = spectrum.vectors.T
     forms = ProjectedForms(
-        projection=vectors * whitening if whitening.ndim == 1 else vectors @ whitening,
+        projection=spectrum.projection(),
         weights=np.stack(weights),
         offsets=np.array(offsets),
         linear=linear,
@@ -252,14 +265,12 @@ def risks_over_v(variance: float, *, excess: float, precision: float | None) -> 
     return risks
 
 
-def is_mild(information: FloatArray, precision: float) -> bool:
+def is_mild(information: Any, precision: float) -> bool:
     """Whether a Gram matrix is estimated to cost few digits: a choice of method, not a bound."""
     return _ROUNDINGS * _UNIT * _largest_sum(information) <= _MILD * precision
 
 
-def matrix_forms_error(
-    gram: FloatArray, whitening: FloatArray, seen: FloatArray, inverse: FloatArray, *, divisor: float
-) -> float:
+def matrix_forms_error(gram: Any, whitening: Any, seen: Any, inverse: Any, *, divisor: float) -> float:
     r"""A bound on the error of forms :math:`\tilde a^\top Y \tilde a / c` of :math:`Y = (I + M/c)^{-1}`.
 
     It holds for the columns that M is made of, whose forms are at most 1; under independent noise it also
@@ -274,36 +285,42 @@ def matrix_forms_error(
     # A form is a sum over pairs of a column's rows, or two sums over its rows. With correlated noise its
     # matrix is two more sums.
     terms = gamma((2 * size if whitening.ndim == 1 else 4 * size) + size * size // 250 + 4)
-    rows = float(np.max(absolute_product(inverse, np.ones((size, 1)))))
+    rows = float(absolute_product(inverse, like(inverse, np.ones((size, 1)))).max())
     return error + terms * rows * (1 + _reach(gram, whitening, seen) ** 2 / divisor)
 
 
-def _whitened_rounding(gram: FloatArray, whitening: FloatArray, seen: FloatArray) -> float:
+def _whitened_rounding(gram: Any, whitening: Any, seen: Any) -> float:
     """A bound on the norm of what rounding did to W G Wᵀ, and to its multiple plus one."""
     if whitening.ndim == 1:
         return gamma(4) * _largest_sum(seen)
     size = len(whitening)
-    everyone = absolute_product(whitening.T, np.ones((size, 1)))
+    everyone = absolute_product(whitening.T, like(gram, np.ones((size, 1))))
     sums = absolute_product(whitening, absolute_product(gram, everyone))
-    return 2 * gamma(size) * float(np.max(sums, initial=0.0))
+    return 2 * gamma(size) * (float(sums.max()) if size else 0.0)
 
 
-def _reach(gram: FloatArray, whitening: FloatArray, seen: FloatArray) -> float:
+def _reach(gram: Any, whitening: Any, seen: Any) -> float:
     """At least the length of |W||a| for every column a that the Gram matrix is made of."""
     if whitening.ndim == 1:
         return math.sqrt(_largest_sum(seen))
-    return float(np.linalg.norm(absolute_product(whitening, np.sqrt(np.diagonal(gram))[:, None]))) * 1.01
+    xp = namespace(gram)
+    lengths = absolute_product(whitening, xp.sqrt(xp.diagonal(gram))[:, None])
+    return float(xp.linalg.norm(lengths)) * 1.01
 
 
-def _largest_sum(matrix: FloatArray) -> float:
+def _largest_sum(matrix: Any) -> float:
     """The largest absolute row sum of a symmetric matrix: at least its largest eigenvalue."""
-    return float(np.max(np.sum(np.abs(matrix), axis=1), initial=0.0)) * (1 + gamma(len(matrix)))
+    largest = float(abs(matrix).sum(axis=1).max()) if len(matrix) else 0.0
+    return largest * (1 + gamma(len(matrix)))
 
 
-def both_sides(whitening: FloatArray, matrix: FloatArray, *, out: FloatArray | None = None) -> FloatArray:
-    """W M Wᵀ for a whitening matrix W, or its diagonal."""
+def both_sides(whitening: Any, matrix: Any, *, overwrite: bool = False) -> Any:
+    """W M Wᵀ for a whitening matrix W, or its diagonal. A diagonal may overwrite M."""
     if whitening.ndim == 1:
-        product = np.multiply(matrix, whitening[:, None], out=out)
-        product *= whitening
-        return product
-    return np.matmul(whitening @ matrix, whitening.T, out=out)
+        if overwrite:
+            matrix *= whitening[:, None]
+        else:
+            matrix = matrix * whitening[:, None]
+        matrix *= whitening
+        return matrix
+    return whitening @ matrix @ whitening.T

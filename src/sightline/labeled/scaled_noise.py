@@ -31,7 +31,7 @@ from sightline.labeled.hidden import (
     precisions,
 )
 from sightline.labeled.risk_forms import Quantity, Risk, Spectrum, forms_from_eigenvalues
-from sightline.labeled.unknown_gram import UnknownRecordsGram, laplace_answers, records_alike
+from sightline.labeled.unknown_gram import LaplacePart, UnknownRecordsGram, records_alike
 from sightline.progress import silent
 
 MOST_FACTORISATIONS = 4  # of a search for the least factor
@@ -57,7 +57,7 @@ class ScaledNoise:
     gram: UnknownRecordsGram
     prior: TargetPrior
     alike: FloatArray  # over the unknown records
-    laplace_answers: FloatArray | None
+    laplace: LaplacePart | None
 
     @classmethod
     def of(cls, design: LinearReleases, found: Exposures, *, copies: FloatArray | None = None) -> ScaledNoise:
@@ -68,7 +68,7 @@ class ScaledNoise:
             gram=gram,
             prior=found.prior,
             alike=records_alike(gram, sizes),
-            laplace_answers=laplace_answers(gram, copies),
+            laplace=LaplacePart.of(gram, copies),
         )
 
     @cached_property
@@ -139,15 +139,15 @@ class ScaledNoise:
     def _seen(self, factor: float, places: IndexArray, hidden: HiddenInformation | None) -> Seen:
         """What is seen of some of the unknown records."""
         information = self._information[places] / factor**2
-        answers = None if self.laplace_answers is None else self.laplace_answers[places]
+        laplace = None if self.laplace is None else self.laplace.scaled(places, factor)
         return Seen(
             information=information,
             linear_information=np.zeros(information.size),  # the upper end is not asked for
             hidden_information=None if hidden is None else hidden.information,
             precision=None if hidden is None else hidden.precision,
             alike=self.alike[places],
-            laplace_answers=answers,
-            laplace_information=None if answers is None else information,
+            laplace_answers=None if laplace is None else laplace.answers,
+            laplace_information=None if laplace is None else laplace.part_of(information, 0.0),
         )
 
     def hidden(self, factor: float) -> HiddenInformation | None:

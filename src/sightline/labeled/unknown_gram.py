@@ -28,8 +28,10 @@ from sightline.labeled.risk_forms import (
     forms_from_inverses,
 )
 from sightline.labeled.routes.cost import dense_cost, require_memory
+from sightline.noise.mixed import laplace_rows
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Evidence, Rank
+from sightline.numerics.device import Device
 from sightline.progress import Progress, silent
 
 # The Gram matrix loses twice the digits that the rows do. Beyond this error the rows themselves are
@@ -78,10 +80,15 @@ class UnknownRecordsGram:
         """What multiplies the incidence's rows: a vector, or a matrix where the noise is correlated."""
         return self.design.whitening
 
+    @property
+    def device(self) -> Device:
+        """Where the matrix is factorised."""
+        return self.design.incidence.device
+
     @cached_property
     def spectrum(self) -> Spectrum:
         """Eigenvalues and eigenvectors of the whitened matrix."""
-        return Spectrum.of(self.matrix, self.whitening)
+        return Spectrum.of(self.device.put(self.matrix), self.whitening)
 
     @property
     def row_scale(self) -> FloatArray:
@@ -110,7 +117,8 @@ class UnknownRecordsGram:
         Where neither is accurate enough, from a factor of the matrix.
         """
         if self.design.incidence.sparse:
-            forms = forms_from_inverses(self.matrix, self.whitening, risks, linear=linear)
+            matrix = self.device.put(self.matrix)
+            forms = forms_from_inverses(matrix, self.whitening, risks, linear=linear)
         else:
             forms = forms_from_eigenvalues(self.spectrum, risks, linear=linear)
         return forms or forms_from_factor(self.factor(rank), self.whitening, risks, linear=linear)
@@ -122,7 +130,7 @@ class UnknownRecordsGram:
             return forms
         count = self.design.row_count
         factor = factor_of_gram(self.matrix, count)
-        if factor.rank < count or factor.certain_error > PROOF:
+        if factor.rank < count or not factor.certain_error <= PROOF:
             return None
         accurate = self._accurate(factor, Rank(rank=count, evidence=Evidence.FULL_RANK))
         return forms_from_factor(accurate, self.whitening, risks, linear=linear)
@@ -230,9 +238,40 @@ def records_alike(gram: RecordsGram, group_sizes: IndexArray) -> FloatArray:
     return np.asarray(np.bincount(signature, sizes)[signature])
 
 
-def laplace_answers(gram: RecordsGram, copies: FloatArray | None) -> FloatArray | None:
-    """How many answers with Laplace noise depend on each unknown record; ``None`` for Gaussian noise."""
-    if gram.design.law.excess == 1:
-        return None
-    each = np.ones(gram.design.row_count) if copies is None else copies
-    return row_counts(gram.design, each)[gram.unknown]
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LaplacePart:
+    """Of every unknown record, how many answers with Laplace noise depend on it, and their information."""
+
+    answers: FloatArray
+    information: FloatArray
+    alone: BoolArray  # no answer with other noise depends on the record
+
+    @classmethod
+    def of(cls, gram: RecordsGram, copies: FloatArray | None) -> LaplacePart | None:
+        """``None`` where all noise is Gaussian."""
+        rows = laplace_rows(gram.design.law)
+        if not rows.any():
+            return None
+        each = rows if copies is None else rows * copies
+        weights = np.where(rows > 0, np.square(gram.design.whitening), 0.0)  # Laplace noise is independent
+        return cls(
+            answers=row_counts(gram.design, each)[gram.unknown],
+            information=row_squares(gram.design, weights)[gram.unknown],
+            alone=row_counts(gram.design, (rows == 0).astype(np.float64))[gram.unknown] == 0,
+        )
+
+    def part_of(self, information: FloatArray, error: float) -> FloatArray:
+        """Their part of an information that was rounded up: all of it, or one that is rounded down.
+
+        What is not counted as Laplace counts as Gaussian, which tells more.
+        """
+        own = self.information * (1 - error)
+        return np.where(self.alone, information, np.minimum(own, information))
+
+    def scaled(self, places: IndexArray, factor: float) -> LaplacePart:
+        """The same for some of the records, with all noise multiplied by a factor."""
+        return LaplacePart(
+            answers=self.answers[places],
+            information=self.information[places] / factor**2,
+            alone=self.alone[places],
+        )

@@ -163,7 +163,7 @@ class GaussianNoise(IndependentNoise):
         def __init__(self, *, stddevs: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "stddevs", _positive(self.stddevs, "noise stddevs"))
+        object.__setattr__(self, "stddevs", positive_scales(self.stddevs, "noise stddevs"))
 
     @property
     def scales(self) -> FloatArray:
@@ -203,7 +203,7 @@ class LaplaceNoise(IndependentNoise):
         def __init__(self, *, scales: ArrayLike) -> None: ...
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "scales", _positive(self.scales, "Laplace scales"))
+        object.__setattr__(self, "scales", positive_scales(self.scales, "Laplace scales"))
 
     def append(self, stddevs: FloatArray) -> Noise:
         raise InvalidNoise("expected Gaussian noise to append Gaussian noise to, got Laplace noise")
@@ -295,7 +295,7 @@ class CorrelatedNoise:
         )
 
     def append(self, stddevs: FloatArray) -> CorrelatedNoise:
-        return CorrelatedNoise(blocks=(*self.blocks, np.diag(_positive(stddevs, "noise stddevs") ** 2)))
+        return CorrelatedNoise(blocks=(*self.blocks, np.diag(positive_scales(stddevs, "noise stddevs") ** 2)))
 
     def noise_free(self, rows: Rows) -> FloatArray | None:
         start = 0
@@ -372,7 +372,8 @@ def _divide(rows: Rows, scales: FloatArray) -> Rows:
     return sparse.csr_array(sparse.diags_array(1 / scales) @ rows)
 
 
-def _positive(values: ArrayLike, name: str) -> FloatArray:
+def positive_scales(values: ArrayLike, name: str) -> FloatArray:
+    """Scales of noise, all above zero."""
     array = frozen_floats(values, name=name, ndim=1, error=InvalidNoise)
     bad: NDArray[np.intp] = np.flatnonzero(array <= 0)
     require(

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import flint
 import numpy as np
 
 from sightline.errors import require
+from sightline.numerics import exact_library as flint
 from sightline.numerics.integers import IntegerRows, RowEchelon, echelon
 
 

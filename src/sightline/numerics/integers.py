@@ -15,11 +15,11 @@ import hashlib
 import math
 from dataclasses import dataclass
 
-import flint
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import IndexArray
+from sightline.numerics import exact_library as flint
 
 IntegerRows = NDArray[np.int64]
 

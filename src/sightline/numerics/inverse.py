@@ -8,26 +8,31 @@ factorisation is written as products, with
     W = \begin{pmatrix} W_A & 0 \\ -W_S X W_A & W_S \end{pmatrix}, \quad
     X = C W_A^\top, \quad S = D - X X^\top,
 
-where :math:`W M W^\top = I` and :math:`M^{-1} = W^\top W`.
+where :math:`W M W^\top = I` and :math:`M^{-1} = W^\top W`. An accelerator has a Cholesky factorisation
+that is as fast as its products, so its arrays go there.
 """
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, like, namespace
 from sightline.numerics.residuals import absolute_product, gamma, inverse_error
 
 _LEAF = 128  # blocks up to this size are factorised directly
 
 
-def positive_inverse(matrix: FloatArray) -> FloatArray | None:
+def positive_inverse(matrix: Any) -> Any:
     """The inverse; ``None`` if the matrix is not positive definite, to rounding. Overwrites the matrix.
 
     >>> positive_inverse(np.array([[4.0, 2.0], [2.0, 2.0]])).round(12).tolist()
     [[0.5, -0.5], [-0.5, 1.0]]
     >>> positive_inverse(np.array([[1.0, 2.0], [2.0, 1.0]]))
     """
+    if not isinstance(matrix, np.ndarray):
+        return _inverse_on_device(matrix)
     diagonal = np.diagonal(matrix)
     if np.count_nonzero(matrix) == len(matrix) and np.all(diagonal > 0):  # rows that share no record
         return np.diag(1 / diagonal)
@@ -38,23 +43,44 @@ def positive_inverse(matrix: FloatArray) -> FloatArray | None:
     return np.asarray(matrix.T @ matrix)
 
 
-def inverse_of_products(products: FloatArray) -> tuple[FloatArray, float] | None:
+def inverse_of_products(products: Any) -> tuple[Any, float] | None:
     """The inverse of a Gram matrix of non-zero rows; ``None`` if singular, to rounding.
 
     With a bound on the relative error of its quadratic forms. Below 1 it proves the rows independent.
     """
-    scale = 1 / np.sqrt(np.diagonal(products))
-    scaled = products * np.outer(scale, scale)
-    inverse = positive_inverse(scaled.copy())
+    xp = namespace(products)
+    scale = 1 / xp.sqrt(xp.diagonal(products))
+    scaled = products * (scale[:, None] * scale)  # symmetric to the last bit
+    inverse = positive_inverse(scaled * 1.0)  # of a copy
     if inverse is None:
         return None
     # Scaling by rounded factors changes nothing that the forms depend on; its own rounding counts.
     error = inverse_error(scaled, inverse)
-    sums = absolute_product(scaled, absolute_product(inverse, np.ones((len(scale), 1))))
-    spread = float(np.max(sums, initial=0.0))
+    everyone = like(scaled, np.ones((len(scale), 1)))
+    sums = absolute_product(scaled, absolute_product(inverse, everyone))
+    spread = float(sums.max()) if len(sums) else 0.0
     inverse *= scale[:, None]
     inverse *= scale
     return inverse, error + gamma(4) * spread
+
+
+def _inverse_on_device(matrix: Any) -> Any:
+    """By the Cholesky factorisation of the library, which says in its own way that there is none."""
+    xp = namespace(matrix)
+    if xp.__name__ == "torch":
+        lower, failed = xp.linalg.cholesky_ex(matrix)
+        if int(failed):
+            return None
+        inverse = xp.cholesky_inverse(lower)
+    else:
+        try:
+            whitening = xp.linalg.inv(xp.linalg.cholesky(matrix))
+        except np.linalg.LinAlgError:
+            return None
+        inverse = whitening.T @ whitening
+    if not bool(xp.all(xp.isfinite(inverse))):
+        return None
+    return (inverse + inverse.T) / 2
 
 
 def _whiten(matrix: FloatArray) -> None:

@@ -8,16 +8,20 @@ Algorithms*, section 3.1).
 Where a whole product of matrices would cost too much, the norm of a residual is probed. For a standard normal
 vector x, :math:`|Rx| \ge \|R\|\,|g|` with a standard normal number g. So :math:`\|R\| \le 2 \max_k |R x_k|`
 unless 48 independent normal numbers are all below one half: a chance of :math:`10^{-20}`.
+
+:func:`inverse_error` and :func:`eigenvector_errors` also take the arrays of an accelerator, whose products
+are in double precision too (:class:`sightline.numerics.device.Device` tries that out).
 """
 
 from __future__ import annotations
 
 import hashlib
 import math
+from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, like, namespace, to_numpy, with_diagonal_plus
 
 _UNIT = float(np.finfo(np.float64).eps)
 _PROBES, _SHARE = 48, 0.5  # the chance that all are below the share: 0.3829 ** 48
@@ -30,10 +34,12 @@ def gamma(terms: int) -> float:
     return 1.01 * (terms + 2) * _UNIT
 
 
-def absolute_product(matrix: FloatArray, block: FloatArray) -> FloatArray:
+def absolute_product(matrix: Any, block: Any) -> Any:
     """``abs(matrix) @ block`` without a copy of the matrix."""
-    parts = [np.abs(matrix[i : i + _CHUNK]) @ block for i in range(0, len(matrix), _CHUNK)]
-    return np.concatenate(parts) if parts else np.zeros((0, *block.shape[1:]))
+    if len(matrix) == 0:
+        return np.zeros((0, *block.shape[1:]))
+    xp = namespace(matrix)
+    return xp.concatenate([xp.abs(matrix[i : i + _CHUNK]) @ block for i in range(0, len(matrix), _CHUNK)])
 
 
 def probes(size: int, seed: FloatArray) -> FloatArray:
@@ -49,7 +55,7 @@ def probed_norm(images: FloatArray, roundings: FloatArray) -> float:
     return float(np.max(lengths, initial=0.0)) / _SHARE * (1 + gamma(len(images)))
 
 
-def inverse_error(matrix: FloatArray, inverse: FloatArray, *, divisor: float = 0.0) -> float:
+def inverse_error(matrix: Any, inverse: Any, *, divisor: float = 0.0) -> float:
     r"""A bound on :math:`\|PY - I\|` for a computed inverse Y of P: the matrix, or I + matrix/divisor.
 
     Both are symmetric. Then every quadratic form of Y is that of :math:`P^{-1}` to this relative error: P has
@@ -63,8 +69,8 @@ def inverse_error(matrix: FloatArray, inverse: FloatArray, *, divisor: float = 0
     size = len(matrix)
     if size == 0:
         return 0.0
-    x = probes(size, np.diagonal(inverse))
-    everyone = np.ones((size, 1))
+    drawn = probes(size, to_numpy(namespace(inverse).diagonal(inverse)))
+    x, everyone = like(inverse, drawn), like(inverse, np.ones((size, 1)))
     solved = inverse @ x
     sizes = absolute_product(inverse, everyone)  # row sums of |Y|, then of |P||Y| and of |Y||P|
     back, above, own = matrix @ solved, absolute_product(matrix, sizes), absolute_product(matrix, everyone)
@@ -72,12 +78,12 @@ def inverse_error(matrix: FloatArray, inverse: FloatArray, *, divisor: float = 0
         back, above, own = back / divisor + solved, above / divisor + sizes, own / divisor + 1
     across = absolute_product(inverse, own)
     # The 2-norm of |P||Y| is at most the geometric mean of its 1- and its ∞-norm.
-    product = math.sqrt(float(np.max(above)) * float(np.max(across)))
-    lengths = np.linalg.norm(x, axis=0)
-    return probed_norm(back - x, gamma(2 * size + 6) * (1 + product) * lengths)
+    product = math.sqrt(float(above.max()) * float(across.max()))
+    lengths = np.linalg.norm(drawn, axis=0)
+    return probed_norm(to_numpy(back - x), gamma(2 * size + 6) * (1 + product) * lengths)
 
 
-def eigenvector_errors(matrix: FloatArray, values: FloatArray, vectors: FloatArray) -> tuple[float, float]:
+def eigenvector_errors(matrix: Any, values: Any, vectors: Any) -> tuple[float, float]:
     r"""Bounds on :math:`\|MV - V\Lambda\|` and :math:`\|V^\top V - I\|`.
 
     With them :math:`(cI + M)\,V(cI + \Lambda)^{-1}V^\top - I` is at most the second plus the first, times
@@ -87,11 +93,12 @@ def eigenvector_errors(matrix: FloatArray, values: FloatArray, vectors: FloatArr
     size = len(matrix)
     if size == 0:
         return 0.0, 0.0
-    apart = float(np.linalg.norm(vectors.T @ vectors - np.eye(size))) + gamma(size) * size * 1.01
+    norm = namespace(matrix).linalg.norm
+    apart = float(norm(with_diagonal_plus(vectors.T @ vectors, -1.0))) + gamma(size) * size * 1.01
     # V has the Frobenius norm √n, but for its deviation from an orthogonal matrix.
-    total = float(np.linalg.norm(vectors)) * 1.01
-    left = float(np.linalg.norm(matrix @ vectors - vectors * values))
-    rounding = gamma(size) * total * (float(np.linalg.norm(matrix)) + float(np.max(np.abs(values))))
+    total = float(norm(vectors)) * 1.01
+    left = float(norm(matrix @ vectors - vectors * values))
+    rounding = gamma(size) * total * (float(norm(matrix)) + float(abs(values).max()))
     return left + rounding, apart
 
 

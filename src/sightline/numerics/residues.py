@@ -11,12 +11,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-import flint
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import SightlineError
+from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 
 Residues = NDArray[np.int64]

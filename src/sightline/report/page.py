@@ -22,6 +22,7 @@ from sightline.report.names import one_line, short, unbroken
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
+    budget_words,
     how,
     noise_range,
     relative_error_words,
@@ -126,6 +127,7 @@ def _environment() -> Any:
         number=number,
         parameter=parameter,
         noise_range=noise_range,
+        budget_words=budget_words,
         percent=percent,
     )
     environment.filters.update(unverified_line=unverified_line, unbroken=unbroken)

@@ -15,6 +15,7 @@ from sightline.report.names import one_line
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
+    budget_words,
     carried,
     how,
     noise_range,
@@ -167,13 +168,11 @@ def print_releases(result: AuditResult, screen: Console) -> None:
 
 def print_budget(budget: BudgetReport, screen: Console) -> None:
     """Print what the noise costs under each accountant."""
-    given = (
-        "" if budget.epsilon is None else f": epsilon = {parameter(budget.epsilon)} under {budget.accountant}"
-    )
+    words = budget_words(budget)
+    given = f": {words}" if words else f" at delta = {parameter(budget.delta)}"
     default = "" if budget.delta_given else " (the default, since the plan gives none)"
     screen.print(
-        f"[bold]Budget[/]{given} at delta = {parameter(budget.delta)}{default}; "
-        f"the accountant counts {count(budget.releases, 'release')}"
+        f"[bold]Budget[/]{given}{default}; the accountant counts {count(budget.releases, 'release')}"
     )
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     table.add_column("accountant")

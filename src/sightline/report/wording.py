@@ -14,7 +14,7 @@ from sightline.auditing.result import (
     ReleaseReport,
     Unverified,
 )
-from sightline.format import count, number, number_bracket, percent, percent_at_least
+from sightline.format import count, number, number_bracket, parameter, percent, percent_at_least
 from sightline.privacy.registry import accountant_of_cost
 
 NO_RECIPE = "cannot be singled out; may be below the limit"
@@ -116,6 +116,23 @@ def noise_range(release: ReleaseReport) -> str:
         return "none"
     low, high = number(release.smallest_noise_stddev, 3), number(release.largest_noise_stddev, 3)
     return low if low == high else f"{low}–{high}"
+
+
+def budget_words(budget: BudgetReport) -> str:
+    """The budget in a few words: the epsilon of everything, where the plan's own is that of a part.
+
+    Empty if the plan has no budget.
+    """
+    at_delta = f"at delta = {parameter(budget.delta)}"
+    own = "epsilons of their own" if budget.epsilon is None else f"epsilon = {parameter(budget.epsilon)}"
+    if budget.total_epsilon is None:
+        return "" if budget.epsilon is None else f"{own} under {budget.accountant} {at_delta}"
+    each = " each" if budget.epsilon is not None else ""
+    parts = [f"{budget.periods:,} periods with {own}{each}" if budget.periods > 1 else f"a budget of {own}"]
+    if outside := budget.releases - budget.sharing:
+        parts.append(f"{count(outside, 'release')} outside it")
+    total = f"epsilon = {number(budget.total_epsilon)} in all under {budget.total_accountant}"
+    return f"{total} {at_delta} ({', and '.join(parts)})"
 
 
 def spent_by_accountant(budget: BudgetReport) -> dict[str, float]:

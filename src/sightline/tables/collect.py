@@ -21,6 +21,7 @@ from sightline.tables.rows import Rows, audited_rows
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condition
+from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Schema, Subject
 
 MOST_CATEGORIES = 1_000
@@ -28,6 +29,7 @@ _FEW_VALUES = 20  # distinct values of a number that an attacker can round to
 _NEARLY_ALL = 0.9  # of the rows
 _MOST_COUNTED = 5_000_000  # rows of which every value is counted
 _CONDITIONS_PER_QUERY = 200
+_HASH_DIGITS = 8  # of a key's hash, by which known records are drawn
 
 
 def collect(
@@ -58,6 +60,7 @@ def collect(
             fix="raise the limit, or keep fewer rows per record",
         )
     _check_lookups(engine, rows, present)
+    _check_numbering(engine, rows)
 
     progress("numbering the published cells", 0.0)
     partitions, partition_queries = expand(engine, rows, queries, subject.categories)
@@ -100,9 +103,13 @@ def collect(
 def known_condition(engine: Engine, subject: Subject) -> str:
     """The condition that the attacker knows a row, as SQL; empty if they know none."""
     schema = Schema.of(engine)
-    return " OR ".join(
-        f"({read_condition(text, secret=subject.secret, schema=schema)})" for text in subject.known
-    )
+    conditions = [read_condition(text, secret=subject.secret, schema=schema) for text in subject.known]
+    if subject.known_share is not None:
+        key = f"{quoted(DATA)}.{quoted(find_column(engine.columns(), subject.record).name)}"
+        below = int(subject.known_share * 16**_HASH_DIGITS)
+        drawn = f"SUBSTRING(MD5(CAST({key} AS VARCHAR)), 1, {_HASH_DIGITS})"
+        conditions.append(f"{drawn} < {literal(f'{below:0{_HASH_DIGITS}x}')}")
+    return " OR ".join(f"({condition})" for condition in conditions)
 
 
 def expand(
@@ -201,6 +208,8 @@ def _few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -
     """
     if subject.bounds is None:
         return None
+    if subject.known_within is not None:
+        return _few_values_within(engine, rows, subject.known_within)
     limit = f"LIMIT {_FEW_VALUES + 1}"
     if present <= _MOST_COUNTED:
         counted = f"SELECT {rows.secret} AS v, COUNT(*) AS c FROM {rows.source()} GROUP BY {rows.secret}"
@@ -223,6 +232,17 @@ def _few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -
     return int(enough[0]) + 1 if enough.size else None
 
 
+def _few_values_within(engine: Engine, rows: Rows, within: float) -> int | None:
+    """How many values an interval of ± ``within`` has room for, if few: by the least gap of two values."""
+    distinct = f"SELECT DISTINCT {rows.secret} AS v FROM {rows.source()}"
+    gaps = f"SELECT v - LAG(v) OVER (ORDER BY v) AS gap FROM ({distinct}) AS listed"
+    least = engine.fetch(f"SELECT MIN(gap) AS gap FROM ({gaps}) AS gaps")["gap"].tolist()[0]
+    if least is None:
+        return 1
+    number = int(2 * within / float(least)) + 1
+    return number if number <= _FEW_VALUES else None
+
+
 def _contributions(engine: Engine, rows: Rows) -> tuple[int, int]:
     per_record = f"SELECT {rows.record} AS r, COUNT(*) AS n FROM {rows.source()} GROUP BY {rows.record}"
     answer = engine.fetch(f"SELECT COUNT(*) AS records, MAX(n) AS most FROM ({per_record}) AS counted")
@@ -238,6 +258,21 @@ def _check_lookups(engine: Engine, rows: Rows, present: int) -> None:
                 f'at most one row of "{join.table}" for each row of data',
                 got=f"{joined:,} rows where data has {present:,}",
                 fix="make the joined columns unique in that table",
+            )
+
+
+def _check_numbering(engine: Engine, rows: Rows) -> None:
+    """Refuse a ROW_NUMBER over rows that tie in its order: each run could number them differently."""
+    for window in rows.windows:
+        if window.untied is None:
+            continue
+        numbered = f"SELECT {window.text} AS n, {window.untied} AS r FROM {rows.every_row(window.text)}"
+        answer = engine.fetch(f"SELECT COUNT(*) AS ties FROM ({numbered}) AS numbered WHERE n <> r")
+        if int(answer["ties"][0]):
+            refuse(
+                "an order without ties for ROW_NUMBER",
+                got="rows that tie, so that each run may number them differently",
+                fix="order by more columns, such as the record key, or use RANK",
             )
 
 

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.numerics.device import HOST, Device
 
 PersonRows = tuple[tuple[int, bool, int], ...]  # of one person: a signature, whether it is known, rows
 CellTable = NDArray[np.signedinteger]  # 16 bits, or 32 if there are many cells
@@ -127,6 +128,15 @@ class PersonTable:
         return next((int(kind) for kind in alike if self.entries(int(kind)) == entries), None)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class RowsInCells:
+    """How many rows each record has in the cells of one partition: arrays over pairs of the two."""
+
+    record: IndexArray  # a signature, or a kind of person
+    cell: IndexArray  # within the partition
+    rows: IndexArray
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Membership:
     """The signatures of all rows with a secret, in an order that is the same on every engine.
@@ -149,6 +159,7 @@ class Membership:
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     persons: PersonTable | None = None  # none if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
+    device: Device = HOST  # where matrices over the cells are factorised
 
     @property
     def signature_count(self) -> int:
@@ -179,6 +190,36 @@ class Membership:
         """The position in ``cells`` at which each partition starts; at the end, the number of cells."""
         owner = np.array([cell.partition for cell in self.cells], dtype=np.intp)
         return np.searchsorted(owner, np.arange(len(self.partitions) + 1))
+
+    def rows_in_cells(self, partition: int) -> RowsInCells:
+        """The rows of every kind of person in the cells of a partition.
+
+        Where nobody has several rows, the kinds are the signatures. Where it is not known whose rows they
+        are, all rows of a record may have one signature.
+        """
+        table, cells = self.persons, self.signatures[:, partition]
+        if table is None:
+            inside = np.flatnonzero(cells >= 0)
+            rows = np.full(inside.size, max(1, self.contributions), dtype=np.intp)
+            return RowsInCells(record=inside, cell=cells[inside].astype(np.intp), rows=rows)
+        own = cells[table.signatures].astype(np.intp)
+        inside = np.flatnonzero(own >= 0)
+        width = int(own.max(initial=0)) + 1
+        pairs, place = np.unique(table.kind_of[inside] * np.intp(width) + own[inside], return_inverse=True)
+        counted = np.bincount(place.ravel(), table.rows[inside], pairs.size)
+        return RowsInCells(record=pairs // width, cell=pairs % width, rows=counted.astype(np.intp))
+
+    def most_rows_of_a_record(self, partition: int, power: int) -> int:
+        """The largest sum over a partition's cells of a record's rows there to a power, over the records."""
+        if (partition, power) not in self._most_rows:
+            found = self.rows_in_cells(partition)
+            sums = np.bincount(found.record, found.rows.astype(np.float64) ** power)
+            self._most_rows[partition, power] = int(sums.max(initial=0.0))
+        return self._most_rows[partition, power]
+
+    @cached_property
+    def _most_rows(self) -> dict[tuple[int, int], int]:
+        return {}
 
     def positions(self, partition: int) -> IndexArray:
         """For every signature, the position in ``cells`` of its cell of a partition; -1 for none."""

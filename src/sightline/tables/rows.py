@@ -9,7 +9,9 @@ from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.sql.fragments import quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
-from sightline.tables.sql.scope import Join, find_column
+from sightline.tables.sql.scope import find_column
+from sightline.tables.sql.sources import Join
+from sightline.tables.sql.windows import WindowColumn
 from sightline.tables.subject import SecretKind, Subject
 
 _LARGEST = "1.7976931348623157e308"
@@ -22,25 +24,59 @@ class Rows:
     record: str  # SQL of the record key
     secret: str  # SQL of the secret as a number, a truth value or a text; NULL where it is missing
     joins: tuple[Join, ...]
+    windows: tuple[WindowColumn, ...] = ()
 
     @property
     def present(self) -> str:
         return f"{self.record} IS NOT NULL AND {self.secret} IS NOT NULL"
 
     def source(self, *texts: str | None) -> str:
-        """The audited rows as a FROM clause, with the lookups that the SQL in ``texts`` uses."""
+        """The audited rows as a FROM clause, with the lookups and window columns that ``texts`` use."""
         wanted = " ".join(text for text in texts if text is not None)
+        used = self._windows(wanted)
+        # The subquery is called data too, so that conditions are the same with and without lookups.
+        return (
+            f"(SELECT * FROM {self._with_windows(used)} WHERE {self.present}) AS {quoted(DATA)}"
+            f"{self._lookups(wanted)}"
+        )
+
+    def every_row(self, *texts: str | None) -> str:
+        """All rows as a FROM clause, also those without a secret or a key, with what ``texts`` use."""
+        wanted = " ".join(text for text in texts if text is not None)
+        return self._with_windows(self._windows(wanted)) + self._lookups(wanted)
+
+    def _windows(self, text: str) -> list[WindowColumn]:
+        """The window columns that a text uses, each after those that it is made of."""
+        chosen: list[WindowColumn] = []
+        for window in reversed(self.windows):
+            if window.name in text:
+                chosen.append(window)
+                text += window.text
+        return chosen[::-1]
+
+    def _with_windows(self, windows: Sequence[WindowColumn]) -> str:
+        """All rows of ``data``, with window columns, each computed on the result of those before it."""
+        rows = f"{quoted(DATA)} AS {quoted(DATA)}"
+        waiting = list(windows)
+        while waiting:
+            own = [one for one in waiting if not any(other.name in one.text for other in waiting)]
+            listed = ", ".join(f"{one.text} AS {quoted(one.name)}" for one in own)
+            lookups = self._lookups(" ".join(one.text for one in own))
+            rows = f"(SELECT {quoted(DATA)}.*, {listed} FROM {rows}{lookups}) AS {quoted(DATA)}"
+            waiting = [one for one in waiting if one not in own]
+        return rows
+
+    def _lookups(self, text: str) -> str:
+        """LEFT JOINs of the lookups that a text uses."""
         chosen: list[Join] = []
         for join in reversed(self.joins):  # a lookup may use an earlier one
-            if join.alias in wanted:
+            if join.alias in text:
                 chosen.append(join)
-                wanted += join.condition
-        looked_up = [
+                text += join.condition
+        return "".join(
             f" LEFT JOIN {quoted(join.table)} AS {quoted(join.alias)} ON {join.condition}"
             for join in reversed(chosen)
-        ]
-        # The subquery is called data too, so that conditions are the same with and without lookups.
-        return f"(SELECT * FROM {quoted(DATA)} WHERE {self.present}) AS {quoted(DATA)}" + "".join(looked_up)
+        )
 
 
 def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Sequence[Column]) -> Rows:
@@ -55,6 +91,7 @@ def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Seq
         record=f"{quoted(DATA)}.{quoted(key.name)}",
         secret=_secret(f"{quoted(DATA)}.{quoted(column.name)}", column=column, kind=subject.kind),
         joins=tuple(lookups.values()),
+        windows=tuple({window.name: window for query in queries for window in query.windows}.values()),
     )
 
 

@@ -28,6 +28,8 @@ class Subject:
     categories: tuple[str, ...] | None = None  # None: the categories that occur in the data
     bandwidth: float | None = None  # of the smooth step that replaces a threshold
     known: tuple[str, ...] = ()  # conditions: the attacker knows the secrets of rows that meet any of them
+    known_share: float | None = None  # of the records, drawn by a hash of their keys: they are known, too
+    known_within: float | None = None  # t: the attacker knows every value to ± t
     most_rows: int | None = None  # the declared limit on one record's rows; the data are checked against it
 
 

@@ -35,31 +35,66 @@ def verify(
     """
     rows = audited_rows(queries, subject, engine.columns())
     _, partition_queries = expand(engine, rows, queries, subject.categories)
-    sizes: dict[tuple[int, int, int], Counter[int]] = {}
+    sizes: dict[tuple[int, int, int, int], Counter[int]] = {}
     by_partition: dict[int, list[int]] = {}
     for cell in membership.cells:
         by_partition.setdefault(cell.partition, []).append(cell.rows)
     for place, (partition, part) in enumerate(zip(membership.partitions, partition_queries, strict=True)):
         cell_sizes = Counter(by_partition.get(place, ()))
-        first = sizes.setdefault((partition.query, part.grouping_set, part.aggregate), cell_sizes)
+        own = (partition.query, part.select, part.grouping_set, part.aggregate)
+        first = sizes.setdefault(own, cell_sizes)
         assert first == cell_sizes  # the categories of a histogram share their cells
     unaudited = []
     for number, query in enumerate(queries):
-        if query.check is None:
-            unaudited.append(UnauditedRows())
-            continue
-        try:
-            answer = {
-                name: np.asarray(values, dtype=np.int64)
-                for name, values in engine.fetch_own(query.check.sql).items()
-            }
-            _compare(
-                query.check, answer, {key[1:]: counted for key, counted in sizes.items() if key[0] == number}
-            )
-        except InvalidPlan as error:
-            raise InvalidPlan(f'release "{query.name}": {error}') from None
-        unaudited.append(_unaudited(query.check, answer))
+        found = []
+        for place, check in enumerate(query.checks):
+            if check is None:
+                continue
+            cells = {key[2:]: counted for key, counted in sizes.items() if key[:2] == (number, place)}
+            try:
+                answer = _kept(
+                    check,
+                    {
+                        name: np.asarray(values, dtype=np.int64)
+                        for name, values in engine.fetch_own(check.sql).items()
+                    },
+                )
+                _compare(check, answer, cells)
+            except InvalidPlan as error:
+                raise InvalidPlan(f'release "{query.name}": {error}') from None
+            found.append(_unaudited(check, answer))
+        unaudited.append(_together(found))
     return tuple(unaudited)
+
+
+def _together(found: Sequence[UnauditedRows]) -> UnauditedRows:
+    """The unaudited rows of a release of several SELECTs: the most of each kind."""
+    if not found:
+        return UnauditedRows()
+    names = ("unkeyed", "invalid", "missing", "clipped")
+    return UnauditedRows(
+        **{name: max(getattr(rows, name) for rows in found) for name in names},
+        telling_groups=sum(rows.telling_groups for rows in found),
+    )
+
+
+def _kept(check: CheckQuery, answer: Answer) -> Answer:
+    """The groups that HAVING keeps. In every group the audit must keep all rows, or none, as HAVING does."""
+    if not check.having:
+        return answer
+    for place, used in enumerate(check.sets):
+        chosen = _rows_of(check, answer, used)
+        least, largest = answer[f"h{place}"][chosen], answer[f"i{place}"][chosen]
+        audited = largest >= 0  # the group has audited rows
+        kept = answer["kept"][chosen][audited]
+        if (least[audited] != kept).any() or (largest[audited] != kept).any():
+            refuse(
+                "the groups that the engine's HAVING keeps",
+                got="others",
+                fix="the engine reads HAVING differently: write it in a simpler way",
+            )
+    kept_groups = answer["kept"] == 1
+    return {name: values[kept_groups] for name, values in answer.items()}
 
 
 def _compare(check: CheckQuery, answer: Answer, sizes: Mapping[tuple[int, int], Counter[int]]) -> None:

@@ -15,6 +15,7 @@ width 1. Derivations: the theory page on priors.
 from __future__ import annotations
 
 import math
+from functools import cache
 
 import numpy as np
 
@@ -86,9 +87,10 @@ def cosine_bound(information: FloatArray) -> FloatArray:
     closed = (1 - COSINE_INFORMATION / safe + 4 * COSINE_INFORMATION * ratio / safe**2) / safe
     # The terms in brackets reach (4π²/I)², so that the last digits of the closed form are lost at small I.
     rounding = 16 * np.finfo(np.float64).eps * (1 + (COSINE_INFORMATION / safe) ** 2) / safe
-    return np.where(little, 1 / (1 / COSINE_VARIANCE + SLOPE_COSINE * information), closed - rounding)
+    return np.where(little, 1 / (1 / COSINE_VARIANCE + cosine_slope() * information), closed - rounding)
 
 
+@cache
 def cosine_slope() -> float:
     r""":math:`\mathbb E\,q^2 / (\mathbb E\,q)^2` of the weight that is best for no information, rounded up.
 
@@ -101,6 +103,3 @@ def cosine_slope() -> float:
     tail = (0.25 - x**2) / 2 - (x * np.sin(2 * np.pi * x)) / (2 * np.pi)
     tail -= (1 + np.cos(2 * np.pi * x)) / (4 * np.pi**2)
     return float(masses @ (tail**2 / density)) / COSINE_VARIANCE**2 * (1 + MARGIN)
-
-
-SLOPE_COSINE = cosine_slope()

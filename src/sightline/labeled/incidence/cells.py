@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -24,6 +24,7 @@ from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms
 from sightline.labeled.incidence.dense import DenseIncidence, numbered_columns
 from sightline.labeled.incidence.protocol import EXACT, BoolArray, Incidence
+from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress
 
 # Entries of the table in a block: large enough to pay for the look-up tables, small enough for the cache.
@@ -71,6 +72,7 @@ class CellIncidence:
     counts: IndexArray
     sizes: IndexArray
     distinct: bool = True
+    device: Device = HOST
 
     @classmethod
     def of(cls, signatures: NDArray[Any], widths: IndexArray, counts: IndexArray) -> CellIncidence:
@@ -126,6 +128,9 @@ class CellIncidence:
     def starts(self) -> IndexArray:
         """The first row of each partition."""
         return np.asarray(np.concatenate([[0], np.cumsum(self.widths)[:-1]]), dtype=np.intp)
+
+    def on(self, device: Device) -> CellIncidence:
+        return replace(self, device=device)
 
     def seed(self) -> bytes:
         digest = hashlib.blake2b(repr((self.table.shape, self.widths.tolist())).encode())
@@ -241,6 +246,7 @@ class CellIncidence:
             counts=self.counts,
             sizes=self.sizes[rows],
             distinct=self.distinct and len(rows) == self.row_count,
+            device=self.device,
         )
 
     def as_dense(self) -> DenseIncidence:
@@ -260,7 +266,7 @@ class CellIncidence:
             peaks=self.peaks,
             counts=self.counts,
             distinct=self.distinct,
-        )
+        ).on(self.device)
 
     def _blocks(self) -> Iterator[tuple[int, int, IndexArray]]:
         for start, stop in self._spans():

@@ -1,11 +1,16 @@
-"""A dense incidence: 0/1 rows are stored as packed bits, other weights as they are."""
+"""A dense incidence: 0/1 rows are stored as packed bits, other weights as they are.
+
+An accelerator holds a copy of what is stored. It unpacks blocks of records into double precision, in which
+sums of whole numbers are exact below :math:`2^{53}`, in every order of summation.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,12 +21,17 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms
 from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_shape
+from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress
 
 # Records in a block: a multiple of 8 (packed bits), small enough for the cache, large enough for BLAS. Sums
 # over a block of limbs of 24 - 12 bits are exact in single precision.
 _BLOCK = 4096
 _SINGLE_BITS = 24 - 12
+# Bytes that are hashed at a time, by as many threads as there are cores.
+_HASHED = 1 << 24
+# Entries of a block on an accelerator: a gigabyte in double precision.
+_LARGE_BLOCK = 1 << 27
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -37,6 +47,8 @@ class DenseIncidence:
     peaks: FloatArray
     counts: IndexArray | None = None
     distinct: bool = True
+    device: Device = HOST
+    placed: Any = None  # what is stored, on the device
 
     @classmethod
     def of(cls, rows: ArrayLike) -> DenseIncidence:
@@ -104,43 +116,53 @@ class DenseIncidence:
     def key_bits(self) -> int:
         if self.binary:
             return _SINGLE_BITS
-        return min(40, 53 - math.ceil(math.log2(_BLOCK * float(self.peaks.max()))))
+        return min(40, 53 - math.ceil(math.log2(self.records * float(self.peaks.max()))))
+
+    def on(self, device: Device) -> DenseIncidence:
+        return replace(self, device=device, placed=None if device.host else device.put(self.stored))
 
     def seed(self) -> bytes:
         header = repr((self.stored.shape, self.stored.dtype.str, self.records)).encode()
         counts = b"" if self.counts is None else hashlib.blake2b(self.counts.data).digest()
-        return hashlib.blake2b(header + hashlib.blake2b(self.stored).digest() + counts).digest()
+        return hashlib.blake2b(header + _digest(self.stored) + counts).digest()
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
         # Single precision is exact for sums over a block of ones, or of counts of some hundreds.
         many = self.counts is not None and int(self.counts.max()) >= _BLOCK
-        products = np.zeros((self.row_count, self.row_count))
-        for start, stop, block in self._blocks(unknown, np.float64 if many else self._precision):
+        products = self.device.put(np.zeros((self.row_count, self.row_count)))
+        for start, stop, block in self._placed_blocks(unknown, np.float64 if many else self._precision):
             products += self._counted(block, start, stop) @ block.T
             progress("products of rows", stop / self.records)
-        return products
+        return np.asarray(self.device.get(products))
 
     def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
         everyone = np.ones(self.records, dtype=np.bool_)
         counted = weights if self.counts is None else weights * self.counts
-        products = np.zeros((self.row_count, self.row_count))
-        for start, stop, block in self._blocks(everyone, np.float64):
-            products += (block * counted[start:stop]) @ block.T
+        products = self.device.put(np.zeros((self.row_count, self.row_count)))
+        for start, stop, block in self._placed_blocks(everyone, np.float64):
+            products += (block * self.device.put(counted[start:stop])) @ block.T
             progress("products of rows", stop / self.records)
-        return products
+        return np.asarray(self.device.get(products))
 
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
-        narrow = keys.astype(self._precision)
-        images = np.zeros((len(keys), self.row_count))
-        for start, stop, block in self._blocks(unknown, self._precision):
-            images += narrow[:, start:stop] @ block.T
-        return images
+        narrow = keys.astype(self._precision if self.device.host else np.float64)
+        images = self.device.put(np.zeros((len(keys), self.row_count)))
+        for start, stop, block in self._placed_blocks(unknown, self._precision):
+            images += self.device.put(narrow[:, start:stop]) @ block.T
+        return np.asarray(self.device.get(images))
 
     def forms(self, forms: ColumnForms, unknown: BoolArray, progress: Progress) -> FloatArray:
         found = np.zeros((len(forms.offsets) + len(forms.linear), self.records))
-        for start, stop, block in self._blocks(unknown, np.float64):
-            found[:, start:stop] = forms.of_block(block)
+        placed, waiting = forms.on(self.device), []
+        for start, stop, block in self._placed_blocks(unknown, np.float64):
+            values = placed.of_block(block)
+            if self.device.host:
+                found[:, start:stop] = values
+            else:  # an accelerator goes on with the next block meanwhile
+                waiting.append((start, stop, values))
             progress("records", stop / self.records)
+        for start, stop, values in waiting:
+            found[:, start:stop] = self.device.get(values)
         return found
 
     def columns(self, records: IndexArray) -> FloatArray:
@@ -184,7 +206,7 @@ class DenseIncidence:
             ratios = np.rint(self.stored / bases[:, None])
         if not multiples(self.stored, ratios, bases[:, None]):
             return None
-        return DenseIncidence.of(ratios), bases
+        return DenseIncidence.of(ratios).on(self.device), bases
 
     def take(self, rows: IndexArray) -> DenseIncidence:
         return DenseIncidence(
@@ -197,7 +219,7 @@ class DenseIncidence:
             peaks=self.peaks[rows],
             counts=self.counts,
             distinct=self.distinct and len(rows) == self.row_count,
-        )
+        ).on(self.device)
 
     @property
     def _precision(self) -> type[np.float32] | type[np.float64]:
@@ -207,7 +229,30 @@ class DenseIncidence:
         """Columns times the records that they stand for; the block itself if one: BLAS squares it faster."""
         if self.counts is None or bool(np.all(self.counts[start:stop] == 1)):
             return block
+        if not self.device.host:
+            return block * self.device.put(self.counts[start:stop].astype(np.float64))
         return block * self.counts[start:stop].astype(block.dtype)
+
+    def _placed_blocks(
+        self, unknown: BoolArray, precision: type[np.float32] | type[np.float64]
+    ) -> Iterator[tuple[int, int, Any]]:
+        """Blocks where the sweeps run; on an accelerator always in double precision."""
+        if self.device.host:
+            yield from self._blocks(unknown, precision)
+            return
+        step = max(_BLOCK, _LARGE_BLOCK // self.row_count // 8 * 8)
+        shifts = self.device.put(np.arange(7, -1, -1, dtype=np.uint8))
+        for start in range(0, self.records, step):
+            stop = min(start + step, self.records)
+            if self.binary:
+                bits = self.placed[:, start // 8 : -(-stop // 8)]
+                ones = self.device.floats((bits[:, :, None] >> shifts) & 1)
+                block = ones.reshape(self.row_count, -1)[:, : stop - start]
+            else:
+                block = self.device.floats(self.placed[:, start:stop])
+            if not unknown[start:stop].all():
+                block = block * self.device.put(unknown[start:stop].astype(np.float64))
+            yield start, stop, block
 
     def _blocks(
         self, unknown: BoolArray, precision: type[np.float32] | type[np.float64]
@@ -222,6 +267,15 @@ class DenseIncidence:
             known = np.flatnonzero(~unknown[start:stop])
             block[:, known] = 0
             yield start, stop, block
+
+
+def _digest(stored: NDArray[np.generic]) -> bytes:
+    """A hash of the hashes of parts. Hashing releases the interpreter lock."""
+    flat = np.ascontiguousarray(stored).reshape(-1).view(np.uint8)
+    parts = [flat[start : start + _HASHED] for start in range(0, flat.size, _HASHED)]
+    with ThreadPoolExecutor() as pool:
+        digests = pool.map(lambda part: hashlib.blake2b(part).digest(), parts)
+        return hashlib.blake2b(b"".join(digests)).digest()
 
 
 def numbered_columns(keys: NDArray[np.generic]) -> IndexArray:

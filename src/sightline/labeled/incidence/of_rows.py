@@ -9,21 +9,27 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import sparse
 
-from sightline.arrays import IndexArray, frozen_index
+from sightline.arrays import IndexArray, frozen_index, is_array, to_numpy
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.incidence.dense import DenseIncidence
 from sightline.labeled.incidence.protocol import Incidence
 from sightline.labeled.incidence.sparse import SparseIncidence
+from sightline.numerics.device import Device
 
 RowsLike: TypeAlias = "ArrayLike | sparse.sparray | sparse.spmatrix | Iterable[Iterable[int]]"
 
 
 def as_incidence(rows: RowsLike | Incidence, *, records: int | None = None) -> Incidence:
-    """Rows as a 0/1 or weighted table, a scipy sparse array, or, with ``records``, lists of members."""
+    """Rows as a 0/1 or weighted table, a scipy sparse array, or, with ``records``, lists of members.
+
+    A table that lies on an accelerator stays there.
+    """
     if isinstance(rows, Incidence):
         return rows
     if sparse.issparse(rows):
         incidence: Incidence = SparseIncidence.of(rows)
+    elif is_array(rows) and not isinstance(rows, np.ndarray):
+        incidence = DenseIncidence.of(to_numpy(rows)).on(Device.of(rows))
     elif records is None or isinstance(rows, np.ndarray):
         incidence = DenseIncidence.of(rows)  # type: ignore[arg-type]
     else:

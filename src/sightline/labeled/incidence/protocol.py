@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms
+from sightline.numerics.device import Device
 from sightline.progress import Progress
 
 BoolArray = NDArray[np.bool_]
@@ -66,6 +67,13 @@ class Incidence(Protocol):
     @property
     def key_bits(self) -> int:
         """How long a key may be for :meth:`images` to be exact."""
+
+    @property
+    def device(self) -> Device:
+        """Where matrices over the rows are factorised, and dense rows are multiplied."""
+
+    def on(self, device: Device) -> Incidence:
+        """The same incidence with another device."""
 
     def seed(self) -> bytes:
         """Bytes that change whenever the incidence does."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from sightline.errors import InvalidRelease, require
 from sightline.labeled.column_forms import ColumnForms, square
 from sightline.labeled.incidence.dense import exact_doubles, multiples, numbered_columns
 from sightline.labeled.incidence.protocol import EXACT, BoolArray, checked_shape
+from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress
 
 _BLOCK = 1 << 16
@@ -34,6 +35,7 @@ class SparseIncidence:
     binary: bool
     sizes: IndexArray
     peaks: FloatArray
+    device: Device = HOST
 
     @classmethod
     def of(cls, rows: Any) -> SparseIncidence:
@@ -106,6 +108,9 @@ class SparseIncidence:
     def key_bits(self) -> int:
         return min(40, 53 - math.ceil(math.log2(max(2, self.records) * float(self.peaks.max()))))
 
+    def on(self, device: Device) -> SparseIncidence:
+        return replace(self, device=device)
+
     def seed(self) -> bytes:
         digest = hashlib.blake2b(repr(self.stored.shape).encode())
         for array in (self.stored.indptr, self.stored.indices):
@@ -141,7 +146,7 @@ class SparseIncidence:
         few = self._few
         matrices = forms.matrices() if quadratic and np.any(few) else ()
         diagonal = bool(matrices) and all(matrix.ndim == 1 for matrix in matrices)
-        table = None
+        table, placed = None, forms.on(self.device)
         if matrices and not diagonal:
             table = np.stack([matrix.ravel() for matrix in map(square, matrices)], axis=1)
         for start, stop, block in self._blocks(unknown):
@@ -156,7 +161,8 @@ class SparseIncidence:
             dense_here = np.flatnonzero(~few[start:stop])
             for chunk in np.array_split(dense_here, -(-dense_here.size // 2048) or 1):
                 if chunk.size:
-                    part[:, chunk] = forms.of_block(block[:, chunk].toarray())
+                    dense = self.device.put(block[:, chunk].toarray())
+                    part[:, chunk] = self.device.get(placed.of_block(dense))
             progress("records", stop / self.records)
         return found
 
@@ -206,6 +212,7 @@ class SparseIncidence:
             binary=self.binary,
             sizes=self.sizes[rows],
             peaks=self.peaks[rows],
+            device=self.device,
         )
 
     @property

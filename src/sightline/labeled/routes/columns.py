@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-import flint
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
@@ -17,6 +16,7 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.risk_forms import forms_from_factor
 from sightline.labeled.routes.problem import Decisions, Problem, Reading, group_sizes
 from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 from sightline.numerics import residues
 from sightline.numerics.decision import Evidence, Rank

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from sightline.errors import TooMuchWork
+from sightline.format import shown_memory, shown_seconds
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.incidence.pairs import RowPairs, pair_count
 from sightline.labeled.incidence.protocol import Incidence
@@ -50,7 +51,7 @@ class RouteCost:
     def __str__(self) -> str:
         text = (
             f"{self.route.value} route for {self.rows:,} rows: {self.reason}; "
-            f"about {self.bytes / 1e9:.2g} GB and {self.seconds:.2g} s"
+            f"about {shown_memory(self.bytes)} and {shown_seconds(self.seconds)}"
         )
         return text + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
 

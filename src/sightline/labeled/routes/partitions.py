@@ -43,16 +43,16 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
     if not isinstance(incidence, CellIncidence):
         return None
     kept = independent_rows(incidence, gram.matrix)
-    inverse = inverse_of_products(gram.matrix[np.ix_(kept, kept)])
-    if inverse is None or inverse[1] > PROOF:
+    inverse = inverse_of_products(gram.device.put(gram.matrix[np.ix_(kept, kept)]))
+    if inverse is None or not inverse[1] <= PROOF:
         return None
     within, _ = inverse
     nothing = np.zeros((0, incidence.row_count))
-    without = forms_from_inverses(gram.matrix, gram.whitening, problem.risks, linear=nothing)
+    without = forms_from_inverses(gram.device.put(gram.matrix), gram.whitening, problem.risks, linear=nothing)
     if without is None:
         return None
     leverage = np.zeros((incidence.row_count, incidence.row_count))
-    leverage[np.ix_(kept, kept)] = within
+    leverage[np.ix_(kept, kept)] = gram.device.get(within)
     forms = MatrixForms(
         symmetric=(*without.forms.matrices(), leverage),
         offsets=np.append(without.forms.offsets, 0.0),

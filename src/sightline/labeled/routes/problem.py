@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import require
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.risk_forms import Quantity, RiskForms, Risks
 from sightline.labeled.unknown_gram import UnknownRecordsGram
@@ -37,6 +38,13 @@ class Problem:
         """The quantities of every unknown record, and the linear forms of every record."""
         unknown = self.gram.unknown
         values = self.gram.design.incidence.forms(forms.forms, unknown, self.progress)
+        # NaN is below no limit, so it would pass for a record that keeps its uncertainty.
+        require(
+            not np.isnan(values).any(),
+            "a number for every record",
+            got=f"NaN from {self.gram.device}",
+            fix="leave out the device",
+        )
         count = len(forms.names)
         quantities = values[:count] if unknown.all() else values[:count, unknown]
         return dict(zip(forms.names, quantities, strict=True)), values[count:]

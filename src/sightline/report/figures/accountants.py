@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from sightline.auditing.result import AuditResult
@@ -101,8 +102,8 @@ def describe(result: AuditResult) -> str:
             return "Nothing that is published costs any budget."
         low, high = min(budget.spent.values()), max(budget.spent.values())
         return (
-            f"The noise amounts to epsilon = {number(low)} under the exact accountant and to "
-            f"{number(high)} under the coarsest, at delta = {parameter(budget.delta)}. "
+            f"The noise amounts to epsilon = {number(low)} under the accountant that counts least and to "
+            f"{number(high)} under the one that counts most, at delta = {parameter(budget.delta)}. "
             "The accountant changes what the noise is said to cost, not what an attacker sees."
         )
     assert budget.epsilon is not None  # there are no alternatives without a budget
@@ -122,4 +123,5 @@ def describe(result: AuditResult) -> str:
 
 def drawable(result: AuditResult) -> bool:
     """Whether there is anything to draw."""
-    return bool(result.alternatives or result.budget.spent)
+    spent = result.budget.spent.values()
+    return bool(result.alternatives or (spent and math.isfinite(max(spent))))

@@ -15,10 +15,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NoReturn
+from uuid import uuid4
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
+from sqlglot import exp
 
 from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.tables.engines.address import public_source
@@ -26,6 +28,7 @@ from sightline.tables.engines.csv_fault import csv_fault
 from sightline.tables.engines.csv_header import delimiter_of
 from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
 from sightline.tables.engines.spill import private_folder, remove_folder
+from sightline.tables.sql.translate import with_names
 
 _NUMBERS = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT FLOAT DOUBLE"
 _PLAIN = {
@@ -114,6 +117,25 @@ class DuckDBEngine:
 
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self.fetch(query)
+
+    def compile_own(self, query: str) -> None:
+        try:
+            (statement,) = self._connection.extract_statements(query)
+            require(statement.type.name == "SELECT", "one SELECT", got=statement.type.name, error=InvalidPlan)
+            self._connection.execute(f"EXPLAIN {query}")
+        except duckdb.Error as error:
+            _refuse_query(error)
+
+    def restrict(self, query: str) -> None:
+        views = "SELECT COUNT(*) FROM duckdb_views() WHERE view_name = ? AND NOT internal"
+        is_view = bool(self._connection.execute(views, [DATA]).fetchall()[0][0])
+        kind, name = "VIEW" if is_view else "TABLE", uuid4().hex  # no plan can name it
+        self._connection.execute(f"ALTER {kind} {_identifier(DATA)} RENAME TO {_identifier(name)}")
+        if DATA in self._views:
+            self._views = self._views - {DATA} | {name}
+        own = exp.to_table(_identifier(name))
+        text = with_names(query, dialect=self.dialect, names={DATA: own})
+        self._connection.execute(f"CREATE VIEW {_identifier(DATA)} AS {text}")
 
     def check_unchanged(self) -> None:
         for path, state in self._states.items():

@@ -9,6 +9,7 @@ from typing import Any, NoReturn
 from urllib.parse import parse_qsl, urlencode, urlunsplit
 
 import numpy as np
+import sqlglot
 from numpy.typing import NDArray
 from sqlglot import exp
 
@@ -63,6 +64,7 @@ class PostgresEngine:
             error=InvalidPlan,
         )
         self._names = {name: _table(text) for name, text in {DATA: str(chosen), **tables}.items()}
+        self._relations: dict[str, exp.Table | exp.Subquery] = dict(self._names)
         try:
             self._connection = psycopg.connect(address, options=_SETTINGS, connect_timeout=10)
         except (psycopg.Error, UnicodeError) as error:
@@ -85,17 +87,28 @@ class PostgresEngine:
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         with self._cursor() as cursor:
-            self._execute(cursor, f"SELECT * FROM {self._names[table].sql('postgres')} LIMIT 0")
+            self._execute(cursor, f"SELECT * FROM {self._relations[table].sql('postgres')} LIMIT 0")
             types = self._connection.adapters.types
             return tuple(
                 Column(column.name, _kind(types.get(column.type_code))) for column in cursor.description or ()
             )
 
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
-        return self._answer(translated(query, dialect=self.dialect, names=self._names))
+        return self._answer(translated(query, dialect=self.dialect, names=self._relations))
 
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
-        return self._answer(with_names(query, dialect=self.dialect, names=self._names))
+        return self._answer(with_names(query, dialect=self.dialect, names=self._relations))
+
+    def restrict(self, query: str) -> None:
+        text = translated(query, dialect=self.dialect, names=self._relations)
+        self._relations[DATA] = exp.Subquery(
+            this=sqlglot.parse_one(text, read=self.dialect),
+            alias=exp.TableAlias(this=exp.to_identifier(DATA)),
+        )
+
+    def compile_own(self, query: str) -> None:
+        with self._cursor() as cursor:
+            self._execute(cursor, f"EXPLAIN {with_names(query, dialect=self.dialect, names=self._relations)}")
 
     def check_unchanged(self) -> None:
         require(

@@ -54,6 +54,12 @@ class Engine(Protocol):
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         """Run one SELECT in the engine's own dialect, as it is written; return its columns."""
 
+    def compile_own(self, query: str) -> None:
+        """Raise ``InvalidPlan`` if the engine cannot run a SELECT in its own dialect; read no row."""
+
+    def restrict(self, query: str) -> None:
+        """From now on ``data`` is the answer to one SELECT over it, in DuckDB's dialect. No row is read."""
+
     def check_unchanged(self) -> None:
         """Raise ``InvalidPlan`` if the tables have changed since they were opened."""
 

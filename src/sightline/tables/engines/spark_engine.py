@@ -47,6 +47,7 @@ class SparkEngine:
         prefix = self._tag = f"sightline_{uuid4().hex}"
         self._views = {name: f"{prefix}_{position}" for position, name in enumerate([DATA, *tables])}
         self._names = {name: exp.to_table(view) for name, view in self._views.items()}
+        self._restricted: tuple[str, ...] = ()  # a view in the place of data
         try:
             for name, text in {DATA: table, **tables}.items():
                 require(
@@ -63,7 +64,10 @@ class SparkEngine:
             raise
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
-        schema = self._session.table(self._views[table]).schema
+        return self._columns(self._names[table].name)
+
+    def _columns(self, view: str) -> tuple[Column, ...]:
+        schema = self._session.table(view).schema
         return tuple(Column(field.name, _kind(field.dataType)) for field in schema.fields)
 
     def fetch(self, query: str) -> dict[str, NDArray[np.generic]]:
@@ -71,6 +75,18 @@ class SparkEngine:
 
     def fetch_own(self, query: str) -> dict[str, NDArray[np.generic]]:
         return self._answer(with_names(query, dialect=self.dialect, names=self._names))
+
+    def compile_own(self, query: str) -> None:
+        try:
+            _ = self._session.sql(with_names(query, dialect=self.dialect, names=self._names)).schema
+        except Exception as error:
+            _refuse(error)
+
+    def restrict(self, query: str) -> None:
+        view = f"{self._tag}_bounded"
+        frame = self._session.sql(translated(query, dialect=self.dialect, names=self._names))
+        frame.createOrReplaceTempView(view)
+        self._restricted, self._names[DATA] = (view,), exp.to_table(view)
 
     def check_unchanged(self) -> None:
         require(
@@ -85,7 +101,7 @@ class SparkEngine:
         """The number of rows of each table and the sum of their hashes, which is the same in any order."""
         digests = {}
         for name, view in self._views.items():
-            plain = [column for column in self.columns(name) if column.kind is not ColumnKind.OTHER]
+            plain = [column for column in self._columns(view) if column.kind is not ColumnKind.OTHER]
             listed = ", ".join(exp.to_identifier(column.name, quoted=True).sql("spark") for column in plain)
             hashed = f"SUM(CAST(XXHASH64({listed}) AS DECIMAL(20, 0)))" if plain else "0"
             try:
@@ -135,9 +151,9 @@ class SparkEngine:
                 remove(self._tag)
 
     def close(self) -> None:
-        for view in self._views.values():
+        for view in (*self._restricted, *self._views.values()):
             self._session.catalog.dropTempView(view)
-        self._views = {}
+        self._views, self._restricted = {}, ()
         if self._owned:
             self._session.stop()
             self._owned = False

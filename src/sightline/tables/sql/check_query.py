@@ -1,24 +1,26 @@
 """Write the query that checks a release: its own SQL, with counts in place of its aggregates.
 
-The query keeps the FROM, JOIN, WHERE and GROUP BY of the plan, with the plan's own names, so that the engine
-decides what they mean. It also holds the conditions and keys as the audit reads them. ``tables.verify``
-compares the two.
+The query keeps the subqueries, FROM, JOIN, WHERE, GROUP BY and HAVING of the plan, with the plan's own
+names, so that the engine decides what they mean. It also holds the conditions and keys as the audit reads
+them. ``tables.verify`` compares the two. An inner SELECT computes both for every row, and an outer one groups
+and counts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
 from sqlglot import exp
 
-from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA, ColumnKind
 from sightline.tables.membership import Feature, Statistic
 from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.grouping import Keys, resolved_group
+from sightline.tables.sql.having import Having, aggregates_in
 from sightline.tables.sql.scope import conjuncts, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
+from sightline.tables.sql.sources import Source
 from sightline.tables.subject import SecretKind, Subject
 
 LARGEST = "1.7976931348623157e308"  # a larger number is infinite, or NaN
@@ -33,7 +35,9 @@ class CheckQuery:
     the audit's key 3 has one value in the group. For aggregate 2 there are ``n2`` (rows that the audit puts
     into the cell), ``d2`` (rows whose number differs between the engine and the audit), and the counts
     ``unkeyed2``, ``invalid2``, ``missing2`` and ``clipped2`` of ``UnauditedRows``. If which lines the answer
-    has depends on the secrets, ``lines`` is how many the group has, and ``present`` its audited rows.
+    has depends on the secrets, ``lines`` is how many the group has, and ``present`` its audited rows. With
+    HAVING, ``kept`` is 1 if the engine's HAVING keeps the group, and ``h1`` and ``i1`` are the least and the
+    largest answer (1 for yes) to the audit's condition of grouping set 1 over the audited rows of the group.
     """
 
     sql: str
@@ -42,6 +46,7 @@ class CheckQuery:
     repeats: bool  # True if a set that is listed twice is answered twice
     aggregates: tuple[int, ...]  # the checked ones, by position among the release's aggregates
     lines: tuple[int, ...] = ()  # for each grouping set, lines that a group needs to tell nothing; 0 for any
+    having: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,10 +54,12 @@ class SelectParts:
     """The parts of a SELECT as the audit reads them: its grouping sets, aggregates and public conditions."""
 
     select: exp.Select
+    source: Source
     sets: list[Keys]  # bound
     items: list[exp.Expr]  # aggregates of the SELECT list, as written
     measures: list[Measure | RowCount]  # in the same order
-    public: list[exp.Expr]  # bound conditions of WHERE on public columns
+    public: list[exp.Expr]  # bound conditions on public columns, of WHERE and of the subqueries
+    having: Having | None = None
 
 
 def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQuery | None:
@@ -64,10 +71,10 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
     ]
     if not chosen:
         return None
-    writer = _CheckWriter(parts=parts, secret=secret, subject=subject)
     group, leaves = resolved_group(parts.select, scope=scope)
     public = {text: leaf for text, leaf in leaves.items() if not scope.is_secret(scope.bind(leaf))}
     names = list(public)
+    writer = _CheckWriter(parts=parts, secret=secret, subject=subject, keys=tuple(names))
     identity = {
         id(key): scope.identity(key) for key in {id(k): k for keys in parts.sets for k in keys}.values()
     }
@@ -76,18 +83,21 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         for used in ({identity[id(key)] for key in keys} for keys in parts.sets)
     )
     several = len(set(sets)) > 1
-    texts = {name: f"({leaf.sql(scope.dialect)})" for name, leaf in public.items()}
-    listed = [f"GROUPING({texts[name]}) AS g{j}" for j, name in enumerate(names) if several]
-    listed += [f"{writer.is_constant(scope.bind(leaf))} AS k{j}" for j, leaf in enumerate(public.values())]
+    rows: dict[str, str] = {}  # the inner SELECT: what it computes for every row
+    listed = [f"GROUPING(y{j}) AS g{j}" for j in range(len(names)) if several]
+    for j, leaf in enumerate(public.values()):
+        rows[f"y{j}"] = writer.text(leaf)
+        listed.append(f"{writer.is_constant(scope.bind(leaf), f'b{j}', rows)} AS k{j}")
     for place in chosen:
-        listed += writer.counts(place)
+        listed += writer.counts(place, rows)
     lines = writer.lines()
     if any(lines):
-        listed += writer.occurring(histogram=histogram)
+        listed += writer.occurring(rows, histogram=histogram)
+    listed += writer.kept(rows)
     if group is not None and (histogram or not several):
         # List the sets one by one without the secret: in ROLLUP it would count as a level.
         tuples = [
-            "(" + ", ".join(texts[name] for name, used in zip(names, keys, strict=True) if used) + ")"
+            "(" + ", ".join(f"y{j}" for j, used in enumerate(keys) if used) + ")"
             for keys in dict.fromkeys(sets)
         ]
         grouped = (
@@ -96,7 +106,8 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         grouped = grouped if several or any(sets[0]) else ""
     else:
         grouped = group.sql(scope.dialect) if group is not None else ""
-    sql = " ".join(["SELECT", ", ".join(listed), writer.source(), grouped])
+    inner = ", ".join(f"{text} AS {name}" for name, text in rows.items())
+    sql = f"SELECT {', '.join(listed)} FROM (SELECT {inner} {writer.source()}) AS checked {grouped}"
     return CheckQuery(
         sql=sql,
         keys=len(names),
@@ -104,6 +115,7 @@ def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQu
         repeats=not histogram and several,
         aggregates=tuple(chosen),
         lines=lines if any(lines) else (),
+        having=parts.having is not None,
     )
 
 
@@ -114,36 +126,37 @@ class _CheckWriter:
     parts: SelectParts
     secret: Secret
     subject: Subject
+    keys: tuple[str, ...]  # the identities of the public keys, in the order of their numbers
 
     def source(self) -> str:
         """FROM, JOIN and the public part of WHERE, as the plan has them."""
-        select, dialect = self.parts.select, self.secret.scope.dialect
-        parts = [select.args["from_"], *(select.args.get("joins") or [])]
+        dialect = self.secret.scope.dialect
         public, _ = self._where
-        where = " AND ".join(map(self._text, public))
-        return " ".join(part.sql(dialect) for part in parts) + (f" WHERE {where}" if where else "")
+        where = " AND ".join(map(self.text, public))
+        read = " ".join(part.sql(dialect) for part in self.parts.source.checked)
+        return read + (f" WHERE {where}" if where else "")
 
-    def is_constant(self, key: exp.Expr) -> str:
+    def is_constant(self, key: exp.Expr, name: str, rows: dict[str, str]) -> str:
         """1 if a key of the audit has one value in the group, else 0. NULL counts as a value."""
-        text = self._bound_text(key)
-        plain = isinstance(key, exp.Column) and self._kind(key) in (
+        rows[name] = self._bound_text(key)
+        plain = isinstance(key, exp.Column) and self.secret.scope.kind(key) in (
             ColumnKind.NUMBER,
             ColumnKind.TEXT,
             ColumnKind.TIME,
         )
-        single = f"MIN({text}) = MAX({text})" if plain else f"COUNT(DISTINCT {text}) = 1"
-        return f"CASE WHEN COUNT({text}) = 0 OR (COUNT({text}) = COUNT(*) AND {single}) THEN 1 ELSE 0 END"
+        single = f"MIN({name}) = MAX({name})" if plain else f"COUNT(DISTINCT {name}) = 1"
+        return f"CASE WHEN COUNT({name}) = 0 OR (COUNT({name}) = COUNT(*) AND {single}) THEN 1 ELSE 0 END"
 
-    def counts(self, place: int) -> list[str]:
-        """The columns of one aggregate in the answer."""
+    def counts(self, place: int, rows: dict[str, str]) -> list[str]:
+        """The columns of one aggregate in the answer; ``rows`` gets what they count."""
         measure = self.parts.measures[place]
         inside = " AND ".join(map(self._bound_text, [*self.parts.public, *measure.filters])) or "1 = 1"
-        rows, value = self._rows_and_value(self.parts.items[place])
-        aggregated = f"CASE WHEN {rows} AND {value} IS NOT NULL THEN 1 ELSE 0 END"
+        met, value = self._rows_and_value(self.parts.items[place])
+        aggregated = f"CASE WHEN {met} AND {value} IS NOT NULL THEN 1 ELSE 0 END"
         differs = [f"({aggregated}) <> (CASE WHEN {inside} THEN 1 ELSE 0 END)"]
         mean = isinstance(measure, Measure) and measure.statistic is Statistic.MEAN
         if isinstance(measure, Measure):
-            engine_value = f"(CASE WHEN {rows} THEN COALESCE(CAST({value} AS DOUBLE), 0) ELSE 0 END)"
+            engine_value = f"(CASE WHEN {met} THEN COALESCE(CAST({value} AS DOUBLE), 0) ELSE 0 END)"
             audit_value = f"(CASE WHEN {inside} THEN {self._feature(measure.test)} ELSE 0 END)"
             unequal = f"ABS({engine_value} - {audit_value}) > {_RELATIVE} * ABS({audit_value})"
             if measure.test.feature is Feature.THRESHOLD:  # the audit reads > and >= as the same smooth step
@@ -154,12 +167,53 @@ class _CheckWriter:
             f"d{place}": f"{self._present} AND ({' OR '.join(f'({test})' for test in differs)})",
             f"unkeyed{place}": f"{inside} AND {self._record} IS NULL AND {self._raw} IS NOT NULL",
             f"invalid{place}": f"{inside} AND {self._raw} IS NOT NULL AND {self._valid} IS NULL",
-            f"missing{place}": f"{inside} AND {self._raw} IS NULL AND {rows} AND {value} IS NOT NULL"
+            f"missing{place}": f"{inside} AND {self._raw} IS NULL AND {met} AND {value} IS NOT NULL"
             if mean
             else "1 = 0",
             f"clipped{place}": f"{inside} AND {self._present} AND ({self._outside})",
         }
-        return [f"COUNT(CASE WHEN {test} THEN 1 END) AS {name}" for name, test in tests.items()]
+        rows |= {name: f"CASE WHEN {test} THEN 1 END" for name, test in tests.items()}
+        return [f"COUNT({name}) AS {name}" for name in tests]
+
+    def kept(self, rows: dict[str, str]) -> list[str]:
+        """Whether HAVING keeps the group: the engine's answer, and the audit's for each grouping set."""
+        having = self.parts.having
+        if having is None:
+            return []
+        listed = [f"CASE WHEN {self._grouped_having(having.written, rows)} THEN 1 ELSE 0 END AS kept"]
+        meaning = {window.name: window.bound for window in having.windows}
+        for place, condition in enumerate(having.conditions):
+            root = exp.Paren(this=condition.copy())
+            for column in list(root.find_all(exp.Column)):
+                if column.name in meaning:
+                    column.replace(exp.Paren(this=meaning[column.name].copy()))
+            asked = self._bound_text(root)
+            rows[f"h{place}"] = f"CASE WHEN {self._present} THEN CASE WHEN {asked} THEN 1 ELSE 0 END END"
+            listed += [f"COALESCE(MIN(h{place}), -1) AS h{place}", f"COALESCE(MAX(h{place}), -1) AS i{place}"]
+        return listed
+
+    def _grouped_having(self, written: exp.Expr, rows: dict[str, str]) -> str:
+        """HAVING as written, over the columns of the inner SELECT."""
+        scope = self.secret.scope
+        root = exp.Paren(this=written.copy())
+        inside = aggregates_in(root)
+        for aggregate in inside:
+            for column in list(aggregate.find_all(exp.Column)):
+                name = f"c{len(rows)}"
+                rows[name] = self.text(column)
+                column.replace(exp.column(name))
+        waiting = [root.this]
+        while waiting:
+            node = waiting.pop()
+            if any(node is one for one in inside):
+                continue
+            if node.find(exp.Column) is not None and not node.find(exp.AggFunc):
+                place = {name: j for j, name in enumerate(self.keys)}.get(scope.identity(scope.bind(node)))
+                if place is not None:
+                    node.replace(exp.column(f"y{place}"))
+                    continue
+            waiting += node.iter_expressions()
+        return self.text(root.this)
 
     def lines(self) -> tuple[int, ...]:
         """For each grouping set, how many lines a group needs in the answer to tell nothing; 0 for any.
@@ -170,44 +224,55 @@ class _CheckWriter:
         """
         scope, categories = self.secret.scope, self.subject.categories
         values = 2 if self.subject.kind is SecretKind.BOOLEAN else len(categories or ())
-        never = 2 if self._where[1] else 0
+        conditions = self.parts.source.conditions
+        where = self.parts.select.args.get("where")
+        asked = [*conditions, *([] if where is None else [scope.bind(where.this)])]
+        never = 2 if any(map(scope.mentions_secret, asked)) else 0
         return tuple(
             values if any(scope.is_secret(key) for key in keys) else never if keys else 0
             for keys in self.parts.sets
         )
 
-    def occurring(self, *, histogram: bool) -> list[str]:
+    def occurring(self, rows: dict[str, str], *, histogram: bool) -> list[str]:
         """How many lines the group has, and how many audited rows."""
-        valid = f"CASE WHEN {self._present} AND NOT ({self._outside}) THEN {self._valid} END"
-        lines = f"COUNT(DISTINCT {valid})" if histogram else "1"
-        return [f"{lines} AS lines", f"COUNT(CASE WHEN {self._present} THEN 1 END) AS present"]
+        rows["present"] = f"CASE WHEN {self._present} THEN 1 END"
+        if histogram:
+            rows["v"] = f"CASE WHEN {self._present} AND NOT ({self._outside}) THEN {self._valid} END"
+        lines = "COUNT(DISTINCT v)" if histogram else "1"
+        return [f"{lines} AS lines", "COUNT(present) AS present"]
 
     @cached_property
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
-        """The parts of WHERE as written: those on public columns, and those on the secret."""
+        """The parts of WHERE as written: those that are public, and those on the value of the secret."""
         where = self.parts.select.args.get("where")
         scope = self.secret.scope
         parts = conjuncts(where.this) if where is not None else []
-        on_secret = [part for part in parts if scope.mentions_secret(scope.bind(part))]
-        return [part for part in parts if part not in on_secret], on_secret
+        bound = [scope.bind(part) for part in parts]
+        on_secret = [
+            part
+            for part, meant in zip(parts, bound, strict=True)
+            if scope.mentions_secret(meant) and not scope.asks_presence(meant)
+        ]
+        public = [part for part in parts if not any(part is one for one in on_secret)]
+        return public, [*self.parts.source.on_secret, *on_secret]
 
     def _rows_and_value(self, item: exp.Expr) -> tuple[str, str]:
         """The condition on the rows of an aggregate, and the expression that it adds up, as written."""
         node = item.unalias().unnest()
-        conditions = list(map(self._text, self._where[1]))
+        conditions = list(map(self.text, self._where[1]))
         if isinstance(node, exp.Filter):
-            conditions.append(self._text(node.expression.this))
+            conditions.append(self.text(node.expression.this))
             node = node.this
         value = "1"
         if isinstance(node, exp.CountIf):
-            conditions.append(self._text(node.this))
+            conditions.append(self.text(node.this))
         elif isinstance(node, exp.Count):
             if not isinstance(node.this, exp.Star | exp.Literal):
-                value = f"(CASE WHEN {self._text(node.this)} IS NOT NULL THEN 1 END)"
+                value = f"(CASE WHEN {self.text(node.this)} IS NOT NULL THEN 1 END)"
         else:
-            value = self._text(node.this)
+            value = self.text(node.this)
             bound = self.secret.scope.bind(node.this).unnest()
-            if isinstance(bound, exp.Column) and self._kind(bound) is ColumnKind.BOOLEAN:
+            if isinstance(bound, exp.Column) and self.secret.scope.kind(bound) is ColumnKind.BOOLEAN:
                 value = f"(CASE WHEN {value} THEN 1 WHEN NOT {value} THEN 0 END)"
         return " AND ".join(conditions) or "1 = 1", value
 
@@ -241,7 +306,7 @@ class _CheckWriter:
         raw = self._raw
         if self.subject.kind is SecretKind.NUMBER:
             return f"(CASE WHEN ABS(CAST({raw} AS DOUBLE)) <= {LARGEST} THEN CAST({raw} AS DOUBLE) END)"
-        column = find_column(self._columns(), self.subject.secret)
+        column = find_column(self.secret.scope.bases[DATA], self.subject.secret)
         if self.subject.kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
             return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
         return raw
@@ -264,19 +329,13 @@ class _CheckWriter:
         return "1 = 0"
 
     def _column(self, name: str) -> str:
-        column = find_column(self._columns(), name)
+        column = find_column(self.secret.scope.bases[DATA], name)
         bound = exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(DATA))
         return self._bound_text(bound)
 
-    def _columns(self) -> Sequence[Column]:
-        return next(columns for alias, columns in self.secret.scope.relations.values() if alias == DATA)
-
-    def _kind(self, column: exp.Column) -> ColumnKind:
-        columns = dict(self.secret.scope.relations.values())[column.table]
-        return find_column(columns, column.name).kind
-
-    def _text(self, node: exp.Expr) -> str:
+    def text(self, node: exp.Expr) -> str:
+        """An expression as the engine reads it, in brackets."""
         return f"({node.sql(self.secret.scope.dialect, comments=False)})"
 
     def _bound_text(self, node: exp.Expr) -> str:
-        return self._text(self.secret.scope.with_query_names(node))
+        return self.text(self.secret.scope.as_written(node))

@@ -1,4 +1,4 @@
-"""The SQL that a plan may contain: one SELECT, made of what is listed here and nothing else.
+"""The SQL that a plan may contain: SELECTs, made of what is listed here and nothing else.
 
 Everything that is not listed is refused. A new function of a later engine is therefore refused too.
 """
@@ -24,24 +24,31 @@ logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 LARGEST_QUERY = 100_000  # bytes
 DEEPEST_QUERY = 150  # nested expressions; DuckDB's own limit is 1,000
 
-# ROUND, // and casts of fractions to whole numbers are left out: engines round them differently.
+# ROUND and casts of fractions to whole numbers are left out: engines round them differently.
 _SCALARS: tuple[type[exp.Expr], ...] = (
     exp.Column, exp.Identifier, exp.Literal, exp.Boolean, exp.Null, exp.Paren, exp.Tuple,
     exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE,
     exp.NullSafeEQ, exp.NullSafeNEQ, exp.Is, exp.In, exp.Between, exp.Like, exp.ILike,
     exp.Case, exp.If, exp.Coalesce, exp.Nullif, exp.Greatest, exp.Least, exp.Cast, exp.DataType,
-    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Sign, exp.Pow,
+    exp.Add, exp.Sub, exp.Mul, exp.Div, exp.IntDiv, exp.Mod, exp.Neg, exp.Abs, exp.Floor, exp.Ceil, exp.Sign,
+    exp.Pow,
     exp.Lower, exp.Upper, exp.Trim, exp.Length, exp.Substring, exp.Left, exp.Right, exp.Concat, exp.DPipe,
-    exp.Year, exp.Quarter, exp.Month, exp.Day, exp.Hour, exp.Minute,
-    exp.Extract, exp.TimestampTrunc, exp.DateTrunc,
-    exp.TsOrDsToDate,  # sqlglot wraps the argument of Spark's YEAR and others in it; a plan cannot contain it
+    exp.Year, exp.Quarter, exp.Month, exp.Week, exp.WeekOfYear, exp.Day, exp.DayOfWeek, exp.DayOfWeekIso,
+    exp.DayOfYear, exp.Hour, exp.Minute,
+    exp.Extract, exp.TimestampTrunc, exp.DateTrunc, exp.Interval, exp.TimeToStr,
+    # sqlglot wraps the arguments of Spark's functions of dates in these two; a plan cannot contain them.
+    exp.TsOrDsToDate, exp.TimeStrToTime,
 )  # fmt: skip
-_WITH_UNIT = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc)
+_WITH_UNIT = (exp.Extract, exp.TimestampTrunc, exp.DateTrunc, exp.Interval)
 _UNITS = {"YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE"}
+_EXTRACTED = _UNITS | {"DOW", "ISODOW", "DOY", "DAYOFWEEK", "DAYOFYEAR"}
+_INTERVALS = _UNITS | {"SECOND"}
+# Years, months, days, hours and minutes as digits, and marks between them. Spark's formats end in "strict".
+_TIME_FORMAT = re.compile(r"(%[YmdHM](strict)?|[-/:. _])+")
 WHOLE_NUMBERS = {exp.DType.TINYINT, exp.DType.SMALLINT, exp.DType.INT, exp.DType.BIGINT}
 _CASTS = WHOLE_NUMBERS | {
     exp.DType.BOOLEAN, exp.DType.FLOAT, exp.DType.DOUBLE, exp.DType.TEXT, exp.DType.VARCHAR, exp.DType.DATE,
-    exp.DType.TIMESTAMP,
+    exp.DType.TIMESTAMP, exp.DType.TIMESTAMPNTZ,
 }  # fmt: skip
 _NOT_DETERMINISTIC = {
     "RAND", "RANDOM", "RANDN", "SETSEED", "UUID", "GEN_RANDOM_UUID", "UUIDV4", "UUIDV7", "NOW", "TODAY",
@@ -50,9 +57,7 @@ _NOT_DETERMINISTIC = {
     "CURRENT_USER", "SESSION_USER", "CURRENT_SETTING", "GETENV", "VERSION",
 }  # fmt: skip
 _CLAUSES = {
-    "with_": ("no WITH", "write the aggregate over data itself"),
     "distinct": ("no DISTINCT", "group by the columns instead"),
-    "having": ("no HAVING: which groups appear would depend on the data", "publish every group, noisy"),
     "limit": ("no LIMIT: which groups appear would depend on the data", "publish every group, noisy"),
     "offset": ("no OFFSET: which groups appear would depend on the data", "publish every group, noisy"),
     "fetch": ("no FETCH: which groups appear would depend on the data", "publish every group, noisy"),
@@ -63,7 +68,7 @@ _CLAUSES = {
     "pivots": ("no PIVOT", "use GROUP BY"),
     "into": ("no SELECT INTO: a plan cannot write", "leave INTO out"),
 }
-_READ_CLAUSES = {"expressions", "from_", "joins", "where", "group", "order"}
+_READ_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order"}
 
 
 def refuse(expected: str, *, got: object, fix: str = "") -> NoReturn:
@@ -78,16 +83,24 @@ def shown(node: exp.Expr) -> str:
     return text if len(text) <= 80 else text[:77] + "..."
 
 
-def parse_select(sql: str, dialect: str) -> exp.Select:
-    """Parse the one SELECT in ``sql``; refuse clauses that the audit does not read."""
+def parse_query(sql: str, dialect: str) -> exp.Query:
+    """Parse the one query in ``sql``: a SELECT, or several of them joined by UNION ALL."""
     statements = _parsed(sql, dialect, into=None)
     if len(statements) != 1:
         refuse("one SELECT statement", got=f"{len(statements)} statements", fix="one release is one query")
-    select = statements[0]
-    if isinstance(select, exp.SetOperation):
-        refuse("one SELECT", got=f"a {select.key.upper()} of several", fix="make each part its own release")
-    if not isinstance(select, exp.Select):
-        refuse("a SELECT statement", got=select.key.upper(), fix="a plan can only read")
+    query = statements[0]
+    if not isinstance(query, exp.Query):
+        refuse("a SELECT statement", got=query.key.upper(), fix="a plan can only read")
+    return query
+
+
+def own_text(sql: str, dialect: str) -> str:
+    """A plan's SQL as we write it from its syntax tree: an engine never gets the text of a plan."""
+    return parse_query(sql, dialect).sql(dialect, comments=False)
+
+
+def check_clauses(select: exp.Select) -> None:
+    """Refuse clauses that the audit does not read."""
     for clause, value in select.args.items():
         if value and clause not in _READ_CLAUSES:
             expected, fix = _CLAUSES.get(clause, (f"no {clause.upper().strip('_')} clause", "leave it out"))
@@ -96,7 +109,6 @@ def parse_select(sql: str, dialect: str) -> exp.Select:
                 got=shown(value) if isinstance(value, exp.Expr) else clause.strip("_").upper(),
                 fix=fix,
             )
-    return select
 
 
 def parse_condition(text: str, dialect: str) -> exp.Expr:
@@ -113,9 +125,20 @@ def check_scalar(expression: exp.Expr) -> None:
         if type(node) not in _SCALARS:
             _refuse_node(node)
         match node:
-            case exp.Extract() | exp.TimestampTrunc() | exp.DateTrunc() if not _has_unit(node):
-                units = ", ".join(sorted(_UNITS))
-                refuse(f"one of {units}", got=shown(node), fix="engines number other units differently")
+            case exp.Extract() | exp.TimestampTrunc() | exp.DateTrunc() | exp.Interval() if _unit(
+                node
+            ) not in _units(node):
+                refuse(f"one of {', '.join(sorted(_units(node)))}", got=shown(node))
+            case exp.Interval() if not isinstance(node.this, exp.Literal):
+                refuse(
+                    "an interval of a constant length", got=shown(node), fix="for example INTERVAL '7 days'"
+                )
+            case exp.TimeToStr() if not _TIME_FORMAT.fullmatch(node.args["format"].name):
+                refuse(
+                    "a format of years, months, days, hours and minutes as digits",
+                    got=shown(node),
+                    fix="other parts of a format mean different things on different engines",
+                )
             case exp.Cast() if node.args["to"].this not in _CASTS or node.args["to"].expressions:
                 refuse("a cast to a plain number, text, boolean, date or timestamp", got=shown(node))
             case exp.In() if not node.expressions:
@@ -130,9 +153,20 @@ def check_scalar(expression: exp.Expr) -> None:
                 refuse("a finite number", got=shown(node))
 
 
-def _has_unit(node: exp.Expr) -> bool:
+def _unit(node: exp.Expr) -> str:
     unit = node.this if isinstance(node, exp.Extract) else node.args.get("unit")
-    return isinstance(unit, exp.Var | exp.Literal) and unit.name.upper() in _UNITS
+    name = unit.name.upper() if isinstance(unit, exp.Var | exp.Literal) else ""
+    return name.removesuffix("S") if isinstance(node, exp.Interval) else name
+
+
+def _units(node: exp.Expr) -> set[str]:
+    return (
+        _EXTRACTED
+        if isinstance(node, exp.Extract)
+        else _INTERVALS
+        if isinstance(node, exp.Interval)
+        else _UNITS
+    )
 
 
 def _refuse_node(node: exp.Expr) -> NoReturn:
@@ -151,14 +185,14 @@ def _refuse_node(node: exp.Expr) -> NoReturn:
             fix="each run of the query would publish different numbers",
         )
     if isinstance(node, exp.Select | exp.Subquery | exp.SetOperation | exp.Exists):
-        refuse("no subquery", got=shown(node), fix="join a declared table instead")
+        refuse("no subquery", got=shown(node), fix="join a declared table, or put the subquery into FROM")
     if isinstance(node, exp.Window):
-        refuse("no window function", got=shown(node), fix="use GROUP BY")
+        refuse("no window function here", got=shown(node), fix="compute it in a subquery in FROM")
     if isinstance(node, exp.AggFunc):
         refuse(
             "no aggregate inside a row's expression", got=shown(node), fix="aggregate in the SELECT list only"
         )
-    if isinstance(node, exp.Round | exp.IntDiv):
+    if isinstance(node, exp.Round):
         refuse("FLOOR or CEIL", got=shown(node), fix="engines round halves differently")
     if isinstance(node, exp.Func):
         refuse(
@@ -204,6 +238,7 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
         trees = [tree for tree in parsed if tree is not None and not isinstance(tree, exp.Semicolon)]
         for tree in trees:
             _check_depth(tree)
+            _use_standard_names(tree, dialect)
             tree.sql(dialect)  # fails if sqlglot does not know a part of the tree
             if dialect == "spark" and "TRY_CAST" not in sql.upper():
                 for cast in list(tree.find_all(exp.TryCast)):  # sqlglot reads Spark's plain CAST so
@@ -217,6 +252,19 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
         fix = "; inside ROLLUP, CUBE and GROUPING SETS put comparisons in brackets" if sets else ""
         refuse("SQL that can be parsed", got=_position(error), fix=f"check the query's spelling{fix}")
     return trees
+
+
+def _use_standard_names(tree: exp.Expr, dialect: str) -> None:
+    """Replace functions that sqlglot does not know by others that mean the same on the engine."""
+    for call in list(tree.find_all(exp.Anonymous)):
+        arguments = call.expressions
+        match call.name.casefold():
+            case "mean" if len(arguments) == 1 and dialect != "postgres":
+                call.replace(exp.Avg(this=arguments[0]))
+            case "date_part" | "datepart" if len(arguments) == 2 and arguments[0].is_string:
+                call.replace(exp.Extract(this=exp.Var(this=arguments[0].name), expression=arguments[1]))
+            case "isodow" if len(arguments) == 1:
+                call.replace(exp.DayOfWeekIso(this=arguments[0]))
 
 
 def _check_texts(sql: str, tokens: list[Token], dialect: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from itertools import combinations, product
 
 from sqlglot import exp
@@ -43,9 +44,9 @@ def read_grouping(select: exp.Select, *, scope: Scope) -> list[Keys]:
 
 
 def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | None, dict[str, exp.Expr]]:
-    """Return GROUP BY with positions and aliases replaced by their expressions, and its keys as written.
+    """Return GROUP BY with ``y0``, ``y1``, … for its keys, and the keys as written.
 
-    The keys are stored by the identity of the bound key.
+    The keys are stored by the identity of the bound key, in the order of their numbers.
     """
     group = select.args.get("group")
     if group is None:
@@ -60,8 +61,9 @@ def resolved_group(select: exp.Select, *, scope: Scope) -> tuple[exp.Group | Non
             parts = [resolved(part) for part in element.expressions]
             return type(element)(expressions=parts)
         leaf = dereferenced(element.unnest(), select, scope).copy()
-        leaves.setdefault(scope.identity(scope.bind(leaf)), leaf)
-        return leaf.copy() if isinstance(leaf, exp.Column) else exp.Paren(this=leaf.copy())
+        identity = scope.identity(scope.bind(leaf))
+        leaves.setdefault(identity, leaf)
+        return exp.column(f"y{list(leaves).index(identity)}")
 
     return exp.Group(expressions=[resolved(element) for element in group.expressions]), leaves
 
@@ -112,7 +114,9 @@ def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
             )
         return _item_expression(select.expressions[position - 1])
     if isinstance(node, exp.Column) and not node.table:
-        columns = {column.name.casefold() for _, listed in scope.relations.values() for column in listed}
+        columns = {
+            column.name.casefold() for relation in scope.relations.values() for column in relation.columns
+        }
         aliases = {item.alias.casefold(): item for item in select.expressions if item.alias}
         item = aliases.get(node.name.casefold())
         if item is not None and node.name.casefold() not in columns:
@@ -125,6 +129,27 @@ def dereferenced(node: exp.Expr, select: exp.Select, scope: Scope) -> exp.Expr:
                 fix="give the item of the SELECT list another name",
             )
     return node
+
+
+def key_text(bound: exp.Expr) -> str:
+    """The text by which a bound expression is recognised as a key."""
+    return bound.sql("duckdb", comments=False)
+
+
+def check_made_of_keys(bound: exp.Expr, item: exp.Expr, keys: Collection[str]) -> None:
+    """Refuse a bound expression with a column that is no key: it would publish one row's value."""
+    waiting = [bound]
+    while waiting:
+        node = waiting.pop()
+        if key_text(node) in keys:
+            continue
+        if isinstance(node, exp.Column):
+            refuse(
+                "columns of GROUP BY outside the aggregates",
+                got=shown(item),
+                fix="group by it, or leave it out",
+            )
+        waiting += node.iter_expressions()
 
 
 def _item_expression(item: exp.Expr) -> exp.Expr:

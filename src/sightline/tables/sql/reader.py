@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
@@ -12,16 +12,27 @@ from sightline.tables.membership import Feature, Statistic
 from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
 from sightline.tables.sql.check_query import CheckQuery, SelectParts, check_query
 from sightline.tables.sql.fragments import embedded
-from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_select, refuse, shown
-from sightline.tables.sql.grouping import dereferenced, has_aggregate, read_grouping
-from sightline.tables.sql.scope import Join, Scope, find_column, read_scope
+from sightline.tables.sql.grammar import DEEPEST_QUERY, own_text, parse_condition, parse_query, refuse, shown
+from sightline.tables.sql.grouping import (
+    check_made_of_keys,
+    dereferenced,
+    has_aggregate,
+    key_text,
+    read_grouping,
+)
+from sightline.tables.sql.having import read_having
+from sightline.tables.sql.public_aggregates import read_public_aggregate
+from sightline.tables.sql.scope import Scope, conjuncts, find_column
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
+from sightline.tables.sql.sources import Join, Source, read_source
+from sightline.tables.sql.unfold import unfolded
+from sightline.tables.sql.windows import WindowColumn
 from sightline.tables.subject import Schema, SecretKind, Subject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PartitionQuery:
-    """One grouping set × one aggregate: a partition. A histogram of a text secret has one per category."""
+    """One SELECT × grouping set × aggregate: a partition. A histogram of a text has one per category."""
 
     label: str
     statistic: Statistic
@@ -31,8 +42,9 @@ class PartitionQuery:
     condition: str | None  # on the rows that it aggregates, as SQL over public columns; None for all rows
     keys: tuple[str, ...]  # of GROUP BY, as SQL over public columns
     key_names: tuple[str, ...]  # of the same, for people
-    grouping_set: int  # its position among the release's grouping sets
-    aggregate: int  # its position among the release's aggregates
+    grouping_set: int  # its position among the SELECT's grouping sets
+    aggregate: int  # its position among the SELECT's aggregates
+    select: int = 0  # its position among the release's SELECTs, which UNION ALL joins
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,9 +54,12 @@ class ReleaseQuery:
     name: str
     sql: str  # as it was parsed, without comments
     joins: tuple[Join, ...]
+    windows: tuple[
+        WindowColumn, ...
+    ]  # columns that its conditions and keys are made of, besides those of data
     partitions: tuple[PartitionQuery, ...]
-    public_counts: tuple[str, ...]  # counts that no value of the secret can change
-    check: CheckQuery | None  # of the reading against the engine; None if nothing depends on the secret
+    public_counts: tuple[str, ...]  # counts and other aggregates that no value of the secret can change
+    checks: tuple[CheckQuery | None, ...]  # of each SELECT against the engine; None if it has no secret
 
 
 def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> ReleaseQuery:
@@ -73,13 +88,16 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             "a secret that is not the record key", got=f'"{subject.secret}" as both', fix="name two columns"
         )
     try:
-        select = parse_select(sql, schema.dialect)
-        scope, joins = read_scope(select, schema=schema, secret=secret_column.name)
-        secret = Secret(
-            scope=scope, kind=_checked_kind(secret_column, subject.kind), categories=subject.categories
-        )
-        parts, test = _read(select, secret)
-        partitions, counts = _partitions(parts, secret, joins, test)
+        query = parse_query(sql, schema.dialect)
+        selects = [
+            _read_select(select, subject=subject, schema=schema)
+            for select in unfolded(query, tables=schema.tables)
+        ]
+        partitions = [
+            replace(partition, select=place, label=partition.label + _which(place, selects))
+            for place, one in enumerate(selects)
+            for partition in one.partitions
+        ]
         thresholds = [part.label for part in partitions if part.feature is Feature.THRESHOLD]
         if thresholds and subject.bandwidth is None:
             refuse(
@@ -89,14 +107,40 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             )
         return ReleaseQuery(
             name=name,
-            sql=select.sql(schema.dialect, comments=False),
-            joins=joins,
+            sql=own_text(sql, schema.dialect),
+            joins=tuple(join for one in selects for join in one.joins),
+            windows=tuple(window for one in selects for window in one.windows),
             partitions=tuple(partitions),
-            public_counts=tuple(dict.fromkeys(counts)),
-            check=check_query(parts, secret, subject),
+            public_counts=tuple(dict.fromkeys(label for one in selects for label in one.public_counts)),
+            checks=tuple(check for one in selects for check in one.checks),
         )
     except RecursionError:
         refuse(f"SQL nested at most {DEEPEST_QUERY} deep", got="deeper", fix="split the release")
+
+
+def _which(place: int, selects: Sequence[ReleaseQuery]) -> str:
+    """The end of a label in a release of several SELECTs."""
+    return f" (SELECT {place + 1})" if len(selects) > 1 else ""
+
+
+def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> ReleaseQuery:
+    """Read one SELECT as if it were a release."""
+    secret_column = find_column(schema.columns, subject.secret)
+    source = read_source(select, schema=schema, secret=secret_column.name)
+    secret = Secret(
+        scope=source.scope, kind=_checked_kind(secret_column, subject.kind), categories=subject.categories
+    )
+    parts, test = _read(select, source, secret)
+    partitions, counts = _partitions(parts, secret, test)
+    return ReleaseQuery(
+        name="",
+        sql="",
+        joins=source.joins,
+        windows=(*source.windows, *(parts.having.windows if parts.having is not None else ())),
+        partitions=tuple(partitions),
+        public_counts=tuple(counts),
+        checks=(check_query(parts, secret, subject),),
+    )
 
 
 def read_condition(text: str, *, secret: str, schema: Schema) -> str:
@@ -108,9 +152,7 @@ def read_condition(text: str, *, secret: str, schema: Schema) -> str:
     """
     try:
         column = find_column(schema.columns, secret)
-        scope = Scope(
-            relations={DATA: (DATA, tuple(schema.columns))}, secret=column.name, dialect=schema.dialect
-        )
+        scope = Scope.of_data(schema, secret=column.name, called=exp.to_identifier(DATA))
         bound = scope.bind(parse_condition(text, schema.dialect))
         if scope.mentions_secret(bound):
             refuse(
@@ -139,11 +181,12 @@ def _checked_kind(column: Column, kind: SecretKind) -> SecretKind:
     return kind
 
 
-def _read(select: exp.Select, secret: Secret) -> tuple[SelectParts, SecretTest | None]:
+def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectParts, SecretTest | None]:
     """Read a SELECT; return its parts, and the condition on the secret in its WHERE if there is one."""
     scope = secret.scope
     where = select.args.get("where")
-    public, test = secret.split(scope.bind(where.this) if where is not None else None)
+    conditions = [*source.conditions, *(conjuncts(scope.bind(where.this)) if where is not None else [])]
+    public, test = secret.split(exp.and_(*conditions) if conditions else None)
     sets = read_grouping(select, scope=scope)
     for keys in sets:
         for key in keys:
@@ -155,30 +198,45 @@ def _read(select: exp.Select, secret: Secret) -> tuple[SelectParts, SecretTest |
             got=shown(select),
             fix="for example AVG(…) with GROUP BY; rows are not published",
         )
-    texts = frozenset(_text(key) for key in {id(key): key for keys in sets for key in keys}.values())
+    texts = frozenset(key_text(key) for key in {id(key): key for keys in sets for key in keys}.values())
     for item in select.expressions:
         if item not in aggregates:
             _check_public_item(item, texts, scope)
     _check_order(select, texts, scope)
-    measures = [read_aggregate(item, secret=secret, where=test) for item in aggregates]
-    return SelectParts(select=select, sets=sets, items=aggregates, measures=measures, public=public), test
+    having = read_having(select, sets, scope=scope, conditions=[*conditions, *source.matched])
+    measures = [
+        read_public_aggregate(item, scope=scope, keys=texts, on_secret=test is not None)
+        or read_aggregate(item, secret=secret, where=test)
+        for item in aggregates
+    ]
+    parts = SelectParts(
+        select=select,
+        source=source,
+        sets=sets,
+        items=aggregates,
+        measures=measures,
+        public=public,
+        having=having,
+    )
+    return parts, test
 
 
 def _partitions(
-    parts: SelectParts, secret: Secret, joins: Sequence[Join], test: SecretTest | None
+    parts: SelectParts, secret: Secret, test: SecretTest | None
 ) -> tuple[list[PartitionQuery], list[str]]:
     scope = secret.scope
-    matched = [f"({join.matched})" for join in joins if join.required]
+    matched = [embedded(part, scope.dialect) for part in parts.source.matched]
     partitions: list[PartitionQuery] = []
     counts: list[str] = []
     conditions = []
     for measure in parts.measures:
         public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
-        conditions.append(" AND ".join([*public, *matched]) or None)
+        conditions.append([*public, *matched])
     every = {id(key): key for keys in parts.sets for key in keys}
     texts = {name: embedded(key, scope.dialect) for name, key in every.items()}
     for place, keys in enumerate(parts.sets):
         by = [key for key in keys if not scope.is_secret(key)]
+        kept = [] if parts.having is None else [embedded(parts.having.conditions[place], scope.dialect)]
         for number, measure in enumerate(parts.measures):
             tests = _tests(measure, histogram=len(by) < len(keys), secret=secret, where=test)
             if not tests:
@@ -190,7 +248,7 @@ def _partitions(
                     feature=feature_test.feature,
                     parameter=feature_test.parameter,
                     above=feature_test.above,
-                    condition=conditions[number],
+                    condition=" AND ".join([*conditions[number], *kept]) or None,
                     keys=tuple(texts[id(key)] for key in by),
                     key_names=_key_names(by),
                     grouping_set=place,
@@ -238,26 +296,7 @@ def _check_public_item(item: exp.Expr, keys: frozenset[str], scope: Scope) -> No
         return
     if plain.find(exp.Star) is not None:
         refuse("the names of columns", got=shown(item), fix="a plan publishes aggregates, not rows")
-    _check_made_of_keys(scope.bind(plain), item, keys)
-
-
-def _text(bound: exp.Expr) -> str:
-    return bound.sql("duckdb", comments=False)
-
-
-def _check_made_of_keys(bound: exp.Expr, item: exp.Expr, keys: frozenset[str]) -> None:
-    waiting = [bound]
-    while waiting:
-        node = waiting.pop()
-        if _text(node) in keys:
-            continue
-        if isinstance(node, exp.Column):
-            refuse(
-                "columns of GROUP BY outside the aggregates",
-                got=shown(item),
-                fix="group by it, or leave it out",
-            )
-        waiting += node.iter_expressions()
+    check_made_of_keys(scope.bind(plain), item, keys)
 
 
 def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> None:
@@ -275,7 +314,7 @@ def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> None
         bound = scope.bind(plain)
         if bound.find(exp.Column) is None:
             refuse("ORDER BY on public columns", got=shown(ordered), fix="a constant orders nothing")
-        _check_made_of_keys(bound, ordered, keys)
+        check_made_of_keys(bound, ordered, keys)
 
 
 def _is_all(node: exp.Expr) -> bool:

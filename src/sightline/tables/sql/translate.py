@@ -14,7 +14,7 @@ from sightline.tables.sql.fragments import OWN
 from sightline.tables.sql.grammar import refuse
 
 
-def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> str:
+def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.Subquery]) -> str:
     """Translate one of our queries to ``dialect``. A relation keeps its name in the query as its alias.
 
     >>> homes = exp.to_table("public.homes")
@@ -26,12 +26,12 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> s
         own = names[table.name].copy()
         own.set("alias", exp.TableAlias(this=exp.to_identifier(table.alias or table.name, quoted=True)))
         table.replace(own)
+    if dialect == "postgres":
+        _sort_by_code_point(tree)  # of our own queries, not of the plan's fragments
     for call in list(tree.find_all(exp.Anonymous)):
         if call.name == OWN:
             own_text = call.expressions[0].name
             call.replace(exp.Paren(this=sqlglot.parse_one(own_text, read=dialect)))
-    if dialect == "postgres":
-        _sort_by_code_point(tree)
     try:
         return tree.sql(dialect, unsupported_level=sqlglot.ErrorLevel.RAISE)
     except SqlglotError:
@@ -40,8 +40,8 @@ def translated(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> s
         )
 
 
-def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> str:
-    """Replace the table names of a query in the engine's own dialect, and nothing else.
+def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table | exp.Subquery]) -> str:
+    """Replace the table names of a query in the engine's own dialect, and nothing else. WITH keeps its names.
 
     >>> homes = exp.to_table("public.homes")
     >>> with_names("SELECT age / 10 FROM Data", dialect="postgres", names={"data": homes})
@@ -49,7 +49,10 @@ def with_names(query: str, *, dialect: str, names: Mapping[str, exp.Table]) -> s
     """
     tree = sqlglot.parse_one(query, read=dialect)
     folded = {name.casefold(): table for name, table in names.items()}
+    inside = {part.alias.casefold() for part in tree.find_all(exp.CTE)}
     for table in list(tree.find_all(exp.Table)):
+        if table.name.casefold() in inside:
+            continue
         alias = table.args.get("alias")
         called = table.this.copy() if alias is None else alias.this.copy()
         own = folded[table.name.casefold()].copy()

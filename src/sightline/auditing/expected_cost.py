@@ -1,0 +1,40 @@
+"""What the assessment of a plan is expected to take: route, reason, memory and time, before it starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sightline.auditing.design import linear_design
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import price
+from sightline.format import count
+from sightline.labeled.routes.cost import RouteCost, choose_route
+from sightline.progress import Progress
+from sightline.tables.membership import Membership
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedCost:
+    """The cost of one assessment of all records. An audit makes several, of the same size or smaller."""
+
+    signatures: int
+    partitions: int
+    routes: tuple[RouteCost, ...]  # one for each design: a category has two; none without a linear part
+
+    def __str__(self) -> str:
+        lines = [f"{count(self.signatures, 'signature')} of {count(self.partitions, 'partition')}"]
+        lines += [f"{route} for one assessment of all records" for route in self.routes]
+        if not self.routes:
+            lines.append("no published number is linear in the secret: nothing is factorised")
+        return "\n".join(lines)
+
+
+def expected_cost(plan: Plan, membership: Membership, progress: Progress) -> ExpectedCost:
+    """The routes of a plan's designs. Patterns of sparse factors are analysed, and nothing is factorised."""
+    linear = linear_design(plan, membership, price(plan, membership))
+    designs = () if linear is None else (linear.main, linear.other)
+    return ExpectedCost(
+        signatures=len(membership.signatures),
+        partitions=len(membership.partitions),
+        routes=tuple(choose_route(part.design, progress)[0] for part in designs if part is not None),
+    )

@@ -1,0 +1,42 @@
+"""The kinds of fields that a plan has."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+# Squares and quotients of numbers between these stay far from the ends of what a double can hold.
+SMALLEST, LARGEST = 1e-50, 1e50
+
+Number = Annotated[float, Field(ge=-LARGEST, le=LARGEST, allow_inf_nan=False)]
+Positive = Annotated[float, Field(ge=SMALLEST, le=LARGEST, allow_inf_nan=False)]
+Text = Annotated[str, Field(min_length=1)]
+
+# That all of it remains can be shown of nothing that is published.
+LARGEST_LIMIT = 0.999
+
+
+def _share(value: Any) -> Any:
+    """50 % as "50%" or 0.5."""
+    if isinstance(value, str) and value.strip().endswith("%"):
+        try:
+            value = float(value.strip()[:-1]) / 100
+        except ValueError:
+            return value
+    return value
+
+
+Share = Annotated[
+    float,
+    BeforeValidator(_share, json_schema_input_type=float | str),
+    Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
+]
+
+
+class Section(BaseModel):
+    """A section of a plan: its fields are checked strictly, and no others are allowed."""
+
+    model_config = ConfigDict(
+        strict=True, extra="forbid", frozen=True, defer_build=True, populate_by_name=True
+    )

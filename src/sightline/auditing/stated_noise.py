@@ -1,0 +1,212 @@
+r"""The laws and parameters of the noise that a plan states, number by number.
+
+What is stated is a standard deviation, a multiple of the sensitivity, or a share of the budget. A share is
+for all copies of a release and all its aggregates together (those with the label, if it has one): each of
+these :math:`L` releases gets noise :math:`\sqrt{\kappa_L}\,\Delta`, as with a budget of its own.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.auditing.plan import Plan, Release
+from sightline.auditing.release_noise import CellNoise, ReleaseNoise, names_of, noise_on
+from sightline.errors import InvalidPlan, require
+from sightline.noise.pricing import price, price_rho
+from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
+from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.budget import Budget
+from sightline.privacy.registry import ACCOUNTANTS, accountant_named
+from sightline.tables.membership import Feature, Membership, Statistic
+from sightline.tables.subject import SecretKind
+
+_ANY_DELTA = 1e-6  # for a pure epsilon, whose rules do not use it
+
+Laws = tuple[PublishedLaw, ...]
+Bundles = tuple[tuple[int, ...], ...]
+ByCell = dict[tuple[str, tuple[str, ...]], float]
+
+
+def stated_laws(plan: Plan, membership: Membership) -> Laws:
+    """The law of the noise on each partition."""
+    shared = PublishedLaw(ACCOUNTANTS[plan.privacy.accountant].law.value)
+    found = []
+    for part, noise in zip(membership.partitions, _noises(plan, membership), strict=True):
+        given = plan.releases[part.query].noise_given
+        found.append(noise.law if noise is not None else PublishedLaw.GAUSSIAN if given else shared)
+    return tuple(found)
+
+
+def _names(membership: Membership, p: int) -> tuple[str, ...]:
+    """What the aggregate of a partition may be called."""
+    starts = membership.starts
+    grouped = any(cell.key for cell in membership.cells[int(starts[p]) : int(starts[p + 1])])
+    return names_of(membership.partitions[p].label, grouped=grouped)
+
+
+def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
+    """The stated noise on each partition; none where the release has another field, or shares the budget."""
+    found = []
+    for p, part in enumerate(membership.partitions):
+        release = plan.releases[part.query]
+        noise = noise_on(release.noise, _names(membership, p))
+        require(
+            noise is not None or not release.noise,
+            f"release {release.name[:60]!r}: noise for every aggregate",
+            got=f"none for {part.label[:60]!r}",
+            fix="add a section with this label",
+            error=InvalidPlan,
+        )
+        found.append(noise)
+    return found
+
+
+def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles) -> None:
+    """Refuse laws that the audit has no bound for where they are stated."""
+    used_noise = {id(noise) for noise in _noises(plan, membership)}
+    read = {part.query for part in membership.partitions}
+    for query, release in enumerate(plan.releases):
+        idle = [noise.label for noise in release.noise if query in read and id(noise) not in used_noise]
+        labels = sorted({part.label for part in membership.partitions if part.query == query})
+        require(
+            not idle,
+            f"release {release.name[:60]!r}: noise with the label of one of its aggregates",
+            got=repr((idle or [""])[0][:60]),
+            fix=f"there are: {', '.join(labels)[:200]}",
+            error=InvalidPlan,
+        )
+    for bundle in bundles:
+        require(
+            len({laws[p] for p in bundle}) == 1,
+            "one law of noise for all categories of a histogram",
+            got=f"several in {membership.partitions[bundle[0]].name[:60]!r}",
+            error=InvalidPlan,
+        )
+    used = {laws[p] for bundle in bundles for p in bundle}
+    require(
+        plan.correlation is None or used <= {PublishedLaw.GAUSSIAN},
+        "[correlation] with Gaussian noise on every number",
+        got="noise of another law",
+        error=InvalidPlan,
+    )
+    one_row = plan.data.max_rows_per_record == 1
+    require(
+        PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
+        "law = 'none' with one row a record, or values = 'constant'",
+        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
+        fix="no bound is proved for several rows behind an exact number; give it noise",
+        error=InvalidPlan,
+    )
+    for bundle in bundles:
+        for p in bundle:
+            if laws[p].on_lattice:
+                _check_lattice(plan, membership, p, laws[p], one_row=one_row)
+
+
+def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw, *, one_row: bool) -> None:
+    """Noise of whole numbers must be on counts: what it is added to must be whole for every secret."""
+    part = membership.partitions[p]
+    counts = part.statistic is Statistic.SUM and part.feature in (Feature.VALUE, Feature.INDICATOR)
+    require(
+        counts and plan.data.secret_kind is not SecretKind.NUMBER,
+        f"{law.value} noise on counts of a yes or no or of a category",
+        got=f"{part.name[:60]!r}",
+        fix="what whole numbers are added to must be whole: else the digits behind the point are published "
+        "exactly; for numbers and means state gaussian or laplace noise that was added without a lattice",
+        error=InvalidPlan,
+    )
+    require(
+        one_row,
+        f"{law.value} noise with one row a record",
+        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
+        fix="its bound is for one row; aggregate the rows first",
+        error=InvalidPlan,
+    )
+
+
+def stated_parameters(
+    plan: Plan, membership: Membership, laws: Laws, bundles: Bundles, sensitivity: FloatArray
+) -> FloatArray:
+    """The parameter of the stated noise on each cell; 0 where it is exact, or shares the budget."""
+    found, starts = np.zeros(len(membership.cells)), membership.starts
+    noises = _noises(plan, membership)
+    left = {query: _by_cell(release.noise_by_cell) for query, release in enumerate(plan.releases)}
+    of_noise = {id(noise): _by_cell(noise.cells) for noise in noises if noise is not None}
+    for p, part in enumerate(membership.partitions):
+        release, law, noise = plan.releases[part.query], laws[p], noises[p]
+        own = slice(int(starts[p]), int(starts[p + 1]))
+        cells = left[part.query] if noise is None else of_noise[id(noise)]
+        if release.noise_stddev is not None:
+            found[own] = release.noise_stddev
+        elif release.noise_by_cell or (noise is not None and noise.cells):
+            keys = [cell.key for cell in membership.cells[own]]
+            stddevs = [_popped(release, cells, _names(membership, p), key) for key in keys]
+            found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64))
+        elif noise is not None and law is not PublishedLaw.NONE:
+            count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
+            found[own] = _parameters(plan, noise, sensitivity[own], count)
+    for query, release in enumerate(plan.releases):
+        mine = [left[query], *(of_noise.get(id(noise), {}) for noise in release.noise)]
+        idle = next((key for cells in mine for _, key in cells), None)
+        require(
+            idle is None,
+            f"release {release.name!r}: {_field(release)} for numbers that it publishes",
+            got=f"the group {', '.join(idle or ())!r}, which it does not",
+            fix="check the spelling of its key and label",
+            error=InvalidPlan,
+        )
+    _check_discrete(plan, membership, laws, found)
+    return found
+
+
+def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count: int) -> FloatArray:
+    """From one number: a standard deviation, a multiple of the sensitivity, or a share of the budget."""
+    if noise.stddev is not None:
+        return parameter_of_stddev(noise.law, np.full(sensitivity.size, noise.stddev))
+    if noise.noise_multiplier is not None:
+        return noise.noise_multiplier * sensitivity
+    if noise.rho is not None:
+        return price_rho(noise.rho, sensitivity, releases=max(1, count))
+    assert noise.epsilon is not None  # the plan was checked for one of these; files have been read
+    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.delta or _ANY_DELTA)
+    name = plan.privacy.accountant
+    if noise.law.pure:
+        name = "laplace"
+    elif noise.law.on_lattice or ACCOUNTANTS[name].law is not NoiseLaw.GAUSSIAN:
+        name = "zcdp"  # proved for discrete Gaussian noise, too
+    return price(accountant_named(name, budget), sensitivity, releases=max(1, count)).scales
+
+
+def _by_cell(cells: tuple[CellNoise, ...]) -> ByCell:
+    """The standard deviation of each number that has one of its own, by label and key."""
+    return {(cell.label, cell.key): cell.stddev for cell in cells}
+
+
+def _popped(release: Release, left: ByCell, names: tuple[str, ...], key: tuple[str, ...]) -> float:
+    for label in (*names, ""):
+        if (found := left.pop((label, key), None)) is not None:
+            return found
+    raise InvalidPlan(
+        f"expected release {release.name!r}: {_field(release)} for every published number, "
+        f"got none for the group {', '.join(key)!r}" + (f" of {names[0]}" * bool(names[0]))
+    )
+
+
+def _field(release: Release) -> str:
+    return "noise_by_cell" if release.noise_by_cell else "noise cells"
+
+
+def _check_discrete(plan: Plan, membership: Membership, laws: Laws, parameters: FloatArray) -> None:
+    """Refuse discrete Gaussian noise that is too small for its bound."""
+    for p, law in enumerate(laws):
+        own = parameters[membership.starts[p] : membership.starts[p + 1]]
+        discrete = law is PublishedLaw.DISCRETE_GAUSSIAN
+        release = plan.releases[membership.partitions[p].query]
+        require(
+            not discrete or bool(np.all(own >= LEAST_DISCRETE_STDDEV)),
+            f"release {release.name!r}: discrete-gaussian noise of at least {LEAST_DISCRETE_STDDEV:g}",
+            got=f"{float(np.min(own, initial=LEAST_DISCRETE_STDDEV)):.4g}",
+            fix="with less noise on whole numbers the bounds for Gaussian noise do not hold",
+            error=InvalidPlan,
+        )

@@ -1,0 +1,331 @@
+"""Read FROM and JOIN: ``data`` or a subquery of its rows, and lookups of its rows in declared public tables.
+
+A subquery that keeps rows as rows (columns, expressions, WHERE, window functions) is unfolded: each of its
+columns is an expression over ``data``. For the check on the engine, the subquery is kept as it is written and
+gets hidden columns, one for each column that the audit may speak of.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from sqlglot import exp
+
+from sightline.tables.engines.protocol import DATA, Column, ColumnKind
+from sightline.tables.sql.fragments import embedded
+from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.scope import Relation, Scope, conjuncts, suggestion
+from sightline.tables.sql.windows import WindowColumn, placeholder, read_window, window_scope
+from sightline.tables.subject import Schema
+
+MOST_NODES = 20_000  # of the expressions of one subquery, written out over the columns of data
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Join:
+    """A lookup in a declared public table. No row of ``data`` may match two rows of it."""
+
+    table: str
+    alias: str  # equal for equal lookups, so that releases share one
+    condition: str
+    key: exp.Expr  # a column of the table, bound: NULL in a row of ``data`` without a match
+    required: bool  # True for an inner join: rows without a match are not published
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Source:
+    """The rows that a SELECT reads, before its own WHERE."""
+
+    scope: Scope
+    joins: tuple[Join, ...] = ()
+    conditions: tuple[exp.Expr, ...] = ()  # bound: what the subqueries' WHERE ask of a row
+    windows: tuple[WindowColumn, ...] = ()
+    checked: tuple[exp.Expr, ...] = ()  # FROM and JOIN for the check, with the hidden columns
+    on_secret: tuple[exp.Expr, ...] = ()  # conditions on the secret, taken out of ``checked``, as written
+
+    @property
+    def matched(self) -> tuple[exp.Expr, ...]:
+        """The conditions that inner joins put on a row, bound."""
+        return tuple(
+            exp.Not(this=exp.Is(this=join.key.copy(), expression=exp.Null()))
+            for join in self.joins
+            if join.required
+        )
+
+
+def read_source(select: exp.Select, *, schema: Schema, secret: str) -> Source:
+    """Read FROM and JOIN of a SELECT without WITH."""
+    clause = select.args.get("from_")
+    if clause is None:
+        refuse("FROM data", got="no FROM", fix="the plan's table is called data")
+    if isinstance(clause.this, exp.Subquery):
+        source = _subquery(clause.this, schema=schema, secret=secret)
+    else:
+        name, _ = _table(clause.this)
+        if name.casefold() != DATA:
+            refuse(
+                "FROM data",
+                got=f"FROM {name}",
+                fix="the plan's table is called data; declare others as tables and join them",
+            )
+        scope = Scope.of_data(schema, secret=secret, called=_query_name(clause.this))
+        source = Source(scope=scope, checked=(clause,))
+    for node in select.args.get("joins") or []:
+        join, scope = _join(node, source.scope, tables=schema.tables)
+        source = replace(source, scope=scope, joins=(*source.joins, join), checked=(*source.checked, node))
+    return source
+
+
+def _subquery(node: exp.Subquery, *, schema: Schema, secret: str) -> Source:
+    """Read a subquery that keeps rows as rows. Its columns become what they compute of ``data``."""
+    select: exp.Select = node.this
+    _check_rows_stay_rows(select)
+    inner = read_source(select, schema=schema, secret=secret)
+    scope = inner.scope
+    where = select.args.get("where")
+    written = conjuncts(where.this) if where is not None else []
+    bound = [scope.bind(part) for part in written]
+    items = _items(select, scope)
+    relation, windows = _computed(items, inner, bound)
+    called = node.args["alias"].this
+    hidden = _Hidden(called=called)
+    for (alias, name), column in scope.written.items():
+        hidden.add(column, alias, name)
+    for window in windows:
+        hidden.add(scope.as_written(window.bound), DATA, window.name)
+    on_secret = [
+        one
+        for one, part in zip(written, bound, strict=True)
+        if scope.mentions_secret(part) and not scope.asks_presence(part)
+    ]
+    kept = [part for part in written if not any(part is one for one in on_secret)]
+    taken_out = tuple(hidden.add(part) for part in (*inner.on_secret, *on_secret))
+    checked = exp.Select(
+        expressions=[*(item.copy() for _, _, item in items), *hidden.items],
+        from_=inner.checked[0].copy(),
+        joins=[join.copy() for join in inner.checked[1:]],
+        where=exp.Where(this=exp.and_(*(exp.paren(part.copy()) for part in kept))) if kept else None,
+    )
+    extra = tuple(Column(window.name, ColumnKind.OTHER) for window in windows)
+    return Source(
+        scope=replace(
+            scope,
+            relations={called.name: relation},
+            bases={**scope.bases, DATA: (*scope.bases[DATA], *extra)},
+            written=hidden.written,
+        ),
+        joins=inner.joins,
+        conditions=(*inner.conditions, *bound),
+        windows=(*inner.windows, *windows),
+        checked=(exp.From(this=exp.Subquery(this=checked, alias=node.args["alias"].copy())),),
+        on_secret=taken_out,
+    )
+
+
+def _computed(
+    items: Sequence[tuple[str, exp.Expr, exp.Expr]], inner: Source, where: Sequence[exp.Expr]
+) -> tuple[Relation, list[WindowColumn]]:
+    """What the items of a subquery with the bound conditions ``where`` compute of ``data``."""
+    scope = inner.scope
+    windows: list[WindowColumn] = []
+    columns: list[Column] = []
+    meaning: dict[str, exp.Expr] = {}
+    for name, item, _ in items:
+        own, used = exp.Paren(this=item.copy()), []
+        for window in list(own.find_all(exp.Window)):
+            bound = read_window(window, scope=scope, conditions=(*inner.conditions, *where, *inner.matched))
+            used.append(WindowColumn.of(bound, dialect=scope.dialect))
+            window.replace(placeholder(used[-1]))
+        windows += used
+        result = window_scope(scope, used).bind(own.this)
+        if any(name.casefold() == column.name.casefold() for column in columns):
+            refuse("different names for the columns of a subquery", got=f'"{name}" twice', fix="rename one")
+        plain = isinstance(result, exp.Column) and (result.table, result.name) in scope.written
+        kind = scope.kind(result) if isinstance(result, exp.Column) and plain else ColumnKind.OTHER
+        columns.append(Column(name, kind))
+        meaning[name] = result
+    if sum(1 for one in meaning.values() for _ in one.walk()) > MOST_NODES:
+        refuse(
+            "subqueries of a moderate size", got="one that repeats itself", fix="compute columns beforehand"
+        )
+    return Relation(columns=tuple(columns), meaning=meaning), windows
+
+
+class _Hidden:
+    """The hidden columns of a subquery: their items, and how the query around it writes them."""
+
+    def __init__(self, *, called: exp.Identifier) -> None:
+        self.called = called
+        self.items: list[exp.Expr] = []
+        self.written: dict[tuple[str, str], exp.Column] = {}
+
+    def add(self, item: exp.Expr, alias: str = "", name: str = "") -> exp.Column:
+        """Add a column for an expression; ``alias`` and ``name`` say which bound column it is."""
+        hidden = f"sightline_{len(self.items)}"
+        self.items.append(exp.alias_(exp.paren(item.copy()), hidden))
+        column = exp.column(hidden, table=self.called.copy())
+        if alias:
+            self.written[alias, name] = column
+        return column
+
+
+def _check_rows_stay_rows(select: exp.Select) -> None:
+    """Refuse a subquery that aggregates: a line of it must be a row of ``data``."""
+    aggregated = any(
+        call.find_ancestor(exp.Window, exp.Select) is select
+        for item in select.expressions
+        for call in item.find_all(exp.AggFunc)
+    )
+    if aggregated or select.args.get("group") or select.args.get("having"):
+        refuse(
+            "a subquery whose lines are rows of data, or one that aggregates the rows of each record",
+            got=shown(select),
+            fix="group by the record key in the subquery, or aggregate in the outer SELECT only",
+        )
+
+
+def _items(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr, exp.Expr]]:
+    """The columns of a subquery: name, expression, and item as written. ``*`` is written out."""
+    found: list[tuple[str, exp.Expr, exp.Expr]] = []
+    for item in select.expressions:
+        plain = item.unalias()
+        star = plain if isinstance(plain, exp.Star) else plain.this if isinstance(plain, exp.Column) else None
+        if isinstance(star, exp.Star):
+            if len(scope.relations) > 1 or any(star.args.values()):
+                refuse(
+                    "the names of columns", got=shown(item), fix="list the columns of a subquery with a join"
+                )
+            ((called, relation),) = scope.relations.items()
+            for column in relation.columns:
+                name = exp.to_identifier(column.name, quoted=True)
+                named = exp.column(name, table=exp.to_identifier(called))
+                found.append((column.name, named, named))
+            continue
+        if not item.alias_or_name:
+            refuse("names for the columns of a subquery", got=shown(item), fix="write AS behind it")
+        found.append((item.alias_or_name, plain, item))
+    return found
+
+
+def _join(node: exp.Join, scope: Scope, *, tables: Mapping[str, Sequence[Column]]) -> tuple[Join, Scope]:
+    """Read one JOIN as a lookup; return it and the scope with its table."""
+    if isinstance(node.this, exp.Subquery):
+        refuse(
+            "a declared public table",
+            got=f"the subquery {shown(node.this)}",
+            fix="a join may only look up each row of data in a declared table",
+        )
+    name, called = _table(node.this)
+    declared = {table.casefold(): table for table in tables}
+    if name.casefold() not in declared:
+        fix = (
+            suggestion(name, list(tables), what="declared tables")
+            if tables
+            else "declare it under [tables] of the plan"
+        )
+        refuse("a declared public table", got=f'"{name}"', fix=fix)
+    table = declared[name.casefold()]
+    unusual = [
+        node.args.get(part)
+        for part in ("method", "kind", "side", "hint", "match_condition", "pivots", "global_")
+    ]
+    words = [str(part).upper() for part in unusual if part]
+    if set(words) - {"LEFT", "INNER", "OUTER"}:
+        refuse(
+            "JOIN or LEFT JOIN",
+            got=" ".join([*words, "JOIN"]),
+            fix="a join may only look up each row of data in a public table",
+        )
+    if called.casefold() in {relation.casefold() for relation in scope.relations}:
+        refuse("different names for the tables", got=f'"{called}" twice', fix="give one of them an alias")
+    # Equal lookups in several releases share one alias: a hash of the lookup's table and equations. 200 bits
+    # of SHA-256 make collisions infeasible, and the alias is shorter than the 63 bytes that Postgres allows.
+    query_name = _query_name(node.this)
+    draft = scope.joined(query_name, "lookup", tables[table])
+    parts = [table, *(part.sql(scope.dialect) for part in _equalities(node, draft))]
+    alias = "lookup_" + hashlib.sha256("\x00".join(parts).encode()).hexdigest()[:50]
+    scope = scope.joined(query_name, alias, tables[table])
+    conditions = _equalities(node, scope)
+    sides = [[side for side in (part.this, part.expression) if _is_of(side, alias)] for part in conditions]
+    keys = [columns[0] for columns in sides if len(columns) == 1]
+    if len(keys) != len(conditions):
+        refuse(
+            f"ON data.column = {called}.column",
+            got=shown(node),
+            fix="every equation of a lookup needs one column of the joined table",
+        )
+    join = Join(
+        table=table,
+        alias=alias,
+        condition=" AND ".join(embedded(part, scope.dialect) for part in conditions),
+        key=keys[0],
+        required="LEFT" not in words,
+    )
+    return join, scope
+
+
+def _equalities(node: exp.Join, scope: Scope) -> list[exp.EQ]:
+    """Read the equations of ON or USING, bound, in a fixed order."""
+    if using := node.args.get("using"):
+        called = _table(node.this)[1]
+        left = replace(
+            scope, relations={name: scope.relations[name] for name in scope.relations if name != called}
+        )
+        equations = [
+            exp.EQ(
+                this=left.bind(exp.column(column.copy())),
+                expression=scope.bind(exp.column(column.copy(), table=exp.to_identifier(called))),
+            )
+            for column in using
+        ]
+    else:
+        condition = node.args.get("on")
+        if condition is None:
+            refuse("JOIN … ON or USING", got=shown(node), fix="say which columns must agree")
+        equations = []
+        for part in conjuncts(scope.bind(condition)):
+            if not isinstance(part, exp.EQ):
+                refuse(
+                    "equations joined by AND in ON", got=shown(part), fix="put other conditions into WHERE"
+                )
+            equations.append(part)
+    for part in equations:
+        if any(WindowColumn.is_name(column.name) for column in part.find_all(exp.Column)):
+            refuse("a join on columns of data", got=shown(node), fix="join before the window function")
+        if scope.mentions_secret(part):
+            refuse(
+                "a join on public columns",
+                got=f"the secret in {shown(part)}",
+                fix="the match would depend on the secret",
+            )
+    return sorted(equations, key=lambda part: part.sql(scope.dialect))
+
+
+def _table(node: exp.Expr) -> tuple[str, str]:
+    """Return a relation's name and the name by which the query calls it."""
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        refuse(
+            "a table's name",
+            got=shown(node),
+            fix="a query reads data and declared tables only: no subquery, function or file",
+        )
+    extra = [part for part, value in node.args.items() if value and part not in ("this", "alias")]
+    if extra:
+        refuse("a table's plain name", got=shown(node), fix=f"leave out {', '.join(extra).upper()}")
+    alias = node.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        refuse("a table's plain name", got=shown(node), fix="leave out the list of column names")
+    return node.name, node.alias or node.name
+
+
+def _is_of(side: exp.Expr, alias: str) -> bool:
+    return isinstance(side, exp.Column) and side.table == alias
+
+
+def _query_name(table: exp.Expr) -> exp.Identifier:
+    """The identifier by which a query calls a relation."""
+    alias = table.args.get("alias")
+    identifier: exp.Identifier = table.this if alias is None else alias.this
+    return identifier.copy()

@@ -1,0 +1,153 @@
+"""Groups that a condition suppresses: the audit of the plan that lists them by hand."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sightline as sl
+from sightline.auditing.plan import Plan
+from sightline.auditing.plan_text import plan_text
+from sightline.errors import InvalidPlan
+from sightline.jobs import check
+
+SIZES = {"a": 9, "b": 5, "c": 2, "d": 1}
+TOWNS = "SELECT town, SUM(hours) FROM data GROUP BY town"
+FACTS = (
+    *("records", "rows", "cells", "signatures", "rank", "identifiable_records", "exposed_in_all", "releases"),
+    *("least_remaining_uncertainty", "budget", "distribution", "losses", "verdict", "homogeneous", "exposed"),
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """The group c has a third row, without a secret."""
+    path = tmp_path / "people.csv"
+    rows = [
+        f"{town}{i},{town},{i % 2},{(17 * i + ord(town)) % 10}.{i}"
+        for town, n in SIZES.items()
+        for i in range(n)
+    ]
+    path.write_text("\n".join(["id,town,job,hours", *rows, "c9,c,1,"]) + "\n")
+    return str(path)
+
+
+def plan_of(table: str, *releases: dict[str, Any], **data: Any) -> dict[str, Any]:
+    return {
+        "data": {"source": table, "record": "id", "secret": "hours", "bounds": [0, 10], **data},
+        "release": [{"name": f"r{i}", "noise_stddev": 2.0, **one} for i, one in enumerate(releases)],
+        "limits": {"remaining_uncertainty": 0.5, "accept": ["few_values"]},
+    }
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("condition", "keys"),
+    [
+        ("COUNT(*) < 3", "d"),  # c has three rows, two of them with a secret
+        ("COUNT(*) <= 3", "cd"),
+        ("NOT (COUNT(*) BETWEEN 4 AND 100)", "cd"),
+        ("COUNT(DISTINCT id) < 5 AND MIN(town) <> 'd'", "c"),
+        ("count(*) < 3 OR MAX(job) = 1 AND count(*) = 5", "bd"),
+    ],
+)
+@pytest.mark.parametrize("total", [False, True])
+def test_a_condition_suppresses_what_a_list_withholds(
+    table: str, condition: str, keys: str, total: bool
+) -> None:
+    beside = [{"sql": "SELECT SUM(hours) FROM data"}] if total else []
+    suppressed = sl.audit(plan_of(table, *beside, {"sql": TOWNS, "suppress": condition}))
+    withheld = sl.audit(plan_of(table, *beside, {"sql": TOWNS, "withhold": [{"key": [key]} for key in keys]}))
+    first, second = suppressed.model_dump(), withheld.model_dump()
+    assert {name: first[name] for name in FACTS} == {name: second[name] for name in FACTS}
+
+
+def test_a_suppressed_group_beside_its_total_is_computed(table: str) -> None:
+    """d is one person: total − a − b − c. Without the total nothing is published of them."""
+    towns = {"sql": TOWNS, "suppress": "COUNT(*) < 3", "noise_stddev": 1.0}
+    alone = sl.audit(plan_of(table, towns))
+    assert alone.identifiable_records == 0
+    beside = sl.audit(plan_of(table, {"sql": "SELECT SUM(hours) FROM data", "noise_stddev": 1.0}, towns))
+    assert beside.verdict.status == "failed"
+    worst = beside.exposed[0]
+    assert worst.size == 1
+    assert worst.rmse == pytest.approx(4**0.5)
+    assert worst.recipe is not None
+    assert {step.release for step in worst.recipe.steps} == {"r0", "r1"}
+
+
+def test_complementary_suppression_hides_both_groups_behind_each_other(table: str) -> None:
+    """With c suppressed too, total − a − b is the sum of three people."""
+    found = sl.audit(
+        plan_of(table, {"sql": "SELECT SUM(hours) FROM data"}, {"sql": TOWNS, "suppress": "COUNT(*) <= 3"})
+    )
+    assert found.identifiable_records == 0
+    assert any(one.size == 3 and one.identifiable for one in found.exposed)
+
+
+def test_a_group_may_be_suppressed_and_withheld(table: str) -> None:
+    both = {"sql": TOWNS, "suppress": "COUNT(*) < 3", "withhold": [{"key": ["d"]}, {"key": ["b"]}]}
+    assert sl.audit(plan_of(table, both)).cells == 2
+
+
+@pytest.mark.parametrize(
+    ("release", "message"),
+    [
+        ({"suppress": "AVG(hours) < 3"}, "public columns of data, got hours in AVG.hours. < 3; which groups"),
+        ({"suppress": "COUNT(HOURS) < 3"}, "public columns of data"),
+        ({"suppress": "COUNT(*) FILTER (WHERE hours > 3) < 2"}, "compared with constants"),
+        ({"suppress": "town = 'a'"}, "suppress with an aggregate"),
+        ({"suppress": "COUNT(*) < random()"}, "compared with constants"),
+        ({"suppress": "COUNT(*) < (SELECT 3)"}, "compared with constants"),
+        ({"suppress": "COUNT(*) <"}, "SQL that can be parsed"),
+        ({"suppress": "SUM(zones.town) < 3"}, "name a column of data"),
+        ({"suppress": "COUNT(other) < 3"}, 'a column of the table, got "other"'),
+        ({"suppress": "COUNT(*) < 100"}, "withhold or suppress for all of them"),
+        (
+            {"suppress": "COUNT(*) < 3", "merge": [{"keys": [["c"], ["d"]]}]},
+            "none in merge that is suppressed",
+        ),
+        (
+            {
+                "sql": "SELECT town, SUM(hours) FILTER (WHERE job = 1) FROM data GROUP BY town",
+                "suppress": "COUNT(*) < 3",
+            },
+            "aggregates over all rows of a group",
+        ),
+    ],
+)
+def test_conditions_that_depend_on_more_than_public_groups_are_refused(
+    table: str, release: dict[str, Any], message: str
+) -> None:
+    plan = plan_of(table, {"sql": TOWNS, **release})
+    with pytest.raises(InvalidPlan, match=message):
+        sl.audit(plan)
+
+
+@pytest.mark.parametrize(
+    ("sql", "message"),
+    [
+        ("SELECT town, COUNT(*) FROM data WHERE job = 1 GROUP BY town", "without the secret in WHERE"),
+        ("SELECT town, job, COUNT(*) FROM data GROUP BY town, job", "without the secret in GROUP"),
+    ],
+)
+def test_counts_that_depend_on_the_secret_suppress_nothing(table: str, sql: str, message: str) -> None:
+    plan = plan_of(table, {"sql": sql, "suppress": "COUNT(*) < 3"}, secret="job", bounds=None, kind="boolean")
+    with pytest.raises(InvalidPlan, match=message):
+        check(plan)
+
+
+def test_groups_that_read_alike_are_refused(tmp_path: Path) -> None:
+    """A town called NULL beside rows without a town."""
+    path = tmp_path / "people.csv"
+    path.write_text("id,town,hours\n1,NULL,2\n2,,3\n3,,4\n4,b,5\n")
+    with pytest.raises(InvalidPlan, match="two groups that read alike"):
+        sl.audit(plan_of(str(path), {"sql": TOWNS, "suppress": "COUNT(*) < 2"}))
+
+
+def test_a_plan_that_suppresses_reads_back() -> None:
+    plan = Plan.model_validate(plan_of("t.csv", {"sql": TOWNS, "suppress": "COUNT(*) < 3"}))
+    assert Plan.model_validate(tomllib.loads(plan_text(plan))) == plan

@@ -1,0 +1,164 @@
+"""Bounded contributions, suppressed groups and drawn records: every engine does what plain Python does."""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from sightline.errors import InvalidPlan
+from sightline.tables.bounded_rows import check_kept_rows, keep_rows, total_rows
+from sightline.tables.collect import collect
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Engine
+from sightline.tables.sql.reader import ReleaseQuery, read_release
+from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.suppressed import suppressed_cells
+from tests.tables.table_cases import awkward_rows
+
+ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
+SUBJECT = Subject(record="home", secret="load", kind=SecretKind.NUMBER, bounds=(0.0, 300.0))
+
+
+@pytest.fixture(params=ENGINES)
+def engine(request: pytest.FixtureRequest, table_folder: Path) -> Iterator[Engine]:
+    """An engine of the test's own, since it changes what ``data`` is."""
+    if request.param == "duckdb_engine":
+        found = open_source("homes.parquet", base=table_folder, tables={"areas": "areas.parquet"})
+    elif request.param == "postgres_engine":
+        url = request.getfixturevalue("postgres_url")
+        found = open_source(f"{url}?table=public.homes", base=Path(), tables={"areas": "areas"})
+    else:
+        session = request.getfixturevalue("spark_session")
+        found = open_source(session, base=Path(), table="homes", tables={"areas": "areas"})
+    yield found
+    found.close()
+
+
+def release(engine: Engine, sql: str) -> ReleaseQuery:
+    schema = Schema.of(engine, ["areas"])
+    return read_release(sql, name="r", subject=SUBJECT, schema=schema)
+
+
+def python_kept(rows: int) -> list[dict[str, Any]]:
+    """The first rows of every home by age, NULL last; all rows of nobody."""
+    homes: dict[str | None, list[dict[str, Any]]] = defaultdict(list)
+    for row in awkward_rows():
+        homes[row["home"]].append(row)
+    return [
+        row
+        for home, mine in homes.items()
+        for row in sorted(mine, key=lambda one: -one["age"])[: rows if home is not None else None]
+    ]
+
+
+def fetched(engine: Engine, *columns: str) -> Counter[tuple[object, ...]]:
+    listed = ", ".join(f'"{column}"' for column in columns)
+    answer = engine.fetch(f'SELECT {listed} FROM "data"')
+    return Counter(zip(*(answer[column].tolist() for column in columns), strict=True))
+
+
+def test_the_first_rows_of_each_record_are_kept(engine: Engine) -> None:
+    before = engine.columns()
+    keep_rows(engine, SUBJECT, rows=1, order=["age DESC", "since"])
+    assert engine.columns() == before
+    expected = Counter((row["home"], row["age"], row["region"]) for row in python_kept(1))
+    assert fetched(engine, "home", "age", "region") == expected
+    check_kept_rows(engine, SUBJECT, rows=1)
+    query = release(engine, "SELECT solar, SUM(load) FROM data GROUP BY solar")
+    membership = collect(engine, [query], replace(SUBJECT, most_rows=1))
+    assert membership.contributions == 1
+    # The release's own SQL reads the bounded rows, too.
+    own = engine.fetch_own("SELECT COUNT(*) AS n FROM data")["n"].tolist()
+    assert own == [len(python_kept(1))]
+    engine.check_unchanged()
+
+
+def test_rows_that_the_order_does_not_tell_apart_are_refused(engine: Engine) -> None:
+    keep_rows(engine, SUBJECT, rows=1, order=["solar"])  # rows i and i + 40 of a home are both even or odd
+    with pytest.raises(
+        InvalidPlan, match=r"an order that tells a record's rows apart, got a record .* keep 2"
+    ):
+        check_kept_rows(engine, SUBJECT, rows=1)
+
+
+def test_totals_are_those_of_the_rows_clipped(engine: Engine) -> None:
+    total_rows(engine, SUBJECT, by=["solar"])
+    sums: dict[tuple[object, object], list[float]] = defaultdict(list)
+    for row in awkward_rows():
+        sums[row["home"], row["solar"]] += [] if row["load"] is None else [row["load"]]
+    expected = {
+        key: None if not loads else min(max(sum(loads), 0.0), 300.0)
+        for key, loads in sums.items()
+        if not any(map(math.isnan, loads))
+    }
+    assert [column.name for column in engine.columns()] == ["home", "solar", "load"]
+    answer = engine.fetch('SELECT home, solar, load FROM "data"')
+    found = {
+        (home, solar): load
+        for home, solar, load in zip(*(answer[c].tolist() for c in ("home", "solar", "load")), strict=True)
+    }
+    assert {key: found[key] for key in expected} == expected
+    assert len(found) == len(sums)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda e: keep_rows(e, SUBJECT, rows=1, order=["LOAD"]), lambda e: total_rows(e, SUBJECT, by=["load"])],
+)
+def test_the_secret_orders_nothing_and_groups_nothing(change: Any, duckdb_engine: Engine) -> None:
+    with pytest.raises(InvalidPlan, match='public columns, got the secret "load"'):
+        change(duckdb_engine)
+
+
+def test_only_numbers_have_totals(duckdb_engine: Engine) -> None:
+    with pytest.raises(InvalidPlan, match="total_by for a secret that is a number"):
+        total_rows(duckdb_engine, replace(SUBJECT, kind=SecretKind.BOOLEAN, secret="ill", bounds=None), by=[])
+
+
+@pytest.mark.parametrize(
+    ("sql", "condition", "keep"),
+    [
+        ("SELECT region, SUM(load) FROM data GROUP BY region", "COUNT(*) < 14", lambda rows: len(rows) >= 14),
+        (
+            "SELECT region, AVG(load) FROM data WHERE age > 20 GROUP BY region",
+            "COUNT(DISTINCT home) < 6 OR MAX(age) > 85",
+            lambda rows: len({r["home"] for r in rows} - {None}) >= 6 and max(r["age"] for r in rows) <= 85,
+        ),
+    ],
+)
+def test_suppressed_groups_are_those_of_all_rows(engine: Engine, sql: str, condition: str, keep: Any) -> None:
+    """Also rows without a secret count: COUNT(*) is that of the publisher's own SQL."""
+    query = release(engine, sql)
+    membership = collect(engine, [query], SUBJECT)
+    places = suppressed_cells(engine, [query], SUBJECT, membership, release=0, condition=condition)
+    groups: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for row in awkward_rows():
+        if "WHERE" not in sql or row["age"] > 20:
+            groups["NULL" if row["region"] is None else str(row["region"])].append(row)
+    expected = {(key,) for key, rows in groups.items() if not keep(rows) and key != "NULL"}  # no secret there
+    assert 0 < len(expected) < len(membership.cells)
+    assert {membership.cells[place].key for place in places} == expected
+
+
+def test_a_drawn_share_is_drawn_by_the_hash_of_the_key(engine: Engine) -> None:
+    query = release(engine, "SELECT SUM(load) FROM data")
+    found = collect(engine, [query], replace(SUBJECT, known_share=0.3, known=("age > 80",)))
+    kept = [
+        row
+        for row in awkward_rows()
+        if row["home"] is not None and row["load"] is not None and math.isfinite(row["load"])
+    ]
+    drawn = [
+        row
+        for row in kept
+        if int(hashlib.md5(row["home"].encode()).hexdigest()[:8], 16) < 0.3 * 16**8 or row["age"] > 80
+    ]
+    assert 0 < len(drawn) < len(kept)
+    assert int(found.known.sum()) == len(drawn)

@@ -1,0 +1,201 @@
+"""The catalogue of queries: each is read as the engine itself answers it, or refused with its message."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+from sightline.errors import InvalidPlan
+from sightline.tables.collect import collect
+from sightline.tables.engines.open import open_source
+from sightline.tables.engines.protocol import Engine
+from sightline.tables.sql.person_values import read_person_values
+from sightline.tables.sql.reader import read_release
+from sightline.tables.subject import Schema
+from tests.tables.catalogue_cases import (
+    COLUMNS,
+    CatalogueQuery,
+    Run,
+    Theme,
+    audited_answers,
+    engine_answer,
+    table_rows,
+    themes,
+)
+
+THEMES = themes()
+Opened = dict[str, tuple[Engine, Run]]  # by the name of the table
+
+
+def statements(kinds: dict[str, str]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+    for name, columns in COLUMNS.items():
+        listed = ", ".join(f"{column} {kinds.get(kind, kind)}" for column, kind in columns.items())
+        yield f"CREATE TABLE {name} ({listed})", table_rows()[name]
+
+
+@pytest.fixture(scope="module")
+def on_duckdb(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    folder = tmp_path_factory.mktemp("catalogue")
+    with duckdb.connect(str(folder / "catalogue.duckdb")) as connection:
+        for (created, rows), name in zip(statements({}), COLUMNS, strict=True):
+            connection.execute(created)
+            marks = ", ".join("?" for _ in COLUMNS[name])
+            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+    connection = duckdb.connect(str(folder / "catalogue.duckdb"), read_only=True)
+    opened = {}
+    for table in ("shop", "clinic"):
+        own = duckdb.connect()
+        own.execute(f"ATTACH '{folder / 'catalogue.duckdb'}' AS file (READ_ONLY)")
+        own.execute(f"CREATE VIEW data AS SELECT * FROM file.{table}")
+        own.execute("CREATE VIEW countries AS SELECT * FROM file.countries")
+        engine = open_source(
+            f"catalogue.duckdb::{table}", base=folder, tables={"countries": "catalogue.duckdb::countries"}
+        )
+        opened[table] = (engine, lambda sql, own=own: own.execute(sql).fetchall())
+    yield opened
+    connection.close()
+    for engine, _ in opened.values():
+        engine.close()
+
+
+@pytest.fixture(scope="module")
+def on_postgres(postgres_url: str) -> Iterator[Opened]:
+    import psycopg
+
+    with psycopg.connect(postgres_url, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA catalogue")
+        connection.execute("SET search_path TO catalogue")
+        for (created, rows), name in zip(
+            statements({"DOUBLE": "DOUBLE PRECISION", "VARCHAR": "TEXT"}), COLUMNS, strict=True
+        ):
+            connection.execute(created)
+            marks = ", ".join("%s" for _ in COLUMNS[name])
+            with connection.cursor() as cursor:
+                cursor.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+        opened = {}
+        for table in ("shop", "clinic"):
+            engine = open_source(
+                f"{postgres_url}?table=catalogue.{table}",
+                base=Path(),
+                tables={"countries": "catalogue.countries"},
+            )
+
+            def run(sql: str, table: str = table) -> list[tuple[Any, ...]]:
+                connection.execute("DROP VIEW IF EXISTS data")
+                connection.execute(f"CREATE VIEW data AS SELECT * FROM {table}")
+                return connection.execute(sql).fetchall()
+
+            opened[table] = (engine, run)
+        yield opened
+        for engine, _ in opened.values():
+            engine.close()
+        connection.execute("DROP SCHEMA catalogue CASCADE")
+
+
+@pytest.fixture(scope="module")
+def on_spark(spark_session: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
+    folder = tmp_path_factory.mktemp("spark")
+    with duckdb.connect() as connection:
+        for (created, rows), name in zip(statements({}), COLUMNS, strict=True):
+            connection.execute(created)
+            marks = ", ".join("?" for _ in COLUMNS[name])
+            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+            connection.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet)")
+    opened = {}
+    for name in COLUMNS:
+        spark_session.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+    for table in ("shop", "clinic"):
+        engine = open_source(spark_session, base=Path(), table=table, tables={"countries": "countries"})
+
+        def run(sql: str, table: str = table) -> list[tuple[Any, ...]]:
+            spark_session.table(table).createOrReplaceTempView("data")
+            return [tuple(row) for row in spark_session.sql(sql).collect()]
+
+        opened[table] = (engine, run)
+    yield opened
+    for engine, _ in opened.values():
+        engine.close()
+
+
+def different(
+    opened: Opened, theme: Theme, queries: list[CatalogueQuery], cells: list[Any] | None = None
+) -> list[str]:
+    """The queries that the audit reads differently from the engine. ``cells`` gets the cells of each."""
+    engine, run = opened[theme.table]
+    answers = audited_answers(engine, theme, queries)
+    found = []
+    for query, (ours, own_cells) in zip(queries, answers, strict=True):
+        theirs = engine_answer(run, query, theme, engine.dialect)
+        if ours != theirs or not theirs:
+            found.append(
+                f"{query.text(engine.dialect)}: {ours - theirs} where the engine has {theirs - ours}"
+            )
+        if cells is not None:
+            cells.append(own_cells)
+    return found
+
+
+def test_the_catalogue_is_large() -> None:
+    queries = [query for theme in THEMES for query in theme.queries]
+    assert len(queries) >= 150
+    assert len({query.sql for query in queries}) == len(queries)
+    assert sum(query.refused is None for query in queries) >= 100
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_cells_are_duckdbs_own_groups(theme: Theme, on_duckdb: Opened) -> None:
+    assert different(on_duckdb, theme, theme.read("duckdb")) == []
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_the_rest_is_refused_with_its_message(theme: Theme, on_duckdb: Opened) -> None:
+    engine, _ = on_duckdb[theme.table]
+    schema = Schema.of(engine, ["countries"])
+    wrong = []
+    for query in theme.queries:
+        if query.refused is None:
+            continue
+        try:
+            text = query.text("duckdb")
+            values = read_person_values([("query", text)], subject=theme.subject, schema=schema)
+            subject, own, (sql,) = (
+                (theme.subject, schema, [text])
+                if values is None
+                else (values.subject, values.schema, values.releases)
+            )
+            release = read_release(sql, name="query", subject=subject, schema=own)
+            if values is None:
+                collect(engine, [release], subject)
+            wrong.append(f"{text}: was read")
+        except InvalidPlan as refusal:
+            if query.refused not in str(refusal):
+                wrong.append(f"{query.sql}: {refusal}")
+    assert wrong == []
+
+
+@pytest.mark.parametrize("theme", THEMES, ids=lambda theme: theme.name)
+def test_postgres_has_the_same_cells(theme: Theme, on_postgres: Opened, on_duckdb: Opened) -> None:
+    queries = theme.read("postgres")
+    cells: list[Any] = []
+    assert different(on_postgres, theme, queries, cells) == []
+    answers = audited_answers(on_duckdb[theme.table][0], theme, queries)
+    assert [own for _, own in answers] == cells
+
+
+@pytest.mark.parametrize("table", ["shop", "clinic"])
+def test_spark_has_the_same_cells(table: str, on_spark: Opened, on_duckdb: Opened) -> None:
+    """A few of every theme, in one audit."""
+    themes_here = [theme for theme in THEMES if theme.table == table and theme.read("spark")]
+    theme = replace(
+        themes_here[0], queries=tuple(query for one in themes_here for query in one.read("spark"))
+    )
+    cells: list[Any] = []
+    assert different(on_spark, theme, list(theme.queries), cells) == []
+    answers = audited_answers(on_duckdb[table][0], theme, theme.queries)
+    assert [own for _, own in answers] == cells
