@@ -158,6 +158,8 @@ def _curve(partition: Partition, bandwidth: float | None) -> Curve | None:
             assert isinstance(partition.parameter, int | float)
             width = bandwidth_of(partition, bandwidth)
             return SmoothStep(at=float(partition.parameter), bandwidth=width, kernel="logistic")
+        case _:
+            return None
 
 
 def _determined(group: SmallGroup) -> bool:

@@ -38,7 +38,7 @@ class Truth:
         answers = np.full(len(membership.cells), np.nan)
         unknown = known = np.zeros(0)
         if found is not None:
-            totals = session.totals()
+            totals = session.totals(None)
             everyone = totals
             if found.linear.known.any():
                 nobody_known = replace(session.subject, known=(), known_share=None)
@@ -97,7 +97,10 @@ def feature_values(partition: Partition, values: FloatArray) -> FloatArray:
             found = values**partition.parameter
         case Feature.THRESHOLD:
             assert isinstance(partition.parameter, int | float)
-            found = (values > partition.parameter).astype(np.float64)
+            above = values >= partition.parameter if partition.closed else values > partition.parameter
+            found = above.astype(np.float64)
+        case other:
+            raise InvalidPlan(f"expected values, powers or thresholds, got {other.value}")
     return np.asarray(found if partition.above else 1 - found)
 
 
