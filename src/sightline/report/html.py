@@ -54,5 +54,7 @@ def headline(result: AuditResult) -> tuple[str, str]:
             "0",
             f"of {count(result.records, 'record')} are exposed: nothing that is published shows a value",
         )
-    whose = f"of the most exposed {short(result.record, 40)}: what an attacker knows, before → after"
+    of_rows = result.sharpest is not None and result.sharpest.of == "rows"
+    rows = "in the rows, combined and scaled like one row, " if of_rows else ""
+    whose = f"{rows}of the most exposed {short(result.record, 40)}: what an attacker knows, before → after"
     return f"{numbers[0]} → {numbers[1]}", f"{short(result.secret, 40)} {whose}"

@@ -282,7 +282,11 @@ def _remarks(result: AuditResult) -> list[str]:
 
 
 def _who(place: int, exposed: Exposed) -> str:
-    return who(place, exposed) + ("" if exposed.size == 1 else f" (sum of {exposed.size:,})")
+    if exposed.size == 1:
+        return who(place, exposed)
+    # Persons with the same rows are alike, and each is seen by itself; of other groups only the sum is seen.
+    many = f"each of {exposed.size:,} alike" if exposed.rows > 1 else f"sum of {exposed.size:,}"
+    return f"{who(place, exposed)} ({many})"
 
 
 def _of_range(exposed: Exposed) -> str:

@@ -28,6 +28,8 @@ def who(place: int, exposed: Exposed) -> str:
     if exposed.feature is not None:
         feature = "one" if exposed.feature == "row" else exposed.feature
         return f"{name}, {feature} of {exposed.rows} rows"
+    if exposed.rows > 1:
+        return f"{name}, with {exposed.rows} rows"
     return name if exposed.category is None else f"{name}, {exposed.category}"
 
 

@@ -40,6 +40,7 @@ def draw(result: AuditResult) -> Any:
             labelExpr="column_labels[floor(datum.value)]",
             labelAngle=-60 if visible > 4 else 0,
             labelLimit=150,
+            labelOverlap=False,
             grid=False,
         )
     one_line_each = all(len(name) == 1 for name in releases)
