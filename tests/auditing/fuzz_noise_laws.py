@@ -11,6 +11,7 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -63,7 +64,7 @@ def check_plan(
         *({"name": f"r{i}", "noise": {"law": law, **sizes[i]}} for i, law in enumerate(laws)),
         data=YES_OR_NO if counted is None else {**DATA, "categories": list(CATEGORIES)},
     )
-    kinds = [
+    kinds: list[dict[str, Any]] = [
         {} if counted is None else {"feature": Feature.INDICATOR, "parameter": one} for one in counted or laws
     ]
     membership = membership_of(
