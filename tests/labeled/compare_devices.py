@@ -152,6 +152,7 @@ class RecordedPrior:
 
     own: TargetPrior
     seen: Seen | None = None
+    asked: FloatArray | None = None  # the information of the largest precision that was asked for
 
     @property
     def name(self) -> str:
@@ -166,6 +167,7 @@ class RecordedPrior:
         return self.own.variance
 
     def precision(self, information: FloatArray) -> FloatArray:
+        self.asked = information
         return self.own.precision(information)
 
     def lower(self, seen: Seen) -> FloatArray:
@@ -184,19 +186,26 @@ def compare(case: Case, device: Device) -> float:
     same_decisions(case.kind, host, there)
     limit = max(SAME, host.relative_error)
     numbers = {name: (getattr(host, name), getattr(there, name)) for name in NUMBERS}
-    one, other = (shares(prior.seen, case.prior.variance) for prior in asked)
+    one, other = (shares(prior, host_precision(asked[0])) for prior in asked)
     numbers |= {name: (one[name], other[name]) for name in one}
     return max(same_numbers(case.kind, name, *pair, limit=limit) for name, pair in numbers.items())
 
 
-def shares(seen: Seen | None, variance: float) -> dict[str, FloatArray]:
+def host_precision(prior: RecordedPrior) -> FloatArray | float | None:
+    """What the prior adds to the information, as the host evaluates it."""
+    return None if prior.seen is None else prior.seen.precision
+
+
+def shares(prior: RecordedPrior, precision: FloatArray | float | None) -> dict[str, FloatArray]:
     """What the ends are functions of; hidden information as the share of uncertainty that it leaves."""
+    seen = prior.seen
     assert seen is not None
-    found = {"seen": seen.information, "linear share": 1 / (1 + variance * seen.linear_information)}
-    if seen.hidden_information is not None and seen.precision is not None:
+    found = {"seen": seen.information, "linear share": 1 / (1 + prior.variance * seen.linear_information)}
+    if seen.hidden_information is not None and precision is not None:
         with np.errstate(invalid="ignore"):
-            found["hidden share"] = 1 / (1 + seen.hidden_information / seen.precision)
-        found["precision"] = seen.precision * np.ones(1)
+            found["hidden share"] = 1 / (1 + seen.hidden_information / precision)
+    if prior.asked is not None:
+        found["asked"] = prior.asked
     return found
 
 

@@ -29,6 +29,7 @@ from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
 MOST_ROWS = 10**9  # of one record
+MOST_COPIES = 100_000  # of one release
 
 
 class KeptRows(Section):
@@ -200,7 +201,7 @@ class Release(Section):
 
     name: Text = Field(description="What people call it.")
     sql: Text = Field(description="One SELECT over the table, which is called data.")
-    times: Annotated[int, Field(ge=1, le=100_000)] = Field(
+    times: Annotated[int, Field(ge=1, le=MOST_COPIES)] = Field(
         default=1,
         description="How often it is published, with fresh noise and the same rows; in each period of the "
         "budget, if there are periods.",
@@ -333,6 +334,7 @@ class AssumptionName(StrEnum):
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
     VALUES = "values"
+    NOISE_FIRST = "noise_first"
     DRAWN = "drawn"
 
 
@@ -416,6 +418,13 @@ class Plan(Section):
             not strange,
             "a release's period among those of [privacy] periods",
             got=repr(strange[:1]),
+            error=InvalidPlan,
+        )
+        copies = max(self.copies(one) for one in self.releases)
+        require(
+            copies <= MOST_COPIES,
+            f"at most {MOST_COPIES:,} copies of a release over all periods",
+            got=f"{copies:,}",
             error=InvalidPlan,
         )
         laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE

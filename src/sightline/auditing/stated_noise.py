@@ -110,6 +110,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     """Noise of whole numbers must be on counts: what it is added to must be whole for every secret."""
     part = membership.partitions[p]
     counts = part.statistic is Statistic.SUM and part.feature in (Feature.VALUE, Feature.INDICATOR)
+    counts &= not part.weighted
     require(
         counts and plan.data.secret_kind is not SecretKind.NUMBER,
         f"{law.value} noise on counts of a yes or no or of a category",
@@ -171,7 +172,8 @@ def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count:
     if noise.rho is not None:
         return price_rho(noise.rho, sensitivity, releases=max(1, count))
     assert noise.epsilon is not None  # the plan was checked for one of these; files have been read
-    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.delta or _ANY_DELTA)
+    deltas = [one.delta for one in plan.privacy.budgets if one.delta is not None]
+    budget = Budget(epsilon=noise.epsilon, delta=min(deltas, default=_ANY_DELTA))
     name = plan.privacy.accountant
     if noise.law.pure:
         name = "laplace"

@@ -140,6 +140,8 @@ def _computed(
             window.replace(placeholder(used[-1]))
         windows += used
         result = window_scope(scope, used).bind(own.this)
+        if name.casefold().startswith("sightline_"):
+            refuse('a column whose name does not begin with "sightline_"', got=f'"{name}"', fix="rename it")
         if any(name.casefold() == column.name.casefold() for column in columns):
             refuse("different names for the columns of a subquery", got=f'"{name}" twice', fix="rename one")
         plain = isinstance(result, exp.Column) and (result.table, result.name) in scope.written
