@@ -252,7 +252,7 @@ class TestBadInput:
         captured = capsys.readouterr()
         assert "which exists; give another name, or --force" in captured.err
         assert captured.out == "", "refused before the audit"
-        assert main(["audit", plan, "--html", str(path), "--force"]) == 2
+        assert main(["audit", plan, "--html", str(path), "--force", "--no-what-if"]) == 2
         assert path.read_text().startswith("<!DOCTYPE html>")
         assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
@@ -292,7 +292,7 @@ class TestBadInput:
 class TestDemo:
     def test_it_says_where_the_report_is(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path = tmp_path / "demo.html"
-        assert main(["demo", "--html", str(path)]) == 0
+        assert main(["demo", "--html", str(path), "--no-what-if"]) == 0
         assert f"The report, to open in a browser: {path}" in capsys.readouterr().out
         assert "H13" in path.read_text(encoding="utf-8")
 
@@ -300,7 +300,7 @@ class TestDemo:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setitem(sys.modules, "jinja2", None)
-        assert main(["demo", "--html", str(tmp_path / "demo.html")]) == 0
+        assert main(["demo", "--html", str(tmp_path / "demo.html"), "--no-what-if"]) == 0
         captured = capsys.readouterr()
         assert "No report was written: the report needs Jinja2, which is not installed" in captured.err
         assert "Your own table:" in captured.out

@@ -366,7 +366,8 @@ def audited(membership: Membership, values: RowValues | None, query: int) -> lis
         cell_of = membership.signatures[values.signature, place]
         added = values.secret
         if partition.feature is Feature.THRESHOLD:
-            added = (values.secret > float(partition.parameter or 0)).astype(float)
+            assert isinstance(partition.parameter, int | float)
+            added = (values.secret > partition.parameter).astype(float)
         inside = cell_of >= 0
         sums = np.bincount(cell_of[inside], added[inside], minlength=len(cells))
         tables.append({cell.key: (cell.rows, float(total)) for cell, total in zip(cells, sums, strict=True)})

@@ -12,10 +12,11 @@ from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.losses import guaranteed_by_noise, losses
 from sightline.auditing.plan_text import plan_text, public_source, publishable_plan_text
+from sightline.auditing.questions import question_text
 from sightline.auditing.release_map import release_map
 from sightline.auditing.releases import release_reports
 from sightline.auditing.remedies import remedies
-from sightline.auditing.result import SCHEMA_VERSION, AuditResult
+from sightline.auditing.result import SCHEMA_VERSION, AuditResult, QuestionReport
 from sightline.auditing.timeline import timeline
 from sightline.auditing.verdict import verdict
 from sightline.progress import Progress, silent
@@ -43,6 +44,7 @@ def assemble(
     budget = budget_report(plan, findings.membership, findings.pricing)
     reports = release_reports(findings)
     homogeneous = homogeneous_cells(findings, totals)
+    _, about = findings.least_about
     open_questions = unverified(findings, homogeneous)
     owner_differs = local is not None or any(one.owner_only for one in open_questions)
     return AuditResult(
@@ -88,5 +90,26 @@ def assemble(
         publishable_plan=publishable_plan_text(plan),
         category_count=None if plan.data.categories is None else len(plan.data.categories),
         unverified=open_questions,
+        questions=_question_reports(findings),
+        least_about=None if about is None else question_text(about, plan.data.secret),
         homogeneous=homogeneous[:_MOST_HOMOGENEOUS],
     )
+
+
+def _question_reports(findings: Findings) -> tuple[QuestionReport, ...]:
+    """One report for each yes-or-no question, worst first."""
+    reports = [
+        QuestionReport(
+            text=question_text(one.question, findings.plan.data.secret),
+            identifiable_records=0 if one.linear is None else one.linear.identifiable_records,
+            least_remaining_uncertainty=one.least,
+            below_limit=one.below_limit,
+        )
+        for one in findings.questions
+        if one.question is not None
+    ]
+    return tuple(sorted(reports, key=_lower_end))
+
+
+def _lower_end(report: QuestionReport) -> float:
+    return 1.0 if report.least_remaining_uncertainty is None else report.least_remaining_uncertainty.lower

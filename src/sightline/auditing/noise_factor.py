@@ -15,6 +15,7 @@ import numpy as np
 from sightline.auditing.brackets import least_category_bound, most_information, scaled_noise
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.nonlinear import kept_with_nonlinear, nonlinear_information
+from sightline.auditing.questions import coin_kept
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountants
 
@@ -27,8 +28,17 @@ _CLOSE = 0.01  # how near the least factor a search by audits ends
 def noise_factor(findings: Findings, found: LinearFindings, limit: float) -> float | None:
     """A factor on all noise, to three digits, with which the audit finds that every record keeps the limit.
 
-    The least one up to about 1 % if the search is affordable. ``None`` if no factor is enough.
+    The least one up to about 1 % if the search is affordable. ``None`` if no factor is enough. It is enough
+    for the secret and for every yes-or-no question about it.
     """
+    factors = [_own_factor(findings, found, limit)]
+    for one in findings.questions:
+        needs = one.linear is not None and one.least is not None and one.least.lower < limit
+        factors.append(_own_factor(one, one.linear, limit) if needs and one.linear is not None else 1.0)
+    return None if None in factors else max(factor for factor in factors if factor is not None)
+
+
+def _own_factor(findings: Findings, found: LinearFindings, limit: float) -> float | None:
     enough = _enough(findings, found, limit)
     if found.persons is not None:  # the closed form is for one value: audit it
         while enough is not None and lowest(findings, enough) < limit:
@@ -58,6 +68,8 @@ def _least(findings: Findings, found: LinearFindings, limit: float, enough: floa
 def _least_with_nonlinear(findings: Findings, found: LinearFindings, factor: float) -> float:
     """What everyone keeps through linear and nonlinear releases, with all noise multiplied by a factor."""
     pricing, exposures = findings.pricing.scaled(factor), found.exposures
+    if findings.question is not None:
+        return lowest(findings, factor)
     carried = found.linear.of_columns(nonlinear_information(findings.membership, pricing))
     information = exposures.information / factor**2
     left = kept_with_nonlinear(found.linear.prior.number, information, carried, pricing.bounding_law)
@@ -82,6 +94,9 @@ def _enough(findings: Findings, found: LinearFindings, limit: float) -> float | 
     pricing, prior = findings.pricing, findings.prior
 
     def safe(factor: float) -> bool:
+        if findings.question is not None:
+            distance = np.array([np.sum((pricing.information_multipliers * factor) ** -2.0)])
+            return float(coin_kept(distance)[0]) >= limit
         if findings.has_nonlinear:
             multipliers = pricing.information_multipliers * factor
             return prior.kept_whatever_is_published(multipliers, pricing.release_laws) >= limit

@@ -38,7 +38,8 @@ def remedies(
     copies = [r for r in releases if r.copy_of is not None]
     changes = [_publish_once(findings, releases.index(r), r) for r in copies]
     if found is not None and (found.limit is None or found.below_limit or findings.not_shown):
-        if found.repeatable:
+        # What leaving out and merging does is looked at for the secret alone, and not for questions about it.
+        if found.repeatable and not findings.questions:
             changes += _separate(findings, found, section)
             told = {change.release for change in changes if change is not None}
             helpful = [r for r in releases if r.exposes_alone and not (r.outputs == 1 and r.name in told)]

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.plan_text import file_name
+from sightline.auditing.what_if_result import WhatIf
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
 from sightline.format import json_text, percent_bracket
@@ -247,6 +248,15 @@ class Unverified(_Part):
     owner_only: bool
 
 
+class QuestionReport(_Part):
+    """A yes-or-no question about a number that the plan publishes, audited as a secret of its own."""
+
+    text: str  # as SQL
+    identifiable_records: int  # whose answer can be told apart from everything else
+    least_remaining_uncertainty: Uncertainty | None
+    below_limit: int
+
+
 class HomogeneousCell(_Part):
     """A published number whose true answer tells the values of its rows. Owner-only."""
 
@@ -330,7 +340,10 @@ class AuditResult(Displayed, _Part):
     prior: str = ""  # what remaining uncertainty is an average over, in words; older results do not say
     category_count: int | None = None  # how many values a categorical secret can have
     unverified: Annotated[tuple[Unverified, ...], Many] = ()
+    questions: Annotated[tuple[QuestionReport, ...], Many] = ()  # worst first
+    least_about: str | None = None  # the question that least_remaining_uncertainty is about; none: the secret
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
+    what_if: WhatIf | None = None  # owner-only; none unless it was asked for
 
     @property
     def unit(self) -> str:

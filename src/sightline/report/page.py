@@ -19,6 +19,7 @@ from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures.catalogue import ReportFigure, Result
 from sightline.report.names import one_line, short
+from sightline.report.what_if import what_if_part
 from sightline.report.wording import (
     MOST_ALIKE,
     NO_RECIPE,
@@ -41,7 +42,8 @@ def page_html(
 
     The template must place every figure of the list, and no other.
     """
-    css, script = _asset("report.css"), _asset("report.js")
+    what_if = what_if_part(result)
+    css, script = _asset("report.css") + what_if.css, _asset("report.js") + what_if.script
     drawn = {figure.name: _figure(figure, result) for figure in figures if figure.drawable(result)}
     placed: list[str] = []
     text = str(
@@ -55,6 +57,7 @@ def page_html(
             data=_data({name: figure["chart"] for name, figure in drawn.items()}),
             bundle=style.bundle(),
             script=script,
+            what_if=what_if,
             policy=_policy(scripts=(style.bundle(), script), styles=(css,)),
             **words,
         )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from sightline.auditing.result import BudgetReport, Exposed, Recipe, ReleaseReport, Unverified
 from sightline.format import count, number, parameter
 from sightline.privacy.registry import accountant_of_cost
@@ -47,7 +49,9 @@ def budget_words(budget: BudgetReport) -> str:
     parts = [f"{budget.periods:,} periods with {own}{each}" if budget.periods > 1 else f"a budget of {own}"]
     if outside := budget.releases - budget.sharing:
         parts.append(f"{count(outside, 'release')} outside it")
-    total = f"epsilon = {number(budget.total_epsilon)} in all under {budget.total_accountant}"
+    finite = math.isfinite(budget.total_epsilon)
+    epsilon = f"epsilon = {number(budget.total_epsilon)}" if finite else "epsilon is infinite"
+    total = f"{epsilon} in all under {budget.total_accountant}"
     return f"{total} {at_delta} ({', and '.join(parts)})"
 
 

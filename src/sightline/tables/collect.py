@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
 from sightline.tables.cells import RowGrouping, group_rows, signature_table
@@ -97,7 +98,36 @@ def collect(
         dropped=total - present,
         clipped=clipped,
         few_values=_few_values(engine, rows, subject, present=present),
+        weights=_weights(encoding, groupings, words, queries, partitions),
     )
+
+
+def _weights(
+    encoding: Encoding,
+    groupings: Sequence[RowGrouping],
+    words: PackedCodes,
+    queries: Sequence[ReleaseQuery],
+    partitions: Sequence[Partition],
+) -> FloatArray | None:
+    """The weight of each signature's rows in every partition; none if all are 1."""
+    if all(position is None for position in encoding.weight_of):
+        return None
+    weights = np.ones((len(encoding.weight_of), words.shape[1]))
+    for line, position, layout, part in zip(
+        weights, encoding.weight_of, encoding.layout_of, partitions, strict=True
+    ):
+        if position is None:
+            continue
+        inside = groupings[layout].cell_of >= 0
+        line[inside] = encoding.coded_keys[position].numbers(words)[inside]
+        if not np.isfinite(line).all():
+            refuse(
+                f'release "{queries[part.query].name}": finite weights of its rows',
+                got="a weight that is infinite or no number",
+                fix="leave out these rows by a condition",
+            )
+    weights.setflags(write=False)
+    return weights.T
 
 
 def known_condition(engine: Engine, subject: Subject) -> str:
@@ -147,6 +177,9 @@ def expand(
                     feature=partition.feature,
                     parameter=parameter,
                     above=partition.above,
+                    closed=partition.closed,
+                    weighted=partition.weight is not None,
+                    computed=partition.computed,
                     label="" if len(expanded) == 1 else name,
                 )
             )

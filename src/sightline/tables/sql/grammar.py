@@ -58,7 +58,6 @@ _NOT_DETERMINISTIC = {
 }  # fmt: skip
 _CLAUSES = {
     "distinct": ("no DISTINCT", "group by the columns instead"),
-    "limit": ("no LIMIT: which groups appear would depend on the data", "publish every group, noisy"),
     "offset": ("no OFFSET: which groups appear would depend on the data", "publish every group, noisy"),
     "fetch": ("no FETCH: which groups appear would depend on the data", "publish every group, noisy"),
     "qualify": ("no QUALIFY", "publish every group, noisy"),
@@ -68,7 +67,7 @@ _CLAUSES = {
     "pivots": ("no PIVOT", "use GROUP BY"),
     "into": ("no SELECT INTO: a plan cannot write", "leave INTO out"),
 }
-_READ_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order"}
+_READ_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit"}
 
 
 def refuse(expected: str, *, got: object, fix: str = "") -> NoReturn:

@@ -114,6 +114,13 @@ def _one(unfolding: _Unfolding, query: exp.Expr, named: Named) -> exp.Select:
     selects = _selects(unfolding, query, named)
     if len(selects) > 1:
         refuse("one SELECT in a subquery", got="UNION ALL", fix="join the outer SELECTs by UNION ALL instead")
+    limit = selects[0].args.get("limit")
+    if limit is not None:
+        refuse(
+            "no LIMIT in a subquery: which rows are published would depend on their order",
+            got=shown(limit),
+            fix="name the rows by a condition",
+        )
     return selects[0]
 
 
