@@ -112,7 +112,7 @@ COMMANDS = {
     "explain": ["explain", "plan.toml", "--record", "A"],
     "figures": ["figures", "plan.toml", "--out", "out/figures"],
     "init": ["init", "t.csv", "--out", "out/plan.toml"],
-    "demo": ["demo", "--html", "out/demo.html", "--no-what-if"],
+    "demo": ["demo", "--json", "--html", "out/demo.html", "--no-what-if"],
     "paper": ["paper", "tab:accountant_scaling_main", "--fast", "--out", "out/paper"],
 }
 

@@ -99,6 +99,12 @@ _publishable = click.option(
 )
 @click.option("--max-seconds", type=float, metavar="SECONDS", help="End an audit that takes longer.")
 @_what_if
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="RESULT",
+    help="Also say what changed since this result of --json.",
+)
 @click.option("--device", metavar="NAME", help="An accelerator for dense matrices, as cuda.")
 @click.option(
     "--explain-cost",
@@ -118,6 +124,7 @@ def audit(  # many parameters: one for each option
     max_memory: str | None,
     max_seconds: float | None,
     what_if: bool,
+    against: Path | None,
     device: str | None,
     explain_cost: bool,
 ) -> int:
@@ -133,6 +140,7 @@ def audit(  # many parameters: one for each option
         return 0
     if html is not None:
         check_new(html, force=force)
+    last = None if against is None else jobs.read_result(against)
     with Ticker() as progress:
         result = jobs.audit(
             plan,
@@ -145,6 +153,8 @@ def audit(  # many parameters: one for each option
             what_if=what_if and html is not None and not publishable,
             device=device,
         )
+    if last is not None:
+        result = jobs.compare(result, last)
     _print_result(result.publishable() if publishable else result, as_json)
     if html is not None:
         from sightline.report.html import write_report
@@ -317,7 +327,7 @@ def init(table: str, record: str | None, secret: str | None, out: Path, force: b
 @_what_if
 @_force
 def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
-    """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
+    """Audit the shipped example: a micro-grid's dashboard, under a budget and with noise chosen by hand."""
     from sightline import jobs
     from sightline.examples.shipped import example_plan
     from sightline.report.files import check_new
@@ -325,7 +335,17 @@ def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
     if html is not None:
         check_new(html, force=force)
     plan = example_plan("microgrid")
-    result = jobs.audit(plan, names=True, what_if=what_if and html is not None)
+    what_if = what_if and html is not None
+    if as_json:
+        result = jobs.audit(plan, names=True, what_if=what_if)
+    else:
+        from sightline.examples.dashboards import dashboards, print_dashboards
+        from sightline.report.console import console
+
+        shown = list(dashboards())
+        print_dashboards(shown, console())
+        print("\nThe last of them in full:\n")
+        result = jobs.audit(plan, names=True, what_if=True) if what_if else shown[-1].result
     _print_result(result, as_json)
     if html is not None:
         from sightline.report.html import write_report
@@ -436,6 +456,11 @@ _PLAIN = {
     "≤": "<=",
     "≥": ">=",
     "≈": "~",
+    "→": "->",
+    "∞": "inf",
+    "─": "-",
+    "█": "#",
+    "▒": ":",
     "\N{NO-BREAK SPACE}": " ",
 }
 

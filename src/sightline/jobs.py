@@ -6,8 +6,10 @@ They stand to the right of the room of designs, because the advice of an audit c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sightline.auditing.assemble import assemble
+from sightline.auditing.comparison import with_comparison
 from sightline.auditing.expected_cost import ExpectedCost, expected_cost
 from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
@@ -19,9 +21,11 @@ from sightline.auditing.session import Session, opened
 from sightline.auditing.what_if import what_if as other_settings
 from sightline.auditing.work import WorkLimits
 from sightline.designing.advice import with_designed_advice
-from sightline.errors import require
+from sightline.errors import InvalidInput, require
 from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress, silent
+
+_MOST_BYTES = 1 << 28  # of a result that is read
 
 
 def audit(  # many parameters: the options of the command of the same name
@@ -75,6 +79,23 @@ def _stops(result: AuditResult) -> tuple[float, ...]:
         if one.kind is ChangeKind.NOISE and (one.epsilon is not None) == priced
     ]
     return tuple(stop for stop in advised if stop is not None)
+
+
+def read_result(path: str | Path) -> AuditResult:
+    """Read a result that ``--json`` or :meth:`AuditResult.to_json` wrote; its content is not trusted."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InvalidInput(f"expected the result of an audit, got {str(path)!r}: {reason}") from None
+    require(len(text) <= _MOST_BYTES, f"a result of at most {_MOST_BYTES:,} bytes", got="a larger file")
+    return AuditResult.from_json(text)
+
+
+def compare(result: AuditResult, last: AuditResult) -> AuditResult:
+    """The result with what changed since the last one, in ``since``."""
+    return with_comparison(result, last)
 
 
 def explain_cost(

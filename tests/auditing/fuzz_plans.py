@@ -126,7 +126,7 @@ def draw_sql(draw: random.Random, kind: str) -> str:
 
 
 def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
-    """The noise of a release: none of its own, one for all, or one by cell; and fields for a design."""
+    """The noise of a release: none of its own, one for all, one by cell, or of a law; fields for a design."""
     stddevs = [0.1, 1.0, 40, 1e-9, 1e9]
     kind = draw.random()
     if kind < 0.5:
@@ -142,6 +142,14 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
         elif draw.random() < 0.7:
             release["sql"] = f"SELECT {aggregate} FROM data"
         release["noise_by_cell"] = [{**cell, "stddev": draw.choice(stddevs)} for cell in cells]
+    elif kind < 0.85:
+        law = draw.choice(
+            ["gaussian", "laplace", "laplace", "none", "none", "discrete-gaussian", "geometric"]
+        )
+        size = draw.choice(["stddev", "noise_multiplier", "epsilon", "rho"])
+        release["noise"] = {"law": law} if law == "none" else {"law": law, size: draw.choice(stddevs)}
+        if draw.random() < 0.1:
+            release["noise"] = [release["noise"], {**release["noise"], "label": draw.choice(["AVG(x)", "x"])}]
     if draw.random() < (0.15 if kind < 0.65 else 0.01):
         release["published"] = True
     if draw.random() < 0.1:

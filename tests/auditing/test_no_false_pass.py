@@ -667,7 +667,7 @@ def test_what_remains_is_told_with_what_it_averages_over(data: dict[str, object]
     feature = {"feature": Feature.INDICATOR, "parameter": "a"} if "categories" in data else {}
     part = partition(0, "count", statistic=Statistic.SUM, **feature)
     result = assemble(find(plan, membership_of([part], [["", "", ""]])))
-    (sentence,) = [s for s in result.verdict.text.split(". ") if "uncertainty remains" in s]
+    (sentence,) = [s for s in result.verdict.text.split(". ") if "uncertainty (variance" in s]
     assert sentence.startswith(f"On average over {prior}")
     assert "who knows the groups and the noise" in sentence
     assert "whatever the attack; the best attack leaves at most" in sentence

@@ -27,8 +27,7 @@ from sightline.rehearsing import publication, run
 from sightline.rehearsing.linear_attacks import best_linear, prior_errors
 from sightline.rehearsing.result import AttackKind, Coverage, Guess, Rehearsal
 from sightline.rehearsing.run import publish_and_rehearse, rehearse
-from sightline.rehearsing.truth import Truth, feature_values
-from sightline.tables.membership import Band, Feature, Partition, Statistic
+from sightline.rehearsing.truth import Truth
 from tests.rehearsing import rehearsal_plans
 
 PLANS: dict[str, Callable[[Path], dict[str, Any]]] = {
@@ -243,54 +242,37 @@ class TestSmallGroups:
         assert not [g for g in result.guesses if g.attack is AttackKind.LIKELIHOOD]
         assert any("no constrained likelihood attack" in note for note in result.notes)
 
-    def test_a_value_exactly_at_a_threshold_counts_on_its_side(self) -> None:
-        x = np.array([44.0, 45.0, 46.0])
-        step = Partition(query=0, name="", statistic=Statistic.SUM, feature=Feature.THRESHOLD, parameter=45.0)
-        assert feature_values(step, x).tolist() == [0, 0, 1]
-        assert feature_values(replace(step, closed=True), x).tolist() == [0, 1, 1]
-        band = replace(step, feature=Feature.BAND, parameter=Band(low=44.0, high=45.0, high_closed=True))
-        assert feature_values(band, x).tolist() == [0, 1, 0]
-        clipped = replace(step, feature=Feature.CLIPPED, parameter=Band(high=45.0))
-        assert feature_values(clipped, x).tolist() == [44, 45, 45]
-
-
-@pytest.mark.slow
-def test_weighted_bands_and_clipped_sums_are_published_as_the_sql_says(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(
-        "id,w,x\n" + "".join(f"p{i},{1 + i % 3},{(7 * i) % 20}\n" for i in range(12))
-    )
-    sqls = [
-        "SELECT SUM(x * w) FROM data",
-        "SELECT COUNT(*) FILTER (WHERE x BETWEEN 5 AND 14) FROM data",
-        "SELECT SUM(w) FILTER (WHERE x >= 7) FROM data",
-        "SELECT SUM(LEAST(x, 9)) FROM data",
-    ]
-    plan: dict[str, Any] = {
-        "data": {
-            "source": str(tmp_path / "t.csv"),
-            "record": "id",
-            "secret": "x",
-            "bounds": [0, 20],
-            "bandwidth": 1,
-        },
-        "release": [{"name": f"r{n}", "sql": sql, "noise_stddev": 1e-9} for n, sql in enumerate(sqls)],
-    }
-    made = publish_and_rehearse(plan, seed=1, repetitions=20)
-    published = [float(line.rsplit(",", 1)[1]) for line in made.publication.text().splitlines()[1:]]
-    x, w = (7 * np.arange(12)) % 20, 1 + np.arange(12) % 3
-    expected = [
-        (x * w).sum(), ((x >= 5) & (x <= 14)).sum(), w[x >= 7].sum(), np.minimum(x, 9).sum()
-    ]  # fmt: skip
-    assert published == pytest.approx(expected, abs=1e-6)
-    path = tmp_path / "answers.csv"
-    path.write_text(made.publication.text(), encoding="utf-8")
-    plan["release"][0]["sql"] = "SELECT ROUND(SUM(x * w)) FROM data"
-    with pytest.raises(InvalidInput, match="numbers that are published as aggregates"):
-        rehearse(plan, repetitions=20, answers=path)
+    def test_a_value_exactly_at_a_threshold_is_refused(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.moments_plan(tmp_path)
+        count = {
+            "name": "many",
+            "sql": "SELECT COUNT(*) FILTER (WHERE watts > 45) FROM data",
+            "noise_stddev": 1.0,
+        }
+        plan["data"]["bandwidth"] = 5.0
+        with pytest.raises(InvalidPlan, match="no value that lies exactly at its threshold"):
+            rehearse({**plan, "release": [*plan["release"], count]})
 
 
 @pytest.mark.slow
 class TestAnswers:
+    def test_weights_bands_and_clipped_sums_are_not_rehearsed(self, tmp_path: Path) -> None:
+        plan = PLANS["number"](tmp_path)
+        for sql in ("SELECT SUM(2 * watts) FROM data", "SELECT SUM(LEAST(watts, 50)) FROM data"):
+            plan["release"][0]["sql"] = sql
+            with pytest.raises(InvalidPlan, match="categories without weights"):
+                rehearse(plan, seed=2, repetitions=20)
+
+    def test_a_plan_that_computes_with_its_numbers_has_no_file_of_them(self, tmp_path: Path) -> None:
+        plan = PLANS["number"](tmp_path)
+        made = publish_and_rehearse(plan, seed=2, repetitions=20)
+        path = tmp_path / "answers.csv"
+        path.write_text(made.publication.text(), encoding="utf-8")
+        for release in plan["release"]:
+            release["sql"] = release["sql"].replace("AVG(watts)", "ROUND(AVG(watts))")
+        with pytest.raises(InvalidInput, match="numbers that are published as aggregates"):
+            rehearse(plan, seed=2, repetitions=20, answers=path)
+
     def test_what_was_published_is_read_back(self, tmp_path: Path) -> None:
         for name in ("number", "category", "laplace", "mixed"):
             plan = PLANS[name](tmp_path)

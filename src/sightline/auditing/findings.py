@@ -35,7 +35,8 @@ from sightline.auditing.persons import (
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of, row_distances
-from sightline.auditing.result import Uncertainty
+from sightline.auditing.result_attacks import SMALL_GROUP
+from sightline.auditing.result_part import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require
 from sightline.labeled.contributions import Contributions
@@ -57,8 +58,6 @@ class Keys:
     of_kinds: FetchKeys  # the persons of each kind of the membership's table
 
 
-# A sum over more records than this is what publishing is for; it is not listed as exposed.
-SMALL_GROUP = 5
 # Taking releases away costs one elimination of the cells; with very uneven noise, a factorisation for each.
 _MOST_CELLS, _AFFORDABLE = 4_000, 2e12
 # Rows, and columns × rows, of a design that may be assessed again for each release and each accountant.

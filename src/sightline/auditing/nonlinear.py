@@ -22,13 +22,13 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of, noise_on_rows
 from sightline.auditing.questions import cut_points
 from sightline.auditing.result import Exposed, LocalReport
-from sightline.auditing.secret_prior import SecretPrior, information_at_most
+from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.target import NumberPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
-from sightline.noise.published import PublishedLaw
+from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress
 from sightline.releases.features import power_slope, smooth_step_slope

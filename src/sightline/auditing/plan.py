@@ -434,7 +434,8 @@ class Plan(Section):
             for noise in release.noise
         )
         require(
-            not (shares or (priced and not laplace)) or all(one.delta is not None for one in budgets),
+            (not shares or self.privacy.delta is not None)
+            and (not priced or laplace or all(one.delta is not None for one in budgets)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",

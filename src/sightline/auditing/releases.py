@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
+from sightline.auditing.accuracy import noise_of_range
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.persons import PersonFindings, identifiable_persons
@@ -54,8 +55,10 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
                 smallest_noise_stddev=float(mine.min()) if mine.size else None,
                 largest_noise_stddev=float(mine.max()) if mine.size else None,
                 noise_given=release.noise_given,
+                noise_of_range=noise_of_range(findings, query),
                 copy_of=copies.get(query),
                 note=note,
+                accuracy=None,
                 **effects,
             )
         )

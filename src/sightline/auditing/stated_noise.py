@@ -54,8 +54,10 @@ def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
         require(
             noise is not None or not release.noise,
             f"release {release.name[:60]!r}: noise for every aggregate",
-            got=f"none for {part.label[:60]!r}",
-            fix="add a section with this label",
+            got=f"none for {part.label[:60]!r}"
+            if part.label
+            else "none for its only one, which has no label",
+            fix="add a section with this label" if part.label else "leave the label out",
             error=InvalidPlan,
         )
         found.append(noise)
@@ -145,8 +147,7 @@ def stated_parameters(
             stddevs = [_popped(release, cells, _names(membership, p), key) for key in keys]
             found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64))
         elif noise is not None and law is not PublishedLaw.NONE:
-            copies = plan.copies(release)
-            count = sum(copies for bundle in bundles if any(noises[q] is noise for q in bundle))
+            count = sum(plan.copies(release) for bundle in bundles if any(noises[q] is noise for q in bundle))
             found[own] = _parameters(plan, noise, sensitivity[own], count)
     for query, release in enumerate(plan.releases):
         mine = [left[query], *(of_noise.get(id(noise), {}) for noise in release.noise)]

@@ -143,10 +143,12 @@ def _headline(findings: Findings, least: Uncertainty) -> str:
         ", the noise and the values of some records" if findings.membership.known.any() else " and the noise"
     )
     lower, upper = ends(least)
+    stddevs = ends(Uncertainty(lower=least.stddev_lower, upper=least.stddev_upper))
     return (
         f"On average over {findings.prior.values}, at least {lower} of the most exposed record's uncertainty "
-        f"remains to an attacker who knows the groups{others}, whatever the attack; the best attack leaves "
-        f"at most {upper}."
+        f"(variance; {stddevs[0]} of the standard deviation) remains to an attacker who knows the "
+        f"groups{others}, whatever the attack; the best attack leaves at most {upper} ({stddevs[1]}). Who is "
+        "in which group is public, and epsilon covers the values."
     )
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from functools import partial
 from itertools import combinations
 
 import numpy as np
@@ -25,9 +26,10 @@ from sightline.arrays import FloatArray
 from sightline.auditing.assumptions import unverified
 from sightline.auditing.exposed import ExposedSection, distribution
 from sightline.auditing.findings import Findings, LinearFindings, find, linear_findings
-from sightline.auditing.homogeneous import homogeneous_cells
+from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.pricing import price
+from sightline.auditing.questions import questions_of
 from sightline.auditing.session import Session
 from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.verdict import verdict
@@ -37,7 +39,7 @@ from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS, accountants
 from sightline.progress import Progress, silent
-from sightline.tables.membership import Membership
+from sightline.tables.membership import Membership, Partition
 from sightline.tables.published import without_queries
 from sightline.tables.subject import SecretKind
 
@@ -99,7 +101,7 @@ def what_if(
             there = variants.findings(noises[noise], [switches[s] for s in on])
         except InvalidInput:  # an accountant that cannot price it, or noise that is no number
             continue
-        totals = variants.totals([switches[s] for s in on])
+        totals = partial(variants.totals, [switches[s] for s in on])
         settings.append(_setting(there, totals, (noise, on), worst))
     return WhatIf(
         noises=noises,
@@ -233,7 +235,7 @@ class _Variants:
     plan: Plan
     membership: Membership  # against the plan's own attacker
     memberships: dict[tuple[str, ...], Membership] = field(default_factory=dict)
-    sums: dict[tuple[str, ...], FloatArray] = field(default_factory=dict)
+    sums: dict[tuple[tuple[str, ...], Partition | None], FloatArray] = field(default_factory=dict)
 
     def findings(self, noise: NoiseStop, switches: list[Switch]) -> Findings:
         """The findings of one setting. The check for rows that are all alike needs the attacks' errors."""
@@ -243,7 +245,7 @@ class _Variants:
         membership = without_queries(self._against(plan), gone)
         pricing = price(plan, membership)
         linear = linear_findings(plan, membership, pricing)
-        if linear is None:
+        if linear is None or questions_of(membership):
             return find(plan, membership)
         return Findings(
             plan=plan,
@@ -255,13 +257,13 @@ class _Variants:
             nonlinear=None,
         )
 
-    def totals(self, switches: list[Switch]) -> FloatArray:
-        """The sums of the secrets that the attacker of a setting does not know."""
+    def totals(self, switches: list[Switch], question: Partition | None) -> FloatArray:
+        """The sums of the secrets that the attacker of a setting does not know, or of the answers."""
         plan = changed_plan(self.plan, _NO_NOISE, switches)
         knows = plan.attacker.knows
-        if knows not in self.sums:
-            self.sums[knows] = self._session(plan).totals()
-        return self.sums[knows]
+        if (knows, question) not in self.sums:
+            self.sums[knows, question] = self._session(plan).totals(question)
+        return self.sums[knows, question]
 
     def name(self, who: _Who) -> str:
         """The keys of the most exposed."""
@@ -288,7 +290,7 @@ class _Variants:
 _NO_NOISE = NoiseStop(accountant=None, epsilon=None, factor=None, proven=False)
 
 
-def _setting(findings: Findings, totals: FloatArray, key: _Key, worst: dict[_Who, int]) -> Setting:
+def _setting(findings: Findings, totals: Totals, key: _Key, worst: dict[_Who, int]) -> Setting:
     """What the audit says of one setting."""
     found = findings.linear
     section = ExposedSection(
@@ -300,11 +302,15 @@ def _setting(findings: Findings, totals: FloatArray, key: _Key, worst: dict[_Who
     judged = verdict(
         findings,
         section,
-        unverified(findings, homogeneous_cells(findings, lambda question: totals)),
+        unverified(findings, homogeneous_cells(findings, totals)),
         publishable=False,
     )
-    least, noise = findings.least, findings.pricing.noise_stddev
-    who = None if found is None or least is None else _worst(found, findings.plan.attacker.knows)
+    (least, question), noise = findings.least_about, findings.pricing.noise_stddev
+    who = (
+        None
+        if found is None or least is None or question is not None
+        else _worst(found, findings.plan.attacker.knows)
+    )
     return Setting(
         noise=key[0],
         switches=key[1],

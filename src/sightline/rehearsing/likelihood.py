@@ -120,7 +120,7 @@ def _group(findings: Findings, truth: Truth, signatures: IndexArray) -> SmallGro
         curve = _curve(partition, findings.plan.data.bandwidth)
         touched = np.unique(position[own])
         for cell in touched[touched >= 0]:
-            if curve is None or partition.weighted:
+            if curve is None:
                 return None
             divisor = membership.cells[cell].rows if partition.statistic is Statistic.MEAN else 1
             sign = 1.0 if partition.above else -1.0
@@ -146,7 +146,7 @@ def _group(findings: Findings, truth: Truth, signatures: IndexArray) -> SmallGro
 
 
 def _curve(partition: Partition, bandwidth: float | None) -> Curve | None:
-    """The curve that a number adds up; none for a power that is not whole, a band and a clipped value."""
+    """The curve that a number adds up; none for a power that is not whole."""
     match partition.feature:
         case Feature.VALUE | Feature.INDICATOR:
             return Power(order=1)
@@ -158,7 +158,7 @@ def _curve(partition: Partition, bandwidth: float | None) -> Curve | None:
             assert isinstance(partition.parameter, int | float)
             width = bandwidth_of(partition, bandwidth)
             return SmoothStep(at=float(partition.parameter), bandwidth=width, kernel="logistic")
-        case Feature.BAND | Feature.CLIPPED:
+        case _:
             return None
 
 

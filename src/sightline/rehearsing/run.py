@@ -38,6 +38,7 @@ from sightline.rehearsing.result import (
     unimodal_factor,
 )
 from sightline.rehearsing.truth import MOST_NAMED, Secrets, Truth, rows_of, secrets_by_column, seen_rows
+from sightline.tables.membership import Feature
 from sightline.tables.records import secrets_of
 from sightline.tables.subject import SecretKind
 
@@ -152,6 +153,18 @@ def _check(findings: Findings) -> None:
         len(findings.membership.cells) > 0,
         "a published number that depends on the secret",
         got="none",
+        error=InvalidPlan,
+    )
+    other = [
+        part.name
+        for part in findings.membership.partitions
+        if part.weighted or part.feature in (Feature.BAND, Feature.CLIPPED)
+    ]
+    require(
+        not other,
+        "numbers, moments, thresholds and categories without weights",
+        got=f"weights, a band or a clipped sum in {', '.join(other[:3])!r}",
+        fix="leave these releases out to rehearse the others",
         error=InvalidPlan,
     )
     require(

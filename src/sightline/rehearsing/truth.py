@@ -11,8 +11,9 @@ from sightline.auditing.design import LINEAR, LinearDesign
 from sightline.auditing.findings import Findings
 from sightline.auditing.plan import Plan
 from sightline.auditing.session import Session
+from sightline.errors import InvalidPlan, require
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.tables.membership import Band, Feature, Membership, Partition, RowValues, Statistic
+from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
 from sightline.tables.records import secrets_of, signature_totals
 from sightline.tables.subject import SecretKind
 
@@ -37,7 +38,7 @@ class Truth:
         answers = np.full(len(membership.cells), np.nan)
         unknown = known = np.zeros(0)
         if found is not None:
-            totals = session.totals()
+            totals = session.totals(None)
             everyone = totals
             if found.linear.known.any():
                 nobody_known = replace(session.subject, known=(), known_share=None)
@@ -98,15 +99,8 @@ def feature_values(partition: Partition, values: FloatArray) -> FloatArray:
             assert isinstance(partition.parameter, int | float)
             above = values >= partition.parameter if partition.closed else values > partition.parameter
             found = above.astype(np.float64)
-        case Feature.BAND:
-            band = partition.parameter
-            assert isinstance(band, Band)
-            low = values >= band.low if band.low_closed else values > band.low
-            high = values <= band.high if band.high_closed else values < band.high
-            found = (low & high).astype(np.float64)
-        case Feature.CLIPPED:
-            assert isinstance(partition.parameter, Band)
-            found = np.clip(values, partition.parameter.low, partition.parameter.high)
+        case other:
+            raise InvalidPlan(f"expected values, powers or thresholds, got {other.value}")
     return np.asarray(found if partition.above else 1 - found)
 
 
@@ -134,10 +128,17 @@ def _add_nonlinear(answers: FloatArray, membership: Membership, values: RowValue
     for p, partition in enumerate(membership.partitions):
         if partition.feature in LINEAR:
             continue
+        if partition.feature is Feature.THRESHOLD:
+            require(
+                not np.any(values.secret == partition.parameter),
+                f"{partition.name}: no value that lies exactly at its threshold",
+                got="one",
+                fix="the plan does not tell a rehearsal on which side it counts: move the threshold",
+                error=InvalidPlan,
+            )
         position = membership.positions(p)[values.signature]
         inside = position >= 0
-        weights = membership.weights_in(p)[values.signature[inside]]
-        added = feature_values(partition, values.secret[inside]) * weights
+        added = feature_values(partition, values.secret[inside])
         sums = np.bincount(position[inside], added, len(answers))
         for c in np.unique(position[inside]):
             mean = partition.statistic is Statistic.MEAN

@@ -181,6 +181,7 @@ def expand(
                     weighted=partition.weight is not None,
                     computed=partition.computed,
                     label="" if len(expanded) == 1 else name,
+                    key_names=partition.key_names,
                 )
             )
     return tuple(partitions), tuple(partition_queries)

@@ -80,6 +80,7 @@ class Partition:
     label: str = ""  # its name within the release; empty if it is the only partition
     closed: bool = False  # whether a threshold itself counts as above it
     weighted: bool = False  # whether a row's feature is multiplied by a public weight
+    key_names: tuple[str, ...] = ()  # of the columns of GROUP BY, for people
     computed: Computed | None = None  # none if the aggregate is published as it is
 
     @property

@@ -100,7 +100,8 @@ def read_inner(select: exp.Select, *, subject: Subject, schema: Schema) -> Inner
     values: list[str] = []
     for item in select.expressions:
         name = item.alias_or_name
-        if not name or isinstance(item.unalias(), exp.Star) or name in columns:
+        named = isinstance(item, exp.Alias | exp.Column) and not item.is_star
+        if not named or name in columns:
             refuse("different names for the columns of a subquery", got=shown(item), fix="write AS behind it")
         bound = _bound_value(item.unalias(), scope)
         if bound is not None:

@@ -47,6 +47,7 @@ class PartitionQuery:
     computed: Computed | None = None  # what is computed with it before it is published
     condition: str | None  # on the rows that it aggregates, as SQL over public columns; None for all rows
     keys: tuple[str, ...]  # of GROUP BY, as SQL over public columns
+    key_names: tuple[str, ...]  # of the same, for people
     grouping_set: int  # its position among the SELECT's grouping sets
     aggregate: int  # its position among the SELECT's aggregates
     select: int = 0  # its position among the release's SELECTs, which UNION ALL joins
@@ -267,6 +268,7 @@ def _partitions(
                     computed=measure.computed,
                     condition=" AND ".join([*conditions[number], *kept]) or None,
                     keys=tuple(texts[id(key)] for key in by),
+                    key_names=_key_names(by),
                     grouping_set=place,
                     aggregate=number,
                 )
@@ -382,5 +384,11 @@ def _names_aggregate(node: exp.Expr, select: exp.Select) -> bool:
 
 def _by(keys: Sequence[exp.Expr]) -> str:
     """The end of a label, with the columns of its grouping set."""
-    names = [key.name if isinstance(key, exp.Column) else shown(key).replace('"data".', "") for key in keys]
+    names = _key_names(keys)
     return f" by {', '.join(names)}" if names else ""
+
+
+def _key_names(keys: Sequence[exp.Expr]) -> tuple[str, ...]:
+    return tuple(
+        key.name if isinstance(key, exp.Column) else shown(key).replace('"data".', "") for key in keys
+    )

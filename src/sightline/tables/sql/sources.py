@@ -205,7 +205,7 @@ def _items(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr, exp.Ex
                 named = exp.column(name, table=exp.to_identifier(called))
                 found.append((column.name, named, named))
             continue
-        if not item.alias_or_name:
+        if not isinstance(item, exp.Alias | exp.Column):
             refuse("names for the columns of a subquery", got=shown(item), fix="write AS behind it")
         found.append((item.alias_or_name, plain, item))
     return found
