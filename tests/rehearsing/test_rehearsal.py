@@ -24,7 +24,7 @@ from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.progress import silent
 from sightline.rehearsing import publication, run
-from sightline.rehearsing.linear_attacks import best_linear, prior_errors
+from sightline.rehearsing.attack_weights import best_linear, prior_errors
 from sightline.rehearsing.result import AttackKind, Coverage, Guess, Rehearsal
 from sightline.rehearsing.run import publish_and_rehearse, rehearse
 from sightline.rehearsing.truth import Truth
