@@ -77,7 +77,7 @@ def person_differences(engine: Engine, run: Run, seed: int, number: int) -> list
         except InvalidPlan as refusal:
             if "none among" not in str(refusal) and "an empty table" not in str(refusal):
                 raise
-            ours = Counter()
+            ours: Counter[tuple[int, float]] = Counter()
         else:
             verify(people, [query], values.subject, membership)
             rows = row_values(people, [query], replace(values.subject, bounds=(-1e9, 1e9)))
