@@ -21,6 +21,7 @@ from scipy.sparse import csc_array
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.secret_prior import SecretPrior
+from sightline.designing.following import Hiders
 from sightline.designing.risks import inverse_of_sum, quadratic_forms
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.column_forms import MatrixForms
@@ -156,6 +157,50 @@ def hidden_level(
 def can_hide(prior: TargetPrior) -> bool:
     """Whether unknown records with this prior hide each other: it has a density."""
     return math.isfinite(float(prior.precision(np.zeros(1))[0]))
+
+
+def hiders_of(linear: LinearDesign, columns: csc_array) -> Hiders:
+    """The records that hide each other, if the attacker knows none but those that the plan states.
+
+    ``columns`` are those of all columns of the design, with rows for levels at the end.
+    """
+    design, prior = linear.design, linear.prior.of_column
+    numbers = linear.cells.size
+    unknown = np.where(linear.known[: design.size], 0.0, linear.counts[: design.size].astype(np.float64))
+    each = np.maximum(unknown, 1.0)  # a weight of the incidence is that of one record
+
+    def gram(weights: FloatArray) -> FloatArray:
+        found = design.incidence.weighted_gram(weights / each, silent)
+        more = columns.shape[0] - numbers
+        return np.pad(found, (0, more)) if more else found
+
+    return Hiders(
+        columns=columns,
+        counts=unknown,
+        precision=prior.precision,
+        precision_slope=prior.precision_slope,
+        excess=prior.precision_excess,
+        gram=gram,
+        forms=lambda matrix: _forms(linear, matrix[:numbers, :numbers]),
+    )
+
+
+def hidden_needed(prior: SecretPrior, limit: float, alike: IndexArray) -> FloatArray:
+    r"""The least :math:`1/Q` with which the bound for hidden others keeps the limit, by records alike."""
+    distinct, place = np.unique(alike, return_inverse=True)
+    target, unit = prior.of_column, 1 / prior.of_column.width**2
+
+    def kept(information: FloatArray) -> FloatArray:
+        seen = Seen(
+            information=np.full(information.size, _MOST * unit),
+            linear_information=np.zeros(information.size),
+            hidden_information=information,
+            precision=np.full(information.size, np.inf),
+            alike=distinct.astype(np.float64),
+        )
+        return target.lower(seen)
+
+    return 1 / _most_information(kept, limit, distinct.size, unit)[place]
 
 
 def most_information(prior: SecretPrior, limit: float, alike: IndexArray) -> FloatArray:

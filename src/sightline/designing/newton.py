@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray
-from sightline.designing.equations import Equations
+from sightline.arrays import FloatArray, IndexArray
+from sightline.designing.equations import Direction, Equations
 from sightline.designing.iterate import Iterate, Waypoint, split
 from sightline.designing.problem import Cuts, NoiseProblem
 from sightline.designing.start import first_constraints, near_guess, strictly_feasible, worst_of_each_row
@@ -74,17 +74,26 @@ def least_noise(
         return None
     at, safe, safe_phi = begun
     best_x, best_upper, best_lower = safe, problem.loss(safe), -np.inf
-    best_cuts, path, rounds = None, [], 0
+    best_cuts, path, rounds, taken = None, [], 0, None
     for rounds in range(1, _ROUNDS + 1):
         if rounds > 1:
             _admit_constraints(at)
         at.find_recipes()
-        gradients = at.gradients()
-        used = sum((G @ lam for G, lam in zip(gradients, at.lam, strict=True)), np.zeros(floor.size))
-        lower = at.lower_bound(used)
-        if best_cuts is None or lower > best_lower:
+        at.find_tangents(at.lam)
+        gradients, used = at.gradients(), at.used()
+        if taken is not None:
+            taken.learn(at, used)
+        for prices, what in ((at.lam, used), at.affordable_prices(gradients, used)):
+            lower = at.lower_bound(what, prices)
+            if best_cuts is not None and lower <= best_lower:
+                continue
             best_lower = lower
-            best_cuts = Cuts(prices=tuple(at.lam), recipes=at.recipes, chosen=tuple(at.working))
+            best_cuts = Cuts(
+                prices=tuple(prices),
+                recipes=at.recipes,
+                chosen=tuple(at.working),
+                variances=problem.variances(at.x),
+            )
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
@@ -95,7 +104,8 @@ def least_noise(
             break
         if rounds > 1:
             _admit_variables(at, used)
-        if not _newton_step(at, gradients, used):
+        taken = _newton_step(at, gradients, used)
+        if taken is None:
             break
     assert best_cuts is not None  # there was at least one round
     best_x, best_upper = _repaired(problem, best_x, safe)
@@ -116,6 +126,7 @@ def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
         prices=tuple(np.zeros(0) for _ in problem.risks),
         recipes=tuple(csc_array((problem.floors.size, 0)) for _ in problem.risks),
         chosen=nobody,
+        variances=problem.variances(floor),
     )
     loss = problem.loss(floor)
     return Optimum(x=floor, upper=loss, lower=loss, cuts=nothing, rounds=0, factorisations=1)
@@ -136,6 +147,7 @@ def _begun(problem: NoiseProblem, guess: FloatArray | None) -> _Begun | None:
     weights = problem.weights
     slack = at.slack
     at.g = split(slack, at.working)
+    at.find_tangents([1 / g for g in at.g])
     each = zip(at.gradients(), at.g, strict=True)
     used = sum((abs(G) @ (1 / g) for G, g in each), np.zeros(weights.size))
     # One product of slacks and multipliers for all: half of the optimality conditions err each way.
@@ -226,15 +238,35 @@ def _admit_variables(at: Iterate, used: FloatArray) -> None:
     at.y = np.concatenate([at.y, np.where(np.isfinite(above), centre / above, 0.0)])
 
 
-def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Step:
+    """A step that was taken: how far its primal and its dual part went."""
+
+    equations: Equations
+    direction: Direction
+    alpha: float
+    beta: float
+    active: IndexArray
+
+    def learn(self, at: Iterate, used: FloatArray) -> None:
+        """Remember what the Hessian missed of this step."""
+        kept = self.active.size  # variables that have joined since are the last ones
+        after = at.balance(used)[:kept]
+        step, missed = np.zeros((2, at.x.size))
+        step[self.active] = self.alpha * self.direction.x
+        missed[self.active] = self.equations.missed(self.direction, self.alpha, self.beta, after)
+        at.secants.learn(step, missed)
+
+
+def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> _Step | None:
     """Take one step: Mehrotra's predictor tells how far towards the boundary the step may aim.
 
-    False if the equations have no digits left.
+    ``None`` if the equations have no digits left.
     """
     problem, active = at.problem, at.active
     equations = Equations.of(at, gradients, used)
     if equations is None:
-        return False
+        return None
     centre = at.centre()
     predicted = equations.direction(0.0, None)
     alpha, beta = equations.longest(predicted)
@@ -259,7 +291,7 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
     at.g = split(np.where(true > 0.1 * moved, true, moved), at.working)
     at.lam = split(equations.lam + beta * chosen.lam, at.working)
     at.z, at.y = at.z + beta * chosen.z, at.y + beta * chosen.y
-    return True
+    return _Step(equations=equations, direction=chosen, alpha=alpha, beta=beta, active=active)
 
 
 def _repaired(problem: NoiseProblem, x: FloatArray, safe: FloatArray) -> tuple[FloatArray, float]:

@@ -63,6 +63,13 @@ class CoinPrior:
     def precision(self, information: FloatArray) -> FloatArray:
         return np.full_like(information, math.inf)
 
+    @property
+    def precision_excess(self) -> float:
+        return 0.0
+
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)
+
     def lower(self, seen: Seen) -> FloatArray:
         r"""The better of two bounds, for n records with the target's signature.
 
