@@ -15,18 +15,26 @@ from sightline.auditing.plan_text import plan_text, public_source, publishable_p
 from sightline.auditing.release_map import release_map
 from sightline.auditing.releases import release_reports
 from sightline.auditing.remedies import remedies
-from sightline.auditing.result import SCHEMA_VERSION, AuditResult
+from sightline.auditing.result import SCHEMA_VERSION, AuditResult, Verdict
 from sightline.auditing.timeline import timeline
 from sightline.auditing.verdict import verdict
 from sightline.progress import Progress, silent
 
+_TOP = 20  # exposed that are listed, unless another number is asked for
 _MOST_HOMOGENEOUS = 100  # cells that are listed
+
+
+def judged(findings: Findings, *, keys: Keys | None, totals: Totals | None) -> Verdict:
+    """The owner's verdict alone, as :func:`assemble` has it."""
+    section = exposed_section(findings, top=_TOP, names=False, keys=keys)
+    open_questions = unverified(findings, homogeneous_cells(findings, totals))
+    return verdict(findings, section, open_questions, publishable=False)
 
 
 def assemble(
     findings: Findings,
     *,
-    top: int = 20,
+    top: int = _TOP,
     names: bool = False,
     keys: Keys | None = None,
     totals: Totals | None = None,

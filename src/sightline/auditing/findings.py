@@ -263,11 +263,13 @@ def find(
     *,
     values: Callable[[], RowValues] | None = None,
     linear: LinearFindings | None = None,
+    contributions: bool = True,
     progress: Progress = silent,
 ) -> Findings:
     """Price a plan and assess its design. ``values`` fetches the secrets, for releases not linear in them.
 
-    ``linear`` has the findings of the linear part, with attacks, if this plan was assessed before.
+    ``linear`` has the findings of the linear part, with attacks, if this plan was assessed before. Without
+    ``contributions`` nothing is said of what each release adds.
     """
     require(
         membership.contributions <= 1 or membership.persons is not None,
@@ -286,7 +288,7 @@ def find(
         pricing=pricing,
         prior=SecretPrior.of(plan),
         linear=linear,
-        contributions=None if linear is None else _contributions(linear, progress),
+        contributions=_contributions(linear, progress) if linear is not None and contributions else None,
         nonlinear=nonlinear,
     )
 

@@ -92,14 +92,14 @@ def best_noise(
     """
     nobody, hiders = np.zeros(len(targets), dtype=np.bool_), _hiders(task, targets)
     known = _Choice(targets=targets, hidden=nobody, hiders=hiders)
-    # In a large plan the bound for known others is a start; it is solved again if nothing is better.
-    rough = targets.can_hide and task.rows > _MANY_ROWS
-    best = known.solved(task, progress, tolerance=_ROUGHLY if rough else _TOLERANCE)
+    if hiders is not None and task.rows > _FEW_ROWS:
+        return _by_rough_optima(task, known, progress)
+    best = known.solved(task, progress)
     if not targets.can_hide:
         return best
     places = [] if best is None else [best.variances]
     places += [row_variances(task, one) for one in starts]
-    everyone = _Choice(targets=targets, hidden=~nobody, hiders=hiders)
+    everyone = replace(known, hidden=~nobody)
     tried = [(everyone, places[0])] if task.rows <= _MANY_ROWS else []
     if task.rows <= _FEW_ROWS or not tried:
         some = places if tried else places[:1]
@@ -122,9 +122,27 @@ def best_noise(
         if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
             break
         best = found
-    if rough and best is not None and not best.hidden.any():
-        return known.solved(task, progress, near=best.optimum)
     return best
+
+
+def _by_rough_optima(task: DesignTask, known: _Choice, progress: Progress) -> Chosen | None:
+    """Improve the choice at rough optima, and solve the last choice alone to the end."""
+    choice, best = known, known.solved(task, progress, tolerance=_ROUGHLY)
+    for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 1):
+        if best is None:
+            return None
+        other = _roomiest(task, known, best.variances)
+        if np.array_equal(other.hidden, choice.hidden):
+            break
+        found = other.solved(task, progress, start=best.variances, tolerance=_ROUGHLY)
+        if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
+            break
+        choice, best = other, found
+    if best is None:
+        return None
+    tolerance = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
+    optimum = least_noise(best.problem, tolerance=tolerance, near=best.optimum, progress=progress)
+    return None if optimum is None else replace(best, optimum=optimum)
 
 
 def quick_noise(task: DesignTask, targets: Targets) -> Chosen | None:

@@ -29,7 +29,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.risks import Recipes, Tangents, inverse_of_sum, quadratic_forms
 
 # The records that hide most take part in the slope of every constraint; all of them in the sum of the slopes.
-_MOST_HIDERS, _MOST_CURVED = 3_000, 800
+_MOST_HIDERS, _MOST_CURVED = 3_000, 800  # and at most half as many as rows in the curvature
 _LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not take part
 _BEND = 1e-4  # the relative change of y over which the second derivative is a difference
 
@@ -188,7 +188,7 @@ class FollowingTangents:
         change = others.change
         found = self.outer * N
         part = np.asarray(hiders.by_signature @ (1 / (s**2 * np.maximum(self.total, np.finfo(float).tiny))))
-        kept = _largest(change * self.all_seen * part, _MOST_CURVED)
+        kept = _largest(change * self.all_seen * part, min(_MOST_CURVED, 1 + s.size // 2))
         A = hiders.by_signature[kept]
         V = csr_array(diags_array(s**-2.0) @ A.T @ diags_array(change[kept]))
         AX, AN = A @ self.outer, A @ N

@@ -45,6 +45,7 @@ class Optimum:
     cuts: Cuts  # the proof of the lower bound
     rounds: int
     factorisations: int
+    problem: NoiseProblem
     path: tuple[Waypoint, ...] = ()
 
     @property
@@ -97,8 +98,8 @@ def least_noise(
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
-        progress("choosing the noise", rounds / _ROUNDS)
         gap = (best_upper - best_lower) / abs(best_upper)
+        progress("choosing the noise", _share_done(gap, tolerance))
         path.append(at.waypoint(gap, safe))
         if gap <= tolerance:
             break
@@ -116,8 +117,14 @@ def least_noise(
         cuts=best_cuts,
         rounds=rounds,
         factorisations=at.factorisations,
+        problem=problem,
         path=tuple(path),
     )
+
+
+def _share_done(gap: float, tolerance: float) -> float:
+    """About how much of the way from no digit to a certified gap is done: the gap falls geometrically."""
+    return min(max(np.log(max(gap, tolerance)) / np.log(tolerance), 0.0), 1.0) if tolerance < 1 else 0.0
 
 
 def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
@@ -129,7 +136,9 @@ def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
         variances=problem.variances(floor),
     )
     loss = problem.loss(floor)
-    return Optimum(x=floor, upper=loss, lower=loss, cuts=nothing, rounds=0, factorisations=1)
+    return Optimum(
+        x=floor, upper=loss, lower=loss, cuts=nothing, rounds=0, factorisations=1, problem=problem
+    )
 
 
 _Begun = tuple[Iterate, FloatArray, list[FloatArray]]
@@ -160,9 +169,14 @@ def _begun(problem: NoiseProblem, guess: FloatArray | None) -> _Begun | None:
 
 
 def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
-    """The method at a waypoint of another problem, before it came closer than the two problems differ."""
+    """The method at a waypoint of another problem, before it came closer than the two problems differ.
+
+    Of the same problem, at the last one.
+    """
     if near is None or not near.path:
         return None
+    if near.problem is problem:
+        return _resumed(problem, near.path[-1])
     slacks = problem.slacks(near.x)
     chosen = zip(slacks, near.cuts.chosen, near.cuts.prices, strict=True)
     priced = [
@@ -172,7 +186,11 @@ def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
     far = [one for one in near.path if one.gap >= _BEHIND * difference]
     if difference > _TOO_FAR or not far:
         return None
-    point = far[-1]
+    return _resumed(problem, far[-1])
+
+
+def _resumed(problem: NoiseProblem, point: Waypoint) -> _Begun | None:
+    """The method at a waypoint; ``None`` if the problem does not keep its limits at the waypoint's safe point."""
     safe = Iterate(problem=problem, x=point.safe, active=point.active, working=list(point.working))
     safe.evaluate()
     phi = [now.phi for now in safe.now]

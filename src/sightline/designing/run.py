@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.auditing.assemble import assemble
+from sightline.auditing.assemble import judged
 from sightline.auditing.findings import find
 from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
@@ -102,9 +102,16 @@ def _designed(
         raise _infeasible(session, task, names=names)
     common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
-    findings = find(proposed, task.membership, linear=proof.findings)
+    # What each release adds serves the words of short recipes, and takes minutes for large plans.
+    findings = find(
+        proposed,
+        task.membership,
+        linear=proof.findings,
+        contributions=task.findings.repeatable,
+        progress=watch,
+    )
     known_keys = session.keys(task.membership)
-    audit = assemble(findings, keys=known_keys, totals=session.totals, progress=watch)
+    judgement = judged(findings, keys=known_keys, totals=session.totals)
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
     keys = known_keys if names else None
@@ -129,8 +136,8 @@ def _designed(
         budget=_budget(task, proof.stddevs, priced.budget),
         never_binds_below_epsilon=never_binds_below(task.linear.prior, task.limit, delta),
         delta=delta,
-        passed=audit.verdict.passed is True,
-        verdict=audit.verdict.text,
+        passed=judgement.passed is True,
+        verdict=judgement.text,
         rounds=chosen.optimum.rounds,
         plan=plan_text(proposed),
     )
@@ -149,7 +156,7 @@ def _with_correlation(
         return independent
     watch("auditing the proposal", 0.0)
     findings = find(found.plan, task.membership)
-    audit = assemble(findings, keys=session.keys(task.membership), totals=session.totals, progress=watch)
+    judgement = judged(findings, keys=session.keys(task.membership), totals=session.totals)
     total = task.total(found.stddevs)
     return independent.model_copy(
         update={
@@ -159,8 +166,8 @@ def _with_correlation(
             "noise": _noise(task, found.stddevs),
             "attacks": (),
             "attacks_in_all": 0,
-            "passed": audit.verdict.passed is True,
-            "verdict": audit.verdict.text,
+            "passed": judgement.passed is True,
+            "verdict": judgement.text,
             "plan": plan_text(found.plan),
         }
     )
