@@ -34,6 +34,7 @@ from sightline.labeled.incidence.protocol import BoolArray
 from sightline.progress import Progress, silent
 
 _ROUNDS = 5
+_FIRST = 0.03  # the certified gap of an optimum that only suggests a choice
 _ROUGH = 1e-2  # the certified gap of a quick answer
 _FEW_ROWS = 200  # up to which more choices are tried
 _MANY_ROWS = 1_000  # from which on one choice is tried besides the bound for known others
@@ -127,7 +128,7 @@ def best_noise(
 
 def _by_rough_optima(task: DesignTask, known: _Choice, progress: Progress) -> Chosen | None:
     """Improve the choice at rough optima, and solve the last choice alone to the end."""
-    choice, best = known, known.solved(task, progress, tolerance=_ROUGHLY)
+    choice, best = known, known.solved(task, progress, tolerance=_FIRST)
     for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 1):
         if best is None:
             return None
@@ -140,6 +141,8 @@ def _by_rough_optima(task: DesignTask, known: _Choice, progress: Progress) -> Ch
         choice, best = other, found
     if best is None:
         return None
+    if choice is known:  # nothing was better: its optimum is too rough to go on from
+        return known.solved(task, progress)
     tolerance = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
     optimum = least_noise(best.problem, tolerance=tolerance, near=best.optimum, progress=progress)
     return None if optimum is None else replace(best, optimum=optimum)

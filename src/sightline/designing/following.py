@@ -30,6 +30,7 @@ from sightline.designing.risks import Recipes, Tangents, inverse_of_sum, quadrat
 
 # The records that hide most take part in the slope of every constraint; all of them in the sum of the slopes.
 _MOST_HIDERS, _MOST_CURVED = 3_000, 800  # and at most half as many as rows in the curvature
+_FEW_HIDERS = 200  # all of so few do
 _LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not take part
 _BEND = 1e-4  # the relative change of y over which the second derivative is a difference
 
@@ -181,6 +182,10 @@ class FollowingTangents:
     all_seen: FloatArray  # aᵀ X a of each hider
     seen: FloatArray  # the same without the recipes on itself
 
+    @property
+    def approximate(self) -> bool:
+        return self.seen.size > _FEW_HIDERS
+
     def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
         r"""With :math:`E = dM` the second derivative is :math:`-2\,h^\top E (M^{-1} - q h h^\top) E h + h^\top d^2M\,h`."""
         at, others = self.at, self.at.others
@@ -188,7 +193,7 @@ class FollowingTangents:
         change = others.change
         found = self.outer * N
         part = np.asarray(hiders.by_signature @ (1 / (s**2 * np.maximum(self.total, np.finfo(float).tiny))))
-        kept = _largest(change * self.all_seen * part, min(_MOST_CURVED, 1 + s.size // 2))
+        kept = _largest(change * self.all_seen * part, int(np.clip(s.size // 2, _FEW_HIDERS, _MOST_CURVED)))
         A = hiders.by_signature[kept]
         V = csr_array(diags_array(s**-2.0) @ A.T @ diags_array(change[kept]))
         AX, AN = A @ self.outer, A @ N
@@ -230,5 +235,5 @@ def _largest(values: FloatArray, most: int) -> IndexArray:
     order = np.argsort(-values, kind="stable")[:most]
     total = np.cumsum(values[order])
     enough = int(np.searchsorted(total, (1 - _LEFT_OUT) * float(values.sum()))) + 1
-    found: IndexArray = np.sort(order[:enough])
+    found: IndexArray = np.sort(order[: max(enough, _FEW_HIDERS)])
     return found

@@ -30,6 +30,7 @@ _ROUNDS = 120
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
 _UNBALANCED = 0.8  # what a step aims at while the optimality conditions are further off than the products
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
+_WHOLE = 0.9  # of a step that says what the Hessian missed
 _PRICED = 1e-3  # a price over the largest that shows how far apart two problems are
 _BEHIND = 3.0  # a start near another optimum is at a gap of so many times the difference
 _TOO_FAR = 0.03  # and one that differs by more is of no use
@@ -82,7 +83,7 @@ def least_noise(
         at.find_recipes()
         at.find_tangents(at.lam)
         gradients, used = at.gradients(), at.used()
-        if taken is not None:
+        if taken is not None and any(own.approximate for own in at.tangents):
             taken.learn(at, used)
         for prices, what in ((at.lam, used), at.affordable_prices(gradients, used)):
             lower = at.lower_bound(what, prices)
@@ -267,7 +268,9 @@ class _Step:
     active: IndexArray
 
     def learn(self, at: Iterate, used: FloatArray) -> None:
-        """Remember what the Hessian missed of this step."""
+        """Remember what the Hessian missed of this step, if it was nearly a whole one."""
+        if min(self.alpha, self.beta) < _WHOLE:
+            return
         kept = self.active.size  # variables that have joined since are the last ones
         after = at.balance(used)[:kept]
         step, missed = np.zeros((2, at.x.size))

@@ -57,6 +57,10 @@ class Tangents(Protocol):
     def total(self) -> FloatArray:
         """Their sum with the prices."""
 
+    @property
+    def approximate(self) -> bool:
+        """Whether some curvature is left out even if it is asked for exactly."""
+
     def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
         """Add minus the second derivative of the sum, on some rows; unless ``exact``, a little more."""
 
@@ -140,6 +144,7 @@ class HiddenTangents:
     recipes: FloatArray
     passes: FloatArray
     inverse: FloatArray
+    approximate: ClassVar[bool] = False
 
     @property
     def total(self) -> FloatArray:
@@ -200,6 +205,7 @@ class KnownTangents:
     prices: FloatArray
     phi: FloatArray
     variances: FloatArray
+    approximate: ClassVar[bool] = False
 
     @property
     def total(self) -> FloatArray:
@@ -256,6 +262,7 @@ class LinearTangents:
 
     each: Recipes
     prices: FloatArray
+    approximate: ClassVar[bool] = False
 
     @property
     def total(self) -> FloatArray:
