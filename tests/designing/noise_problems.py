@@ -40,15 +40,19 @@ def problem_of(  # many parameters: one for each variety of problem
     ceiling: float = np.inf,
     grouped: bool = False,
     prior: NumberPrior | None = None,
+    several: bool = False,
     floor: float = 0.05,
     budget: float | None = None,
 ) -> NoiseProblem:
     """A problem over the rows of A: the last ``fixed`` rows are published, ``grouped`` takes rows in twos.
 
-    With a ``prior`` the precisions of hidden records follow the noise. A ``budget`` is on levels that three rows share each; then a ceiling is one on the rows' variances.
+    With a ``prior`` the precisions of hidden records follow the noise. With
+    ``several``, records are in some rows several times. A ``budget`` is on levels that three rows share each; then a ceiling is one on the rows' variances.
     """
     generator = np.random.default_rng(seed + 100)
     rows, records = A.shape
+    if several:  # records are in some rows more than once
+        A = A * generator.integers(1, 4, A.shape)
     first = np.arange(records) % 2 == 0 if kinds == "both" else np.full(records, kinds == "hidden")
     tau = np.asarray(TAU * (0.7 + 0.6 * generator.random(records)))
     risks: list[Risks] = []
@@ -167,7 +171,7 @@ def _phis(problem: NoiseProblem, x: FloatArray) -> list[FloatArray]:
 def _following_phi(one: FollowingRisks, s: FloatArray) -> FloatArray:
     """1/Q of each record: its group is taken out of what hides it."""
     A, counts = one.hiders.columns.toarray(), one.hiders.counts
-    tau = 1 / one.hiders.precision(A.T @ (1 / s))
+    tau = 1 / one.hiders.precision((A**2).T @ (1 / s))
     found = []
     for own, column in zip(one.own, one.columns.toarray().T, strict=True):
         others = np.arange(counts.size) != own

@@ -28,6 +28,7 @@ VARIETIES: dict[str, dict[str, Any]] = {
     "by release": {"grouped": True},
     "by release, published, ceilings": {"grouped": True, "fixed": 2, "ceiling": 1e3},
     "following": {"prior": UNIFORM},
+    "following, several rows": {"prior": UNIFORM, "several": True},
     "following, both": {"prior": COSINE, "kinds": "both", "ceiling": 400.0},
     "following, published, by release": {"prior": UNIFORM, "grouped": True, "fixed": 1},
     "following, a budget": {"prior": UNIFORM, "budget": 0.03},

@@ -1,7 +1,7 @@
 r"""Limits on attacks by someone who knows no other record, where hiding follows the noise.
 
 An unknown record k hides others like a number with the variance :math:`\tau_k = 1/D(1/y_k)`. Here
-:math:`1/y_k = G_{kk} = \sum_\ell a_{k\ell}/s_\ell` is the information of an attacker who knows all others, and D
+:math:`1/y_k = G_{kk} = \sum_\ell a_{k\ell}^2/s_\ell` is the information of an attacker who knows all others, and D
 is the precision of the prior. With :math:`n_k` records of each signature and
 :math:`M(s) = \operatorname{diag}(s) + \sum_k n_k \tau_k(s)\, a_k a_k^\top`,
 
@@ -12,7 +12,7 @@ Each :math:`\tau_k` is concave in s, so :math:`\varphi_j` is, too (theory page):
 precisions at the noise itself. With :math:`c_k = n_k\, y_k^2\, d\tau_k/dy_k` the slope at the best recipe h is
 
 .. math:: \frac{\partial\varphi_j}{\partial s_\ell}
-    = h_\ell^2 + \frac{1}{s_\ell^2} \sum_{k \ne j} c_k\, (a_k^\top h)^2\, a_{k\ell} .
+    = h_\ell^2 + \frac{1}{s_\ell^2} \sum_{k \ne j} c_k\, (a_k^\top h)^2\, a_{k\ell}^2 .
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _BEND = 1e-4  # the relative change of y over which the second derivative is a d
 class Hiders:
     """The records that the attacker does not know, by signature."""
 
-    columns: csc_array  # rows × signatures, 0 and 1
+    columns: csc_array  # rows × signatures
     counts: FloatArray  # records of each signature
     precision: Callable[[FloatArray], FloatArray]  # D
     precision_slope: Callable[[FloatArray], FloatArray]  # its derivative
-    excess: float  # how far D may be above the exact one, over it
+    excess: Callable[[FloatArray], FloatArray]  # how far D may be above the exact one, over it
     gram: Callable[[FloatArray], FloatArray]  # Σ weight · a aᵀ over the signatures
     forms: Callable[[FloatArray], FloatArray]  # aᵀ N a of each signature
 
@@ -52,9 +52,30 @@ class Hiders:
         """Signatures × rows."""
         return csr_array(self.columns.T)
 
+    @cached_property
+    def squares(self) -> csc_array:
+        """The columns squared: themselves, if they are 0 and 1."""
+        return self.columns if self.plain else csc_array(self.columns.power(2))
+
+    @cached_property
+    def squares_by_signature(self) -> csr_array:
+        """Signatures × rows."""
+        return self.by_signature if self.plain else csr_array(self.squares.T)
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether all entries are 0 and 1."""
+        return bool(np.all(self.columns.data == 1.0))
+
+    def gram_of_squares(self, weights: FloatArray) -> FloatArray:
+        """The same as ``gram`` with the squares of the columns."""
+        if self.plain:
+            return self.gram(weights)
+        return np.asarray((self.squares.multiply(weights) @ self.squares.T).toarray())
+
     def at(self, variances: FloatArray) -> HidersAt:
         """How they hide each other at some variances."""
-        y = 1 / np.asarray(self.by_signature @ (1 / variances))
+        y = 1 / np.asarray(self.squares_by_signature @ (1 / variances))
         return HidersAt(hiders=self, variances=variances, y=y, tau=1 / self.precision(1 / y), slope=self.slope(y))
 
     def slope(self, y: FloatArray) -> FloatArray:
@@ -80,8 +101,14 @@ class HidersAt:
         return found
 
     def spread(self, weights: FloatArray) -> FloatArray:
-        r""":math:`s_\ell^{-2} \sum_k w_k a_{k\ell}` of each row."""
-        return np.asarray(self.hiders.columns @ weights) / self.variances**2
+        r""":math:`s_\ell^{-2} \sum_k w_k a_{k\ell}^2` of each row."""
+        return np.asarray(self.hiders.squares @ weights) / self.variances**2
+
+
+    def own_slopes(self, own: IndexArray) -> FloatArray:
+        r""":math:`n_k\, d\tau_k/ds` of some signatures, a column for each."""
+        found = self.hiders.squares[:, own] @ diags_array(self.change[own])
+        return np.asarray(found.toarray()) / self.variances[:, None] ** 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -114,7 +141,7 @@ class FollowingRisks:
         seen = self.hiders.forms(outer)
         np.subtract.at(seen, self.own[chosen], prices * share)
         seen = np.maximum(seen, 0.0)
-        constant = self.hiders.counts * (others.tau * (1 + self.hiders.excess) - others.slope * others.y)
+        constant = self.hiders.counts * (others.tau * (1 + self.hiders.excess(1 / others.y)) - others.slope * others.y)
         value = float(prices @ (self.needed[chosen] * share)) - float(seen @ constant)
         return np.diagonal(outer) + others.spread(others.change * seen), value
 
@@ -148,14 +175,12 @@ class FollowingAt:
         worth = self.risks.hiders.forms(even @ even.T)
         np.subtract.at(worth, own, 1 / self.risks.needed[chosen])
         kept = _largest(change * np.maximum(worth, 0.0) / others.y, _MOST_HIDERS)
-        A = self.risks.hiders.by_signature[kept]
-        each = _hidden_slopes(A, H, change[kept], others.variances)
+        each = _hidden_slopes(self.risks.hiders, kept, H, change[kept])
+        each /= others.variances[:, None] ** 2
         place = np.searchsorted(kept, own)
         place[place == kept.size] = 0
         mine = np.flatnonzero(kept[place] == own)
-        own_slopes = self.risks.hiders.columns[:, own] @ diags_array(change[own])
-        own_slopes = csc_array(diags_array(others.variances**-2.0) @ own_slopes)
-        each[:, mine] -= own_slopes[:, mine].toarray()
+        each[:, mine] -= others.own_slopes(own[mine])
         each += H * H
         return FollowingTangents(
             each=each,
@@ -187,15 +212,15 @@ class FollowingTangents:
         return self.seen.size > _FEW_HIDERS
 
     def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
-        r"""With :math:`E = dM` the second derivative is :math:`-2\,h^\top E (M^{-1} - q h h^\top) E h + h^\top d^2M\,h`."""
+        r"""With :math:`E = dM` it is :math:`2\,h^\top E (M^{-1} - q h h^\top) E h - h^\top (d^2M)\, h`."""
         at, others = self.at, self.at.others
         hiders, s, y, N = at.risks.hiders, others.variances, others.y, at.inverse
         change = others.change
         found = self.outer * N
-        part = np.asarray(hiders.by_signature @ (1 / (s**2 * np.maximum(self.total, np.finfo(float).tiny))))
+        part = np.asarray(hiders.squares_by_signature @ (1 / (s**2 * np.maximum(self.total, np.finfo(np.float64).tiny))))
         kept = _largest(change * self.all_seen * part, int(np.clip(s.size // 2, _FEW_HIDERS, _MOST_CURVED)))
         A = hiders.by_signature[kept]
-        V = csr_array(diags_array(s**-2.0) @ A.T @ diags_array(change[kept]))
+        V = csr_array(diags_array(s**-2.0) @ hiders.squares[:, kept] @ diags_array(change[kept]))
         AX, AN = A @ self.outer, A @ N
         third = (A @ AX.T) * (A @ AN.T)
         cross = V @ (AX * AN)
@@ -208,26 +233,23 @@ class FollowingTangents:
         weight = seen * (-bend * y**4 - 2 * others.slope * y**3)
         rest = 2 * change**2 * self.all_seen * hiders.forms(N)
         rest[kept] = 0.0
-        more = hiders.gram(weight + rest)
+        more = hiders.gram_of_squares(weight + rest)
         more /= s**2
         more /= (s**2)[:, None]
         found += more
         found[np.diag_indices_from(found)] += others.spread(2 * seen * others.slope * y**2) / s
         if exact:
-            own = at.risks.own[self.chosen]
-            P = self.each + (diags_array(s**-2.0) @ hiders.columns[:, own] @ diags_array(change[own])).toarray()
+            P = self.each + others.own_slopes(at.risks.own[self.chosen])
             P *= np.sqrt(2 * self.prices * at.passes[self.chosen])
             found -= P @ P.T
-        total += found if rows.size == len(found) and np.array_equal(rows, np.arange(rows.size)) else found[np.ix_(rows, rows)]
+        total += found[np.ix_(rows, rows)]
 
 
-def _hidden_slopes(A: csr_array, H: FloatArray, change: FloatArray, variances: FloatArray) -> FloatArray:
-    seen = A @ H
+def _hidden_slopes(hiders: Hiders, kept: IndexArray, H: FloatArray, change: FloatArray) -> FloatArray:
+    seen = hiders.by_signature[kept] @ H
     seen *= seen
     seen *= change[:, None]
-    found = np.asarray(A.T @ seen)
-    found /= variances[:, None] ** 2
-    return found
+    return np.asarray(hiders.squares[:, kept] @ seen)
 
 
 def _largest(values: FloatArray, most: int) -> IndexArray:

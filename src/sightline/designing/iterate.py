@@ -12,7 +12,6 @@ from sightline.designing.problem import NoiseProblem
 from sightline.designing.secants import Secants
 from sightline.designing.risks import Recipes, RiskAt, Tangents
 
-_TINY = float(np.finfo(np.float64).tiny)
 _MUCH = 0.1  # the share of what is used of a variable from which on a constraint has much of it
 _NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero
 
@@ -107,7 +106,8 @@ class Iterate:
         bound would have to lower all prices by what is too much for one variable.
         """
         limited = np.isinf(self.problem.ceilings)
-        too_much = np.where(limited, np.maximum(1 - self.problem.weights / np.maximum(used, _TINY), 0.0), 0.0)
+        excess = np.where(limited, np.maximum(used - self.problem.weights, 0.0), 0.0)
+        too_much = excess / np.where(excess > 0, used, 1.0)
         over = np.flatnonzero(too_much)
         prices, less = [], used.copy()
         for G, lam in zip(gradients, self.lam, strict=True):

@@ -79,8 +79,33 @@ class LowerEnds:
 
     def least(self, variances: FloatArray) -> float:
         """The least lower end over these records."""
-        if not self.records.size:
-            return 1.0
+        return self.least_of(self.seen(variances))
+
+    def least_of(self, seen: Seen) -> float:
+        """The least lower end of what is seen."""
+        return float(np.min(self.linear.prior.of_column.lower(seen), initial=1.0))
+
+    def told(self, variances: FloatArray) -> FloatArray:
+        """What an attacker who knows all others sees of these records."""
+        return _forms(self.linear, 1 / variances)[self.records]
+
+    def from_added(self, told: FloatArray, added: FloatArray | None) -> Seen:
+        """What is seen if the hidden records outside a record's group add some variance."""
+        alike = self.linear.counts[self.records].astype(np.float64)
+        hidden = precision = None
+        if added is not None:
+            precision = self.linear.prior.of_column.precision(told)
+            hidden = 1 / (1 / told + added + (alike - 1) / precision)
+        return Seen(
+            information=told,
+            linear_information=np.zeros(told.size),
+            hidden_information=hidden,
+            precision=precision,
+            alike=alike,
+        )
+
+    def seen(self, variances: FloatArray) -> Seen:
+        """What is seen of these records: one factorisation."""
         linear = self.linear
         design, prior = linear.design, linear.prior.of_column
         everyone = _forms(linear, 1 / variances)
@@ -93,14 +118,13 @@ class LowerEnds:
             with np.errstate(divide="ignore", invalid="ignore"):
                 found = passes / (1 - passes / own)
             hidden = np.where((found > 0) & (found < told), found, told)
-        seen = Seen(
+        return Seen(
             information=told,
             linear_information=np.zeros(told.size),
             hidden_information=hidden,
             precision=own,
             alike=linear.counts[self.records].astype(np.float64),
         )
-        return float(np.min(prior.lower(seen)))
 
 
 def lower_ends(linear: LinearDesign, records: IndexArray, columns: csc_array) -> LowerEnds | None:

@@ -63,9 +63,8 @@ class CoinPrior:
     def precision(self, information: FloatArray) -> FloatArray:
         return np.full_like(information, math.inf)
 
-    @property
-    def precision_excess(self) -> float:
-        return 0.0
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)
 
     def precision_slope(self, information: FloatArray) -> FloatArray:
         return np.zeros_like(information)

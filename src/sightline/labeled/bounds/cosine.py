@@ -18,10 +18,10 @@ from sightline.labeled.bounds.tables import cosine_laplace_table, cosine_table
 from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
 from sightline.labeled.bounds.van_trees import (
     COSINE_INFORMATION,
-    COSINE_PRECISION_EXCESS,
     COSINE_VARIANCE,
     cosine_bound,
     cosine_precision,
+    cosine_precision_excess,
     cosine_precision_slope,
 )
 from sightline.labeled.bounds.weiss_weinstein import COSINE_AFFINITY
@@ -87,9 +87,8 @@ class CosineSquaredPrior:
     def precision(self, information: FloatArray) -> FloatArray:
         return _BOUNDS.precision(information, self.width)
 
-    @property
-    def precision_excess(self) -> float:
-        return COSINE_PRECISION_EXCESS
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return cosine_precision_excess(information * self.width**2)
 
     def precision_slope(self, information: FloatArray) -> FloatArray:
         return _BOUNDS.precision_slope(information, self.width)

@@ -93,8 +93,7 @@ class TargetPrior(Protocol):
     def precision(self, information: FloatArray) -> FloatArray:
         """D(G): what an unknown record with this prior adds to its information, or infinity."""
 
-    @property
-    def precision_excess(self) -> float:
+    def precision_excess(self, information: FloatArray) -> FloatArray:
         """How far D may be above the exact one, over it: it is rounded up."""
 
     def precision_slope(self, information: FloatArray) -> FloatArray:

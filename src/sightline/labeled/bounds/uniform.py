@@ -12,10 +12,10 @@ from sightline.labeled.bounds.smooth import DensityBounds
 from sightline.labeled.bounds.tables import uniform_laplace_table, uniform_table
 from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
 from sightline.labeled.bounds.van_trees import (
-    UNIFORM_PRECISION_EXCESS,
     UNIFORM_VARIANCE,
     uniform_bound,
     uniform_precision,
+    uniform_precision_excess,
     uniform_precision_slope,
 )
 from sightline.labeled.bounds.weiss_weinstein import UNIFORM_AFFINITY
@@ -85,9 +85,8 @@ class UniformPrior:
     def precision(self, information: FloatArray) -> FloatArray:
         return _BOUNDS.precision(information, self.width)
 
-    @property
-    def precision_excess(self) -> float:
-        return UNIFORM_PRECISION_EXCESS
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return uniform_precision_excess(information * self.width**2)
 
     def precision_slope(self, information: FloatArray) -> FloatArray:
         return _BOUNDS.precision_slope(information, self.width)

@@ -29,8 +29,6 @@ COSINE_INFORMATION = 4 * math.pi**2
 # and gives 1/(1/v + a I) with its own a = E q², which is at most w.
 _LITTLE_UNIFORM, _SLOPE_UNIFORM = 1e-3, 1.2
 _LITTLE_COSINE = 0.05
-# How far the precisions may be above the exact ones, over them: they are rounded up.
-UNIFORM_PRECISION_EXCESS, COSINE_PRECISION_EXCESS = 2e-9, 2e-6
 _NEAR_SQUARE = 0.05  # |k²| below which k coth(k/2) is a short series
 _LITTLE_SLOPE = 0.03  # below this information two terms of the slope's series are as good as its closed form
 
@@ -79,6 +77,23 @@ def uniform_precision_slope(information: FloatArray) -> FloatArray:
     sinh = np.sinh(np.minimum(r, 300.0))  # its square does not overflow there, and r²/sinh² is nothing
     closed = (r / np.tanh(r) + (r / sinh) ** 2 - 2) / (32 * r**4)
     return np.where(little, 0.2 - information / 350, uniform_precision(information) ** 2 * closed)
+
+
+def uniform_precision_excess(information: FloatArray) -> FloatArray:
+    """How far :func:`uniform_precision` may be above the exact D, over it: it is rounded up."""
+    return np.full_like(information, 2 * MARGIN)
+
+
+def cosine_precision_excess(information: FloatArray) -> FloatArray:
+    """How far :func:`cosine_precision` may be above the exact D, over it: it is rounded up.
+
+    Below the closed form D is replaced by its tangent at 0, whose error grows with the square.
+    """
+    safe = np.maximum(information, _LITTLE_COSINE)
+    rounding = 32 * np.finfo(np.float64).eps * (1 + (COSINE_INFORMATION / safe) ** 2) / safe
+    closed = rounding / cosine_bound(safe) ** 2 * COSINE_VARIANCE  # D is at least 1/v
+    tangent = 2e-6 * (information / _LITTLE_COSINE) ** 2
+    return np.where(information < _LITTLE_COSINE, tangent, closed) + 1e-12
 
 
 def cosine_precision_slope(information: FloatArray) -> FloatArray:
