@@ -13,7 +13,10 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.iterate import Iterate, split
+from sightline.designing.risks import heavy
 
+_NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
+_TINY = float(np.finfo(np.float64).tiny)
 _STEP = 0.99  # how far towards the nearest bound a step goes
 
 
@@ -125,7 +128,7 @@ class Equations:
 
 
 def _hessian(
-    at: Iterate, G: list[FloatArray | csc_array], diagonal: FloatArray, missing: FloatArray, *, exact: bool
+    at: Iterate, G: list[FloatArray | csc_array], others: FloatArray, missing: FloatArray, *, exact: bool
 ) -> FloatArray:
     lift = csc_array(at.problem.lift[:, at.active])
     own_rows = np.unique(lift.indices).size == lift.nnz == at.active.size  # a row for each variable
@@ -143,12 +146,14 @@ def _hessian(
         total = np.asarray(lift.T @ (lift.T @ curved).T)
     for one, lam, g in zip(G, at.lam, at.g, strict=True):
         if lam.size and isinstance(one, np.ndarray):
-            scaled = one * np.sqrt(lam / g)
+            diagonal = np.diagonal(total) + others
+            kept = heavy(one, lam / g, np.maximum(diagonal, _TINY), _NEGLIGIBLE)
+            scaled = one[:, kept] * np.sqrt((lam / g)[kept])
             total += scaled @ scaled.T
         elif lam.size:
             total += (one.multiply(lam / g) @ one.T).toarray()
     total += missing @ missing.T
-    total[np.diag_indices_from(total)] += diagonal
+    total[np.diag_indices_from(total)] += others
     return total
 
 

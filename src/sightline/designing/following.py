@@ -26,10 +26,13 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.risks import Recipes, Tangents, inverse_of_sum, quadratic_forms
+from sightline.designing.risks import Recipes, heavy, inverse_of_sum, quadratic_forms
 
 # The records that hide most take part in the slope of every constraint; all of them in the sum of the slopes.
 _MOST_HIDERS, _MOST_CURVED = 3_000, 800  # and at most half as many as rows in the curvature
+_SIGNS = 16  # random signs by which hiders are compared
+_NOTHING, _NEGLIGIBLE = 1e-14, 1e-8  # shares of sums of slopes, and of curvature, that rounding or a step covers
+_TINY = float(np.finfo(np.float64).tiny)
 _FEW_HIDERS = 200  # all of so few do
 _LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not take part
 _BEND = 1e-4  # the relative change of y over which the second derivative is a difference
@@ -161,9 +164,21 @@ class FollowingAt:
         images /= self.passes[chosen]
         return images
 
+    def _worth(self, chosen: IndexArray, H: FloatArray) -> FloatArray:
+        r"""About how much of the constraints each hider has; all count alike, whatever their prices.
+
+        The sum of :math:`(a_k^\top h_j)^2/\kappa_j` over the recipes on others, from a few random signs.
+        """
+        unit = 1 / np.sqrt(self.risks.needed[chosen])
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (chosen.size, _SIGNS)) * unit[:, None]
+        seen = self.risks.hiders.by_signature @ (H @ signs)
+        np.subtract.at(seen, self.risks.own[chosen], signs)
+        return np.asarray(np.mean(seen**2, axis=1))
+
     def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> FollowingTangents:
         H, others = np.asarray(recipes), self.others
-        scaled = H * np.sqrt(prices)
+        priced = heavy(H, prices, np.maximum(H**2 @ prices, _TINY), _NOTHING)
+        scaled = H[:, priced] * np.sqrt(prices[priced])
         outer = scaled @ scaled.T  # of a matrix and its own transpose BLAS computes one half
         all_seen = self.risks.hiders.forms(outer)
         seen = all_seen.copy()
@@ -171,10 +186,7 @@ class FollowingAt:
         np.subtract.at(seen, own, prices)
         seen = np.maximum(seen, 0.0)
         change = others.change
-        even = H / np.sqrt(self.risks.needed[chosen])  # all constraints count alike, whatever their prices
-        worth = self.risks.hiders.forms(even @ even.T)
-        np.subtract.at(worth, own, 1 / self.risks.needed[chosen])
-        kept = _largest(change * np.maximum(worth, 0.0) / others.y, _MOST_HIDERS)
+        kept = _largest(change * self._worth(chosen, H) / others.y, _MOST_HIDERS)
         each = _hidden_slopes(self.risks.hiders, kept, H, change[kept])
         each /= others.variances[:, None] ** 2
         place = np.searchsorted(kept, own)
@@ -217,7 +229,7 @@ class FollowingTangents:
         hiders, s, y, N = at.risks.hiders, others.variances, others.y, at.inverse
         change = others.change
         found = self.outer * N
-        part = np.asarray(hiders.squares_by_signature @ (1 / (s**2 * np.maximum(self.total, np.finfo(np.float64).tiny))))
+        part = np.asarray(hiders.squares_by_signature @ (1 / (s**2 * np.maximum(self.total, _TINY))))
         kept = _largest(change * self.all_seen * part, int(np.clip(s.size // 2, _FEW_HIDERS, _MOST_CURVED)))
         A = hiders.by_signature[kept]
         V = csr_array(diags_array(s**-2.0) @ hiders.squares[:, kept] @ diags_array(change[kept]))
@@ -239,9 +251,11 @@ class FollowingTangents:
         found += more
         found[np.diag_indices_from(found)] += others.spread(2 * seen * others.slope * y**2) / s
         if exact:
-            P = self.each + others.own_slopes(at.risks.own[self.chosen])
-            P *= np.sqrt(2 * self.prices * at.passes[self.chosen])
-            found -= P @ P.T
+            P, weights = self.each + others.own_slopes(at.risks.own[self.chosen]), 2 * self.prices
+            weights *= at.passes[self.chosen]
+            most = heavy(P, weights, np.maximum(np.diagonal(found), _TINY), _NEGLIGIBLE)
+            scaled = P[:, most] * np.sqrt(weights[most])
+            found -= scaled @ scaled.T
         total += found[np.ix_(rows, rows)]
 
 

@@ -272,6 +272,14 @@ class LinearTangents:
         """None."""
 
 
+def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share: float) -> IndexArray:
+    """The columns c whose product w c cᵀ has more than a share of some entry of a diagonal."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        largest = np.nanmax(columns**2 / diagonal[:, None], axis=0, initial=0.0)
+    found: IndexArray = np.flatnonzero(weights * largest > share)
+    return found
+
+
 def shares(columns: csc_array, recipes: Recipes) -> FloatArray:
     """What each recipe has of its own record: aᵀh."""
     return np.asarray(columns.multiply(recipes).sum(axis=0)).ravel()
