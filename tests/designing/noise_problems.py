@@ -46,8 +46,9 @@ def problem_of(  # many parameters: one for each variety of problem
 ) -> NoiseProblem:
     """A problem over the rows of A: the last ``fixed`` rows are published, ``grouped`` takes rows in twos.
 
-    With a ``prior`` the precisions of hidden records follow the noise. With
-    ``several``, records are in some rows several times. A ``budget`` is on levels that three rows share each; then a ceiling is one on the rows' variances.
+    With a ``prior`` the precisions of hidden records follow the noise. With ``several``, records are in some
+    rows several times. A ``budget`` is on levels that three rows share each; then a ceiling is one on the
+    rows' variances.
     """
     generator = np.random.default_rng(seed + 100)
     rows, records = A.shape
@@ -63,7 +64,7 @@ def problem_of(  # many parameters: one for each variety of problem
             given = HiddenRisks(columns=columns, needed=needed, tau=tau[first], products=(A * tau) @ A.T)
             risks.append(given)
         else:
-            hiders = hiders_of(A, generator.integers(1, 4, records).astype(np.float64), prior)
+            hiders = hiders_of(A, np.asarray(generator.integers(1, 4, records), dtype=np.float64), prior)
             own = np.flatnonzero(first)
             risks.append(FollowingRisks(columns=columns, needed=needed, hiders=hiders, own=own))
     if not first.all():

@@ -27,8 +27,8 @@ class PricedAttacks:
 def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys | None) -> PricedAttacks:
     r"""The dearest attacks, and how many have a price.
 
-    At the optimum :math:`w = \sum_i \lambda_i \nabla\varphi_i` on all numbers that were raised, so the added loss
-    :math:`w^\top (s - s_0)` is a sum over the attacks of
+    At the optimum :math:`w = \sum_i \lambda_i \nabla\varphi_i` on all numbers that were raised, so the added
+    loss :math:`w^\top (s - s_0)` is a sum over the attacks of
     :math:`\lambda_i\, \nabla\varphi_i^\top (s - s_0)`. These parts over their sum are the prices.
     """
     problem, optimum = chosen.problem, chosen.optimum

@@ -145,12 +145,14 @@ def _hessian(
         lift = csc_array(lift.tocsr()[rows])
         total = np.asarray(lift.T @ (lift.T @ curved).T)
     for one, lam, g in zip(G, at.lam, at.g, strict=True):
-        if lam.size and isinstance(one, np.ndarray):
+        if not lam.size:
+            continue
+        if isinstance(one, np.ndarray):
             diagonal = np.diagonal(total) + others
             kept = heavy(one, lam / g, np.maximum(diagonal, _TINY), _NEGLIGIBLE)
             scaled = one[:, kept] * np.sqrt((lam / g)[kept])
             total += scaled @ scaled.T
-        elif lam.size:
+        else:
             total += (one.multiply(lam / g) @ one.T).toarray()
     total += missing @ missing.T
     total[np.diag_indices_from(total)] += others

@@ -1,15 +1,16 @@
 r"""Limits on attacks by someone who knows no other record, where hiding follows the noise.
 
 An unknown record k hides others like a number with the variance :math:`\tau_k = 1/D(1/y_k)`. Here
-:math:`1/y_k = G_{kk} = \sum_\ell a_{k\ell}^2/s_\ell` is the information of an attacker who knows all others, and D
-is the precision of the prior. With :math:`n_k` records of each signature and
+:math:`1/y_k = G_{kk} = \sum_\ell a_{k\ell}^2/s_\ell` is the information of an attacker who knows all
+others, and D is the precision of the prior. With :math:`n_k` records of each signature and
 :math:`M(s) = \operatorname{diag}(s) + \sum_k n_k \tau_k(s)\, a_k a_k^\top`,
 
 .. math:: \varphi_j(s) = \frac{1}{a_j^\top M^{-1} a_j} - n_j \tau_j = \min_{a_j^\top h = 1}\;
     \sum_\ell h_\ell^2 s_\ell + \sum_{k \ne j} n_k \tau_k(s)\, (a_k^\top h)^2 = \frac{1}{Q_j} .
 
-Each :math:`\tau_k` is concave in s, so :math:`\varphi_j` is, too (theory page): the problem is convex with the
-precisions at the noise itself. With :math:`c_k = n_k\, y_k^2\, d\tau_k/dy_k` the slope at the best recipe h is
+Each :math:`\tau_k` is concave in s, so :math:`\varphi_j` is, too (theory page): the problem is convex with
+the precisions at the noise itself. With :math:`c_k = n_k\, y_k^2\, d\tau_k/dy_k` the slope at the best
+recipe h is
 
 .. math:: \frac{\partial\varphi_j}{\partial s_\ell}
     = h_\ell^2 + \frac{1}{s_\ell^2} \sum_{k \ne j} c_k\, (a_k^\top h)^2\, a_{k\ell}^2 .
@@ -31,7 +32,10 @@ from sightline.designing.risks import Recipes, heavy, inverse_of_sum, quadratic_
 # The records that hide most take part in the slope of every constraint; all of them in the sum of the slopes.
 _MOST_HIDERS, _MOST_CURVED = 3_000, 800  # and at most half as many as rows in the curvature
 _SIGNS = 16  # random signs by which hiders are compared
-_NOTHING, _NEGLIGIBLE = 1e-14, 1e-8  # shares of sums of slopes, and of curvature, that rounding or a step covers
+_NOTHING, _NEGLIGIBLE = (
+    1e-14,
+    1e-8,
+)  # shares of sums of slopes, and of curvature, that rounding or a step covers
 _TINY = float(np.finfo(np.float64).tiny)
 _FEW_HIDERS = 200  # all of so few do
 _LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not take part
@@ -79,7 +83,9 @@ class Hiders:
     def at(self, variances: FloatArray) -> HidersAt:
         """How they hide each other at some variances."""
         y = 1 / np.asarray(self.squares_by_signature @ (1 / variances))
-        return HidersAt(hiders=self, variances=variances, y=y, tau=1 / self.precision(1 / y), slope=self.slope(y))
+        return HidersAt(
+            hiders=self, variances=variances, y=y, tau=1 / self.precision(1 / y), slope=self.slope(y)
+        )
 
     def slope(self, y: FloatArray) -> FloatArray:
         """dτ/dy."""
@@ -106,7 +112,6 @@ class HidersAt:
     def spread(self, weights: FloatArray) -> FloatArray:
         r""":math:`s_\ell^{-2} \sum_k w_k a_{k\ell}^2` of each row."""
         return np.asarray(self.hiders.squares @ weights) / self.variances**2
-
 
     def own_slopes(self, own: IndexArray) -> FloatArray:
         r""":math:`n_k\, d\tau_k/ds` of some signatures, a column for each."""
@@ -144,7 +149,9 @@ class FollowingRisks:
         seen = self.hiders.forms(outer)
         np.subtract.at(seen, self.own[chosen], prices * share)
         seen = np.maximum(seen, 0.0)
-        constant = self.hiders.counts * (others.tau * (1 + self.hiders.excess(1 / others.y)) - others.slope * others.y)
+        constant = self.hiders.counts * (
+            others.tau * (1 + self.hiders.excess(1 / others.y)) - others.slope * others.y
+        )
         value = float(prices @ (self.needed[chosen] * share)) - float(seen @ constant)
         return np.diagonal(outer) + others.spread(others.change * seen), value
 

@@ -9,8 +9,8 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.problem import NoiseProblem
-from sightline.designing.secants import Secants
 from sightline.designing.risks import Recipes, RiskAt, Tangents
+from sightline.designing.secants import Secants
 
 _MUCH = 0.1  # the share of what is used of a variable from which on a constraint has much of it
 _NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero

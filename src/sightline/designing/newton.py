@@ -137,9 +137,7 @@ def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
         variances=problem.variances(floor),
     )
     loss = problem.loss(floor)
-    return Optimum(
-        x=floor, upper=loss, lower=loss, cuts=nothing, rounds=0, factorisations=1, problem=problem
-    )
+    return Optimum(x=floor, upper=loss, lower=loss, cuts=nothing, rounds=0, factorisations=1, problem=problem)
 
 
 _Begun = tuple[Iterate, FloatArray, list[FloatArray]]
@@ -191,7 +189,7 @@ def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
 
 
 def _resumed(problem: NoiseProblem, point: Waypoint) -> _Begun | None:
-    """The method at a waypoint; ``None`` if the problem does not keep its limits at the waypoint's safe point."""
+    """The method at a waypoint; ``None`` if limits are broken at the waypoint's safe point."""
     safe = Iterate(problem=problem, x=point.safe, active=point.active, working=list(point.working))
     safe.evaluate()
     phi = [now.phi for now in safe.now]

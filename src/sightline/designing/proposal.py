@@ -61,8 +61,9 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified | None:
 def certified_common(task: DesignTask, guess: float) -> Certified | None:
     """The least common factor on all noise with which the audit passes; none if none does.
 
-    ``guess`` is enough against an attacker who knows all other records. Where there are quick estimates, at most
-    four factorisations find the factor, and for plans that are too large to be audited for a rival they decide.
+    ``guess`` is enough against an attacker who knows all other records. Where there are quick estimates, at
+    most four factorisations find the factor. For plans that are too large to be audited for a rival they
+    decide.
     """
 
     def noise(factor: float) -> FloatArray:

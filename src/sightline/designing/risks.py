@@ -231,9 +231,7 @@ class RowLimits:
         return self.sign * self.bounds
 
     def at(self, variances: FloatArray) -> RowLimitsAt:
-        return RowLimitsAt(
-            phi=np.asarray(self.sign * (self.columns.T @ variances)), columns=self.columns
-        )
+        return RowLimitsAt(phi=np.asarray(self.sign * (self.columns.T @ variances)), columns=self.columns)
 
     def cut(
         self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
@@ -274,8 +272,8 @@ class LinearTangents:
 
 def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share: float) -> IndexArray:
     """The columns c whose product w c cᵀ has more than a share of some entry of a diagonal."""
-    with np.errstate(divide="ignore", invalid="ignore"):
-        largest = np.nanmax(columns**2 / diagonal[:, None], axis=0, initial=0.0)
+    with np.errstate(over="ignore"):
+        largest = np.max(columns**2 / diagonal[:, None], axis=0, initial=0.0)
     found: IndexArray = np.flatnonzero(weights * largest > share)
     return found
 

@@ -29,7 +29,10 @@ class Secants:
         """One step, and what the Hessian without a correction missed of it."""
         size = float(np.linalg.norm(step))
         if size > 0:
-            self.steps, self.missed = [*self.steps, step / size][-_MOST:], [*self.missed, missed / size][-_MOST:]
+            self.steps, self.missed = (
+                [*self.steps, step / size][-_MOST:],
+                [*self.missed, missed / size][-_MOST:],
+            )
 
     def missing(self, active: IndexArray) -> FloatArray:
         """A matrix F over some variables: :math:`F F^\\top` is the curvature that is missing."""
