@@ -274,7 +274,7 @@ def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share:
     """The columns c whose product w c cᵀ has more than a share of some entry of a diagonal."""
     with np.errstate(over="ignore"):
         largest = np.max(columns**2 / diagonal[:, None], axis=0, initial=0.0)
-    found: IndexArray = np.flatnonzero(weights * largest > share)
+        found: IndexArray = np.flatnonzero(weights * largest > share)
     return found
 
 
