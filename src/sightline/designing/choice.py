@@ -148,10 +148,10 @@ def _by_rough_optima(task: DesignTask, known: _Choice, progress: Progress) -> Ch
     return None if optimum is None else replace(best, optimum=optimum)
 
 
-def quick_noise(task: DesignTask, targets: Targets) -> Chosen | None:
-    """The least noise against an attacker who knows all other records, to a percent: one convex problem."""
+def quick_noise(task: DesignTask, targets: Targets, tolerance: float = _ROUGH) -> Chosen | None:
+    """The least noise against an attacker who knows all other records: one convex problem, to a percent."""
     nobody = np.zeros(len(targets), dtype=np.bool_)
-    return _Choice(targets=targets, hidden=nobody).solved(task, silent, tolerance=_ROUGH)
+    return _Choice(targets=targets, hidden=nobody).solved(task, silent, tolerance=tolerance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

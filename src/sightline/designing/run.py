@@ -11,7 +11,7 @@ from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
-from sightline.designing.choice import best_noise
+from sightline.designing.choice import best_noise, quick_noise
 from sightline.designing.correlated_plan import NoiseKind, check_correlated, correlated_plan
 from sightline.designing.levels import never_binds_below
 from sightline.designing.merging import enough_merges, merging_report
@@ -26,6 +26,7 @@ from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
 
 _USUAL_DELTA = 1e-6
+_CLOSE = 1e-7  # the certified gap of the noise that correlated noise is compared with
 
 
 def design(  # many parameters: the options of one command
@@ -150,8 +151,13 @@ def _with_correlation(
     if not independent.binds:
         return independent
     stddevs = np.array([one.stddev for one in independent.noise])
-    chosen = best_noise(task, targets_of(task), [stddevs], watch)
-    found = None if chosen is None else correlated_plan(task, chosen, watch)
+    targets = targets_of(task)
+    # The bounds that are best for independent noise need not be for correlated noise, which hides less.
+    choices = (best_noise(task, targets, [stddevs], watch), quick_noise(task, targets, _CLOSE))
+    plans = [correlated_plan(task, chosen, watch) for chosen in choices if chosen is not None]
+    found = min(
+        (one for one in plans if one is not None), key=lambda one: task.total(one.stddevs), default=None
+    )
     if found is None or task.total(found.stddevs) >= independent.loss_designed:
         return independent
     watch("auditing the proposal", 0.0)
