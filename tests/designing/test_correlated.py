@@ -128,7 +128,7 @@ def test_no_covariance_that_keeps_the_limits_costs_less_than_the_bound(seed: int
 
 @pytest.mark.slow
 def test_independent_noise_is_proposed_where_correlated_noise_costs_more(tmp_path: Path) -> None:
-    """Records that hide each other do so better under independent noise, here by more than correlation saves."""
+    """Records hide each other better under independent noise, here by more than correlation saves."""
     plan = plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, limits={"accept": ["homogeneous"]})
     found, independent = sl.design(plan, limit=0.3, noise="correlated"), sl.design(plan, limit=0.3)
     assert found.loss_independent is None

@@ -21,6 +21,7 @@ MOST_FACTORISATIONS = 4
 _POINTS = 3  # of an interpolation
 _CLOSE = 1e-7  # how near the least factor a search ends
 _AIM = (3e-3, 1e-4, 1e-6, 1e-6)  # how far above its prediction each point is, to end on the safe side
+_DOUBT = 0.1  # of the change from the last point but one to the last: how far its prediction may be off
 _LEAST = 1e-300  # a variance that stands for none
 
 
@@ -49,7 +50,10 @@ class CommonSearch:
                 low = factor
             if not self.added:  # no record hides another: what is predicted is exact
                 return self._predicted(low, high)
-            factor = min(self._predicted(low, high) * (1 + aim), high)
+            predicted = self._predicted(low, high)
+            last = self.factorisations == MOST_FACTORISATIONS - 1  # no other point can mend it
+            doubt = _DOUBT * abs(math.log(predicted / factor)) if last else 0.0
+            factor = min(predicted * (1 + aim + doubt), high)
             if factor >= high * (1 - _CLOSE):
                 break
         return high
