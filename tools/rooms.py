@@ -22,7 +22,7 @@ ROOMS = (
     *("privacy", "releases", "noise"),
     *("labeled", "geometry", "multiset", "attacks"),
     *("tables", "auditing", "designing", "jobs", "report", "paper"),
-    *("examples", "demo", "cli", "root"),
+    *("testing", "examples", "demo", "cli", "root"),
 )
 
 Graph = Mapping[str, frozenset[str]]
