@@ -295,7 +295,7 @@ class TestPublishableKeys:
     ) -> None:
         plan, page = self.plan(tmp_path, keys), tmp_path / "report.html"
         texts = []
-        for options in (["--html", str(page)], ["--json"]):
+        for options in (["--html", str(page), "--no-what-if"], ["--json"]):
             assert main(["audit", plan, "--names", *options]) == 2
             texts.append(capsys.readouterr().out)
         texts.append(page.read_text(encoding="utf-8").partition("<script>")[0])

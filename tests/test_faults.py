@@ -107,12 +107,12 @@ noise_stddev = 1.0
 COMMANDS = {
     "check": ["check", "plan.toml"],
     "audit": ["audit", "plan.toml", "--json"],
-    "audit to a new report": ["audit", "plan.toml", "--html", "out/report.html"],
-    "audit to an old report": ["audit", "plan.toml", "--html", "out/old.html", "--force"],
+    "audit to a new report": ["audit", "plan.toml", "--html", "out/report.html", "--no-what-if"],
+    "audit to an old report": ["audit", "plan.toml", "--html", "out/old.html", "--force", "--no-what-if"],
     "explain": ["explain", "plan.toml", "--record", "A"],
     "figures": ["figures", "plan.toml", "--out", "out/figures"],
     "init": ["init", "t.csv", "--out", "out/plan.toml"],
-    "demo": ["demo", "--html", "out/demo.html"],
+    "demo": ["demo", "--json", "--html", "out/demo.html", "--no-what-if"],
     "paper": ["paper", "tab:accountant_scaling_main", "--fast", "--out", "out/paper"],
 }
 

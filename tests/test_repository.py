@@ -231,7 +231,7 @@ def test_every_public_name_is_in_one_place() -> None:
 
 
 def test_the_root_holds_the_names_of_the_three_jobs() -> None:
-    assert len([name for package, name, _ in PUBLIC_NAMES if package == "sightline"]) < 40
+    assert len([name for package, name, _ in PUBLIC_NAMES if package == "sightline"]) <= 40
 
 
 @pytest.mark.parametrize("package", PUBLISHERS)

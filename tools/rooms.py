@@ -21,8 +21,8 @@ ROOMS = (
     *("_names", "errors", "arrays", "progress", "format", "display", "numerics"),
     *("privacy", "releases", "noise"),
     *("labeled", "geometry", "multiset", "attacks"),
-    *("tables", "auditing", "designing", "jobs", "report", "paper"),
-    *("testing", "examples", "demo", "cli", "root"),
+    *("tables", "auditing", "rehearsing", "designing", "jobs", "report", "paper"),
+    *("testing", "examples", "demo", "rehearse_command", "cli", "root"),
 )
 
 Graph = Mapping[str, frozenset[str]]

@@ -13,6 +13,7 @@ from sightline.report.html import write_report as write_report
 from sightline.report.export import export_figures as export_figures
 from sightline.designing.run import design as design
 from sightline.designing.result import DesignResult as DesignResult
+from sightline.rehearsing.run import rehearse as rehearse
 from sightline.errors import SightlineError as SightlineError
 
 # Budgets and accountants

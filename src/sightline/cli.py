@@ -14,12 +14,14 @@ try:
     from collections.abc import Sequence
     from dataclasses import asdict
     from pathlib import Path
-    from typing import TYPE_CHECKING, Any
+    from typing import TYPE_CHECKING
 
     import click
 
     from sightline.errors import InvalidInput, MissingExtra, SightlineError
-    from sightline.format import count, json_text
+    from sightline.format import count
+    from sightline.rehearse_command import rehearse
+    from sightline.report.json_output import print_json
 except KeyboardInterrupt:
     print("Interrupted.", file=sys.stderr)
     raise SystemExit(130) from None
@@ -71,6 +73,12 @@ _html = click.option(
     "--html", type=click.Path(path_type=Path), help="Also write the report to this HTML file."
 )
 _force = click.option("--force", is_flag=True, help="Replace files that exist.")
+_what_if = click.option(
+    "--what-if/--no-what-if",
+    default=True,
+    show_default=True,
+    help="Let the HTML file try other noise, releases and attackers; takes seconds.",
+)
 _publishable = click.option(
     "--publishable", is_flag=True, help="Leave out what is for the table's owner only."
 )
@@ -90,6 +98,13 @@ _publishable = click.option(
     "--max-memory", metavar="SIZE", help="Refuse an audit that needs more, as 4GB. [default: what is free]"
 )
 @click.option("--max-seconds", type=float, metavar="SECONDS", help="End an audit that takes longer.")
+@_what_if
+@click.option(
+    "--against",
+    type=click.Path(path_type=Path),
+    metavar="RESULT",
+    help="Also say what changed since this result of --json.",
+)
 @click.option("--device", metavar="NAME", help="An accelerator for dense matrices, as cuda.")
 @click.option(
     "--explain-cost",
@@ -108,6 +123,8 @@ def audit(  # many parameters: one for each option
     force: bool,
     max_memory: str | None,
     max_seconds: float | None,
+    what_if: bool,
+    against: Path | None,
     device: str | None,
     explain_cost: bool,
 ) -> int:
@@ -123,6 +140,7 @@ def audit(  # many parameters: one for each option
         return 0
     if html is not None:
         check_new(html, force=force)
+    last = None if against is None else jobs.read_result(against)
     with Ticker() as progress:
         result = jobs.audit(
             plan,
@@ -132,8 +150,11 @@ def audit(  # many parameters: one for each option
             progress=progress,
             max_memory=max_memory,
             max_seconds=max_seconds,
+            what_if=what_if and html is not None and not publishable,
             device=device,
         )
+    if last is not None:
+        result = jobs.compare(result, last)
     _print_result(result.publishable() if publishable else result, as_json)
     if html is not None:
         from sightline.report.html import write_report
@@ -141,6 +162,11 @@ def audit(  # many parameters: one for each option
         with Ticker() as progress:
             progress("drawing the report", 0.0)
             write_report(result, html, force=force, publishable=publishable, date=date)
+        if what_if and not publishable and result.what_if is None:
+            print(
+                "No what-if: the plan is too large, or not all of it is linear in the secret.",
+                file=sys.stderr,
+            )
         print(f"Wrote {html}", file=sys.stderr)
     return 2 if result.verdict.passed is False else 0
 
@@ -196,7 +222,7 @@ def design(  # many parameters: one for each option
             progress=progress,
         )
     if as_json:
-        _print_json(found.model_dump(mode="json"))
+        print_json(found.model_dump(mode="json"))
     else:
         print("\n".join(lines(found)))
     if out is not None:
@@ -242,7 +268,7 @@ def check(plan: str | None, schema: bool) -> None:
     if schema:
         from sightline.auditing.reading import plan_schema
 
-        _print_json(plan_schema())
+        print_json(plan_schema())
         return
     if plan is None:
         raise click.UsageError("expected a plan file, got none; or ask for --schema")
@@ -264,12 +290,15 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     with Ticker() as progress:
         explanation = jobs.explain(plan, record=record, progress=progress)
     if as_json:
-        _print_json([one.model_dump(mode="json") for one in explanation.exposed])
+        print_json([one.model_dump(mode="json") for one in explanation.exposed])
         return
     from sightline.report.console import console
     from sightline.report.terminal import print_explanation
 
     print_explanation(explanation, console())
+
+
+commands.add_command(rehearse)
 
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
@@ -295,9 +324,10 @@ def init(table: str, record: str | None, secret: str | None, out: Path, force: b
 @commands.command(epilog="Example:  sightline demo --json")
 @_json
 @_html
+@_what_if
 @_force
-def demo(as_json: bool, html: Path | None, force: bool) -> None:
-    """Audit the shipped example: a micro-grid's dashboard that singles out two homes."""
+def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
+    """Audit the shipped example: a micro-grid's dashboard, under a budget and with noise chosen by hand."""
     from sightline import jobs
     from sightline.examples.shipped import example_plan
     from sightline.report.files import check_new
@@ -305,7 +335,17 @@ def demo(as_json: bool, html: Path | None, force: bool) -> None:
     if html is not None:
         check_new(html, force=force)
     plan = example_plan("microgrid")
-    result = jobs.audit(plan, names=True)
+    what_if = what_if and html is not None
+    if as_json:
+        result = jobs.audit(plan, names=True, what_if=what_if)
+    else:
+        from sightline.examples.dashboards import dashboards, print_dashboards
+        from sightline.report.console import console
+
+        shown = list(dashboards())
+        print_dashboards(shown, console())
+        print("\nThe last of them in full:\n")
+        result = jobs.audit(plan, names=True, what_if=True) if what_if else shown[-1].result
     _print_result(result, as_json)
     if html is not None:
         from sightline.report.html import write_report
@@ -329,7 +369,7 @@ def tour_command(as_json: bool) -> None:
 
     result = tour()
     if as_json:
-        _print_json(asdict(result))
+        print_json(asdict(result))
         return
     from sightline.report.console import console
 
@@ -351,24 +391,19 @@ def paper(labels: tuple[str, ...], out: Path, fast: bool, seed: int, as_json: bo
     with Ticker() as progress:
         made = regenerate(labels, out=out, fast=fast, seed=seed, progress=progress)
     if as_json:
-        _print_json(summary.document(made))
+        print_json(summary.document(made))
     else:
         print("\n".join(summary.lines(made)))
 
 
 def _print_result(result: AuditResult, as_json: bool) -> None:
     if as_json:
-        _print_json(result.model_dump(mode="json"))
+        print_json(result.model_dump(mode="json"))
         return
     from sightline.report.console import console
     from sightline.report.terminal import print_result
 
     print_result(result, console())
-
-
-def _print_json(document: Any) -> None:
-    utf8 = codecs.lookup(sys.stdout.encoding or "utf-8").name == "utf-8"
-    print(json_text(document, ascii_only=not utf8))
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -421,6 +456,11 @@ _PLAIN = {
     "≤": "<=",
     "≥": ">=",
     "≈": "~",
+    "→": "->",
+    "∞": "inf",
+    "─": "-",
+    "█": "#",
+    "▒": ":",
     "\N{NO-BREAK SPACE}": " ",
 }
 

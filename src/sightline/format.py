@@ -25,6 +25,35 @@ def number(value: float, digits: int = 4) -> str:
     return text.rstrip("0").rstrip(".") if decimals else text
 
 
+def number_bracket(lower: float, upper: float, digits: int = 3) -> str:
+    """Write a bracket on a number, rounded outwards to ``digits`` significant digits.
+
+    >>> number_bracket(118.42, 146.03), number_bracket(0.0, 0.05001), number_bracket(500.0, 500.0)
+    ('118–147', '0–0.0501', '500')
+    """
+    low, high = number_ends(lower, upper, digits)
+    return low if low == high else f"{low}–{high}"
+
+
+def number_ends(lower: float, upper: float, digits: int = 3) -> tuple[str, str]:
+    """Write both ends of a bracket on a number, rounded outwards.
+
+    >>> number_ends(118.42, 146.03)
+    ('118', '147')
+    """
+    low, high = _rounded(lower, digits, math.floor), _rounded(upper, digits, math.ceil)
+    return number(low, digits), number(high, digits)
+
+
+def _rounded(value: float, digits: int, way: Callable[[float], int]) -> float:
+    if value <= 0 or not math.isfinite(value):
+        return value
+    power = math.floor(math.log10(value)) - digits + 1
+    # A number that has so many digits already stays as it is, whatever the division rounds to.
+    tidy = float(f"{value:.{digits - 1}e}")
+    return tidy if math.isclose(tidy, value, rel_tol=1e-12) else float(f"{way(value / 10.0**power)}e{power}")
+
+
 def parameter(value: float) -> str:
     """Write a parameter as a person would write it.
 

@@ -6,20 +6,26 @@ They stand to the right of the room of designs, because the advice of an audit c
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from sightline.auditing.assemble import assemble
+from sightline.auditing.comparison import with_comparison
 from sightline.auditing.expected_cost import ExpectedCost, expected_cost
 from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
+from sightline.auditing.noise_factor import rounded
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
-from sightline.auditing.result import AuditResult, Exposed
+from sightline.auditing.result import AuditResult, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
+from sightline.auditing.what_if import what_if as other_settings
 from sightline.auditing.work import WorkLimits
 from sightline.designing.advice import with_designed_advice
-from sightline.errors import require
+from sightline.errors import InvalidInput, require
 from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress, silent
+
+_MOST_BYTES = 1 << 28  # of a result that is read
 
 
 def audit(  # many parameters: the options of the command of the same name
@@ -31,6 +37,7 @@ def audit(  # many parameters: the options of the command of the same name
     progress: Progress | None = None,
     max_memory: int | float | str | None = None,
     max_seconds: float | None = None,
+    what_if: bool = False,
     device: str | None = None,
 ) -> AuditResult:
     """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
@@ -39,8 +46,9 @@ def audit(  # many parameters: the options of the command of the same name
     "50%". ``names`` names the exposed records by their keys. ``top`` is how many of them are listed.
     ``progress`` is called with a stage and the share of it that is done. An audit that needs more than
     ``max_memory`` (bytes, or "4GB"; by default most of what is free) is refused, and one that takes longer
-    than ``max_seconds`` ends: :class:`sightline.errors.TooMuchWork`. ``device`` names an accelerator for
-    dense matrices over the published numbers, such as "cuda".
+    than ``max_seconds`` ends: :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
+    settings, for the report's page. ``device`` names an accelerator for dense matrices over the published
+    numbers, such as "cuda".
     """
     place = HOST if device is None else Device.named(device)
     require(top >= 1, "top >= 1", got=top)
@@ -55,7 +63,39 @@ def audit(  # many parameters: the options of the command of the same name
         findings = _find(session, watch, place)
         keys = session.keys(findings.membership)
         result = assemble(findings, top=top, names=names, keys=keys, totals=session.totals, progress=watch)
-        return with_designed_advice(result, findings, watch)
+        result = with_designed_advice(result, findings, watch)
+        if not what_if:
+            return result
+        settings = other_settings(session, findings, also=_stops(result), names=names, progress=watch)
+        return result.model_copy(update={"what_if": settings, "owner_only": (*result.owner_only, "what_if")})
+
+
+def _stops(result: AuditResult) -> tuple[float, ...]:
+    """The noise that the advice asks for, in the unit of the what-if's slider."""
+    priced = result.budget.epsilon is not None
+    advised = [
+        rounded(one.epsilon, up=False) if priced and one.epsilon is not None else one.noise_factor
+        for one in result.what_to_change
+        if one.kind is ChangeKind.NOISE and (one.epsilon is not None) == priced
+    ]
+    return tuple(stop for stop in advised if stop is not None)
+
+
+def read_result(path: str | Path) -> AuditResult:
+    """Read a result that ``--json`` or :meth:`AuditResult.to_json` wrote; its content is not trusted."""
+    try:
+        with Path(path).open("rb") as file:
+            text = file.read(_MOST_BYTES + 1)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise InvalidInput(f"expected the result of an audit, got {str(path)!r}: {reason}") from None
+    require(len(text) <= _MOST_BYTES, f"a result of at most {_MOST_BYTES:,} bytes", got="a larger file")
+    return AuditResult.from_json(text)
+
+
+def compare(result: AuditResult, last: AuditResult) -> AuditResult:
+    """The result with what changed since the last one, in ``since``."""
+    return with_comparison(result, last)
 
 
 def explain_cost(

@@ -126,7 +126,7 @@ def draw_sql(draw: random.Random, kind: str) -> str:
 
 
 def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
-    """The noise of a release: none of its own, one for all, or one by cell; and fields for a design."""
+    """The noise of a release: none of its own, one for all, one by cell, or of a law; fields for a design."""
     stddevs = [0.1, 1.0, 40, 1e-9, 1e9]
     kind = draw.random()
     if kind < 0.5:
@@ -142,6 +142,14 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
         elif draw.random() < 0.7:
             release["sql"] = f"SELECT {aggregate} FROM data"
         release["noise_by_cell"] = [{**cell, "stddev": draw.choice(stddevs)} for cell in cells]
+    elif kind < 0.85:
+        law = draw.choice(
+            ["gaussian", "laplace", "laplace", "none", "none", "discrete-gaussian", "geometric"]
+        )
+        size = draw.choice(["stddev", "noise_multiplier", "epsilon", "rho"])
+        release["noise"] = {"law": law} if law == "none" else {"law": law, size: draw.choice(stddevs)}
+        if draw.random() < 0.1:
+            release["noise"] = [release["noise"], {**release["noise"], "label": draw.choice(["AVG(x)", "x"])}]
     if draw.random() < (0.15 if kind < 0.65 else 0.01):
         release["published"] = True
     if draw.random() < 0.1:
@@ -184,11 +192,47 @@ def draw_plan(draw: random.Random, sources: list[str]) -> dict[str, Any]:
     if draw.random() < 0.2:
         accountants = ["zcdp", "gaussian-dp", "renyi", "basic", "advanced", "laplace"]
         plan["privacy"]["accountant"] = draw.choice(accountants)
+    if draw.random() < 0.25:
+        draw_new_forms(draw, plan)
     joined = any("zones" in release["sql"] or "levels" in release["sql"] for release in releases)
     if draw.random() < (0.8 if joined else 0.1):
         zones = draw.choice(["tables/zones.csv"] * 60 + sources)
         plan["data"]["tables"] = {"zones": zones, "levels": "tables/levels.csv"}
     return plan
+
+
+def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
+    """Contribution bounding, budgets over time, suppression, and what else the attacker knows."""
+    release, attacker = draw.choice(plan["release"]), plan.setdefault("attacker", {})
+    match draw.randrange(7):
+        case 0:
+            plan["data"]["keep"] = {
+                "rows": draw.choice([1, 2]),
+                "order": draw.choice(["d", "n DESC", ["n", "d", "g"], "x"]),
+            }
+        case 1:
+            plan["data"]["total_by"] = draw.choice([[], ["g"], ["g", "n"], ["x"]])
+        case 2:
+            plan["privacy"]["periods"] = draw.choice([2, ["a", "b"], ["a", {"name": "b", "epsilon": 0.5}]])
+            release["period"] = draw.choice(["a", "b", "1", None])
+        case 3:
+            release["suppress"] = draw.choice(
+                [
+                    "COUNT(*) < 2",
+                    "COUNT(DISTINCT who) <= 1",
+                    "MIN(n) > 1",
+                    "SUM(x) < 3",
+                    "COUNT(*) > 1 OR g = 'a'",
+                ]
+            )
+        case 4:
+            attacker["values_within"] = draw.choice([0.01, 1, 5, 100])
+        case 5:
+            attacker["knows_share"] = draw.choice([0.1, "50%", 0.999])
+        case 6:
+            attacker["knows_sizes"] = False
+    if draw.random() < 0.3:
+        plan["privacy"]["sensitivity"] = draw.choice(["memberships", "declared"])
 
 
 def odd_value(draw: random.Random) -> Any:

@@ -70,7 +70,7 @@ SNIPPETS = [
 ]
 ACCEPTED = [
     "dropped", "clipped", "empty", "groups", "published_but_dropped", "undecided", "local", "homogeneous",
-    "few_values", "values",
+    "few_values", "values", "drawn",
 ]
 CELL_KEYS: dict[str, list[str]] = {  # what the groups of tame tables are called
     "g": ["north", "south", "NULL"], "n": ["0", "1", "2"], "b": ["true", "false", "NULL"],

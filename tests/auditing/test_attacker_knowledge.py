@@ -119,6 +119,7 @@ def test_whole_numbers_known_to_within_two_are_few_values(tmp_path: Path) -> Non
     found = sl.audit(plan)
     assert found.verdict.status == "not shown"
     assert [one.name for one in found.unverified if not one.accepted] == ["few_values"]
+    assert "5 values are all that fit into ± 2" in found.verdict.text
     plan["attacker"] = {"values_within": 50.0}
     assert sl.audit(plan).verdict.status == "passed"
 
@@ -138,6 +139,13 @@ def test_whole_numbers_known_to_within_two_are_few_values(tmp_path: Path) -> Non
                 "release": {"sql": "SELECT town, SUM(hours), COUNT(*) FROM data GROUP BY town"},
             },
             "true where sizes are published",
+        ),
+        (
+            {
+                "attacker": {"knows_sizes": False},
+                "release": {"sql": "SELECT town, SUM(hours) FROM data GROUP BY town HAVING COUNT(*) > 2"},
+            },
+            "true where sizes are published, got false, and HAVING",
         ),
     ],
 )

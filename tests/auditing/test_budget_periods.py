@@ -22,6 +22,7 @@ from sightline.privacy.gaussian_curve import smallest_epsilon
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.report.terminal import print_budget
 from sightline.report.wording import budget_words
+from sightline.tables.membership import Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 DELTA = 1e-6
@@ -86,6 +87,37 @@ def test_a_release_outside_the_budget_is_in_the_heading() -> None:
     assert "a budget of epsilon = 1, and 1 release outside it" in budget_words(report)
 
 
+def test_an_exact_number_beside_the_budget_makes_the_heading_infinite() -> None:
+    report = report_of(plan_with({"name": "a", "noise": {"law": "none"}}, {"name": "b"}))
+    assert budget_words(report).startswith("epsilon is infinite in all under zcdp at delta = 1e-06")
+
+
+def test_a_share_that_a_release_states_pays_for_its_copies_of_all_periods() -> None:
+    plan = plan_with(
+        {"name": "a", "times": 2, "noise": {"law": "gaussian", "epsilon": 0.5}}, {"name": "b"}, periods=4
+    )
+    pricing = price(plan, TWO)
+    rule = accountant_named("zcdp", sl.Budget(epsilon=0.5, delta=DELTA))
+    assert (pricing.scale / pricing.sensitivity)[:2] == pytest.approx(rule.kappa(8) ** 0.5)
+    assert pricing.times[0] == 8
+
+
+def test_noise_of_discrete_law_has_a_total_under_a_rule_that_is_proved_for_it() -> None:
+    """Exact Gaussian accounting is not proved for discrete noise: the heading is zCDP's, or Rényi's."""
+    plan = plan_of(
+        {"name": "a", "noise": {"law": "discrete-gaussian", "stddev": 3.0}},
+        {"name": "b"},
+        data={"source": "t.csv", "record": "id", "secret": "x", "kind": "boolean"},
+        privacy={"epsilon": 1.0, "delta": DELTA, "accountant": "gaussian-dp"},
+    )
+    counts = membership_of(
+        [partition(0, statistic=Statistic.SUM), partition(1, statistic=Statistic.SUM)], [["a", "b"], ["", ""]]
+    )
+    report = budget_report(plan, counts, price(plan, counts))
+    assert report.total_accountant in ("zcdp", "renyi")
+    assert report.total_epsilon == report.spent[report.total_accountant]
+
+
 def test_each_period_prices_its_own_releases() -> None:
     periods = ["January", {"name": "February", "epsilon": 0.5, "delta": 1e-7}]
     plan = plan_with(
@@ -132,6 +164,11 @@ def test_per_record_counts_the_releases_of_a_period() -> None:
         (({"name": "a"}, {"name": "b"}), {"periods": ["June", "June"]}, "a name of its own for each period"),
         (({"name": "a"}, {"name": "b"}), {"periods": ["x"], "epsilon": None}, r"\[privacy\] epsilon"),
         (({"name": "a"}, {"name": "b"}), {"periods": [{"name": "x"}], "delta": None}, r"\[privacy\] delta"),
+        (
+            ({"name": "a", "times": 90_000}, {"name": "b"}),
+            {"periods": 2},
+            "at most 100,000 copies .* 180,000",
+        ),
         (({"name": "a"}, {"name": "b"}), {"periods": 0}, "list|section"),
         (({"name": "a"}, {"name": "b"}), {"periods": 10**6}, "list|section"),
     ],

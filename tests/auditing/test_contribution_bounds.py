@@ -131,6 +131,10 @@ def test_a_person_whose_rows_bounding_leaves_out_is_not_there(tmp_path: Path) ->
         ({"keep": {"rows": 2, "order": "hours"}}, 'public columns, got the secret "hours"'),
         ({"keep": {"rows": 2, "order": ["day", "week"]}}, 'a column of the table, got "week"'),
         ({"keep": {"rows": 2, "order": "day"}, "max_rows_per_record": 1}, "at most 1 row per record"),
+        (
+            {"keep": {"rows": 2, "order": "day"}, "releases": [{**RELEASES[1], "noise": {"law": "none"}}]},
+            "law = 'none' with one row a record",
+        ),
         ({"total_by": ["town"]}, "at most 1 row per record"),
         ({"total_by": ["hours"]}, 'public columns, got the secret "hours"'),
         ({"total_by": []}, 'a column of the table, got "town"'),

@@ -8,7 +8,7 @@ import tomllib
 import numpy as np
 import pytest
 
-from sightline.auditing import findings, losses
+from sightline.auditing import findings, losses, timeline
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.losses import gathered
@@ -64,10 +64,20 @@ class TestTimeline:
         assert found.timeline[-1].least_remaining_uncertainty == found.least_remaining_uncertainty
         assert found.timeline[-1].identifiable_records == found.identifiable_records
 
-    def test_it_is_left_out_where_it_would_take_too_long(self, monkeypatch: pytest.MonkeyPatch) -> None:
+    def test_a_large_plan_has_a_few_stages(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        whole = result_of().timeline
         monkeypatch.setattr(findings, "_MOST_ROWS", 1)
+        monkeypatch.setattr(timeline, "_STAGES_OF_LARGE_PLANS", 2)
         found = result_of()
-        assert found.timeline == found.alternatives == ()
+        assert found.alternatives == ()
+        assert [stage.published for stage in found.timeline] == [2, 3]
+        for stage in found.timeline:
+            same = whole[stage.published - 1]
+            assert stage.identifiable_records == same.identifiable_records
+            assert stage.least_remaining_uncertainty == same.least_remaining_uncertainty
+        monkeypatch.setattr(timeline, "_MOST_NUMBERS", 1)
+        (last,) = result_of().timeline
+        assert (last.published, last.newly_identifiable) == (3, last.identifiable_records), "the audit itself"
 
 
 class TestReleaseMap:

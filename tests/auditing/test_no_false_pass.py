@@ -20,6 +20,7 @@ from sightline.auditing.reading import read_plan, with_limit
 from sightline.auditing.result import VerdictStatus
 from sightline.cli import main
 from sightline.errors import InvalidPlan
+from sightline.labeled.bounds.coin import coin_risk
 from sightline.tables.membership import Feature, Membership, RowValues, Statistic, UnauditedRows
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
@@ -230,9 +231,16 @@ def test_what_remains_beside_a_threshold_is_never_more_than_the_truth(noise: flo
         {"name": "above", "noise_stddev": noise}, data={**DATA, "bounds": [0, 10], "bandwidth": 1.0}
     )
     part = partition(0, "above", feature=Feature.THRESHOLD, parameter=at, statistic=Statistic.SUM)
-    least = find(plan, membership_of([part], [["a", "b"]])).least
-    assert least is not None
-    assert least.lower <= risk_of_a_sharp_threshold(at / 10, noise) <= least.upper
+    findings = find(plan, membership_of([part], [["a", "b"]]))
+    number, question = findings.own_least, findings.questions[0].least
+    assert number is not None
+    assert question is not None
+    assert number.lower <= risk_of_a_sharp_threshold(at / 10, noise) <= number.upper
+    # The yes or no is a secret of its own, with even chances; the headline has the worse of the two.
+    assert question.lower == pytest.approx(coin_risk(noise**-2), rel=1e-3, abs=1e-6)
+    truth = coin_risk(noise**-2)
+    assert question.lower * (1 - 1e-9) <= truth <= question.upper
+    assert findings.least == min(number, question, key=lambda one: one.lower)
 
 
 @pytest.mark.slow
@@ -253,8 +261,9 @@ def test_a_threshold_beside_a_value_leaves_no_less_than_the_bracket_says(
         partition(1, "value", statistic=Statistic.SUM),
     ]
     findings = find(plan, membership_of(parts, [["a", "b"]] * 2))
-    least = findings.least
+    least, question = findings.own_least, findings.questions[0].least
     assert least is not None
+    assert question is not None
     above, value = findings.pricing.scale[[0, 2]]
     generator = np.random.default_rng(3)
     x = (np.arange(800) + 0.5) / 80
@@ -275,6 +284,9 @@ def test_a_threshold_beside_a_value_leaves_no_less_than_the_bracket_says(
     spread = errors.std() / np.sqrt(truth.size)
     assert least.lower <= errors.mean() + 5 * spread
     assert errors.mean() - 5 * spread <= least.upper
+    chance = posterior[:, x > 5].sum(axis=1) / posterior.sum(axis=1)
+    errors = (chance - (truth > 5)) ** 2 / 0.25
+    assert question.lower <= errors.mean() + 5 * errors.std() / np.sqrt(truth.size)
 
 
 def test_enough_noise_on_thresholds_and_means_passes() -> None:
@@ -337,7 +349,7 @@ def test_the_realised_posterior_of_a_small_group_is_exact(rows: int, total: int,
         limits={"remaining_uncertainty": 0.95},
     )
     findings = find(plan, membership_of([partition(0, "ill", statistic=Statistic.SUM)], [[""] * rows]))
-    cells = assemble(findings, totals=lambda: np.array([[float(total)]])).homogeneous
+    cells = assemble(findings, totals=lambda question: np.array([[float(total)]])).homogeneous
     shares = [posterior_share(rows, total, noise, even_counts=even) for even in (False, True)]
     by_hand = min(
         *(4 * pi * (1 - pi) for pi in shares),
@@ -655,7 +667,7 @@ def test_what_remains_is_told_with_what_it_averages_over(data: dict[str, object]
     feature = {"feature": Feature.INDICATOR, "parameter": "a"} if "categories" in data else {}
     part = partition(0, "count", statistic=Statistic.SUM, **feature)
     result = assemble(find(plan, membership_of([part], [["", "", ""]])))
-    (sentence,) = [s for s in result.verdict.text.split(". ") if "uncertainty remains" in s]
+    (sentence,) = [s for s in result.verdict.text.split(". ") if "uncertainty (variance" in s]
     assert sentence.startswith(f"On average over {prior}")
     assert "who knows the groups and the noise" in sentence
     assert "whatever the attack; the best attack leaves at most" in sentence

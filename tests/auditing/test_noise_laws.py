@@ -13,7 +13,7 @@ from scipy.stats import norm
 
 from sightline.auditing.assemble import assemble
 from sightline.auditing.budget import budget_report
-from sightline.auditing.findings import find
+from sightline.auditing.findings import find, findings_with
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_text import plan_text, publishable_plan_text
 from sightline.auditing.pricing import Pricing, price
@@ -30,10 +30,10 @@ from sightline.noise.published import (
 from sightline.privacy.spending import account
 from sightline.report.html import report_html
 from sightline.tables.membership import Feature, Membership, Statistic
+from tests.auditing import fuzz_noise_laws
+from tests.auditing.fuzz_noise_laws import DATA, YES_OR_NO, check_plan
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
-DATA = {"source": "t.csv", "record": "id", "secret": "x"}
-YES_OR_NO = {**DATA, "kind": "boolean"}
 DELTA = 1e-5
 
 
@@ -242,30 +242,6 @@ def test_of_a_coin_a_geometric_answer_is_a_flipped_comparison(scale: float) -> N
 # Brackets against enumeration
 
 
-def exact_shares(memberships: np.ndarray, laws: list[str], parameters: list[float]) -> np.ndarray:
-    """The Bayes risk of every yes or no over its variance: all worlds, and all answers on fine grids."""
-    worlds = np.array(list(itertools.product((0, 1), repeat=memberships.shape[1])))
-    evidence = np.full((len(worlds), 1), 1 / len(worlds))
-    for row, law, p in zip(memberships, laws, parameters, strict=True):
-        if law in ("none", "discrete-gaussian", "geometric"):
-            at = np.arange(-70, 71 + len(row)).astype(float)
-        else:
-            at = np.linspace(-40, 40 + len(row), 1601)
-        away = at - (worlds @ row)[:, None]
-        match law:
-            case "gaussian" | "discrete-gaussian":
-                density = np.exp(-(away**2) / (2 * p**2))
-            case "laplace" | "geometric":
-                density = np.exp(-np.abs(away) / p)
-            case _:
-                density = (away == 0).astype(float)
-        density /= density.sum(axis=1, keepdims=True)
-        evidence = (evidence[:, :, None] * density[:, None, :]).reshape(len(worlds), -1)
-        evidence = evidence[:, evidence.max(axis=0) > 1e-16]
-    ones = worlds.T @ evidence
-    return np.asarray(4 * np.sum(ones * (1 - ones / evidence.sum(axis=0)), axis=1))
-
-
 MIXES = [
     ["geometric", "geometric"],
     ["geometric", "laplace"],
@@ -285,59 +261,20 @@ MIXES = [
     ids=str,
 )
 def test_the_risk_by_enumeration_is_within_the_bracket(laws: list[str], rows: list[list[int]]) -> None:
-    parameters = [1.6, 1.6]
-    sizes = [
-        {} if law == "none" else {"noise_multiplier": p} for law, p in zip(laws, parameters, strict=True)
-    ]
-    plan = plan_of(
-        *(
-            {"name": f"r{i}", "noise": {"law": law, **size}}
-            for i, (law, size) in enumerate(zip(laws, sizes, strict=True))
-        ),
-        data=YES_OR_NO,
-    )
-    groups = [["in" if one else None for one in row] for row in rows]
-    membership = membership_of([total(0), total(1)], groups)
-    found = find(plan, membership).linear
-    assert found is not None
-    exact = exact_shares(np.array(rows), laws, parameters)
-    columns = membership.signatures[found.linear.column_signature]
-    for column, signature in enumerate(columns):
-        record = next(
-            j for j in range(4) if all((signature[i] >= 0) == bool(rows[i][j]) for i in range(len(rows)))
-        )
-        bracket = found.bracket(column)
-        assert bracket.lower <= exact[record] + 1e-9
-        assert exact[record] <= bracket.upper + 1e-3  # the grid of continuous answers
+    check_plan(np.array(rows), laws, [1.6, 1.6])
 
 
 @pytest.mark.slow
-def test_coins_behind_exact_sums_keep_at_least_the_lower_end_by_enumeration() -> None:
-    """Random designs of an exact number and two with noise: the records that swap are of any signature."""
-    generator = np.random.default_rng(3)
-    shown = 0
-    for _ in range(25):
-        rows = np.vstack([np.ones(5, dtype=int), generator.integers(0, 2, (2, 5))])
-        rows[0, generator.random(5) < 0.2] = 0
-        if not rows.any(axis=1).all():
-            continue
-        laws = ["none", str(generator.choice(["gaussian", "geometric"])), "geometric"]
-        plan = plan_of(
-            {"name": "r0", "noise": {"law": "none"}},
-            *({"name": f"r{i}", "noise": {"law": laws[i], "noise_multiplier": 2.5}} for i in (1, 2)),
-            data=YES_OR_NO,
-        )
-        groups = [["in" if one else None for one in row] for row in rows]
-        membership = membership_of([total(i) for i in range(3)], groups)
-        found = find(plan, membership).linear
-        assert found is not None
-        exact = exact_shares(rows, laws, [0.0, 2.5, 2.5])
-        for column, signature in enumerate(membership.signatures[found.linear.column_signature]):
-            record = next(j for j in range(5) if np.array_equal(signature >= 0, rows[:, j] > 0))
-            assert found.lower[column] <= exact[record] + 1e-9
-            alone = found.counts[column] == 1 and rows[0, record]
-            shown += bool(alone and found.lower[column] > 0.3)
-    assert shown > 20  # records on their own, of which something is shown to remain
+def test_random_plans_of_all_laws() -> None:
+    assert fuzz_noise_laws.fuzz(7, math.inf, most=8)["categories"] == 4
+
+
+def test_coins_behind_exact_sums_hide_each_other() -> None:
+    """An exact total and two counts with noise: records with a signature of their own keep something."""
+    rows = np.array([[1, 1, 1, 1, 1], [1, 1, 0, 0, 0], [1, 0, 1, 0, 0]])
+    lower = check_plan(rows, ["none", "geometric", "discrete-gaussian"], [0.0, 2.5, 2.5])
+    assert lower.size == 4
+    assert np.all(lower > 0.3)
 
 
 @pytest.mark.parametrize("deviation", [0.3, 1.0])
@@ -384,6 +321,15 @@ def test_a_record_outside_every_exact_number_keeps_what_noise_leaves_if_those_in
     outside = int(np.flatnonzero(found.counts == 1)[0])
     assert found.lower[outside] == pytest.approx(alone.lower[0])
     assert found.lower[1 - outside] == pytest.approx(0.5)
+
+
+def test_without_a_release_its_records_are_alike_again() -> None:
+    plan = plan_of({"name": "a", "noise": {"law": "none"}}, {"name": "b", "noise_stddev": 1.0})
+    findings = find(plan, membership_of([total(0), total(1)], [[""] * 5, ["", None, None, None, None]]))
+    assert findings.linear is not None
+    fewer = findings_with(findings, findings.linear.linear.without_release(1))
+    assert fewer is not None
+    np.testing.assert_allclose(fewer.lower, 0.8)
 
 
 def test_what_exact_numbers_give_away_has_no_error() -> None:
@@ -604,7 +550,11 @@ def test_a_share_under_the_laplace_accountant_follows_zcdp() -> None:
             {"data": {**DATA, "bounds": [0, 10], "max_rows_per_record": 2}},
             "law = 'none' with one row a record, or values = 'constant'",
         ),
-        ({"noise": {"label": "y", "stddev": 2.0}}, {}, "noise for every aggregate, got none for ''"),
+        (
+            {"noise": {"label": "y", "stddev": 2.0}},
+            {},
+            "noise for every aggregate, got none for its only one",
+        ),
         ({"noise": {"cells": [{"key": ["x"], "stddev": 2.0}]}}, {}, "noise cells for every published number"),
         (
             {"noise": {"cells": [{"stddev": 2.0}, {"key": ["x"], "stddev": 2.0}]}},
@@ -640,6 +590,35 @@ def test_a_histogram_has_one_law() -> None:
     parts = [total(feature=Feature.INDICATOR, parameter=one, label=one) for one in "uv"]
     with pytest.raises(InvalidPlan, match="one law of noise for all categories of a histogram"):
         price(plan, membership_of(parts, [["", ""]] * 2))
+
+
+def test_kept_rows_are_rows_of_a_record_too() -> None:
+    data = {**DATA, "bounds": [0, 10], "keep": {"rows": 2, "order": "day"}}
+    plan = plan_of({"name": "a", "noise": {"law": "none"}}, data=data)
+    with pytest.raises(
+        InvalidPlan, match=r"law = .none. with one row a record, .* got max_rows_per_record = 2"
+    ):
+        price(plan, membership_of([total()], [["", ""]], contributions=2, owners=["u", "u"]))
+
+
+def test_a_share_is_for_all_periods_together() -> None:
+    privacy = {"epsilon": 1.0, "delta": DELTA, "periods": 3}
+    plan, membership, pricing = priced({"law": "laplace", "epsilon": 0.6}, privacy=privacy, times=2)
+    assert pricing.multipliers.size == 6
+    assert budget_report(plan, membership, pricing).spent["laplace"] == pytest.approx(0.6)
+
+
+def test_the_total_beside_discrete_noise_is_that_of_zcdp() -> None:
+    plan = plan_of(
+        {"name": "a", "noise": {"law": "discrete-gaussian", "stddev": 2.0}},
+        {"name": "b"},
+        data=YES_OR_NO,
+        privacy={"epsilon": 1.0, "delta": DELTA, "accountant": "gaussian-dp"},
+    )
+    membership = membership_of([total(0), total(1)], [["", ""]] * 2)
+    report = budget_report(plan, membership, price(plan, membership))
+    assert report.total_accountant == "zcdp"
+    assert report.total_epsilon == report.spent["zcdp"]
 
 
 def test_correlated_noise_is_gaussian() -> None:

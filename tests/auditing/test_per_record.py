@@ -150,6 +150,7 @@ def test_a_histogram_costs_the_two_categories_with_the_least_noise(tmp_path: Pat
 def test_releases_with_a_noise_of_their_own_are_outside_the_budget(tmp_path: Path) -> None:
     plan = plan_of(tmp_path, ROWS, 3)
     plan["release"] = [{**RELEASES[0], "noise_stddev": 5.0}, *RELEASES[1:]]
+    plan["privacy"]["sensitivity"] = "declared"
     report = sl.audit(plan).budget
     assert not report.proven
     own = 3 * ((2 / 3) ** 2 + (1 / 3) ** 2)

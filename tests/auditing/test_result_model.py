@@ -33,9 +33,18 @@ def test_the_promised_keys_are_there(result: AuditResult) -> None:
     }
     assert promised <= set(content)
     assert {"rmse", "remaining_uncertainty", "recipe", "rmse_percent_of_range"} <= set(content["exposed"][0])
-    assert set(content["exposed"][0]["remaining_uncertainty"]) == {"lower", "upper"}
+    left = content["exposed"][0]["remaining_uncertainty"]
+    assert set(left) == {"lower", "upper", "stddev_lower", "stddev_upper"}
+    assert left["stddev_lower"] ** 2 == pytest.approx(left["lower"], rel=1e-12)
+    assert left["stddev_upper"] ** 2 == pytest.approx(left["upper"], rel=1e-12)
     assert {"release", "cell", "weight"} <= set(content["exposed"][0]["recipe"]["steps"][0])
     assert content["exposed"][0]["record"] is None
+
+
+def test_a_file_cannot_contradict_itself_about_the_standard_deviation(result: AuditResult) -> None:
+    content = json.loads(result.to_json())
+    content["least_remaining_uncertainty"]["stddev_lower"] = 0.123
+    assert AuditResult.from_json(json.dumps(content)) == result
 
 
 def test_the_same_plan_gives_the_same_bytes(result: AuditResult) -> None:

@@ -110,12 +110,27 @@ def test_a_group_may_be_suppressed_and_withheld(table: str) -> None:
             {"suppress": "COUNT(*) < 3", "merge": [{"keys": [["c"], ["d"]]}]},
             "none in merge that is suppressed",
         ),
+        *(
+            (
+                {"sql": f"SELECT town, {what} FROM data GROUP BY town", "suppress": "COUNT(*) < 3"},
+                "aggregates of the secret alone, over all rows of a group",
+            )
+            for what in (
+                "SUM(hours) FILTER (WHERE job = 1)",
+                "SUM(CASE WHEN job = 1 THEN hours ELSE 0 END)",
+                "SUM(IF(job = 1, hours, 0))",
+            )
+        ),
+        (
+            {"sql": TOWNS + " HAVING COUNT(*) > 1", "suppress": "COUNT(*) < 3"},
+            "suppress for one plain SELECT over data",
+        ),
         (
             {
-                "sql": "SELECT town, SUM(hours) FILTER (WHERE job = 1) FROM data GROUP BY town",
+                "sql": "SELECT t, SUM(v) FROM (SELECT town AS t, hours AS v FROM data) AS d GROUP BY t",
                 "suppress": "COUNT(*) < 3",
             },
-            "aggregates over all rows of a group",
+            "suppress for one plain SELECT over data",
         ),
     ],
 )

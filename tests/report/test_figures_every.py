@@ -55,7 +55,8 @@ def test_it_is_drawn_as_svg_and_can_be_zoomed(figure: object) -> None:
     assert drawing.tag.endswith("svg")
     parts = [chart, *chart.get("layer", [])]
     params = [param for part in parts for param in part.get("params", [])]
-    assert any(param.get("bind") == "scales" for param in params)
+    # The picture of the first screen is small: there is nothing to look closer at.
+    assert any(param.get("bind") == "scales" for param in params) is (figure.name != "before-after")
 
 
 @pytest.mark.slow

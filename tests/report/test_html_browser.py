@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from sightline.report.figures.catalogue import FIGURES
+from tests.report.first_screen import SCREENSHOT, difference, first_screen
 from tests.report.report_cases import microgrid, page
 
 CHROMIUM = shutil.which("chromium")
@@ -228,6 +229,28 @@ def test_on_paper_the_still_drawings_are_shown(visit: Any) -> None:
     assert tab.locator(".live:visible").count() == 0
     assert tab.locator("button.copy:visible").count() == 0
     assert tab.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+
+
+def test_the_screenshot_in_the_docs_is_what_the_page_shows(browser: Any) -> None:
+    taken, kept = first_screen(browser), SCREENSHOT.read_bytes()
+    SCREENSHOTS.mkdir(parents=True, exist_ok=True)
+    (SCREENSHOTS / "first-screen.png").write_bytes(taken)
+    # Other fonts move a few edges; another number or sentence moves whole lines.
+    again = "python -m tests.report.first_screen writes it again"
+    assert 0 <= difference(browser, taken, kept) < 2, again
+    assert difference(browser, taken, first_screen(browser)) == 0
+
+
+def test_the_difference_of_two_screenshots_notices_other_words(browser: Any) -> None:
+    context = browser.new_context(viewport={"width": 400, "height": 200})
+    tab = context.new_page()
+    pictures = []
+    for words in ("9 records may keep less than the limit", "0 records may keep less than the limit, ever"):
+        tab.set_content(f"<h1>{words}</h1><p>{words * 3}</p>")
+        pictures.append(tab.screenshot())
+    assert difference(browser, *pictures) > 2
+    assert difference(browser, pictures[0], pictures[0]) == 0
+    context.close()
 
 
 def contrast(one: tuple[float, ...], two: tuple[float, ...]) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import math
 import re
 import sys
 import tomllib
@@ -22,8 +23,9 @@ from sightline.errors import InvalidInput
 from sightline.examples.shipped import EXAMPLES, example_plan
 from sightline.report import files
 from sightline.report.figures.catalogue import FIGURES
+from sightline.report.first_screen import limit_line
 from sightline.report.html import headline, report_html, write_report
-from sightline.report.names import isolated, one_line, short
+from sightline.report.names import isolated, one_line, short, wrapped
 from tests.report.report_cases import (
     HOSTILE,
     RESULTS,
@@ -129,7 +131,7 @@ def test_a_hostile_name_adds_no_element_and_stays_data(name: str, tmp_path: Path
     (data,) = re.findall(r'<script type="application/json" id="charts">(.*?)</script>', text, flags=re.DOTALL)
     assert not set(data) & set("<>&\u2028")
     params = json.loads(data)["timeline"]["layer"][2].get("params") or json.loads(data)["timeline"]["params"]
-    assert isolated(name, 24) in next(param["value"] for param in params if param["name"] == "stage_names")
+    assert wrapped(name, 20) in next(param["value"] for param in params if param["name"] == "stage_names")
 
 
 def test_names_are_shown_short_and_on_one_line() -> None:
@@ -151,16 +153,18 @@ def test_the_order_of_the_sections() -> None:
     headings = Outline(page("microgrid")).texts["h2"]
     assert headings == [
         "Below the limit",
+        "What to change",
+        "In full",
         "What was audited",
         "How much uncertainty remains",
         "The most exposed",
         "Which release exposes whom",
         "Exposure after each release",
+        "What each release does, and how accurate it is",
         "The same plan under each accountant",
         "Privacy loss against reconstruction risk",
         "What a pass needs and was not verified",
         "Groups that are nearly all alike ",
-        "What to change",
         "What this rests on",
     ]
 
@@ -187,6 +191,7 @@ class TestOwnerOnly:
         text = page("microgrid")
         assert "for the owner of the table only" in text
         marked = text.count('<span class="badge owner">owner only</span>')
+        assert "Of the number" in text
         assert marked == 2, "what was left out, and groups that are nearly all alike"
         assert "The names are for the owner only." in text
 
@@ -194,6 +199,8 @@ class TestOwnerOnly:
         text = report_html(microgrid(), publishable=True)
         assert "owner only" not in text
         assert "clipped to the bounds" not in text
+        assert "Of the number" not in text
+        assert all(one.accuracy is None for one in microgrid().publishable().releases)
         keys = [one.record for one in microgrid().exposed]
         assert keys
         assert not any(re.search(rf"\b{key}\b", normalised(text)) for key in keys)
@@ -211,23 +218,27 @@ def test_no_date_unless_asked() -> None:
 
 
 class TestHeadline:
-    def test_with_a_limit_that_is_broken_it_counts(self) -> None:
-        assert headline(microgrid()) == ("9", "of 18 records may keep less than the limit of 50 %")
-        several = microgrid().model_copy(update={"rows": 36})
-        assert headline(several) == (
-            "9",
-            f"of {several.records} records may keep less than the limit of 50 %",
-        )
+    def test_it_is_in_the_units_of_the_secret(self) -> None:
+        number, words = headline(microgrid())
+        assert number == "± 577 → ± 119–146"
+        assert words == "evening_watts of the most exposed home: what an attacker knows, before → after"
 
-    def test_with_one_that_holds_it_says_what_remains(self) -> None:
-        number, words = headline(calm())
+    def test_it_is_rounded_outwards(self) -> None:
         least = calm().least_remaining_uncertainty
         assert least is not None
-        assert float(number.removesuffix(" %")) / 100 <= least.lower
-        assert "remains at least" in words
+        shown = headline(calm())[0].rpartition("± ")[2]
+        low, _, high = shown.partition("–")
+        prior = 1000 / math.sqrt(12)
+        assert float(low) <= prior * math.sqrt(least.lower)
+        assert float(high or low) >= prior * math.sqrt(least.upper)
 
-    def test_without_a_limit_it_counts_who_is_told_apart(self) -> None:
-        assert headline(one_release()) == ("1", "of 12 records can be told apart from everything else")
+    def test_the_limit_is_given_as_both_shares(self) -> None:
+        assert limit_line(microgrid()) == (
+            "9 records of 18 may keep less than the limit of 50 % of the variance (71 % of the standard "
+            "deviation)."
+        )
+        assert limit_line(one_release()) == "1 record of 12 can be told apart from everything else."
+        assert "all 40 records keep at least 50 % of the variance" in limit_line(calm())
 
     def test_of_nothing_it_says_so(self) -> None:
         assert headline(nothing())[0] == "0"
@@ -252,7 +263,7 @@ class TestBadInput:
         captured = capsys.readouterr()
         assert "which exists; give another name, or --force" in captured.err
         assert captured.out == "", "refused before the audit"
-        assert main(["audit", plan, "--html", str(path), "--force"]) == 2
+        assert main(["audit", plan, "--html", str(path), "--force", "--no-what-if"]) == 2
         assert path.read_text().startswith("<!DOCTYPE html>")
         assert [p.name for p in tmp_path.iterdir()] == ["report.html"]
 
@@ -292,7 +303,7 @@ class TestBadInput:
 class TestDemo:
     def test_it_says_where_the_report_is(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         path = tmp_path / "demo.html"
-        assert main(["demo", "--html", str(path)]) == 0
+        assert main(["demo", "--html", str(path), "--no-what-if"]) == 0
         assert f"The report, to open in a browser: {path}" in capsys.readouterr().out
         assert "H13" in path.read_text(encoding="utf-8")
 
@@ -300,7 +311,7 @@ class TestDemo:
         self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
     ) -> None:
         monkeypatch.setitem(sys.modules, "jinja2", None)
-        assert main(["demo", "--html", str(tmp_path / "demo.html")]) == 0
+        assert main(["demo", "--html", str(tmp_path / "demo.html"), "--no-what-if"]) == 0
         captured = capsys.readouterr()
         assert "No report was written: the report needs Jinja2, which is not installed" in captured.err
         assert "Your own table:" in captured.out

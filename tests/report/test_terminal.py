@@ -34,10 +34,14 @@ def test_the_verdict_comes_before_the_details(result: sl.AuditResult) -> None:
         for words in (
             "homes.csv: secret evening_watts, a number from 0 to 2,000; each home is a record",
             "BELOW THE LIMIT",
+            "± 577",
+            "± 119–146",
+            "Shortfall  It needs 8.59 times the noise on every number.",
+            "What to change",
+            "In full",
             "Most exposed",
             "Releases, in order of publication",
             "Budget at delta = 1e-05",
-            "What to change",
             "What this rests on",
         )
     ]
@@ -53,7 +57,9 @@ def test_each_exposed_record_has_a_line_with_its_numbers(result: sl.AuditResult)
             assert f"{one.rmse:,.4g}" in line
             assert one.shortest.text in line
         else:
-            assert "cannot be singled out; may be below the limit" in line
+            assert one.attack is not None
+            assert one.attack.together is not None
+            assert f"with {', '.join(one.attack.together.records)}, their sum is known to ±" in line
 
 
 def test_each_release_and_each_change_has_a_line(result: sl.AuditResult) -> None:
@@ -61,7 +67,7 @@ def test_each_release_and_each_change_has_a_line(result: sl.AuditResult) -> None
     for release in result.releases:
         assert any(line.startswith(f"{release.name} ") for line in text.splitlines())
     for number, change in enumerate(result.what_to_change, start=1):
-        assert f"  {number}. {change.text}\n" in text
+        assert f"  {number}. {change.text} (cost: {change.cost})\n" in text
     assert 'copy of "January"' in text
 
 
@@ -96,7 +102,8 @@ def test_a_survey_under_a_budget() -> None:
     assert "Budget: epsilon = 10 under zcdp at delta = 1e-06; the accountant counts 12 releases" in text
     assert "90 rows are left out, without a secret or a key (for the owner only)" in text
     assert "3 values are outside the bounds: clipped to them (for the owner only)" in text
-    assert "no. 1 " in text
+    assert "age 69, education" in text, "named by public attributes"
+    assert "It holds up to epsilon = 41.2; the noise could be 3.18 times smaller." in " ".join(text.split())
     table = text[text.index("accountant  ") :].splitlines()
     names = {line.split()[0] for line in table[1 : 1 + len(ACCOUNTANTS)]}
     assert names == set(ACCOUNTANTS)
@@ -159,7 +166,8 @@ def test_only_a_number_has_a_range(
     text, page = printed(result), sl.report_html(result)
     assert domain in " ".join(text.split())  # long paths wrap the line
     assert domain.rstrip(";").partition(", ")[2] in page
-    assert ("of range" in text) is ("Of the range" in page) is ranged
+    assert ("of range" in text) is ("of range</small>" in page) is ranged
+    assert ("known to" in text) is (">Known to</button>" in page) is ranged
     assert "3 records in 2 signatures; 1 release with 1 number, 1 of them linearly independent\n" in text
     assert "; the accountant counts 1 release\n" in text
 

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 import sqlglot
 
+from sightline.arrays import FloatArray
 from sightline.tables.collect import collect
 from sightline.tables.engines.person_engine import PersonEngine
 from sightline.tables.engines.protocol import Engine
@@ -222,11 +223,13 @@ def _answer(membership: Membership, values: RowValues | None, query: int) -> tup
             continue
         cells = [cell for cell in membership.cells if cell.partition == place]
         cells_of.append(sorted((cell.key, cell.rows) for cell in cells))
-        sums = np.zeros(len(cells))
+        sums: FloatArray = np.zeros(len(cells))
         if values is not None:
             added = values.secret if partition.above else 1 - values.secret
             cell_of = membership.signatures[values.signature, place]
-            sums = np.bincount(cell_of[cell_of >= 0], added[cell_of >= 0], minlength=len(cells))
+            sums = np.bincount(cell_of[cell_of >= 0], added[cell_of >= 0], minlength=len(cells)).astype(
+                np.float64
+            )
         answer.update((cell.rows, round(float(total), 4)) for cell, total in zip(cells, sums, strict=True))
     return answer, cells_of
 

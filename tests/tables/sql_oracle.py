@@ -92,13 +92,21 @@ def _constant(value: object) -> str:
     return "NULL" if value is None else str(value)
 
 
+@dataclass(frozen=True)
+class Groups:
+    """One grouping set: FROM, JOIN and WHERE, the keys, and HAVING."""
+
+    source: str
+    keys: tuple[str, ...]
+    having: str = ""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Release:
     """A release, and the parts of which the oracle makes its own queries."""
 
     sql: str
-    source: str  # FROM, JOIN and WHERE
-    sets: tuple[tuple[str, ...], ...]  # the keys of each grouping set
+    groups: tuple[Groups, ...]  # of each SELECT's grouping sets, in order
     count: str  # how many secrets a group has
     total: str  # their sum, or how many lie above the threshold
 
@@ -124,7 +132,16 @@ class RandomReleases:
     def number(self, depth: int) -> str:
         if depth == 0 or self.chance(0.3):
             return self.choice(
-                "a", "a", "LENGTH(b)", "EXTRACT(MONTH FROM t)", "a + 1", "a / 2", "a % 3", "-a"
+                "a",
+                "a",
+                "LENGTH(b)",
+                "EXTRACT(MONTH FROM t)",
+                "EXTRACT(DOW FROM t)",
+                "EXTRACT(WEEK FROM t)",
+                "a + 1",
+                "a / 2",
+                "a % 3",
+                "-a",
             )
         inner = self.number(depth - 1)
         return self.choice(
@@ -170,6 +187,7 @@ class RandomReleases:
             f"({text}) LIKE 'x%'",
             f"({text}) IS NOT NULL",
             f"t >= DATE '2016-03-01' AND {left}",
+            "t + INTERVAL '40' DAY >= DATE '2016-03-20'",
         )
         return f"({drawn})" if self.chance(0.4) else drawn
 
@@ -183,16 +201,64 @@ class RandomReleases:
 
     def release(self) -> Release:
         joined = self.chance(0.25)
-        source = "FROM data" + (f" {self.choice('JOIN', 'LEFT JOIN')} areas ON a = k" if joined else "")
-        if self.chance(0.6):
-            source += f" WHERE {self.choice(*self.conditions)}"
-        pool = [*self.keys, *(["area"] if joined else [])]
+        source, prefix, more = self.source()
+        join = f" {self.choice('JOIN', 'LEFT JOIN')} areas ON a = k" if joined else ""
+        wheres = [self.where(more)]
+        pool = [*self.keys, *(["area"] if joined else []), *more]
         keys = list(dict.fromkeys(self.choice(*pool) for _ in range(self.random.integers(0, 4))))
         form, sets = self.grouping(keys)
+        having = f" HAVING {self.having()}" if self.chance(0.12) else ""
         aggregate, count, total = self.aggregate()
         items = [*(f"{key} AS k{place}" for place, key in enumerate(keys)), f"{aggregate} AS answer"]
-        sql = f"SELECT {', '.join(items)} {source}{form}"
-        return Release(sql=sql, source=source, sets=sets, count=count, total=total)
+        if self.chance(0.1):
+            wheres.append(self.where(more))
+        selects = [f"SELECT {', '.join(items)} FROM {{}}{join}{where}{form}{having}" for where in wheres]
+        written = "d" if prefix else source
+        return Release(
+            sql=prefix + " UNION ALL ".join(select.replace("{}", written, 1) for select in selects),
+            groups=tuple(
+                Groups(f"FROM {source}{join}{where}", chosen, having) for where in wheres for chosen in sets
+            ),
+            count=count,
+            total=total,
+        )
+
+    def where(self, more: Sequence[str]) -> str:
+        if not self.chance(0.6):
+            return ""
+        return f" WHERE {self.choice(*self.conditions, *(['w > 1'] if more else []))}"
+
+    def source(self) -> tuple[str, str, list[str]]:
+        """A relation, a WITH that calls it d if the release has one, and columns that it adds to ``data``."""
+        if self.chance(0.85):
+            return "data", "", []
+        where = f" WHERE {self.choice(*self.conditions)}" if self.chance() else ""
+        window = self.choice(
+            "RANK() OVER (PARTITION BY b ORDER BY a)",
+            "ROW_NUMBER() OVER (PARTITION BY c ORDER BY r)",
+            "DENSE_RANK() OVER (ORDER BY t DESC)",
+            "COUNT(*) OVER (PARTITION BY a)",
+            "MAX(a) OVER (PARTITION BY b, d) - a",
+        )
+        # No key of the release means the same: the audit would list it once, and the oracle twice.
+        column = f"CASE WHEN {self.choice(*self.conditions)} THEN 5 ELSE {self.number(1)} END"
+        inner = f"SELECT *, {column} AS e, {window} AS w FROM data{where}"
+        if self.chance():
+            inner = f"SELECT r, s, a, b, c, d, t, e, w FROM ({inner}) AS inner_one"
+        return f"({inner}) AS d", f"WITH d AS ({inner}) " if self.chance() else "", ["e", "w"]
+
+    def having(self) -> str:
+        condition = self.choice(*self.conditions)
+        return self.choice(
+            "COUNT(*) >= 3",
+            "COUNT(DISTINCT b) > 1",
+            "COUNT(s) BETWEEN 2 AND 9",
+            "MAX(a) > 1 OR COUNT(*) < 4",
+            "MIN(t) < DATE '2016-03-01'",
+            "NOT COUNT(DISTINCT a) = 2",
+            f"COUNT(CASE WHEN {condition} THEN 1 END) > 1",
+            f"COUNT(*) FILTER (WHERE {condition}) < 5",
+        )
 
     def aggregate(self) -> tuple[str, str, str]:
         condition = self.choice(*self.conditions)
@@ -241,20 +307,15 @@ def raw_answers(releases: Sequence[Release], run: Run) -> list[list[list[tuple[A
 
     What is counted over the same rows and keys is asked in one query.
     """
-    asked: dict[tuple[str, tuple[str, ...]], dict[str, int]] = {}
+    asked: dict[Groups, dict[str, int]] = {}
     for release in releases:
-        for keys in release.sets:
-            columns = asked.setdefault((release.source, keys), {})
+        for groups in release.groups:
+            columns = asked.setdefault(groups, {})
             for text in (release.count, release.total):
-                columns.setdefault(text, len(keys) + len(columns))
-    answers = {
-        (source, keys): run(_raw_query(source, keys, columns)) for (source, keys), columns in asked.items()
-    }
+                columns.setdefault(text, len(groups.keys) + len(columns))
+    answers = {groups: run(_raw_query(groups, columns)) for groups, columns in asked.items()}
     return [
-        [
-            _chosen(answers[release.source, keys], len(keys), asked[release.source, keys], release)
-            for keys in release.sets
-        ]
+        [_chosen(answers[groups], len(groups.keys), asked[groups], release) for groups in release.groups]
         for release in releases
     ]
 
@@ -266,17 +327,17 @@ def _chosen(
     return [(*row[:keys], row[count], row[total]) for row in rows]
 
 
-def _raw_query(source: str, keys: Sequence[str], aggregates: Iterable[str]) -> str:
-    grouped = f" GROUP BY {', '.join(f'({key})' for key in keys)}" if keys else ""
-    listed = [f"({key}) AS g{place}" for place, key in enumerate(keys)]
-    return f"SELECT {', '.join([*listed, *aggregates])} {source}{grouped}"
+def _raw_query(groups: Groups, aggregates: Iterable[str]) -> str:
+    grouped = f" GROUP BY {', '.join(f'({key})' for key in groups.keys)}" if groups.keys else ""
+    listed = [f"({key}) AS g{place}" for place, key in enumerate(groups.keys)]
+    return f"SELECT {', '.join([*listed, *aggregates])} {groups.source}{grouped}{groups.having}"
 
 
 def raw_queries(release: Release) -> list[str]:
     """For every grouping set the release's own text: the keys, how many secrets a group has, their sum."""
     return [
-        _raw_query(release.source, keys, (f"{release.count} AS n", f"{release.total} AS total"))
-        for keys in release.sets
+        _raw_query(groups, (f"{release.count} AS n", f"{release.total} AS total"))
+        for groups in release.groups
     ]
 
 
@@ -305,7 +366,8 @@ def audited(membership: Membership, values: RowValues | None, query: int) -> lis
         cell_of = membership.signatures[values.signature, place]
         added = values.secret
         if partition.feature is Feature.THRESHOLD:
-            added = (values.secret > float(partition.parameter or 0)).astype(float)
+            assert isinstance(partition.parameter, int | float)
+            added = (values.secret > partition.parameter).astype(float)
         inside = cell_of >= 0
         sums = np.bincount(cell_of[inside], added[inside], minlength=len(cells))
         tables.append({cell.key: (cell.rows, float(total)) for cell, total in zip(cells, sums, strict=True)})

@@ -7,9 +7,11 @@ import math
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from sightline.errors import InvalidPlan
@@ -162,3 +164,34 @@ def test_a_drawn_share_is_drawn_by_the_hash_of_the_key(engine: Engine) -> None:
     ]
     assert 0 < len(drawn) < len(kept)
     assert int(found.known.sum()) == len(drawn)
+
+
+@pytest.mark.parametrize(("within", "few"), [(20.0, 9), (2.0, 1), (400.0, None)])
+def test_values_within_an_interval_are_few_by_their_least_gap(
+    engine: Engine, within: float, few: int | None
+) -> None:
+    """Two loads are at least 5 apart: an interval of 40 has room for 9, one of 4 for 1, and 800 for 161."""
+    loads = sorted(
+        {row["load"] for row in awkward_rows() if row["load"] is not None and abs(row["load"]) < 1e9}
+    )
+    assert min(high - low for low, high in pairwise(loads)) == 5
+    query = release(engine, "SELECT SUM(load) FROM data")
+    assert collect(engine, [query], replace(SUBJECT, known_within=within)).few_values == few
+
+
+@pytest.mark.parametrize("source", ["rows.csv", "rows.parquet", "rows.duckdb::t", "rows.duckdb::data"])
+def test_every_kind_of_file_is_bounded(tmp_path: Path, source: str) -> None:
+    """Also a view of a DuckDB file, and one that is called data there."""
+    connection = duckdb.connect(str(tmp_path / "rows.duckdb"))
+    connection.execute(
+        "CREATE TABLE t AS SELECT i // 3 AS home, i AS day, i * 1.5 AS load FROM range(9) AS r (i)"
+    )
+    connection.execute("CREATE VIEW data AS SELECT * FROM t")
+    connection.execute(f"COPY t TO '{tmp_path}/rows.parquet' (FORMAT parquet)")
+    connection.execute(f"COPY t TO '{tmp_path}/rows.csv' (FORMAT csv)")
+    connection.close()
+    engine = open_source(source, base=tmp_path)
+    keep_rows(engine, SUBJECT, rows=2, order=["day DESC"])
+    assert sorted(engine.fetch("SELECT day FROM data")["day"].tolist()) == [1, 2, 4, 5, 7, 8]
+    engine.check_unchanged()
+    engine.close()

@@ -27,6 +27,7 @@ from tests.tables.catalogue_cases import (
     table_rows,
     themes,
 )
+from tests.tables.fuzz_catalogue import hunt
 
 THEMES = themes()
 Opened = dict[str, tuple[Engine, Run]]  # by the name of the table
@@ -199,3 +200,28 @@ def test_spark_has_the_same_cells(table: str, on_spark: Opened, on_duckdb: Opene
     assert different(on_spark, theme, list(theme.queries), cells) == []
     answers = audited_answers(on_duckdb[table][0], theme, theme.queries)
     assert [own for _, own in answers] == cells
+
+
+@pytest.mark.slow
+def test_changed_queries_are_read_or_refused() -> None:
+    found = hunt(3, number=1_000)
+    assert found["read"] > 0
+    assert found["refused"] > 0
+
+
+def test_postgres_and_spark_compile_without_rows(
+    postgres_url: str, on_postgres: Opened, on_spark: Opened
+) -> None:
+    """What the reader accepts and the engine lacks is refused when it is compiled."""
+    good = (
+        "WITH d AS (SELECT country, revenue FROM data) SELECT country, AVG(revenue) FROM d GROUP BY country"
+    )
+    postgres = open_source(
+        f"{postgres_url}?table=catalogue.shop", base=Path()
+    )  # a failure ends its transaction
+    spark, _ = on_spark["shop"]
+    for engine in (postgres, spark):
+        engine.compile_own(good)
+        with pytest.raises(InvalidPlan, match="expected a query that"):
+            engine.compile_own("SELECT SUM(revenue) FROM data WHERE country + quantity = day")
+    postgres.close()

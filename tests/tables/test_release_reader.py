@@ -147,7 +147,10 @@ def feature(piece: PartitionQuery, secret: str) -> str:
         case Feature.POWER:
             sharp = f"POWER({secret}, {piece.parameter})"
         case Feature.THRESHOLD:
-            sharp = f"CASE WHEN {secret} > {piece.parameter} THEN 1.0 ELSE 0.0 END"
+            compared = ">=" if piece.closed else ">"
+            sharp = f"CASE WHEN {secret} {compared} {piece.parameter} THEN 1.0 ELSE 0.0 END"
+        case other:
+            raise AssertionError(other)
     statistic = {Statistic.MEAN: "AVG", Statistic.SUM: "SUM"}[piece.statistic]
     return f"{statistic}({sharp if piece.above else f'1 - {sharp}'})"
 
@@ -206,14 +209,12 @@ REFUSED = {
     "WITH a AS (SELECT 1) SELECT AVG(load) FROM data": "a WITH that is used",
     "SELECT DISTINCT AVG(load) FROM data": "no DISTINCT",
     "SELECT region, AVG(load) FROM data GROUP BY region HAVING AVG(load) > 3": "HAVING on public aggregates",
-    "SELECT region, AVG(load) FROM data GROUP BY region LIMIT 3": "no LIMIT",
+    "SELECT region, AVG(load) FROM data GROUP BY region LIMIT 3": "ORDER BY before LIMIT",
     "SELECT region, AVG(load) FROM data GROUP BY region OFFSET 3": "no OFFSET",
     "SELECT region, AVG(load) FROM data GROUP BY region QUALIFY TRUE": "no QUALIFY",
     "SELECT AVG(load) FROM data USING SAMPLE 10%": "no sampling",
     "SELECT AVG(load) FROM data FOR UPDATE": "no LOCKS",
-    "SELECT region, AVG(load) FROM data GROUP BY region ORDER BY AVG(load)": "ORDER BY on public columns",
-    "SELECT region, AVG(load) AS mean FROM data GROUP BY region ORDER BY mean": "ORDER BY on public columns",
-    "SELECT region, AVG(load) FROM data GROUP BY region ORDER BY 2 DESC": "ORDER BY on public columns",
+    "SELECT region, AVG(load) FROM data GROUP BY region ORDER BY SUM(load)": "an item of the SELECT list",
     # relations
     "SELECT AVG(1)": "no FROM",
     "SELECT AVG(load) FROM homes": "FROM homes",
@@ -259,8 +260,6 @@ REFUSED = {
     "SELECT MAX(load) FROM data": "MAX is not a sum",
     "SELECT MEDIAN(load) FROM data": "not a sum",
     "SELECT STDDEV(load) FROM data": "AVG(POWER(secret, 2))",
-    "SELECT ROUND(AVG(load), 1) FROM data": "by itself",
-    "SELECT SUM(load) / COUNT(*) FROM data": "by itself",
     "SELECT AVG(load) OVER () FROM data": "no window function",
     "SELECT AVG(DISTINCT load) FROM data": "leave out DISTINCT",
     "SELECT COUNT(DISTINCT load) FROM data": "of public columns",
@@ -270,27 +269,18 @@ REFUSED = {
     "SELECT COUNT(region, age) FROM data": "one expression",
     "SELECT COUNT(CASE WHEN load > 3 THEN 1 ELSE 0 END) FROM data": "without ELSE",
     "SELECT COUNT(CASE WHEN solar THEN age END) FROM data": "THEN 1 END",
-    "SELECT AVG(load * age) FROM data": "a weight per row",
-    "SELECT AVG(load / 1000.0) FROM data": "scale the noisy answer",
-    "SELECT SUM(2 * load) FROM data": "scale the noisy answer",
-    "SELECT AVG(COALESCE(load, 0)) FROM data": "a whole power",
     "SELECT AVG(POWER(load, 0.5)) FROM data": "a whole power",
     "SELECT AVG(POWER(load, age)) FROM data": "a whole power",
-    "SELECT AVG(POWER(age, 2) * load) FROM data": "a whole power",
     "SELECT AVG(load) FROM data WHERE load > 3": "COUNT under a condition",
     "SELECT AVG(load) FILTER (WHERE load > 3) FROM data": "COUNT under a condition",
     "SELECT SUM(CASE WHEN solar THEN load ELSE 5 END) FROM data": "ELSE 0",
     "SELECT AVG(CASE WHEN solar THEN load ELSE 0 END) FROM data": "move public conditions",
     "SELECT AVG(CASE WHEN solar AND load > 3 THEN 1 ELSE 0 END) FROM data": "move public conditions",
-    "SELECT SUM(CASE WHEN load > 3 THEN 100 ELSE 0 END) FROM data": "move public conditions",
     # conditions on the secret
-    "SELECT COUNT(*) FROM data WHERE load > 3 AND load < 5": "one condition on the secret",
-    "SELECT COUNT(*) FILTER (WHERE load < 5) FROM data WHERE load > 3": "one condition on the secret",
-    "SELECT COUNT(*) FROM data WHERE load > 3 OR solar": "compared with a number",
-    "SELECT COUNT(*) FROM data WHERE load = 3": "compared with a number",
-    "SELECT COUNT(*) FROM data WHERE load > age": "compared with a number",
-    "SELECT COUNT(*) FROM data WHERE load IS NULL": "compared with a number",
-    "SELECT COUNT(*) FROM data WHERE load BETWEEN 3 AND 5": "compared with a number",
+    "SELECT COUNT(*) FROM data WHERE load > 3 OR solar": "compared with numbers",
+    "SELECT COUNT(*) FROM data WHERE load = 3": "compared with numbers",
+    "SELECT COUNT(*) FROM data WHERE load > age": "compared with numbers",
+    "SELECT COUNT(*) FROM data WHERE load IS NULL": "compared with numbers",
     # expressions
     "SELECT AVG(load) FROM data WHERE RANDOM() < 0.5": "deterministic functions only, got RAND",
     "SELECT AVG(load) FROM data WHERE since < NOW()": "deterministic functions only",
@@ -332,9 +322,8 @@ REFUSED_OTHERS = [
         "COUNT(*) in a query grouped by the secret",
     ),
     ("ill", "SELECT ill, AVG(ill::INT) FROM data GROUP BY ill", "COUNT(*) in a query grouped by the secret"),
-    ("blood", "SELECT AVG(blood) FROM data", "a count of one category"),
-    ("blood", "SELECT COUNT(*) FROM data WHERE blood IN ('A', 'B')", "one category in quotes"),
-    ("blood", "SELECT COUNT(*) FROM data WHERE blood LIKE 'A%'", "one category in quotes"),
+    ("blood", "SELECT AVG(blood) FROM data", "a count of categories"),
+    ("blood", "SELECT COUNT(*) FROM data WHERE blood LIKE 'A%'", "categories in quotes"),
     ("blood", "SELECT UPPER(blood), COUNT(*) FROM data GROUP BY 1", "GROUP BY the secret itself"),
 ]
 

@@ -11,6 +11,7 @@ import pytest
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from tests.tables import sql_oracle
+from tests.tables.fuzz_person_values import person_differences
 from tests.tables.sql_oracle import differences, duckdb_tables, statements
 
 
@@ -65,24 +66,31 @@ def on_spark(spark_session: Any) -> Iterator[tuple[Engine, sql_oracle.Run]]:
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(6))
 def test_on_duckdb(block: int, on_duckdb: tuple[Engine, sql_oracle.Run]) -> None:
-    """3,000 releases, 100 in each audit."""
+    """1,200 releases, 40 in each audit."""
     for seed in range(5 * block, 5 * block + 5):
-        assert differences(*on_duckdb, seed, 100) == [], seed
+        assert differences(*on_duckdb, seed, 40) == [], seed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("block", range(2))
 def test_on_postgres(block: int, on_postgres: tuple[Engine, sql_oracle.Run]) -> None:
-    """1,000 releases."""
+    """400 releases."""
     for seed in range(1_000 + 5 * block, 1_005 + 5 * block):
-        assert differences(*on_postgres, seed, 100) == [], seed
+        assert differences(*on_postgres, seed, 40) == [], seed
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("seed", "number"), [(2_000, 10), (2_002, 30)])
+@pytest.mark.parametrize(("seed", "number"), [(2_000, 10), (2_002, 20)])
 def test_on_spark(seed: int, number: int, on_spark: tuple[Engine, sql_oracle.Run]) -> None:
-    """40 releases: few with sums, few with the check of an audit. Spark answers their own queries in one."""
+    """30 releases: few with sums, few with the check of an audit. Spark answers their own queries in one."""
     assert differences(*on_spark, seed, number, together=True) == []
+
+
+@pytest.mark.slow
+def test_values_per_record_on_duckdb(on_duckdb: tuple[Engine, sql_oracle.Run]) -> None:
+    """40 releases that first aggregate the rows of each record."""
+    for seed in range(4):
+        assert person_differences(*on_duckdb, seed, 10) == [], seed
 
 
 @pytest.mark.slow

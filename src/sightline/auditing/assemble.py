@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.metadata import version
 
+from sightline.auditing.accuracy import release_accuracies
 from sightline.auditing.alternatives import alternatives
 from sightline.auditing.assumptions import assumptions, unverified
 from sightline.auditing.budget import budget_report
@@ -11,11 +13,14 @@ from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.losses import guaranteed_by_noise, losses
+from sightline.auditing.noise_slack import noise_slack
 from sightline.auditing.plan_text import plan_text, public_source, publishable_plan_text
+from sightline.auditing.questions import question_text
 from sightline.auditing.release_map import release_map
 from sightline.auditing.releases import release_reports
 from sightline.auditing.remedies import remedies
-from sightline.auditing.result import SCHEMA_VERSION, AuditResult
+from sightline.auditing.result import SCHEMA_VERSION, AuditResult, QuestionReport
+from sightline.auditing.sharpest import sharpest_view
 from sightline.auditing.timeline import timeline
 from sightline.auditing.verdict import verdict
 from sightline.progress import Progress, silent
@@ -38,12 +43,20 @@ def assemble(
     ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
     """
     plan, membership, found = findings.plan, findings.membership, findings.linear
+    totals = None if totals is None else cache(totals)
     section = exposed_section(findings, top=top, names=names, keys=keys)
     local = None if findings.nonlinear is None else findings.nonlinear.report()
     budget = budget_report(plan, findings.membership, findings.pricing)
-    reports = release_reports(findings)
+    accuracies = release_accuracies(findings, totals)
+    reports = tuple(
+        report.model_copy(update={"accuracy": accuracy})
+        for report, accuracy in zip(release_reports(findings), accuracies, strict=True)
+    )
     homogeneous = homogeneous_cells(findings, totals)
+    _, about = findings.least_about
     open_questions = unverified(findings, homogeneous)
+    slack = noise_slack(findings)
+    advice = remedies(findings, reports, section, slack)
     owner_differs = local is not None or any(one.owner_only for one in open_questions)
     return AuditResult(
         schema_version=SCHEMA_VERSION,
@@ -79,14 +92,44 @@ def assemble(
         publishable_verdict=(
             verdict(findings, section, open_questions, publishable=True) if owner_differs else None
         ),
-        what_to_change=remedies(findings, reports, section),
+        sharpest=sharpest_view(findings),
+        slack=slack,
+        what_to_change=advice.changes,
+        more_to_change=advice.more,
         assumptions=assumptions(findings),
-        owner_only=("dropped", "clipped", "homogeneous", *(("local", "exposed: local") if local else ())),
+        owner_only=(
+            "dropped",
+            "clipped",
+            "homogeneous",
+            "releases: accuracy",
+            *(("local", "exposed: local") if local else ()),
+        ),
         relative_error=found.relative_error if found else 0.0,
         plan=plan_text(plan),
         version=version("sightline"),
         publishable_plan=publishable_plan_text(plan),
         category_count=None if plan.data.categories is None else len(plan.data.categories),
         unverified=open_questions,
+        questions=_question_reports(findings),
+        least_about=None if about is None else question_text(about, plan.data.secret),
         homogeneous=homogeneous[:_MOST_HOMOGENEOUS],
     )
+
+
+def _question_reports(findings: Findings) -> tuple[QuestionReport, ...]:
+    """One report for each yes-or-no question, worst first."""
+    reports = [
+        QuestionReport(
+            text=question_text(one.question, findings.plan.data.secret),
+            identifiable_records=0 if one.linear is None else one.linear.identifiable_records,
+            least_remaining_uncertainty=one.least,
+            below_limit=one.below_limit,
+        )
+        for one in findings.questions
+        if one.question is not None
+    ]
+    return tuple(sorted(reports, key=_lower_end))
+
+
+def _lower_end(report: QuestionReport) -> float:
+    return 1.0 if report.least_remaining_uncertainty is None else report.least_remaining_uncertainty.lower

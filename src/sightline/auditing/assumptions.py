@@ -16,7 +16,7 @@ from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
 from sightline.noise.published import PublishedLaw
-from sightline.tables.membership import Feature
+from sightline.tables.membership import YES_OR_NO, Membership
 from sightline.tables.subject import SecretKind
 
 _LOCALLY = (
@@ -29,6 +29,10 @@ _LISTED = (
 )
 
 
+_NOISE_FIRST = (
+    "safe only if the noise is added before the numbers are multiplied, or the lines sorted: the noise that "
+    "the plan gives is taken to be on the aggregates, and the order to be that of the noisy numbers"
+)
 _NOT_COMPARED = (
     "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
     "one end of that is not found"
@@ -54,6 +58,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     data = findings.plan.data
     undecided = 0 if findings.linear is None else int(findings.linear.exposures.undecided.sum())
     undecided += 0 if nonlinear is None else nonlinear.report().undecided
+    undecided += sum(int(q.linear.exposures.undecided.sum()) for q in findings.questions if q.linear)
     domain = "bounds" if data.secret_kind is SecretKind.NUMBER else "categories"
     most = max((cell.rows for cell in homogeneous), default=0)
     name, people = AssumptionName, membership.persons
@@ -61,6 +66,8 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
     always = people is not None and people.constant
     advice = 'say values = "constant" in [data] if they always do' if always else "are rows repeated?"
     few = f"all or nearly all that {data.secret} takes in the table, so that attackers can round"
+    if (within := findings.plan.attacker.values_within) is not None:
+        few = f"all that fit into ± {within:g}, by the least gap in the table, so that attackers can round"
     cases = (
         _Case(
             name=name.DROPPED,
@@ -70,7 +77,8 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.CLIPPED,
-            count=membership.clipped,
+            # Once the SQL was checked: 0 if every release itself clips what it adds up to the bounds.
+            count=membership.clipped if _publishes_clipped(membership) else 0,
             one=f"value is outside the {domain}, and nothing is shown of it",
             many=f"values are outside the {domain}, and nothing is shown of them",
         ),
@@ -134,6 +142,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             many=f"records have several rows and each has the same value in all of them; {advice}",
         ),
         _Case(
+            name=name.NOISE_FIRST,
+            count=len(_needing_noise_first(findings)),
+            one=f"release is {_NOISE_FIRST}",
+            many=f"releases are {_NOISE_FIRST}",
+            owner_only=False,
+        ),
+        _Case(
             name=name.DRAWN,
             count=_drawn(findings),
             one=_DRAWN_KNOWN,
@@ -154,6 +169,41 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         for case in cases
         if case.count
     )
+
+
+def _publishes_clipped(membership: Membership) -> bool:
+    return not membership.unaudited or any(rows.clipped for rows in membership.unaudited)
+
+
+def _needing_noise_first(findings: Findings) -> set[int]:
+    """Releases that are sorted by a noisy number, or enlarge it although the plan gives its noise.
+
+    A budget gives noise in proportion to the sensitivity, which grows with the number.
+    """
+    parts = [part for part in findings.membership.partitions if part.computed is not None]
+    given = [release.noise_given for release in findings.plan.releases]
+    return {
+        part.query
+        for part in parts
+        if part.computed is not None
+        and (part.computed.ranked or (part.computed.enlarges and given[part.query]))
+    }
+
+
+def _computed(findings: Findings) -> list[str]:
+    """What was taken to carry the noise, for every number with which something is computed."""
+    lines: dict[str, None] = {}
+    for part in findings.membership.partitions:
+        if part.computed is None:
+            continue
+        steps = ", ".join(part.computed.steps)
+        line = f'"{part.name}": the noise is on {part.computed.noise_on}; after it: {steps}.'
+        if part.computed.enlarges:
+            line += " Noise that is added to the published number instead must be multiplied likewise."
+        if any(step.startswith("LIMIT") for step in part.computed.steps):
+            line += " It is audited as if all lines were published."
+        lines[line] = None
+    return list(lines)
 
 
 def _drawn(findings: Findings) -> int:
@@ -264,6 +314,7 @@ def _about_noise(pricing: Pricing) -> list[str]:
 def assumptions(findings: Findings) -> tuple[str, ...]:
     """What the numbers rest on, in plain words."""
     plan, membership, pricing = findings.plan, findings.membership, findings.pricing
+    data_secret = plan.data.secret
     lines = [
         "The attacker knows who is in which group, the noise levels and the bounds, and sees every number.",
         "rmse is that of the best unbiased attack. Remaining uncertainty is an average over the records' "
@@ -285,7 +336,17 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
     lines += _about_noise(pricing)
     if any(plan.copies(release) > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
-    if any(part.feature is Feature.THRESHOLD for part in membership.partitions):
+    lines += _computed(findings)
+    if any(part.weighted for part in membership.partitions):
+        lines.append(
+            "Weights of rows are public: a record moves a weighted sum by its weight times its change."
+        )
+    if findings.questions:
+        lines.append(
+            f"Whether {data_secret} lies above a level or in a band is also audited as a yes or no with even "
+            "chances. A record that keeps less of it than the limit is below the limit."
+        )
+    if any(part.feature in YES_OR_NO for part in membership.partitions):
         lines.append(
             f"Near the true values, logistic steps of bandwidth {plan.data.bandwidth} stand for thresholds; "
             "noise is priced for the sharp count."

@@ -5,12 +5,12 @@ of one of three categories or more depend on each other, so their brackets are m
 
 - *Lower end for category a.* Let the attacker know all other records. If the record is not of category
   :math:`a`, also tell them which other category :math:`b` it has; if it is, tell them one drawn at random.
-  That says nothing about whether it is :math:`a`, and leaves a coin with probability :math:`p`. Every
-  published number counts one category, so the two sides of the coin are :math:`I_a + I_b` apart, where
-  :math:`I_a` is the information of all numbers that count :math:`a`. The risk is at least the mean over
-  :math:`b \ne a` of the risk of this coin.
-- *Upper end.* A linear attack that uses only the numbers about :math:`a` sees independent coins. One that
-  also uses those about the reference category sees indicators with the covariance
+  That says nothing about whether it is :math:`a`, and leaves a coin with probability :math:`p`. A number
+  that counts :math:`a` or :math:`b`, alone or among others, tells the two apart unless it counts both. So the
+  two sides of the coin are at most :math:`I_a + I_b` apart, where :math:`I_a` is the information of all
+  numbers that count :math:`a`. The risk is at least the mean over :math:`b \ne a` of the risk of this coin.
+- *Upper end.* A linear attack that uses only the numbers about :math:`a` alone sees independent coins. One
+  that also uses those about the reference or about several categories sees indicators with the covariance
   :math:`\frac1k I - \frac{1}{k^2} 11^\top \preceq \frac1k I`; its risk is at most :math:`k/(k-1)` times its
   risk for independent indicators of variance :math:`v = p(1-p)`.
 """
@@ -77,10 +77,11 @@ def _assess(linear: LinearDesign, part: CategoryDesign, progress: Progress, *, a
     if not _of_several(linear):
         return exposures
     upper = exposures.remaining_upper
-    if part.blocks > 1 and part.reference.any():
+    dependent = part.reference | part.mixed
+    if part.blocks > 1 and dependent.any():
         upper = np.minimum(1.0, upper * (linear.prior.categories / (linear.prior.categories - 1)))
-        if not part.reference.all():
-            others = np.flatnonzero(~part.reference)
+        if not dependent.all():
+            others = np.flatnonzero(~dependent)
             alone = _exposures(linear, part, others, progress, attacks=attacks)
             upper = np.minimum(upper, alone.remaining_upper)
     lower = _coin_bounds(linear, part, exposures.known)

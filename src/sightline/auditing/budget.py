@@ -20,6 +20,7 @@ from sightline.tables.membership import Membership
 
 _USUAL_DELTA = 1e-6
 _EXACT = "gaussian-dp"  # it can say what any Gaussian noise costs
+_FOR_DISCRETE = "zcdp"  # and this one what discrete Gaussian noise costs
 
 
 def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> BudgetReport:
@@ -76,7 +77,7 @@ def _total(
     """The epsilon of everything that is published, where the plan's own epsilon does not cover it."""
     if not sharing or not spent or not (several or sharing < pricing.multipliers.size):
         return {}
-    rule = name if name in spent else _EXACT
+    rule = next(rule for rule in (name, _EXACT, _FOR_DISCRETE) if rule in spent)
     return {"total_epsilon": spent[rule], "total_accountant": rule}
 
 

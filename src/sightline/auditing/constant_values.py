@@ -37,10 +37,13 @@ class ConstantPersons:
         """Persons of whom the attacker knows a row, which is to know all."""
         return np.asarray(np.logical_or.reduceat(self.table.known, self.table.starts[:-1])[self.kind])
 
-    def incidence(self, tables: list[CellTable], widths: IndexArray) -> SparseIncidence:
+    def incidence(
+        self, tables: list[CellTable], widths: IndexArray, weights: FloatArray | None
+    ) -> SparseIncidence:
         """The weights of all persons in all cells; the persons of several tables one after the other.
 
-        A line of a table is a signature of the membership: its cell in each partition, -1 for none.
+        A line of a table is a signature of the membership: its cell in each partition, -1 for none; a line
+        of ``weights`` has the weights of its rows there, none if all are 1.
         """
         starts = np.concatenate([[0], np.cumsum(widths)[:-1]])
         parts = []
@@ -48,7 +51,8 @@ class ConstantPersons:
             line, partition = np.nonzero(cells >= 0)
             column = starts[partition] + cells[line, partition]
             size = (len(cells), int(widths.sum()))
-            members = sparse.csr_array((np.ones(line.size), (line, column)), shape=size)
+            each = np.ones(line.size) if weights is None else weights[line, partition]
+            members = sparse.csr_array((each, (line, column)), shape=size)
             parts.append((self._rows(len(cells)) @ members).tocsr()[self.kind])
         return SparseIncidence.of(sparse.vstack(parts).T.tocsc())
 

@@ -20,6 +20,7 @@ from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, noise_on_rows
 from sightline.auditing.secret_prior import SecretPrior
+from sightline.auditing.weighted_rows import weighted_incidence, whole_weights
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.incidence.cells import incidence_of_cells
@@ -39,7 +40,8 @@ class CategoryDesign:
     design: MembershipDesign
     factors: FloatArray  # row = factor × published number + offset; n for a mean, negative for complements
     offsets: FloatArray
-    reference: BoolArray  # rows that count the reference category
+    reference: BoolArray  # rows that count the reference category alone
+    mixed: BoolArray  # rows that count several categories
     blocks: int  # indicators of one record, below each other; 1 if the secret is not a category
 
     @property
@@ -55,6 +57,7 @@ class CategoryDesign:
             factors=self.factors[rows],
             offsets=self.offsets[rows],
             reference=self.reference[rows],
+            mixed=self.mixed[rows],
         )
 
 
@@ -185,10 +188,10 @@ class LinearDesign:
 def sparse_cost(membership: Membership) -> RouteCost | None:
     """What sparse factors over the linear cells take; ``None`` where dense ones are taken.
 
-    Persons with several rows need dense ones.
+    Persons with several rows need dense ones, and so do weights.
     """
     order = _linear_partitions(membership)
-    if not order or membership.contributions > 1:
+    if not order or membership.contributions > 1 or membership.weights is not None:
         return None
     widths = np.diff(membership.starts)[order]
     incidence = incidence_of_cells(membership.signatures[:, order], cells=widths, counts=membership.counts)
@@ -259,7 +262,8 @@ def _linear_partitions(membership: Membership) -> list[int]:
 
 
 def _counts(partition: Partition, category: str | None) -> bool:
-    return category is not None and partition.parameter == category
+    """Whether a partition counts a category, alone or among others."""
+    return category is not None and category in partition.categories
 
 
 def _is_flipped(partition: Partition, reference: str | None) -> bool:
@@ -274,22 +278,34 @@ class _Distinct:
     counts: NDArray[np.int64]
     known: NDArray[np.int64]
     place: IndexArray  # of every signature of the membership
+    weights: FloatArray | None  # of the rows of each signature in each partition; none if all are 1
+    units: FloatArray  # for each partition, what its weights were multiplied by to be whole numbers
 
 
 def _every_signature(membership: Membership, order: list[int]) -> _Distinct:
     """The signatures of the membership over the linear partitions."""
-    table = membership.signatures
+    table, weights = membership.signatures, membership.weights
     if order != list(range(len(membership.partitions))):
         table = table[:, order]
+        weights = None if weights is None else weights[:, order]
+    units = np.ones(len(order))
+    if weights is not None:
+        weights, units = whole_weights(weights)
     return _Distinct(
-        table=table, counts=membership.counts, known=membership.known, place=np.arange(len(table))
+        table=table,
+        counts=membership.counts,
+        known=membership.known,
+        place=np.arange(len(table)),
+        weights=weights,
+        units=units,
     )
 
 
 def _distinct(membership: Membership, order: list[int]) -> _Distinct:
     """The distinct signatures over the linear partitions, which may be fewer than the membership's."""
     every = _every_signature(membership, order)
-    if membership.distinct and len(order) == len({cell.partition for cell in membership.cells}):
+    unique = membership.distinct and len(order) == len({cell.partition for cell in membership.cells})
+    if unique or every.weights is not None:
         return every
     table = every.table
     distinct, place = np.unique(table, axis=0, return_inverse=True)
@@ -299,6 +315,8 @@ def _distinct(membership: Membership, order: list[int]) -> _Distinct:
         counts=np.bincount(place, membership.counts, len(distinct)).astype(np.int64),
         known=np.bincount(place, membership.known, len(distinct)).astype(np.int64),
         place=place,
+        weights=None,
+        units=every.units,
     )
 
 
@@ -310,12 +328,16 @@ class _Columns:
     counts: NDArray[np.int64]
     known: BoolArray
     signature: IndexArray  # its place; for persons whose rows are alike, the person's
+    weights: FloatArray | None  # of the lines of ``table``; none if all are 1
+    units: FloatArray  # of the partitions
     people: ConstantPersons | None = None
 
     def incidence(self, tables: list[CellTable], widths: IndexArray) -> Incidence:
         """The incidence of some tables, the columns of one after those of the other."""
         if self.people is not None:
-            return self.people.incidence(tables, widths)
+            return self.people.incidence(tables, widths, self.weights)
+        if self.weights is not None:
+            return weighted_incidence(tables, widths, counts=self.counts, weights=self.weights)
         together = tables[0] if len(tables) == 1 else np.concatenate(tables)
         return incidence_of_cells(together, cells=widths, counts=np.tile(self.counts, len(tables)))
 
@@ -327,6 +349,8 @@ def _columns_of_people(distinct: _Distinct, people: ConstantPersons) -> _Columns
         counts=np.ones(count, dtype=np.int64),
         known=people.known,
         signature=np.arange(count),
+        weights=distinct.weights,
+        units=distinct.units,
         people=people,
     )
 
@@ -339,6 +363,8 @@ def _columns_of(distinct: _Distinct) -> _Columns:
         counts=np.concatenate([(distinct.counts - distinct.known)[others], distinct.known[some]]),
         known=np.repeat([False, True], [others.size, some.size]),
         signature=signature,
+        weights=None if distinct.weights is None else distinct.weights[signature],
+        units=distinct.units,
     )
 
 
@@ -358,15 +384,17 @@ class _Rows:
         tables: list[CellTable] = [columns.table]
         if reference is not None:
             outside = columns.table.dtype.type(-1)
-            parameters = [membership.partitions[p].parameter for p in self.order]
-            seen = [[one in (category, reference) for one in parameters] for category in published]
+            # A count of categories with the reference is the size of its cell less those of the others.
+            owners = [membership.partitions[p] for p in self.order]
+            seen = [[_counts(part, c) != _counts(part, reference) for part in owners] for c in published]
             tables = [np.where(mask, columns.table, outside) for mask in seen]
         parts = [membership.partitions[p] for p in self.owner]
         is_mean = np.array([part.statistic is Statistic.MEAN for part in parts])
         rows = np.array([membership.cells[c].rows for c in self.cells], dtype=np.float64)
         # A count of the complement, or of the reference, is the size of its cell less a sum of the columns.
         flipped = np.array([_is_flipped(part, reference) for part in parts])
-        factors = np.where(is_mean, rows, 1.0) * np.where(flipped, -1.0, 1.0)
+        units = np.repeat(columns.units, np.diff(membership.starts)[self.order])
+        factors = np.where(is_mean, rows, 1.0) * np.where(flipped, -1.0, 1.0) * units
         scale = pricing.scale[self.cells] * np.abs(factors) / np.sqrt(pricing.times[self.owner])
         widths = np.diff(membership.starts)[self.order]
         design = MembershipDesign(
@@ -379,8 +407,9 @@ class _Rows:
         return CategoryDesign(
             design=design,
             factors=factors,
-            offsets=np.where(flipped, rows, 0.0),
-            reference=np.array([_counts(part, reference) for part in parts]),
+            offsets=np.where(flipped, units * membership.weight_sums[self.cells], 0.0),
+            reference=np.array([reference is not None and part.parameter == reference for part in parts]),
+            mixed=np.array([isinstance(part.parameter, tuple) for part in parts]),
             blocks=len(tables),
         )
 
@@ -401,8 +430,9 @@ def _categories(plan: Plan, rows: _Rows) -> tuple[tuple[str, ...], str | None, s
         part, cells = membership.partitions[p], slice(*membership.starts[p : p + 2])
         count = np.array([cell.rows for cell in membership.cells[cells]], dtype=np.float64)
         scale = pricing.scale[cells] * (count if part.statistic is Statistic.MEAN else 1.0)
-        if part.parameter in carried:
-            carried[str(part.parameter)] += float(pricing.times[p] * np.sum(scale**-2.0))
+        for category in part.categories:
+            if category in carried:
+                carried[category] += float(pricing.times[p] * np.sum(scale**-2.0))
     reference = min(reversed(plan.data.categories), key=lambda category: carried[category])
     published = tuple(c for c in plan.data.categories if carried[c] > 0 and c != reference)
     unpublished = sum(1 for information in carried.values() if information == 0)

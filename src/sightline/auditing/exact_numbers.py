@@ -20,6 +20,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from sightline.arrays import FloatArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.swapped_values import swap_bounds
 from sightline.labeled.exposures import Exposures
@@ -45,7 +46,7 @@ def with_exact_numbers(
     """
     inside = in_exact_numbers(linear)
     outside = np.ones(len(found)) if others is None else others.remaining_lower
-    among = np.maximum(1 - 1 / np.maximum(linear.counts, 1), swap_bounds(linear))
+    among = np.maximum(1 - 1 / _alike(linear), swap_bounds(linear))
     lower = np.where(inside, among, outside)
     lower[found.known] = np.nan
     given_away = np.append(alone.groups.identifiable, False)[alone.group]  # a value, or the sum of a column
@@ -60,6 +61,16 @@ def with_exact_numbers(
         remaining_upper=upper,
         groups=groups,
     )
+
+
+def _alike(linear: LinearDesign) -> FloatArray:
+    """How many unknown records have the signature of each column, also where these are several columns."""
+    alike = np.maximum(linear.counts, 1).astype(np.float64)
+    incidence, unknown = linear.design.incidence, ~linear.known
+    if linear.blocks == 1 and incidence.counts is not None:
+        signature = incidence.signatures(unknown)[unknown]
+        alike[unknown] = np.bincount(signature, alike[unknown])[signature]
+    return alike
 
 
 def _same_records(found: Exposures, alone: Exposures) -> BoolArray:

@@ -9,10 +9,13 @@ import numpy as np
 
 from sightline.arrays import IndexArray
 from sightline.auditing.exposed_persons import person_entry
-from sightline.auditing.findings import SMALL_GROUP, Findings, Keys, LinearFindings
+from sightline.auditing.findings import Findings, Keys, LinearFindings
+from sightline.auditing.linear_attacks import Folded, LinearAttacks, Target
 from sightline.auditing.persons import PersonFindings
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
+from sightline.auditing.result_attacks import SMALL_GROUP
+from sightline.auditing.signature_names import signature_names
 from sightline.labeled.incidence.protocol import BoolArray
 
 
@@ -100,8 +103,20 @@ def describe(
 ) -> tuple[Exposed, ...]:
     """The entries of some columns."""
     writer = RecipeWriter(findings=findings, found=found)
-    named = _keys_of(found, columns, keys) if keys is not None else {}
-    return tuple(_entry(found, int(column), writer, named) for column in columns)
+    attacks = LinearAttacks.of(findings, found, columns) if columns.size else None
+    folded: dict[int, Folded] = {}
+    for column in columns.tolist() if attacks is not None else ():
+        one = Target(columns=np.array([column]), rows=np.ones(1))
+        if attacks is not None and (attack := attacks.folded(one, writer)) is not None:
+            folded[column] = attack
+    others = [attack.others for attack in folded.values()]
+    every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
+    named = _keys_of(found, every, keys) if keys is not None else {}
+    labels = signature_names(findings, found.linear.first_signatures(columns))
+    return tuple(
+        _entry(found, int(column), writer, named, folded.get(int(column))).model_copy(update={"label": label})
+        for column, label in zip(columns, labels, strict=True)
+    )
 
 
 def describe_persons(
@@ -114,10 +129,28 @@ def describe_persons(
     columns = np.array([_worst_column(found, people, int(kind)) for kind in kinds], dtype=np.intp)
     rows = describe(findings, found, columns[~several], keys)
     single = iter(rows)
+    targets = {int(kind): _total_of(people, int(kind)) for kind in kinds[several]}
+    attacks = None
+    if targets and found.linear.main.blocks == 1:
+        every = np.unique(np.concatenate([target.columns for target in targets.values()]))
+        attacks = LinearAttacks.of(findings, found, every)
+
+    def entry(kind: int) -> Exposed:
+        folded = None if attacks is None else attacks.folded(targets[kind], writer)
+        found_entry = person_entry(found, people, kind, writer, named)
+        attack = None if folded is None else folded.attack
+        return found_entry.model_copy(update={"attack": attack})
+
     return tuple(
-        person_entry(found, people, int(kind), writer, named) if many else next(single)
-        for kind, many in zip(kinds, several, strict=True)
+        entry(int(kind)) if many else next(single) for kind, many in zip(kinds, several, strict=True)
     )
+
+
+def _total_of(people: PersonFindings, kind: int) -> Target:
+    """The total of all unknown rows of a person."""
+    entries = people.seen.kinds.entries(kind)
+    rows = people.seen.kinds.rows[entries].astype(np.float64)
+    return Target(columns=people.seen.kinds.columns[entries], rows=rows, name="total")
 
 
 def _worst_column(found: LinearFindings, people: PersonFindings, kind: int) -> int:
@@ -129,7 +162,11 @@ def _worst_column(found: LinearFindings, people: PersonFindings, kind: int) -> i
 
 
 def _entry(
-    found: LinearFindings, column: int, writer: RecipeWriter, named: dict[int, tuple[str, ...]]
+    found: LinearFindings,
+    column: int,
+    writer: RecipeWriter,
+    named: dict[int, tuple[str, ...]],
+    folded: Folded | None,
 ) -> Exposed:
     size = int(found.counts[column])
     recipe = writer.best(column)
@@ -148,6 +185,7 @@ def _entry(
         releases=() if recipe is None else tuple(dict.fromkeys(step.release for step in recipe.steps)),
         recipe=recipe,
         shortest=None if recipe is None else writer.shortest(column),
+        attack=None if folded is None else folded.named(named),
     )
 
 

@@ -18,6 +18,7 @@ from sightline.auditing.brackets import assess, contributions_of
 from sightline.auditing.design import LinearDesign, linear_design
 from sightline.auditing.key_columns import key_columns
 from sightline.auditing.nonlinear import (
+    MOST_ROWS,
     NonlinearFindings,
     features_kept,
     is_nonlinear,
@@ -33,14 +34,17 @@ from sightline.auditing.persons import (
 )
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
-from sightline.auditing.result import Uncertainty
+from sightline.auditing.questions import asking, coin_kept, distances, questions_of, row_distances
+from sightline.auditing.result_attacks import SMALL_GROUP
+from sightline.auditing.result_part import Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.progress import Progress, silent
-from sightline.tables.membership import Membership, PersonTable, RowValues
+from sightline.tables.membership import Membership, Partition, PersonTable, RowValues
+from sightline.tables.subject import SecretKind
 
 # Fetches keys of records from the engine, by numbers of signatures or of kinds of persons.
 FetchKeys = Callable[[Sequence[int]], dict[int, tuple[str, ...]]]
@@ -54,8 +58,6 @@ class Keys:
     of_kinds: FetchKeys  # the persons of each kind of the membership's table
 
 
-# A sum over more records than this is what publishing is for; it is not listed as exposed.
-SMALL_GROUP = 5
 # Taking releases away costs one elimination of the cells; with very uneven noise, a factorisation for each.
 _MOST_CELLS, _AFFORDABLE = 4_000, 2e12
 # Rows, and columns × rows, of a design that may be assessed again for each release and each accountant.
@@ -198,7 +200,9 @@ class Findings:
     prior: SecretPrior
     linear: LinearFindings | None  # none if nothing linear in the secret is published
     contributions: Contributions | None  # none if nobody is identifiable, or if they cost too much
-    nonlinear: NonlinearFindings | None  # owner-only; none if everything is linear, or values were not given
+    nonlinear: NonlinearFindings | None  # owner-only; none if all is linear, not asked for or costs too much
+    questions: tuple[Findings, ...] = ()  # yes-or-no questions about the secret, each audited as a secret
+    question: Partition | None = None  # the question that these findings are about, if they are
 
     @property
     def has_nonlinear(self) -> bool:
@@ -212,15 +216,40 @@ class Findings:
 
     @property
     def least(self) -> Uncertainty | None:
-        """The bracket with the least lower end; none if nothing that is published depends on a secret."""
+        """The bracket with the least lower end; none if nothing that is published depends on a secret.
+
+        It is about the secret or about a yes-or-no question: see ``least_about``.
+        """
+        return self.least_about[0]
+
+    @property
+    def least_about(self) -> tuple[Uncertainty | None, Partition | None]:
+        """The bracket with the least lower end, and the question that it is about; none for the secret."""
+        brackets = [(self.own_least, self.question), *(one.least_about for one in self.questions)]
+        found = [(one, about) for one, about in brackets if one is not None]
+        return min(found, key=lambda pair: (pair[0].lower, pair[0].upper), default=(None, None))
+
+    @property
+    def below_limit(self) -> int:
+        """How many records linear releases may leave less than the limit: of the secret or of a question."""
+        own = 0 if self.linear is None else self.linear.below_limit
+        return max([own, *(one.below_limit for one in self.questions)])
+
+    @property
+    def not_shown(self) -> int:
+        """How many records are not shown to keep the limit, of the secret or of the worst question."""
+        return max([self._own_not_shown, *(one.not_shown for one in self.questions)])
+
+    @property
+    def own_least(self) -> Uncertainty | None:
+        """The bracket with the least lower end of the secret itself."""
         if self.linear is not None:
             return self.linear.least
         kept = self._kept_without_linear
         return Uncertainty(lower=float(kept.min()), upper=1.0) if kept.size else None
 
     @property
-    def not_shown(self) -> int:
-        """How many records are not shown to keep the limit."""
+    def _own_not_shown(self) -> int:
         if self.linear is not None:
             people = self.linear.persons
             if people is not None:
@@ -278,7 +307,7 @@ def find(
     if linear is None:
         linear = linear_findings(plan, membership, pricing, progress=progress)
     nonlinear = None
-    if values is not None and is_nonlinear(membership):
+    if values is not None and is_nonlinear(membership) and membership.rows <= MOST_ROWS:
         nonlinear = nonlinear_findings(plan, membership, pricing, values(), progress)
     return Findings(
         plan=plan,
@@ -288,7 +317,30 @@ def find(
         linear=linear,
         contributions=None if linear is None else _contributions(linear, progress),
         nonlinear=nonlinear,
+        questions=_questions(plan, membership, pricing, progress),
     )
+
+
+def _questions(
+    plan: Plan, membership: Membership, pricing: Pricing, progress: Progress
+) -> tuple[Findings, ...]:
+    """The findings about every yes-or-no question that the plan publishes."""
+    found = []
+    for question in questions_of(membership):
+        about, seen = asking(plan, membership, question)
+        found.append(
+            Findings(
+                plan=about,
+                membership=seen,
+                pricing=pricing,
+                prior=SecretPrior.of(about),
+                linear=linear_findings(about, seen, pricing, progress=progress),
+                contributions=None,
+                nonlinear=None,
+                question=question,
+            )
+        )
+    return tuple(found)
 
 
 def linear_findings(
@@ -360,9 +412,22 @@ def _lower(
     """The lower end through all releases: that of the linear ones, if there are no others."""
     if not is_nonlinear(membership):
         return exposures.remaining_lower
+    if linear.prior.kind is SecretKind.BOOLEAN:  # a question about a number
+        kept = coin_kept(_column_distances(linear, membership, pricing, up_to)) * pricing.lattice_share
+        return np.where(exposures.known, np.nan, kept)
     carried = linear.of_columns(nonlinear_information(membership, pricing, up_to=up_to))
     kept = kept_with_nonlinear(linear.prior.number, exposures.information, carried, pricing.bounding_law)
     return np.where(exposures.known, np.nan, kept)
+
+
+def _column_distances(
+    linear: LinearDesign, membership: Membership, pricing: Pricing, up_to: int | None
+) -> FloatArray:
+    """How far apart the answers of a yes and a no are, for every column."""
+    if linear.people is not None:
+        each = distances(membership, pricing, up_to=up_to)[linear.people.kind]
+        return np.asarray(each[linear.column_signature])
+    return linear.of_columns(row_distances(membership, pricing, up_to=up_to))
 
 
 def _contributions(found: LinearFindings, progress: Progress) -> Contributions | None:
@@ -371,6 +436,6 @@ def _contributions(found: LinearFindings, progress: Progress) -> Contributions |
     costly = (
         design.row_count > _MOST_CELLS or design.release_count * float(design.row_count) ** 3 > _AFFORDABLE
     )
-    if costly or not np.any(found.visible):
+    if costly or not np.any(found.visible) or not design.incidence.whole:
         return None
     return contributions_of(found.linear, found.exposures, progress)

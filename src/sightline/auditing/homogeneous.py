@@ -18,6 +18,8 @@ to 200: with :math:`\pi` the posterior mean of the count over n, :math:`\pi(1 - 
 :math:`p(1 - p)` remains. It is computed for an attacker who takes every row for an independent toss with the
 prior's odds, and for one who knows no rate and takes every count for equally likely.
 
+Where rows have weights, n counts each row by its weight over the least weight.
+
 The sums are those of the published numbers, and those that follow from several of them: differences, numbers
 about the same rows, all groups of a release (:mod:`sightline.auditing.known_sums`).
 """
@@ -36,18 +38,24 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.known_sums import (
     KnownSums,
+    column_shares,
     comparable_sums,
     linear_blocks,
     nested_pairs,
     published_sums,
     signature_sums,
+    unknown_rows,
+    weighted_sums,
+    with_lists,
 )
 from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
+from sightline.tables.membership import Partition
 from sightline.tables.subject import SecretKind
 
-# Fetches the sum of the unknown secrets with each signature; for a category a column for each.
-Totals = Callable[[], FloatArray]
+# Fetches the sum of the unknown secrets with each signature; for a category a column for each. With a
+# partition that asks a yes-or-no question, how many of them answer yes.
+Totals = Callable[[Partition | None], FloatArray]
 
 _DEVIATIONS = 3.0  # of the noise, allowed for in what the attacker learns
 _SMALL = 200  # rows of a group whose posterior is computed
@@ -63,21 +71,32 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     Of sums that are made of several numbers, one is listed only if it has rows that no other one has.
     ``totals`` is only called if some sum could tell.
     """
-    limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
-    if totals is None or findings.linear is None:
+    if totals is None:
         return ()
+    found = list(_own_cells(findings, totals))
+    for question in findings.questions:
+        found += _own_cells(question, totals)
+    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
+
+
+def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
+    limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
+    if findings.linear is None:
+        return []
     combined = _combined(findings)
 
     def views() -> Iterator[tuple[bool, _View]]:
         """Every list of sums, and whether they are published numbers."""
         for block in linear_blocks(findings):
             yield True, _View(findings=findings, sums=published_sums(findings, block))
+        if (weighted := weighted_sums(findings)) is not None:
+            yield True, _View(findings=findings, sums=weighted)
         yield from ((False, view) for view in combined)
 
     least = findings.prior.bounds[0]
     if not any(np.any(view.remaining(view.rows * least) < limit) for _, view in views()):
-        return ()
-    sums = totals()
+        return []
+    sums = with_lists(findings, totals(findings.question))
     told = np.zeros(sums.shape, dtype=np.bool_)  # signatures × columns
     found = []
     for published, view in views():
@@ -89,7 +108,7 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
             if published or not told[members, column].all():
                 told[members, column] = True
                 found.append(view.described(int(place), float(remaining[place])))
-    return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
+    return found
 
 
 def _combined(findings: Findings) -> list[_View]:
@@ -138,6 +157,12 @@ class _View:
         others = np.setdiff1d(self.sums.signatures(large), self.sums.signatures(small))
         return others, int(self.sums.column[large])
 
+    @property
+    def shares(self) -> FloatArray:
+        """The prior chance of each sum's indicator."""
+        column = self.sums.column if self.chosen is None else self.sums.column[self.chosen]
+        return column_shares(self.findings, column)
+
     def _of_pairs(self, values: FloatArray) -> FloatArray:
         if self.chosen is None or self.less is None:
             return values
@@ -148,7 +173,7 @@ class _View:
         prior, rows, deviation = self.findings.prior, self.rows, self.deviation
         low, high = prior.bounds
         number = prior.kind is SecretKind.NUMBER
-        variance = prior.of_column.variance
+        variance = prior.of_column.variance if number else self.shares * (1 - self.shares)
         apart = np.minimum(totals - rows * low, rows * high - totals)
         each = np.minimum(_expected_distance(apart, deviation) / rows, (high - low) / 2)
         half = (apart + _DEVIATIONS * deviation) / 2
@@ -162,7 +187,7 @@ class _View:
     def _posteriors(self, totals: FloatArray) -> Iterator[tuple[IndexArray, FloatArray]]:
         """What is left by the posterior of a count in small groups, block by block."""
         rows, laplace = self.rows, self._laplace
-        small = (rows >= 2) & (rows <= _SMALL)
+        small = (rows >= 2) & (rows <= _SMALL) & (not self.sums.weighted)
         # With more Gaussian noise no count is more than 3 % likelier than another.
         small &= laplace | (self.deviation < _TELLING * rows)
         if np.all(self.findings.pricing.laplace_answers):  # several Laplace numbers have another law together
@@ -180,7 +205,7 @@ class _View:
         return (self.sums.copies > 0) & (self.findings.pricing.laplace_answers[self.sums.cells] > 0)
 
     def _posterior(self, chosen: IndexArray, totals: FloatArray) -> FloatArray:
-        prior, rows, deviation = self.findings.prior, self.rows[chosen, None], self.deviation[chosen, None]
+        rows, deviation = self.rows[chosen, None], self.deviation[chosen, None]
         counts = np.arange(int(rows.max()) + 1)[None]
         away = np.abs(counts - totals[:, None])
         logs = -((away / deviation) ** 2) / 2
@@ -190,12 +215,13 @@ class _View:
         logs = np.where(counts <= rows, logs, -np.inf)
         others = np.maximum(rows - counts, 0)
         ways = gammaln(rows + 1) - gammaln(counts + 1) - gammaln(others + 1)
-        tosses = ways + counts * math.log(prior.share) + others * math.log1p(-prior.share)
+        share = self.shares[chosen, None]
+        tosses = ways + counts * np.log(share) + others * np.log1p(-share)
         remaining = []
         for belief in (logs + tosses, logs):
             weights = np.exp(belief - belief.max(axis=1, keepdims=True))
             mean = (weights * counts).sum(axis=1) / weights.sum(axis=1) / rows[:, 0]
-            remaining.append(mean * (1 - mean) / prior.of_column.variance)
+            remaining.append(mean * (1 - mean) / (share * (1 - share))[:, 0])
         return np.asarray(np.minimum(*remaining), dtype=np.float64)
 
     def described(self, place: int, remaining: float) -> HomogeneousCell:
@@ -206,6 +232,8 @@ class _View:
         )
         position = int(self.sums.cells[first])
         cell, rows = membership.cells[position], int(self.rows[place])
+        if self.sums.weighted:
+            rows = int(unknown_rows(membership)[self.sums.signatures(place)].sum())
         part = membership.partitions[cell.partition]
         name = self.sums.names[first]
         if self.less is not None:

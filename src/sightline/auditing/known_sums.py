@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
@@ -34,13 +34,14 @@ _MOST_MEMBERS = 5e6  # releases × signatures that are listed at once
 class KnownSums:
     """Sums over sets of unknown rows."""
 
-    members: sparse.csr_array  # sets × signatures, 0 or 1
-    column: IndexArray  # of the secret: 0, or a category's position
-    rows: FloatArray  # unknown rows of each set
+    members: sparse.csr_array  # sets × signatures: 0 or 1, or weights over the least weight
+    column: IndexArray  # of the secret: 0, or a category's position, or after these a list of categories'
+    rows: FloatArray  # unknown rows of each set, times their weights
     deviation: FloatArray  # standard deviation of the noise on each sum
     copies: IndexArray  # of the one published number that it is; 0 if it is made of several
     names: tuple[str, ...]  # what it is read off, for people
     cells: IndexArray  # the first published number that it is read off
+    weighted: bool = False  # whether members are weights
 
     def __len__(self) -> int:
         return len(self.names)
@@ -57,7 +58,8 @@ class KnownSums:
 
     def take(self, places: IndexArray) -> KnownSums:
         """Some of the sums."""
-        return KnownSums(
+        return replace(
+            self,
             members=self.members[places],
             column=self.column[places],
             rows=self.rows[places],
@@ -104,6 +106,59 @@ def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
     )
 
 
+def weighted_sums(findings: Findings) -> KnownSums | None:
+    """One sum for each number whose rows have positive weights, over the least weight; none if there is none.
+
+    The rows' values count by their weights: the sum is at its least if and only if all values are.
+    """
+    weighted = [p for p in _filled_linear(findings) if findings.membership.partitions[p].weighted]
+    if not weighted:
+        return None
+    sums = published_sums(findings, weighted)
+    weights = sparse.csr_array(sums.members, copy=True)
+    line = np.repeat(np.arange(len(sums)), np.diff(weights.indptr))
+    owner = np.array([findings.membership.cells[c].partition for c in sums.cells], dtype=np.intp)
+    table = findings.membership.weights
+    assert table is not None  # some partition is weighted
+    weights.data = table[weights.indices, owner[line]]
+    least = np.full(len(sums), np.inf)
+    np.minimum.at(least, line, weights.data)
+    weights.data = weights.data / np.where(least > 0, least, 1.0)[line]
+    rows = np.asarray(weights @ unknown_rows(findings.membership))
+    scaled = replace(
+        sums,
+        members=weights,
+        rows=rows,
+        deviation=sums.deviation / np.where(least > 0, least, 1.0),
+        weighted=True,
+    )
+    return scaled.take(np.flatnonzero(least > 0))
+
+
+def category_lists(findings: Findings) -> tuple[tuple[str, ...], ...]:
+    """The lists of several categories that some number counts together."""
+    found = {p.parameter for p in findings.membership.partitions if isinstance(p.parameter, tuple)}
+    return tuple(sorted(found))
+
+
+def with_lists(findings: Findings, sums: FloatArray) -> FloatArray:
+    """The sums of every signature and category, and after these of every list of categories."""
+    categories = findings.plan.data.categories or ()
+    more = [
+        sums[:, [categories.index(name) for name in names]].sum(axis=1) for names in category_lists(findings)
+    ]
+    return np.column_stack([sums, *more]) if more else sums
+
+
+def column_shares(findings: Findings, column: IndexArray) -> FloatArray:
+    """The prior chance of an indicator of some columns: p, or that of a list of categories."""
+    prior = findings.prior
+    sizes = np.ones(len(findings.plan.data.categories or (None,)))
+    lists = [len(names) for names in category_lists(findings)]
+    found: FloatArray = prior.share * np.concatenate([sizes, lists])[column]
+    return found
+
+
 def comparable_sums(findings: Findings) -> KnownSums:
     """The sums whose differences are looked at: published ones and whole releases, equal sets of rows merged.
 
@@ -132,7 +187,11 @@ def nested_pairs(findings: Findings, sums: KnownSums) -> tuple[IndexArray, Index
 
 
 def linear_partitions(findings: Findings) -> list[int]:
-    """The partitions with cells that are linear in the secret."""
+    """The partitions with cells that are sums of the secret, without weights."""
+    return [p for p in _filled_linear(findings) if not findings.membership.partitions[p].weighted]
+
+
+def _filled_linear(findings: Findings) -> list[int]:
     membership = findings.membership
     filled = {cell.partition for cell in membership.cells}
     return [p for p in sorted(filled) if membership.partitions[p].feature in LINEAR]
@@ -155,6 +214,8 @@ def _column(findings: Findings, partition: int) -> int:
     part, categories = findings.membership.partitions[partition], findings.plan.data.categories
     if part.feature is not Feature.INDICATOR:
         return 0
+    if isinstance(part.parameter, tuple):
+        return len(categories or ()) + category_lists(findings).index(part.parameter)
     return categories.index(str(part.parameter)) if categories and part.parameter in categories else -1
 
 

@@ -84,5 +84,6 @@ def _linear_columns(membership: Membership, pricing: Pricing) -> FloatArray:
             inside = np.flatnonzero(cell >= 0)
             count = np.array([membership.cells[c].rows for c in cell[inside]], dtype=np.float64)
             noise = pricing.scale[cell[inside]] * (count if partition.statistic is Statistic.MEAN else 1.0)
-            columns[cell[inside], inside] = np.sqrt(pricing.times[p]) / noise
+            weight = membership.weights_in(p)[inside]
+            columns[cell[inside], inside] = weight * np.sqrt(pricing.times[p]) / noise
     return columns

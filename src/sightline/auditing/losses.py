@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.pricing import Pricing
+from sightline.auditing.questions import coin_kept
 from sightline.auditing.result import LossPoint, Uncertainty
 from sightline.noise.published import PublishedLaw
 from sightline.privacy.accountant import NoiseLaw
@@ -96,7 +97,9 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     if findings.membership.persons is not None and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
         return None  # these bounds are for one value
     if findings.has_nonlinear:
-        return prior.kept_whatever_is_published(multipliers, pricing.release_laws)
+        kept = prior.kept_whatever_is_published(multipliers, pricing.release_laws)
+        of_question = float(coin_kept(np.array([np.sum(multipliers**-2.0)]))[0])
+        return min(kept, of_question) if findings.questions else kept
     low, high = prior.bounds
     information = float(np.sum(multipliers**-2.0)) / (high - low) ** 2
     all_laplace = all(one is PublishedLaw.LAPLACE for one in pricing.release_laws)

@@ -19,6 +19,8 @@ def merged(plan: Plan, membership: Membership, first: int, second: int) -> tuple
     All numbers that the release publishes of the two groups are merged. ``None`` where persons have several
     rows, whose table is not rewritten, and where ``noise`` lists the numbers one by one.
     """
+    if membership.weights is not None:
+        return None
     one, two = membership.cells[first], membership.cells[second]
     assert one.partition == two.partition  # groups of one partition
     query = membership.partitions[one.partition].query

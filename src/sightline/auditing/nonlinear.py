@@ -20,18 +20,19 @@ from sightline.auditing.design import LINEAR
 from sightline.auditing.labels import LabelCounts, label_counts
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of, noise_on_rows
+from sightline.auditing.questions import cut_points
 from sightline.auditing.result import Exposed, LocalReport
-from sightline.auditing.secret_prior import SecretPrior, information_at_most
+from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import InvalidPlan, require
 from sightline.labeled.bounds.target import NumberPrior
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
 from sightline.labeled.exposures import Exposures
-from sightline.noise.published import PublishedLaw
+from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
 from sightline.progress import Progress
 from sightline.releases.features import power_slope, smooth_step_slope
-from sightline.tables.membership import Feature, Membership, Partition, RowValues, Statistic
+from sightline.tables.membership import YES_OR_NO, Band, Feature, Membership, Partition, RowValues, Statistic
 
 # Real-valued rows are factorised as they are: cells × rows of the table, dense.
 MOST_ROWS = 5_000
@@ -109,9 +110,10 @@ def nonlinear_information(
     """For every signature, the most information (in nats) that the nonlinear releases carry about a record.
 
     ``up_to`` is the last release that is published; by default all are. Exact numbers are counted, too, and
-    where any noise is Laplace all linear releases are: see :func:`kept_with_nonlinear`.
+    where any noise is Laplace all linear releases are: see :func:`kept_with_nonlinear`. Yes-or-no questions
+    that cut the range at m points say at most which of m + 1 pieces a value is in: no more than ln(m + 1).
     """
-    total = np.zeros(len(membership.signatures))
+    total, of_questions = np.zeros((2, len(membership.signatures)))
     starts = membership.starts
     for p, partition in enumerate(membership.partitions):
         early = up_to is None or partition.query <= up_to
@@ -122,8 +124,9 @@ def nonlinear_information(
             continue
         cells = slice(starts[p], starts[p + 1])
         carried = information_at_most(pricing.scale[cells] / pricing.sensitivity[cells], pricing.laws[p])
-        total += pricing.times[p] * np.append(carried, 0.0)[membership.signatures[:, p]]
-    return total
+        into = of_questions if partition.feature in YES_OR_NO else total
+        into += pricing.times[p] * np.append(carried, 0.0)[membership.signatures[:, p]]
+    return total + np.minimum(of_questions, np.log1p(cut_points(membership, up_to)))
 
 
 def kept_with_nonlinear(
@@ -160,13 +163,6 @@ def nonlinear_findings(
 ) -> NonlinearFindings | None:
     """Linearise all releases at the true values; ``None`` if all slopes vanish there."""
     rows = values.secret.size
-    require(
-        2 <= rows <= MOST_ROWS,
-        f"2 to {MOST_ROWS:,} rows for moments or thresholds of the secret",
-        got=f"{rows:,}",
-        fix="their rows are factorised one by one; audit the linear releases alone",
-        error=InvalidPlan,
-    )
     some = (membership.known > 0) & (membership.known < membership.counts)
     require(
         not bool(some.any()),
@@ -180,7 +176,8 @@ def nonlinear_findings(
     for p, partition in enumerate(membership.partitions):
         cell = membership.positions(p)[signature]
         inside = np.flatnonzero(cell >= 0)
-        table[cell[inside], inside] = slopes(partition, values.secret[inside], plan.data.bandwidth)
+        own = slopes(partition, values.secret[inside], plan.data.bandwidth)
+        table[cell[inside], inside] = own * membership.weights_in(p)[signature[inside]]
     # What moves an answer by so small a part of its noise tells nothing, and its square may be no number.
     width = plan.data.domain[1] - plan.data.domain[0]
     table[np.abs(table) * width < NEGLIGIBLE * pricing.scale[:, None]] = 0.0
@@ -224,8 +221,22 @@ def slopes(partition: Partition, values: FloatArray, bandwidth: float | None) ->
         case Feature.POWER:
             assert isinstance(partition.parameter, int | float)
             return sign * power_slope(values, partition.parameter)
+        case Feature.CLIPPED:
+            assert isinstance(partition.parameter, Band)
+            inside = (values > partition.parameter.low) & (values < partition.parameter.high)
+            return np.where(inside, sign, 0.0)
         case Feature.THRESHOLD:
             assert isinstance(partition.parameter, int | float)
-            width = bandwidth_of(partition, bandwidth)
-            with np.errstate(over="ignore"):  # infinitely far from the step its slope is 0
-                return sign * smooth_step_slope(values - float(partition.parameter), bandwidth=width)
+            return sign * _step(values, float(partition.parameter), bandwidth_of(partition, bandwidth))
+        case Feature.BAND:
+            assert isinstance(partition.parameter, Band)
+            ends, width = (
+                (partition.parameter.low, partition.parameter.high),
+                bandwidth_of(partition, bandwidth),
+            )
+            return sign * (_step(values, ends[0], width) - _step(values, ends[1], width))
+
+
+def _step(values: FloatArray, level: float, bandwidth: float) -> FloatArray:
+    with np.errstate(over="ignore"):  # infinitely far from the step its slope is 0
+        return smooth_step_slope(values - level, bandwidth=bandwidth)

@@ -19,6 +19,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.nonlinear import features_kept, is_nonlinear, nonlinear_information
 from sightline.auditing.pricing import Pricing
+from sightline.auditing.questions import coin_kept, distances
 from sightline.auditing.result import Uncertainty
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen
@@ -138,6 +139,9 @@ def with_nonlinear(
     """
     if not is_nonlinear(membership):
         return found
+    if linear.prior.kind is SecretKind.BOOLEAN:  # a question about a number
+        kept = coin_kept(distances(membership, pricing, up_to=up_to)[found.place])
+        return replace(found, lower=kept * pricing.lattice_share)
     prior, kinds = linear.prior.number, found.seen.kinds
     own = row_squares(linear.design, np.square(linear.design.whitening))[kinds.columns] * kinds.rows
     logarithm = np.minimum(kinds.sums(np.log1p(prior.variance * own)), 600.0)

@@ -29,6 +29,7 @@ from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.subject import SecretKind
 
 MOST_ROWS = 10**9  # of one record
+MOST_COPIES = 100_000  # of one release
 
 
 class KeptRows(Section):
@@ -200,7 +201,7 @@ class Release(Section):
 
     name: Text = Field(description="What people call it.")
     sql: Text = Field(description="One SELECT over the table, which is called data.")
-    times: Annotated[int, Field(ge=1, le=100_000)] = Field(
+    times: Annotated[int, Field(ge=1, le=MOST_COPIES)] = Field(
         default=1,
         description="How often it is published, with fresh noise and the same rows; in each period of the "
         "budget, if there are periods.",
@@ -333,6 +334,7 @@ class AssumptionName(StrEnum):
     HOMOGENEOUS = "homogeneous"
     FEW_VALUES = "few_values"
     VALUES = "values"
+    NOISE_FIRST = "noise_first"
     DRAWN = "drawn"
 
 
@@ -418,6 +420,13 @@ class Plan(Section):
             got=repr(strange[:1]),
             error=InvalidPlan,
         )
+        copies = max(self.copies(one) for one in self.releases)
+        require(
+            copies <= MOST_COPIES,
+            f"at most {MOST_COPIES:,} copies of a release over all periods",
+            got=f"{copies:,}",
+            error=InvalidPlan,
+        )
         laplace = ACCOUNTANTS[self.privacy.accountant].law is NoiseLaw.LAPLACE
         shares = any(
             noise.epsilon is not None and not noise.law.pure
@@ -425,7 +434,8 @@ class Plan(Section):
             for noise in release.noise
         )
         require(
-            not (shares or (priced and not laplace)) or all(one.delta is not None for one in budgets),
+            (not shares or self.privacy.delta is not None)
+            and (not priced or laplace or all(one.delta is not None for one in budgets)),
             "[privacy] delta",
             got="none",
             fix="give one far below one over the number of records, or use accountant = 'laplace'",

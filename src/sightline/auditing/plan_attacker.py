@@ -26,6 +26,10 @@ class Attacker(Section):
     knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(), description="Conditions on public columns: the secrets of those rows are known."
     )
+    may_know: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
+        default=(),
+        description="More such conditions, which the audit leaves out and the report's what-if can add.",
+    )
     knows_share: Share | None = Field(
         default=None,
         description="A share of the records, drawn by a hash of their keys, whose secrets are known.",

@@ -11,7 +11,9 @@ over the records (under Laplace noise :math:`\max_j \sum_c s_{jc}`): with Gaussi
 :math:`\sqrt{\kappa}\,m w/n_c` on cell :math:`c`, a record moves the partition by
 :math:`\sum_c (s_{jc}/m)^2 \le 1` in units of the noise, squared, and the partition counts as one release.
 Four rows in one cell have the norm 4, four rows in four cells the norm 2. With ``sensitivity = "declared"``
-the norm is the contribution limit of the plan, which holds for any record, wherever its rows are.
+the norm is the contribution limit of the plan, which holds for any record, wherever its rows are. Where a
+row's feature is multiplied by a public weight, :math:`w` is also multiplied by the largest absolute weight in
+the cell.
 
 A histogram of a categorical secret is several partitions over the same rows, one for each category. A record
 that changes its category moves two of them: they are one release together, of sensitivity :math:`\sqrt2` (2
@@ -52,7 +54,7 @@ from sightline.noise.published import (
 )
 from sightline.privacy.accountant import NoiseLaw
 from sightline.releases.features import power_range
-from sightline.tables.membership import Feature, Membership, Partition, Statistic
+from sightline.tables.membership import Band, Feature, Membership, Partition, Statistic
 
 BoolArray = NDArray[np.bool_]
 # The noise of a number that is published exactly, in attacks: this much of the least noise around it.
@@ -206,7 +208,9 @@ def price(plan: Plan, membership: Membership) -> Pricing:
     )
     mean = np.array([part.statistic is Statistic.MEAN for part in membership.partitions])
     row_norms = row_norms_of(plan, membership, bundles, laws)
-    sensitivity = row_norms[owner] * reach[owner] / np.where(mean[owner], rows, 1.0)
+    sensitivity = (
+        row_norms[owner] * reach[owner] * membership.largest_weights / np.where(mean[owner], rows, 1.0)
+    )
     has_own = np.array([plan.releases[part.query].noise_given for part in membership.partitions])
     times = np.array([plan.copies(plan.releases[p.query]) for p in membership.partitions], dtype=np.intp)
     shared = tuple(bundle for bundle in bundles if not has_own[bundle[0]])
@@ -301,7 +305,11 @@ def feature_range(partition: Partition, bounds: tuple[float, float], bandwidth: 
         case Feature.POWER:
             with np.errstate(over="ignore", invalid="ignore"):  # then the sizes are checked, and refused
                 return float(power_range(_number(partition), low=low, high=high))
-        case Feature.THRESHOLD:
+        case Feature.CLIPPED:
+            assert isinstance(partition.parameter, Band)
+            ends = np.clip([low, high], partition.parameter.low, partition.parameter.high)
+            return float(ends[1] - ends[0])
+        case Feature.THRESHOLD | Feature.BAND:
             return 1.0  # the count that is published is sharp, whatever smooth step stands for it
 
 
@@ -337,7 +345,10 @@ def _one_histogram(membership: Membership, bundle: Sequence[int], p: int) -> boo
     parts = membership.partitions
     head, part = parts[bundle[0]], parts[p]
     alike = (head.query, head.feature, head.statistic) == (part.query, part.feature, part.statistic)
-    if not alike or any(parts[q].parameter == part.parameter for q in bundle):
+    own = set(part.categories)
+    if not alike or any(own & set(parts[q].categories) for q in bundle):
+        return False
+    if part.weighted or head.weighted:
         return False
     return bool(np.array_equal(membership.signatures[:, p], membership.signatures[:, bundle[0]]))
 

@@ -75,10 +75,10 @@ class RecipeWriter:
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
         order = used[np.lexsort((used, -np.abs(published[used])))]
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
-        steps = tuple(self._step(int(line), without_rounding(float(published[line]))) for line in order)
+        steps = tuple(self.step(int(line), without_rounding(float(published[line]))) for line in order)
         known = self._uses_known(weights)
         end = " less the known values" if known else ""
-        text, publishable = (self._text(order, steps, constant, owner) + end for owner in (True, False))
+        text, publishable = (self.text(order, steps, constant, owner) + end for owner in (True, False))
         return Recipe(
             steps=steps,
             constant=without_rounding(constant),
@@ -97,7 +97,8 @@ class RecipeWriter:
         shares = combined(design, weights)[known]
         return bool(np.max(np.abs(shares)) > _NOTHING * np.max(np.abs(weights)))
 
-    def _step(self, line: int, weight: float) -> Step:
+    def step(self, line: int, weight: float) -> Step:
+        """One published number, by its row of the design, with its weight."""
         cell = self.findings.membership.cells[self.found.linear.cells[line]]
         partition = self.findings.membership.partitions[cell.partition]
         release = self.findings.plan.releases[partition.query]
@@ -112,7 +113,8 @@ class RecipeWriter:
             times=self.findings.plan.copies(release),
         )
 
-    def _text(self, order: IndexArray, steps: tuple[Step, ...], constant: float, owner: bool) -> str:
+    def text(self, order: IndexArray, steps: tuple[Step, ...], constant: float, owner: bool) -> str:
+        """The first steps in words, for the owner or for everyone; ``order`` has the rows of the steps."""
         words: list[str] = []
         for line, step in zip(order[:_SHOWN], steps[:_SHOWN], strict=True):
             sign = "−" if step.weight < 0 else "+" if words else ""

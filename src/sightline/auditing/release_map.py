@@ -8,10 +8,12 @@ from numpy.typing import NDArray
 from sightline.arrays import IndexArray
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.result import MapColumn, Role
+from sightline.auditing.signature_names import signature_names
 from sightline.labeled.contributions import Contributions
 
 # What a page can draw and a reader can take in.
 _MOST_COLUMNS, _MOST_ENTRIES = 2_000, 24_000
+_MOST_NAMED = 300
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
 
@@ -36,9 +38,18 @@ def release_map(findings: Findings) -> tuple[MapColumn, ...]:
             identifiable=bool(visible[column]),
             remaining_uncertainty=found.bracket(int(column)),
             roles="".join(entries),
+            label=label,
         )
-        for column, signature, entries in zip(columns, signatures, roles.T.tolist(), strict=True)
+        for column, signature, entries, label in zip(
+            columns, signatures, roles.T.tolist(), _labels(findings, signatures), strict=True
+        )
     )
+
+
+def _labels(findings: Findings, signatures: IndexArray) -> tuple[str, ...]:
+    """The names of the first signatures; more than these no figure shows."""
+    named = signature_names(findings, signatures[:_MOST_NAMED])
+    return named + ("",) * (signatures.size - len(named))
 
 
 def _present(findings: Findings, found: LinearFindings, columns: IndexArray) -> NDArray[np.str_]:

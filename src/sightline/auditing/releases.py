@@ -6,13 +6,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
+from sightline.auditing.accuracy import noise_of_range
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.persons import PersonFindings, identifiable_persons
 from sightline.auditing.plan import Plan
 from sightline.auditing.result import ReleaseReport
 from sightline.labeled.contributions import Contributions
-from sightline.tables.membership import Feature, Membership
+from sightline.tables.membership import Feature, Membership, Parameter
 
 # A release sharpens a record if its error would be larger by this share without it.
 _SHARPER = 0.01
@@ -54,8 +55,10 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
                 smallest_noise_stddev=float(mine.min()) if mine.size else None,
                 largest_noise_stddev=float(mine.max()) if mine.size else None,
                 noise_given=release.noise_given,
+                noise_of_range=noise_of_range(findings, query),
                 copy_of=copies.get(query),
                 note=note,
+                accuracy=None,
                 **effects,
             )
         )
@@ -108,18 +111,24 @@ def copied(plan: Plan, membership: Membership) -> dict[int, str]:
     drawn = np.random.default_rng(0).integers(1 << 63, size=len(membership.signatures), dtype=np.uint64)
     for p, partition in enumerate(membership.partitions):
         if partition.query in concerned:
-            np.add.at(marks, membership.positions(p), drawn)
+            weights = membership.weights_in(p)
+            np.add.at(
+                marks,
+                membership.positions(p),
+                drawn * weights.view(np.uint64) if partition.weighted else drawn,
+            )
     found = _covered(membership, marks, concerned)
     return {query: plan.releases[homes[0]].name for query, homes in found.items()}
 
 
 def _covered(membership: Membership, marks: NDArray[np.uint64], queries: set[int]) -> dict[int, list[int]]:
     """Queries all of whose cells are marked like some of an earlier one's, with all such earlier ones."""
-    rows: dict[int, set[tuple[int, Feature, float | str | None, bool]]] = {}
+    rows: dict[int, set[tuple[int, Feature, Parameter, bool, bool]]] = {}
     for cell, mark in zip(membership.cells, marks.tolist(), strict=False):
         part = membership.partitions[cell.partition]
         if part.query in queries:
-            rows.setdefault(part.query, set()).add((mark, part.feature, part.parameter, part.above))
+            kind = (part.feature, part.parameter, part.above, part.closed)
+            rows.setdefault(part.query, set()).add((mark, *kind))
     found = {}
     for query, mine in rows.items():
         homes = [earlier for earlier, theirs in rows.items() if earlier < query and mine <= theirs]

@@ -9,14 +9,15 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import numpy as np
+
 from sightline.auditing.design import LinearDesign, cell_name
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings, findings_with, linear_findings
 from sightline.auditing.merging import merged
-from sightline.auditing.noise_factor import epsilon_for, noise_factor, rounded
 from sightline.auditing.pricing import price
 from sightline.auditing.recipes import RecipeWriter
-from sightline.auditing.result import Change, ChangeKind, ReleaseReport
+from sightline.auditing.result import Change, ChangeKind, NoiseSlack, ReleaseReport
 from sightline.auditing.shared_budget import budget_of, most_own_releases
 from sightline.format import count, percent_at_least
 from sightline.noise.pricing import shared_unit_noise
@@ -28,8 +29,11 @@ _MOST_RELEASES = 3  # that are left out, one after the other
 
 
 def remedies(
-    findings: Findings, releases: tuple[ReleaseReport, ...], section: ExposedSection
-) -> tuple[Change, ...]:
+    findings: Findings,
+    releases: tuple[ReleaseReport, ...],
+    section: ExposedSection,
+    slack: NoiseSlack | None,
+) -> Remedies:
     """The changes worth making, the mildest first.
 
     None is proposed to hide anyone better than the limit asks.
@@ -37,17 +41,43 @@ def remedies(
     found = findings.linear
     copies = [r for r in releases if r.copy_of is not None]
     changes = [_publish_once(findings, releases.index(r), r) for r in copies]
+    left = further = 0
     if found is not None and (found.limit is None or found.below_limit or findings.not_shown):
-        if found.repeatable:
-            changes += _separate(findings, found, section)
+        # What leaving out and merging does is looked at for the secret alone, and not for questions about it.
+        if found.repeatable and not findings.questions:
+            separated, left = _separate(findings, found, section)
+            changes += separated
             told = {change.release for change in changes if change is not None}
             helpful = [r for r in releases if r.exposes_alone and not (r.outputs == 1 and r.name in told)]
             helpful.sort(key=lambda r: -(r.exposes_alone or 0))
             changes += [_drop(findings, found, releases.index(r), r) for r in helpful[:_MOST_RELEASES]]
-        # What is published already keeps the noise that it has.
-        if found.limit is not None and not any(one.published for one in findings.plan.releases):
-            changes.append(_more_noise(findings, found, found.limit))
-    return tuple(change for change in changes if change is not None)
+            further = len(helpful) - _MOST_RELEASES
+        if found.limit is not None and slack is not None and not slack.holds:
+            changes.append(_more_noise(slack, found.limit))
+    return Remedies(
+        changes=tuple(change for change in changes if change is not None),
+        more=_not_looked_for(left, further),
+    )
+
+
+def _not_looked_for(groups: int, releases: int) -> str:
+    """For what no change was looked for, in words; empty if there is nothing."""
+    words = [
+        *(
+            [f"{count(groups, 'more record or group', 'more records or groups')} that can be singled out"]
+            * (groups > 0)
+        ),
+        *([f"{count(releases, 'more release')} that single somebody out"] * (releases > 0)),
+    ]
+    return f"No change was looked for {' and '.join(words)}." if words else ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Remedies:
+    """What to change, and for what no change was looked for."""
+
+    changes: tuple[Change, ...]
+    more: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -105,7 +135,18 @@ def _publish_once(findings: Findings, query: int, report: ReleaseReport) -> Chan
     if effect is None:
         return None
     text = f'do not publish "{report.name}": it repeats "{report.copy_of}" and opens nothing new; {effect}'
-    return Change(kind=ChangeKind.MERGE, release=report.name, noise_factor=None, epsilon=None, text=text)
+    return Change(
+        kind=ChangeKind.MERGE,
+        release=report.name,
+        noise_factor=None,
+        epsilon=None,
+        text=text,
+        cost=_fewer_numbers(findings, report.outputs),
+    )
+
+
+def _fewer_numbers(findings: Findings, fewer: int) -> str:
+    return f"{fewer:,} of {count(len(findings.membership.cells), 'number')} fewer"
 
 
 def _with_fewer_releases(findings: Findings, query: int) -> str | None:
@@ -125,19 +166,27 @@ def _with_fewer_releases(findings: Findings, query: int) -> str | None:
     return f"without it the same budget asks for {share:.3g} times the noise on the others"
 
 
-def _separate(findings: Findings, found: LinearFindings, section: ExposedSection) -> list[Change]:
-    """Numbers that single out a record by themselves or in twos, if nothing does so without them."""
+def _separate(findings: Findings, found: LinearFindings, section: ExposedSection) -> tuple[list[Change], int]:
+    """Numbers that single out a record by themselves or in twos, if nothing does so without them.
+
+    Also how many records and groups were not looked at.
+    """
     writer = RecipeWriter(findings=findings, found=found)
     before = Effect.of(found, found.limit)
     changes: list[Change] = []
     seen: set[tuple[int, ...]] = set()
-    for column in section.columns.tolist():
-        rows = writer.shortest_rows(column) if found.visible[column] else ()
-        if not rows or rows in seen or len(seen) >= _MOST_TRIED or len(changes) >= _MOST_SHOWN:
+    looked_at, unit = 0, "row" if findings.membership.contributions > 1 else "record"
+    for column in section.columns[found.visible[section.columns]].tolist():
+        rows = writer.shortest_rows(column)
+        full = len(seen) >= _MOST_TRIED or len(changes) >= _MOST_SHOWN
+        if full and rows and rows not in seen:
+            continue
+        looked_at += 1
+        if not rows or rows in seen:
             continue
         seen.add(rows)
         size = int(found.counts[column])
-        whom = "one record" if size == 1 else f"{size} records that nothing else tells apart"
+        whom = f"one {unit}" if size == 1 else f"{size} {unit}s that nothing else tells apart"
         if len(rows) == 1:
             change = _merge(findings, found.linear, rows[0], whom, before)
             change = change or _leave_out(findings, found, column, (rows[0], None), whom, before)
@@ -147,7 +196,8 @@ def _separate(findings: Findings, found: LinearFindings, section: ExposedSection
             change = next(filter(None, tried), None)
         if change is not None:
             changes.append(change)
-    return changes
+    in_all = int(np.count_nonzero(found.visible & found.listed & (found.counts > 0)))
+    return changes, max(0, in_all - looked_at)
 
 
 def _leave_out(  # many parameters: two numbers, whom they single out, and what is compared
@@ -175,9 +225,8 @@ def _leave_out(  # many parameters: two numbers, whom they single out, and what 
         other = _row_name(findings, found.linear, beside, owner)
         return f'do not publish "{name}" beside "{other}": they differ by {whom}; {effect}'
 
-    return _change(
-        ChangeKind.MERGE if beside is not None else ChangeKind.DROP, release, text(True), text(False)
-    )
+    kind = ChangeKind.MERGE if beside is not None else ChangeKind.DROP
+    return _change(kind, release, (text(True), text(False)), _fewer_numbers(findings, 1))
 
 
 def _merge(findings: Findings, linear: LinearDesign, row: int, whom: str, before: Effect) -> Change | None:
@@ -200,7 +249,7 @@ def _merge(findings: Findings, linear: LinearDesign, row: int, whom: str, before
         one, two = (_cell_name(findings, place, owner) for place in (cell, best[1]))
         return f'merge "{one}" with "{two}": it holds {whom}; {effect}'
 
-    return _change(ChangeKind.COARSEN, release, text(True), text(False))
+    return _change(ChangeKind.COARSEN, release, (text(True), text(False)), "two groups become one")
 
 
 def _partners(findings: Findings, cell: int) -> list[int]:
@@ -211,13 +260,16 @@ def _partners(findings: Findings, cell: int) -> list[int]:
     return sorted(mine, key=lambda place: (cells[place].rows, place))[:_MOST_PARTNERS]
 
 
-def _change(kind: ChangeKind, release: str, text: str, publishable: str) -> Change:
+def _change(kind: ChangeKind, release: str, texts: tuple[str, str], cost: str) -> Change:
+    """A change in the owner's words and in publishable ones."""
+    text, publishable = texts
     return Change(
         kind=kind,
         release=release,
         noise_factor=None,
         epsilon=None,
         text=text,
+        cost=cost,
         publishable_text=publishable if publishable != text else None,
     )
 
@@ -238,29 +290,23 @@ def _drop(findings: Findings, found: LinearFindings, query: int, report: Release
     effect = Effect.of(findings_with(findings, fewer), found.limit).after(Effect.of(found, found.limit))
     if effect is None:
         return None
-    text = f'drop "{report.name}": {effect}'
-    return Change(kind=ChangeKind.DROP, release=report.name, noise_factor=None, epsilon=None, text=text)
+    text, cost = f'drop "{report.name}": {effect}', _fewer_numbers(findings, report.outputs)
+    return _change(ChangeKind.DROP, report.name, (text, text), cost)
 
 
-def _more_noise(findings: Findings, found: LinearFindings, limit: float) -> Change:
-    share = f"{100 * limit:.4g} %"
-    if findings.pricing.exact.any():
-        text = (
-            f"some numbers are published exactly: give them noise before asking how much noise keeps {share}"
-        )
-        return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
-    factor = noise_factor(findings, found, limit)
+def _more_noise(slack: NoiseSlack, limit: float) -> Change:
+    factor, share = slack.noise_factor, f"{100 * limit:.4g} %"
     if factor is None:
-        text = f"no amount of this noise is shown to keep {share}: lower the limit"
+        text = slack.text[0].lower() + slack.text[1:].rstrip(".")
         return Change(kind=ChangeKind.NOISE, release=None, noise_factor=None, epsilon=None, text=text)
-    epsilon = epsilon_for(findings, factor)
-    budget = "" if epsilon is None else f", which is a budget of epsilon = {rounded(epsilon, up=False):.3g}"
+    budget = "" if slack.epsilon is None else f", which is a budget of epsilon = {slack.epsilon:.3g}"
     text = f"multiply all noise by {factor:.3g}{budget}: then everyone keeps at least {share}"
     return Change(
         kind=ChangeKind.NOISE,
         release=None,
         noise_factor=factor,
-        epsilon=epsilon,
+        epsilon=slack.epsilon,
         variance_factor=factor**2,
         text=text,
+        cost=f"the error of every number times {factor:.3g}",
     )

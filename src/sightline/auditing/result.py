@@ -4,37 +4,34 @@ from __future__ import annotations
 
 import json
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+from pydantic import ValidationError
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.plan_text import file_name
+from sightline.auditing.result_attacks import SMALL_GROUP
+from sightline.auditing.result_attacks import Exposed as Exposed
+from sightline.auditing.result_attacks import LinearAttack as LinearAttack
+from sightline.auditing.result_attacks import Recipe as Recipe
+from sightline.auditing.result_attacks import SeenTogether as SeenTogether
+from sightline.auditing.result_attacks import Step as Step
+from sightline.auditing.result_part import Many, ResultPart
+from sightline.auditing.result_part import Uncertainty as Uncertainty
+from sightline.auditing.result_summary import Comparison as Comparison
+from sightline.auditing.result_summary import NoiseOfRange
+from sightline.auditing.result_summary import NoiseSlack as NoiseSlack
+from sightline.auditing.result_summary import ReleaseAccuracy as ReleaseAccuracy
+from sightline.auditing.result_summary import SharpestView as SharpestView
+from sightline.auditing.what_if_result import WhatIf
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
-from sightline.format import json_text, percent_bracket
+from sightline.format import json_text
 
 SCHEMA_VERSION = 1
 
 # Remaining uncertainty in steps of 5 %: fine enough to draw, too coarse to single out a record.
 EDGES = tuple(round(0.05 * i, 2) for i in range(21))
-
-_NOT_FINITE = ("Infinity", "-Infinity", "NaN")
-Many = Field(strict=False)  # a JSON list is a tuple here
-
-
-class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
-
-    @field_validator("*", mode="before")
-    @classmethod
-    def _infinite(cls, value: Any, info: ValidationInfo) -> Any:
-        """Numbers that are not finite, from the strings that JSON has for them."""
-        annotation = cls.model_fields[str(info.field_name)].annotation
-        if annotation == dict[str, float] and isinstance(value, dict):
-            return {key: float(one) if one in _NOT_FINITE else one for key, one in value.items()}
-        numeric = annotation in (float, float | None)
-        return float(value) if numeric and value in _NOT_FINITE else value
 
 
 class Role(StrEnum):
@@ -46,80 +43,7 @@ class Role(StrEnum):
     NEEDED = "3"  # without it the record would not be identifiable
 
 
-class Uncertainty(_Part):
-    """A bracket on the share of the prior variance that the best attack leaves; 1: nothing learned.
-
-    No attack leaves less than ``lower``, on average over the result's ``prior``.
-    """
-
-    lower: float
-    upper: float
-
-    def __str__(self) -> str:
-        """In percent, rounded outwards.
-
-        >>> str(Uncertainty(lower=0.5361, upper=0.5699))
-        '53–57 %'
-        """
-        return percent_bracket(self.lower, self.upper)
-
-
-class Step(_Part):
-    """One published number and its weight in a recipe."""
-
-    release: str
-    cell: str  # the group, empty if there is only one
-    publishable_cell: str | None = None  # without the keys of persons, where that differs
-    weight: float
-    times: int  # copies, whose mean is meant
-
-
-class Recipe(_Part):
-    """Weights on published numbers that give a value without bias, and the error that their noise leaves."""
-
-    steps: Annotated[tuple[Step, ...], Many]
-    constant: float
-    less_known: bool = False  # whether shares of records that the attacker knows are to be subtracted, too
-    text: str
-    publishable_text: str | None = None  # without the keys of persons, where that differs
-    rmse: float
-
-    def publishable(self) -> Recipe:
-        """The recipe without the keys of persons."""
-        steps = tuple(
-            step.model_copy(update={"cell": step.publishable_cell or step.cell, "publishable_cell": None})
-            for step in self.steps
-        )
-        text = self.publishable_text or self.text
-        return self.model_copy(update={"steps": steps, "text": text, "publishable_text": None})
-
-
-class Exposed(_Part):
-    """A record, or a group that nothing splits, of which too much is seen."""
-
-    record: str | None  # its key, only when asked for
-    signature: int
-    size: int  # records that share the signature, or rows of several records: 1 is one on its own
-    category: str | None  # of a categorical secret: which indicator
-    identifiable: bool  # the value, or for a group the sum of its values
-    local: bool  # at the operating point only: owner-only
-    rmse: float | None  # of the best unbiased attack on that value or sum; none if there is no such attack
-    rmse_percent_of_range: float | None
-    remaining_uncertainty: Uncertainty | None  # of one record's value
-    releases: Annotated[tuple[str, ...], Many]  # that the recipe uses, the heaviest first
-    recipe: Recipe | None  # of the best unbiased attack
-    shortest: Recipe | None  # a difference of two numbers that does it, if there is one
-    feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
-    rows: int = 1  # of one such record
-
-    def publishable(self) -> Exposed:
-        """The same without the keys of persons."""
-        recipes = {name: getattr(self, name) for name in ("recipe", "shortest")}
-        kept = {name: None if one is None else one.publishable() for name, one in recipes.items()}
-        return self.model_copy(update={"record": None, **kept})
-
-
-class LocalReport(_Part):
+class LocalReport(ResultPart):
     """What moments and thresholds show at the true values, with everything else: owner-only."""
 
     rows: int
@@ -133,7 +57,7 @@ class LocalReport(_Part):
     below_limit: int  # rows of which a locally unbiased attack alone leaves less than the limit
 
 
-class ReleaseReport(_Part):
+class ReleaseReport(ResultPart):
     """What one release of the plan does."""
 
     name: str
@@ -143,14 +67,16 @@ class ReleaseReport(_Part):
     smallest_noise_stddev: float | None
     largest_noise_stddev: float | None
     noise_given: bool
+    noise_of_range: NoiseOfRange | None = None  # none if it publishes no number that depends on a secret
     newly_exposes: int | None  # records that became identifiable when it was published, in the plan's order
     exposes_alone: int | None  # records that would not be identifiable without it
     sharpens: int | None  # records whose error would be larger by 1 % or more without it
     copy_of: str | None
     note: str
+    accuracy: ReleaseAccuracy | None = None  # owner-only
 
 
-class BudgetReport(_Part):
+class BudgetReport(ResultPart):
     """What the noise costs, under every accountant side by side."""
 
     accountant: str | None
@@ -169,14 +95,14 @@ class BudgetReport(_Part):
     total_accountant: str | None = None  # by whose rule
 
 
-class Distribution(_Part):
+class Distribution(ResultPart):
     """How many records keep how much: a histogram of the lower end of their remaining uncertainty."""
 
     edges: Annotated[tuple[float, ...], Many]
     records: Annotated[tuple[int, ...], Many]
 
 
-class Stage(_Part):
+class Stage(ResultPart):
     """The exposure once a release and those before it are published, with the plan's noise."""
 
     release: str  # the last one published
@@ -188,7 +114,7 @@ class Stage(_Part):
     below_limit: int
 
 
-class MapColumn(_Part):
+class MapColumn(ResultPart):
     """What the releases have to do with one signature."""
 
     signature: int
@@ -197,9 +123,10 @@ class MapColumn(_Part):
     identifiable: bool  # the value, or for a group the sum of its values
     remaining_uncertainty: Uncertainty
     roles: str  # a character of ``Role`` for each release of the plan, in its order
+    label: str = ""  # its public attributes; in a publishable result only of large signatures
 
 
-class LossPoint(_Part):
+class LossPoint(ResultPart):
     """Records with about the same privacy loss of their own, and about the same exposure."""
 
     epsilon: float  # that the releases with those records in them cost, at the budget's delta
@@ -208,7 +135,7 @@ class LossPoint(_Part):
     records: int
 
 
-class Alternative(_Part):
+class Alternative(ResultPart):
     """The plan with the noise that an accountant asks for the plan's budget."""
 
     accountant: str
@@ -227,7 +154,7 @@ class VerdictStatus(StrEnum):
     NOT_SHOWN = "not shown"  # nobody is known to keep less, but the proof needs what was not verified
 
 
-class Verdict(_Part):
+class Verdict(ResultPart):
     """The answer in a few sentences, and whether the limit holds."""
 
     passed: bool | None  # none if no limit was set
@@ -237,7 +164,7 @@ class Verdict(_Part):
     text: str
 
 
-class Unverified(_Part):
+class Unverified(ResultPart):
     """An assumption that a pass needs and that does not hold, or that the audit cannot verify."""
 
     name: Annotated[AssumptionName, Many]
@@ -247,7 +174,16 @@ class Unverified(_Part):
     owner_only: bool
 
 
-class HomogeneousCell(_Part):
+class QuestionReport(ResultPart):
+    """A yes-or-no question about a number that the plan publishes, audited as a secret of its own."""
+
+    text: str  # as SQL
+    identifiable_records: int  # whose answer can be told apart from everything else
+    least_remaining_uncertainty: Uncertainty | None
+    below_limit: int
+
+
+class HomogeneousCell(ResultPart):
     """A published number whose true answer tells the values of its rows. Owner-only."""
 
     release: str
@@ -267,7 +203,7 @@ class ChangeKind(StrEnum):
     DESIGN = "design"  # change the noise of some numbers
 
 
-class Change(_Part):
+class Change(ResultPart):
     """One thing to change, and what it would do."""
 
     kind: Annotated[ChangeKind, Many]
@@ -276,6 +212,7 @@ class Change(_Part):
     epsilon: float | None
     variance_factor: float | None = None  # the total variance of the noise after the change, over today's
     text: str
+    cost: str = ""  # in accuracy, in words
     publishable_text: str | None = None  # without the keys of persons, where that differs
 
     def publishable(self) -> Change:
@@ -284,7 +221,7 @@ class Change(_Part):
         return self.model_copy(update={"text": text, "publishable_text": None})
 
 
-class AuditResult(Displayed, _Part):
+class AuditResult(Displayed, ResultPart):
     """Who is exposed by a plan, how sharply, through what; and what to change.
 
     Everything but what ``owner_only`` lists depends on the queries, the groups and the noise, on no secret.
@@ -321,16 +258,23 @@ class AuditResult(Displayed, _Part):
     verdict: Verdict
     publishable_verdict: Verdict | None  # without what is owner-only, if that says something else
     what_to_change: Annotated[tuple[Change, ...], Many]
+    more_to_change: str = ""  # for whom no change was looked for, since there are too many
     assumptions: Annotated[tuple[str, ...], Many]
     owner_only: Annotated[tuple[str, ...], Many]
     relative_error: float  # a bound for the errors of unbiased attacks and the upper ends
     plan: str  # in TOML, as it was audited; without passwords
     version: str  # of Sightline
     publishable_plan: str | None = None  # the plan without folders and what the attacker knows
+    sharpest: SharpestView | None = None  # none if nothing that is published shows a value
+    slack: NoiseSlack | None = None  # none without a limit, or if noise does not decide it
     prior: str = ""  # what remaining uncertainty is an average over, in words; older results do not say
     category_count: int | None = None  # how many values a categorical secret can have
     unverified: Annotated[tuple[Unverified, ...], Many] = ()
+    questions: Annotated[tuple[QuestionReport, ...], Many] = ()  # worst first
+    least_about: str | None = None  # the question that least_remaining_uncertainty is about; none: the secret
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
+    what_if: WhatIf | None = None  # owner-only; none unless it was asked for
+    since: Comparison | None = None  # what changed since another audit, if it is compared with one
 
     @property
     def unit(self) -> str:
@@ -351,6 +295,12 @@ class AuditResult(Displayed, _Part):
             "publishable_verdict": None,
             "unverified": tuple(one for one in self.unverified if not one.owner_only),
             "owner_only": (),
+            "release_map": tuple(
+                one if one.size > SMALL_GROUP else one.model_copy(update={"label": ""})
+                for one in self.release_map
+            ),
+            "releases": tuple(one.model_copy(update={"accuracy": None}) for one in self.releases),
+            "since": None if self.since is None else self.since.publishable(),
             "source": file_name(self.source),
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
             "publishable_plan": None,
@@ -381,4 +331,5 @@ class AuditResult(Displayed, _Part):
         except ValidationError as error:
             first = error.errors(include_url=False)[0]
             where = ".".join(str(part) for part in first["loc"])
+            where = "".join(one if one.isprintable() else "?" for one in where[:200])
             raise InvalidInput(f"expected an audit result, got {where}: {first['msg']}") from None

@@ -20,7 +20,7 @@ from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.domain import number_prior
 from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
 from sightline.labeled.bounds.two_point import TwoPointPrior
-from sightline.noise.published import PublishedLaw
+from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.subject import SecretKind
 
@@ -121,20 +121,3 @@ class SecretPrior:
         """
         each = [information_at_most(m, law) for m, law in zip(multipliers, laws, strict=True)]
         return float(self.number.lower_by_nats(np.array([np.sum(each)]))[0])
-
-
-def information_at_most(multipliers: FloatArray, law: PublishedLaw) -> FloatArray:
-    r"""The most information (in nats) about a record that a release with each noise multiplier carries.
-
-    A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)`
-    about a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh
-    \frac{1}{2m}` under Laplace noise of scale m, as under any noise whose pure epsilon is 1/m. An exact
-    number may tell everything.
-    """
-    match law:
-        case PublishedLaw.GAUSSIAN | PublishedLaw.DISCRETE_GAUSSIAN:
-            return np.asarray(np.log1p(0.25 / multipliers**2) / 2)
-        case PublishedLaw.LAPLACE | PublishedLaw.GEOMETRIC:
-            return np.asarray(np.tanh(0.5 / multipliers) / multipliers)
-        case PublishedLaw.NONE:
-            return np.full_like(multipliers, np.inf)

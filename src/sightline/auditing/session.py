@@ -11,7 +11,7 @@ from sightline.arrays import FloatArray
 from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
 from sightline.auditing.noise_files import check_key_columns
-from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.plan import AssumptionName, Data, Plan
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
@@ -22,7 +22,7 @@ from sightline.tables.declared import check_declared, check_public
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.person_engine import PersonEngine
 from sightline.tables.engines.protocol import Engine
-from sightline.tables.membership import Membership, RowValues
+from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
 from sightline.tables.persons import keys_of_kinds, person_of, person_table
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.sql.grammar import own_text
@@ -42,6 +42,7 @@ class Session:
     queries: tuple[ReleaseQuery, ...]
     limits: WorkLimits
     rows: Engine  # the engine that holds the rows; ``engine`` may hold one value per record
+    data: Data  # of the plan as it was given: ``plan`` may be about one value per record
     same_rows: tuple[str, ...] = ()  # queries to it that count differences, of which there must be none
 
     @property
@@ -66,7 +67,8 @@ class Session:
                 f"release {empty[0]!r}: expected rows that meet its conditions, got none; "
                 'check the spelling of its constants, or say accept = ["empty"] in [limits]'
             )
-        cells = sum(membership.partitions[cell.partition].feature in LINEAR for cell in membership.cells)
+        assessed = LINEAR | YES_OR_NO
+        cells = sum(membership.partitions[cell.partition].feature in assessed for cell in membership.cells)
         self.limits.check_cells(
             cells,
             designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
@@ -110,13 +112,20 @@ class Session:
                     raise InvalidPlan(f"release {release.name!r}: {error}") from None
         return as_published(self.plan, membership, suppressed=suppressed)
 
+    def as_written(self, plan: Plan) -> Plan:
+        """A plan over the rows, as its author writes it."""
+        return plan.model_copy(update={"data": self.data})
+
     def values(self) -> RowValues:
         """The secret of every row, which only the owner may see."""
         return row_values(self.engine, self.queries, self.subject)
 
-    def totals(self) -> FloatArray:
-        """Owner-only: the sum of the secrets that the attacker does not know, signature by signature."""
-        return signature_totals(self.engine, self.queries, self.subject)
+    def totals(self, question: Partition | None) -> FloatArray:
+        """Owner-only: the sum of the secrets that the attacker does not know, signature by signature.
+
+        With a yes-or-no question about the secret, how many of them answer yes.
+        """
+        return signature_totals(self.engine, self.queries, self.subject, question=question)
 
     def keys(self, membership: Membership) -> Keys:
         """How to name the records of a membership."""
@@ -186,10 +195,10 @@ def _check_knowledge(plan: Plan, query: ReleaseQuery) -> None:
         error=InvalidPlan,
     )
     require(
-        plan.attacker.knows_sizes or not query.public_counts,
+        plan.attacker.knows_sizes or not (query.public_counts or "HAVING" in query.sql.upper()),
         "[attacker] knows_sizes = true where sizes are published",
-        got=f"false, and {', '.join(query.public_counts)[:60]} in release {query.name!r}",
-        fix="leave the count out: no noise is priced for it",
+        got=f"false, and {', '.join(query.public_counts)[:60] or 'HAVING'} in release {query.name!r}",
+        fix="leave it out: no noise is priced for it",
         error=InvalidPlan,
     )
     require(
@@ -283,7 +292,7 @@ def opened(
             audited = _about_values(plan, values.subject)
             reader = PersonEngine(engine=engine, sql=values.sql, schema=values.schema)
             subject, schema, texts = values.subject, values.schema, list(values.releases)
-        for text in plan.attacker.knows:
+        for text in (*plan.attacker.knows, *plan.attacker.may_know):
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for place, (release, sql) in enumerate(zip(plan.releases, texts, strict=True)):
@@ -307,6 +316,7 @@ def opened(
             queries=tuple(queries),
             limits=limits,
             rows=engine,
+            data=plan.data,
             same_rows=() if values is None else values.checks,
         )
         engine.check_unchanged()

@@ -54,8 +54,10 @@ def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
         require(
             noise is not None or not release.noise,
             f"release {release.name[:60]!r}: noise for every aggregate",
-            got=f"none for {part.label[:60]!r}",
-            fix="add a section with this label",
+            got=f"none for {part.label[:60]!r}"
+            if part.label
+            else "none for its only one, which has no label",
+            fix="add a section with this label" if part.label else "leave the label out",
             error=InvalidPlan,
         )
         found.append(noise)
@@ -90,11 +92,11 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         got="noise of another law",
         error=InvalidPlan,
     )
-    one_row = plan.data.max_rows_per_record == 1
+    one_row = plan.data.contribution_limit == 1
     require(
         PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
         "law = 'none' with one row a record, or values = 'constant'",
-        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
+        got=f"max_rows_per_record = {plan.data.contribution_limit}",
         fix="no bound is proved for several rows behind an exact number; give it noise",
         error=InvalidPlan,
     )
@@ -108,6 +110,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     """Noise of whole numbers must be on counts: what it is added to must be whole for every secret."""
     part = membership.partitions[p]
     counts = part.statistic is Statistic.SUM and part.feature in (Feature.VALUE, Feature.INDICATOR)
+    counts &= not part.weighted
     require(
         counts and plan.data.secret_kind is not SecretKind.NUMBER,
         f"{law.value} noise on counts of a yes or no or of a category",
@@ -119,7 +122,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     require(
         one_row,
         f"{law.value} noise with one row a record",
-        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
+        got=f"max_rows_per_record = {plan.data.contribution_limit}",
         fix="its bound is for one row; aggregate the rows first",
         error=InvalidPlan,
     )
@@ -144,7 +147,7 @@ def stated_parameters(
             stddevs = [_popped(release, cells, _names(membership, p), key) for key in keys]
             found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64))
         elif noise is not None and law is not PublishedLaw.NONE:
-            count = sum(release.times for bundle in bundles if any(noises[q] is noise for q in bundle))
+            count = sum(plan.copies(release) for bundle in bundles if any(noises[q] is noise for q in bundle))
             found[own] = _parameters(plan, noise, sensitivity[own], count)
     for query, release in enumerate(plan.releases):
         mine = [left[query], *(of_noise.get(id(noise), {}) for noise in release.noise)]
@@ -169,7 +172,8 @@ def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count:
     if noise.rho is not None:
         return price_rho(noise.rho, sensitivity, releases=max(1, count))
     assert noise.epsilon is not None  # the plan was checked for one of these; files have been read
-    budget = Budget(epsilon=noise.epsilon, delta=plan.privacy.delta or _ANY_DELTA)
+    deltas = [one.delta for one in plan.privacy.budgets if one.delta is not None]
+    budget = Budget(epsilon=noise.epsilon, delta=min(deltas, default=_ANY_DELTA))
     name = plan.privacy.accountant
     if noise.law.pure:
         name = "laplace"

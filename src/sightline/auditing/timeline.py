@@ -9,19 +9,22 @@ from sightline.auditing.findings import Findings, LinearFindings, findings_up_to
 from sightline.auditing.result import Stage
 from sightline.progress import Progress
 
-# Every stage is an assessment of its own; more of them than fit a page are thinned evenly.
-_MOST_STAGES = 60
+# Every stage is an assessment of its own; more of them than fit a page are thinned evenly. For a large plan a
+# few stages cost less than the audit itself, since the first ones have few numbers.
+_MOST_STAGES, _STAGES_OF_LARGE_PLANS = 60, 4
+_MOST_NUMBERS = 20_000  # of a plan that is assessed again at all
 _SHOWN = 20
 
 
 def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
     """A stage for each release of the plan, in its order, with the noise as planned."""
     plan, found = findings.plan, findings.linear
-    if found is None or not found.repeatable:
+    if found is None:
         return ()
     before, records = np.zeros(len(found.exposures), dtype=np.bool_), 0
     stages = []
-    ends = _ends(len(plan.releases))
+    most = _MOST_STAGES if found.repeatable else _STAGES_OF_LARGE_PLANS
+    ends = _ends(len(plan.releases), most if found.linear.design.row_count <= _MOST_NUMBERS else 1)
     for number, end in enumerate(ends):
         seen = findings_up_to(findings, int(end))
         now = before if seen is None else seen.exposures.identifiable
@@ -42,13 +45,13 @@ def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
     return tuple(stages)
 
 
-def _ends(count: int) -> IndexArray:
+def _ends(count: int, most: int) -> IndexArray:
     """The last release of every stage.
 
-    >>> _ends(3).tolist(), len(_ends(1000)), int(_ends(1000)[-1])
+    >>> _ends(3, 60).tolist(), len(_ends(1000, 60)), int(_ends(1000, 60)[-1])
     ([0, 1, 2], 60, 999)
     """
-    stages = min(count, _MOST_STAGES)
+    stages = min(count, most)
     return np.ceil(np.arange(1, stages + 1) * count / stages).astype(np.intp) - 1
 
 

@@ -8,6 +8,7 @@ from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.numerals import counted, ends, readable
 from sightline.auditing.plan import AssumptionName
+from sightline.auditing.questions import question_text
 from sightline.auditing.result import (
     Exposed,
     LocalReport,
@@ -31,7 +32,7 @@ def verdict(
     nonlinear, limit = findings.has_nonlinear, plan.limits.remaining_uncertainty
     local = None if findings.nonlinear is None else findings.nonlinear.report()
     # The view near the true values includes the linear releases: these are the same records, not others.
-    below = 0 if found is None else found.below_limit
+    below = findings.below_limit
     if not publishable and local is not None:
         below = max(below, local.below_limit)
     sentences = []
@@ -41,12 +42,15 @@ def verdict(
         sentences.append("Nothing that is published depends on the secret.")
     if found is not None:
         sentences += _linear(findings, section, found)
-    if findings.least is not None:
-        sentences.append(_headline(findings, findings.least))
+    if findings.own_least is not None:
+        sentences.append(_headline(findings, findings.own_least))
+    sentences += _questions(findings)
     if local is not None and not publishable:
         sentences += _local(plan.data.secret, local)
-    elif nonlinear:
+    elif local is not None:
         sentences.append("What moments and thresholds show near the true values is for the owner only.")
+    elif nonlinear:
+        sentences.append("What moments and thresholds show near the true values was not computed.")
     status = None
     if limit is not None:
         hidden_fail = publishable and local is not None and local.below_limit > 0
@@ -106,16 +110,45 @@ def _listed(assumptions: list[Unverified]) -> str:
     return "; ".join(f"{one.reason} ({one.name.value})" for one in assumptions)
 
 
+def _questions(findings: Findings) -> list[str]:
+    """What remains of the yes-or-no questions that the plan publishes, the worst question alone."""
+    found = [one for one in findings.questions if one.least is not None]
+    if not found:
+        return []
+    chosen = min(found, key=_lower_end)
+    assert chosen.question is not None
+    assert chosen.least is not None
+    lower, upper = ends(chosen.least)
+    text = question_text(chosen.question, findings.plan.data.secret)
+    others = f", the worst of {len(found)} yes-or-no questions" if len(found) > 1 else ""
+    sentence = (
+        f"Of whether {text}{others}, asked as a secret of its own with even chances, at least {lower} of the "
+        f"most exposed record's uncertainty remains, whatever the attack, and the best attack leaves at most "
+        f"{upper}"
+    )
+    seen = 0 if chosen.linear is None else chosen.linear.identifiable_records
+    if seen:
+        sentence += f"; the answer of {counted(seen, 'record')} can be told apart from everything else"
+    return [sentence + "."]
+
+
+def _lower_end(findings: Findings) -> tuple[float, float]:
+    assert findings.least is not None
+    return findings.least.lower, findings.least.upper
+
+
 def _headline(findings: Findings, least: Uncertainty) -> str:
     """What remains of the most exposed record, with what it is an average over."""
     others = (
         ", the noise and the values of some records" if findings.membership.known.any() else " and the noise"
     )
     lower, upper = ends(least)
+    stddevs = ends(Uncertainty(lower=least.stddev_lower, upper=least.stddev_upper))
     return (
         f"On average over {findings.prior.values}, at least {lower} of the most exposed record's uncertainty "
-        f"remains to an attacker who knows the groups{others}, whatever the attack; the best attack leaves "
-        f"at most {upper}."
+        f"(variance; {stddevs[0]} of the standard deviation) remains to an attacker who knows the "
+        f"groups{others}, whatever the attack; the best attack leaves at most {upper} ({stddevs[1]}). Who is "
+        "in which group is public, and epsilon covers the values."
     )
 
 

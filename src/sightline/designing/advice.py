@@ -85,4 +85,5 @@ def _designed_change(findings: Findings, limit: float, *, common: float | None) 
         epsilon=None,
         variance_factor=times,
         text=text,
+        cost=f"{number(times, 3)} times the total variance",
     )

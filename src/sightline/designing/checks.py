@@ -35,6 +35,14 @@ def check_plan(plan: Plan, membership: Membership) -> None:
         fix="how much noise hides a record in them depends on the values; design the others without them",
         error=InvalidPlan,
     )
+    weighted = any(part.weighted or isinstance(part.parameter, tuple) for part in membership.partitions)
+    require(
+        not weighted,
+        "sums without weights per row, and counts of one category each",
+        got="others",
+        fix="design the other releases without them, and audit all of them together",
+        error=InvalidPlan,
+    )
     require(
         bool(membership.cells) and bool(np.any(membership.counts > membership.known)),
         "a plan that publishes something about a secret that the attacker does not know",

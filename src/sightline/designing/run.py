@@ -133,7 +133,7 @@ def _designed(
         passed=audit.verdict.passed is True,
         verdict=audit.verdict.text,
         rounds=chosen.optimum.rounds,
-        plan=plan_text(proposed),
+        plan=plan_text(session.as_written(proposed)),
     )
 
 
@@ -162,7 +162,7 @@ def _with_correlation(
             "attacks_in_all": 0,
             "passed": audit.verdict.passed is True,
             "verdict": audit.verdict.text,
-            "plan": plan_text(found.plan),
+            "plan": plan_text(session.as_written(found.plan)),
         }
     )
 

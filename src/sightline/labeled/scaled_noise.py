@@ -83,13 +83,13 @@ class ScaledNoise:
         """
         return self.prior.lower(self._seen(factor, np.arange(self.alike.size), self.hidden(factor)))
 
-    def least_factor(self, limit: float, *, enough: float) -> float:
-        """About the least factor from 1 on with which every record keeps a limit, from above.
+    def least_factor(self, limit: float, *, enough: float, above: float = 1.0) -> float:
+        """About the least factor from ``above`` on with which every record keeps a limit, from above.
 
         ``enough`` is a factor that is known to be enough. At most ``MOST_FACTORISATIONS`` are made.
         """
-        low, high = 1.0, enough
-        factor, curve, left = math.sqrt(enough), None, MOST_FACTORISATIONS
+        low, high = above, enough
+        factor, curve, left = math.sqrt(low * high), None, MOST_FACTORISATIONS
         while left > 0:
             seen = self._seen(factor, np.arange(self.alike.size), self.hidden(factor))
             left -= 1 + (curve is None and "spectrum" in self.__dict__)  # the spectrum is one, too

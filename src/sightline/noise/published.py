@@ -113,3 +113,20 @@ def parameter_of_stddev(law: PublishedLaw, stddev: FloatArray) -> FloatArray:
             return np.asarray(0.5 / np.arcsinh(1 / (math.sqrt(2) * stddev)))
         case PublishedLaw.NONE:
             return np.zeros_like(stddev)
+
+
+def information_at_most(multipliers: FloatArray, law: PublishedLaw) -> FloatArray:
+    r"""The most information (in nats) about a record that a release with each noise multiplier carries.
+
+    A release that changes by at most one sensitivity carries at most :math:`I = \frac12 \ln(1 + 1/4m^2)`
+    about a record under Gaussian noise of m sensitivities, and at most :math:`I = \frac1m \tanh
+    \frac{1}{2m}` under Laplace noise of scale m, as under any noise whose pure epsilon is 1/m. An exact
+    number may tell everything.
+    """
+    match law:
+        case PublishedLaw.GAUSSIAN | PublishedLaw.DISCRETE_GAUSSIAN:
+            return np.asarray(np.log1p(0.25 / multipliers**2) / 2)
+        case PublishedLaw.LAPLACE | PublishedLaw.GEOMETRIC:
+            return np.asarray(np.tanh(0.5 / multipliers) / multipliers)
+        case PublishedLaw.NONE:
+            return np.full_like(multipliers, np.inf)

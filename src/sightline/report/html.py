@@ -5,9 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 from sightline.auditing.result import AuditResult
-from sightline.format import count, percent, percent_at_least
+from sightline.format import count
 from sightline.report.figures.catalogue import FIGURES
 from sightline.report.files import write_new
+from sightline.report.first_screen import limit_line, sharpest_numbers, status_words
+from sightline.report.names import short
 from sightline.report.page import page_html
 
 
@@ -17,7 +19,13 @@ def report_html(result: AuditResult, *, publishable: bool = False, date: str | N
     ``publishable`` leaves out what is for the table's owner only. ``date`` is printed as it is given.
     """
     shown = result.publishable() if publishable else result
-    words = {"publishable": publishable, "date": date, "headline": headline(shown)}
+    words = {
+        "publishable": publishable,
+        "date": date,
+        "headline": headline(shown),
+        "status": status_words(shown),
+        "limit_line": limit_line(shown),
+    }
     return page_html("report.html", FIGURES, shown, words)
 
 
@@ -39,14 +47,14 @@ def write_report(
 
 
 def headline(result: AuditResult) -> tuple[str, str]:
-    """The verdict as one number, and the words that follow it."""
-    least, limit = result.least_remaining_uncertainty, result.verdict.limit
-    of = f"of {count(result.records, 'record')}"
-    if limit is not None and result.verdict.below_limit:
-        return f"{result.verdict.below_limit:,}", f"{of} may keep less than the limit of {percent(limit)}"
-    if least is None:
-        return "0", f"{of} are exposed by a sum or a mean: none that is published depends on the secret"
-    if limit is None and result.identifiable_records:
-        return f"{result.identifiable_records:,}", f"{of} can be told apart from everything else"
-    words = "of the uncertainty remains at least, even about the most exposed record"
-    return percent_at_least(least.lower), words
+    """The one number that matters, in the secret's own units, and the words that follow it."""
+    numbers = sharpest_numbers(result)
+    if numbers is None:
+        return (
+            "0",
+            f"of {count(result.records, 'record')} are exposed: nothing that is published shows a value",
+        )
+    of_rows = result.sharpest is not None and result.sharpest.of == "rows"
+    rows = "in the rows, combined and scaled like one row, " if of_rows else ""
+    whose = f"{rows}of the most exposed {short(result.record, 40)}: what an attacker knows, before → after"
+    return f"{numbers[0]} → {numbers[1]}", f"{short(result.secret, 40)} {whose}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import textwrap
 import unicodedata
 
 _DIRECTIONS = {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
@@ -35,6 +36,30 @@ def isolated(text: str, limit: int = 40) -> str:
     """Return a short name for a figure; its writing direction does not affect the text around it."""
     name = short(text, limit)
     return name if name.isascii() else f"{_FIRST_STRONG_ISOLATE}{name}{_POP_ISOLATE}"
+
+
+def unbroken(text: str) -> str:
+    """Return a text in which a number stays on one line with its sign before it and its unit after it.
+
+    >>> unbroken("± 5 to 7 %") == "±\N{NO-BREAK SPACE}5 to 7\N{NO-BREAK SPACE}%"
+    True
+    """
+    return text.replace("± ", "±\N{NO-BREAK SPACE}").replace(" %", "\N{NO-BREAK SPACE}%")
+
+
+def wrapped(text: str, width: int, lines: int = 2) -> list[str]:
+    r"""Return a name for a figure on several lines, cut at the end of the last one.
+
+    >>> wrapped("by gender, marital status and health", 20)
+    ['by gender, marital', 'status and health']
+    >>> [len(line.strip("\u2068\u2069")) for line in wrapped("a" * 50, 20)]
+    [20, 20]
+    """
+    found = textwrap.wrap(short(text, 4 * width * lines), width) or [""]
+    if len(found) > lines:
+        last = found[lines - 1][: width - 1].rstrip()
+        found = [*found[: lines - 1], f"{last}…"]
+    return [isolated(line, width) for line in found]
 
 
 def _changes_direction(character: str) -> bool:

@@ -10,9 +10,11 @@ from sightline.auditing.result import AuditResult, Exposed
 from sightline.errors import InvalidInput
 from sightline.format import number, percent_at_least
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
+from sightline.rehearsing.result import Rehearsal
 from sightline.report import style
-from sightline.report.figures import distribution, release_curve, simulation
+from sightline.report.figures import distribution, rehearsal, release_curve, simulation
 from sightline.report.names import short
+from sightline.report.rehearsal import OWNER_ONLY, conclusions
 from sightline.report.wording import who
 
 
@@ -27,6 +29,8 @@ def plot(result: object) -> Any:
             return release_curve.draw_many(result)
         case Simulation():
             return simulation.draw(result)
+        case Rehearsal():
+            return rehearsal.draw(result)
         case _:
             raise InvalidInput(f"expected a result that can be drawn, got {type(result).__name__}")
 
@@ -42,6 +46,8 @@ def html(result: object) -> str:
             text = f"<p>The bounds of {len(result):,} groups.</p>"
         case Simulation():
             text = f"<pre>{escape(str(result))}</pre>"
+        case Rehearsal():
+            text = "".join(f"<p>{escape(line)}</p>" for line in (OWNER_ONLY, *conclusions(result)))
         case _:
             raise InvalidInput(f"expected a result that can be shown, got {type(result).__name__}")
     return f"<div>{_picture(plot(result))}{text}</div>"

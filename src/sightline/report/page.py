@@ -18,13 +18,17 @@ from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures.catalogue import ReportFigure, Result
-from sightline.report.names import one_line, short
+from sightline.report.names import one_line, short, unbroken
+from sightline.report.what_if import what_if_part
 from sightline.report.wording import (
     MOST_ALIKE,
-    NO_RECIPE,
+    accuracy_words,
     budget_words,
+    how,
     noise_range,
-    shown_recipe,
+    relative_error_words,
+    short_recipe,
+    still_known,
     unverified_line,
     who,
 )
@@ -41,7 +45,8 @@ def page_html(
 
     The template must place every figure of the list, and no other.
     """
-    css, script = _asset("report.css"), _asset("report.js")
+    what_if = what_if_part(result)
+    css, script = _asset("report.css") + what_if.css, _asset("report.js") + what_if.script
     drawn = {figure.name: _figure(figure, result) for figure in figures if figure.drawable(result)}
     placed: list[str] = []
     text = str(
@@ -55,6 +60,7 @@ def page_html(
             data=_data({name: figure["chart"] for name, figure in drawn.items()}),
             bundle=style.bundle(),
             script=script,
+            what_if=what_if,
             policy=_policy(scripts=(style.bundle(), script), styles=(css,)),
             **words,
         )
@@ -127,11 +133,14 @@ def _environment() -> Any:
         budget_words=budget_words,
         percent=percent,
     )
-    environment.filters["unverified_line"] = unverified_line
+    environment.filters.update(unverified_line=unverified_line, unbroken=unbroken)
     environment.globals.update(
         who=who,
-        shown_recipe=shown_recipe,
-        no_recipe=NO_RECIPE,
+        shown_recipe=short_recipe,
+        how=how,
+        still_known=still_known,
+        accuracy_words=accuracy_words,
+        relative_error_words=relative_error_words,
         count=count,
         domain=domain,
         most_alike=MOST_ALIKE,

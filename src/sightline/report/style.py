@@ -133,7 +133,7 @@ def pdf(chart: Specification) -> bytes:
     return bytes(_converter().vegalite_to_pdf(chart))
 
 
-def save(chart: Specification, path: Path) -> None:
+def save(chart: Specification, path: Path, *, force: bool = True, owner_only: bool = False) -> None:
     """Write the chart as ``.svg``, ``.pdf`` or ``.png``, by the ending of the file's name."""
     match path.suffix.lower():
         case ".svg":
@@ -144,7 +144,7 @@ def save(chart: Specification, path: Path) -> None:
             content = pdf(chart)
         case suffix:
             raise InvalidInput(f"expected a figure named .svg, .pdf or .png, got {suffix!r}")
-    write_new(path, content, force=True)
+    write_new(path, content, force=force, owner_only=owner_only)
 
 
 @cache

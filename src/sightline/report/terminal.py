@@ -7,23 +7,31 @@ from rich.table import Table
 from rich.text import Text
 
 from sightline.auditing.numerals import domain
-from sightline.auditing.result import AuditResult, BudgetReport, Exposed, Recipe, ReleaseReport
+from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
+from sightline.report.first_screen import limit_line, picture, status_word
+from sightline.report.names import one_line
 from sightline.report.wording import (
     MOST_ALIKE,
-    NO_RECIPE,
+    accuracy_words,
     budget_words,
+    carried,
+    how,
     noise_range,
-    shown_recipe,
+    relative_error_words,
+    seen_with,
     spent_by_accountant,
+    still_known,
     unverified_line,
     who,
 )
 
+_MOST_STEPS = 8  # of an unbiased attack that are printed; the folded attack has those that matter
+
 
 def print_result(result: AuditResult, screen: Console) -> None:
-    """Print the whole result."""
+    """Print the whole result: the first screen, then the rest."""
     screen.print(
         f"{result.source}: secret {result.secret}, {domain(result)}; each {result.record} is a record",
         markup=False,
@@ -37,34 +45,63 @@ def print_result(result: AuditResult, screen: Console) -> None:
         screen.print(note)
     screen.print()
     print_verdict(result, screen)
+    print_changes(result, screen)
+    print_since(result, screen)
+    screen.print("\n[bold]In full[/]")
+    screen.print(Text(result.verdict.text))
     if result.exposed:
         screen.print()
         print_exposed(result, screen)
     screen.print()
-    print_releases(result.releases, screen)
+    print_releases(result, screen)
     screen.print()
     print_budget(result.budget, screen)
     print_unverified(result, screen)
-    if result.what_to_change:
-        screen.print("\n[bold]What to change[/]")
-        for place, change in enumerate(result.what_to_change, start=1):
-            screen.print(f"  {place}. ", change.text, sep="", markup=False, soft_wrap=True)
     screen.print("\n[bold]What this rests on[/]")
     for line in result.assumptions:
         screen.print("  ", line, sep="", markup=False, soft_wrap=True)
 
 
 def print_verdict(result: AuditResult, screen: Console) -> None:
-    """Print whether the limit holds, and why."""
-    match result.verdict.passed:
-        case True:
-            word = Text("PASSED", style="bold green")
-        case False:
-            below = result.verdict.below_limit > 0
-            word = Text("BELOW THE LIMIT" if below else "NOT SHOWN TO HOLD", style="bold red")
-        case None:
-            word = Text("VERDICT", style="bold")
-    screen.print(Text.assemble(word, "  ", result.verdict.text))
+    """Print the first screen: whether the limit holds, what the sharpest attack knows, and the slack."""
+    style = {True: "bold green", False: "bold red", None: "bold"}[result.verdict.passed]
+    screen.print(Text.assemble((status_word(result), style), "  ", limit_line(result)))
+    if result.sharpest is not None:
+        screen.print()
+        for line in picture(result):
+            screen.print(Text(f"  {line}"), soft_wrap=True)
+        screen.print(Text(result.sharpest.text))
+    if result.slack is not None:
+        title = "Slack" if result.slack.holds else "Shortfall"
+        screen.print(Text.assemble((title, "bold"), "  ", result.slack.text))
+
+
+def print_changes(result: AuditResult, screen: Console) -> None:
+    """Print what to change, with its audited effect and its cost."""
+    if not result.what_to_change and not result.more_to_change:
+        return
+    screen.print("\n[bold]What to change[/]")
+    for place, change in enumerate(result.what_to_change, start=1):
+        cost = f" (cost: {change.cost})" if change.cost else ""
+        screen.print(f"  {place}. ", change.text, cost, sep="", markup=False, soft_wrap=True)
+    if result.more_to_change:
+        screen.print("  ", result.more_to_change, sep="", markup=False, soft_wrap=True)
+
+
+def print_since(result: AuditResult, screen: Console) -> None:
+    """Print what changed since the last audit, if this one is compared with it."""
+    since = result.since
+    if since is None:
+        return
+    screen.print("\n[bold]Since the last audit[/]")
+    if not since.comparable:
+        screen.print("  The two audits ask different questions; read the numbers below with that in mind.")
+    for line in since.lines or ("nothing changed",):
+        screen.print("  ", one_line(line), sep="", markup=False, soft_wrap=True)
+    for title, keys in (("newly below", since.newly_below), ("no longer below", since.no_longer_below)):
+        if keys:
+            listed = one_line(", ".join(keys))
+            screen.print(f"  {title} (for the owner only): {listed}", markup=False, soft_wrap=True)
 
 
 def print_exposed(result: AuditResult, screen: Console) -> None:
@@ -78,8 +115,10 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
     screen.print(f"[bold]{title}[/]")
     table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
     ranged = ["of range"] if result.kind == "number" else []
-    for name in ("who", "error", *ranged, "remains"):
-        table.add_column(name, justify="left" if name == "who" else "right", no_wrap=True)
+    known = ["known to"] if result.kind == "number" else []
+    for name in ("who", "error", *ranged, "remains", "of ±", *known):
+        left = name == "who"
+        table.add_column(name, justify="left" if left else "right", no_wrap=not left, overflow="fold")
     table.add_column("how", overflow="fold")
     for place, exposed in enumerate(result.exposed, start=1):
         table.add_row(
@@ -87,20 +126,28 @@ def print_exposed(result: AuditResult, screen: Console) -> None:
             "none" if exposed.rmse is None else number(exposed.rmse),
             *(_of_range(exposed) for _ in ranged),
             "" if exposed.remaining_uncertainty is None else str(exposed.remaining_uncertainty),
-            Text(_how(exposed)),
+            "" if exposed.remaining_uncertainty is None else exposed.remaining_uncertainty.of_stddev,
+            *(still_known(exposed, result) for _ in known),
+            Text(how(exposed, result.unit)),
         )
     screen.print(table)
+    screen.print(
+        "  [dim]error: of the best unbiased attack; remains: the share of the variance that the best attack "
+        "leaves; of ±: the same of the standard deviation[/]"
+    )
 
 
-def print_releases(releases: tuple[ReleaseReport, ...], screen: Console) -> None:
-    """Print the noise of each release and whom it exposes."""
+def print_releases(result: AuditResult, screen: Console) -> None:
+    """Print the noise of each release, how accurate that leaves it, and whom it exposes."""
     screen.print("[bold]Releases, in order of publication[/]")
-    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0))
     table.add_column("name", overflow="fold")
-    for name in ("times", "numbers", "noise", "newly exposes", "needed for", "sharpens"):
-        table.add_column(name, justify="right")
-    table.add_column("", overflow="fold")
-    for release in releases:
+    owner = any(release.accuracy is not None for release in result.releases)
+    names = ["times", "numbers", "noise", "noise/range", *(["noise/true"] if owner else [])]
+    for name in (*names, "newly exposes", "needed for", "sharpens"):
+        table.add_column(name, justify="right", no_wrap=name.startswith("noise"))
+    table.add_column("", overflow="fold", min_width=17)
+    for release in result.releases:
         note = f'copy of "{release.copy_of}"' if release.copy_of is not None else release.note
         counts = (release.newly_exposes, release.exposes_alone, release.sharpens)
         table.add_row(
@@ -108,10 +155,15 @@ def print_releases(releases: tuple[ReleaseReport, ...], screen: Console) -> None
             str(release.times),
             str(release.outputs),
             noise_range(release),
+            accuracy_words(release),
+            *([relative_error_words(release.accuracy)] if owner else []),
             *("" if count is None else f"{count:,}" for count in counts),
             Text(note),
         )
     screen.print(table)
+    screen.print("  [dim]noise/range: over the range of the number, at the median number and the worst[/]")
+    if owner:
+        screen.print("  [dim]noise/true: the same over the true number (for the owner only)[/]")
 
 
 def print_budget(budget: BudgetReport, screen: Console) -> None:
@@ -166,12 +218,14 @@ def print_explanation(explanation: Explanation, screen: Console) -> None:
         group = "of this record alone" if exposed.size == 1 else f"shared by {exposed.size} {unit}s"
         about = f" ({secret} = {exposed.category})" if exposed.category is not None else ""
         left = exposed.remaining_uncertainty
-        remains = "" if left is None else f": {left} of the uncertainty remains"
+        remains = "" if left is None else f": {left} of the variance ({left.of_stddev} of ±) remains"
         what = f"Signature {exposed.signature}"
         if exposed.rows > 1:
             feature = "" if exposed.feature is None else f", their {exposed.feature}"
             what = f"All {exposed.rows} rows together{feature}"
         screen.print(f"[bold]{what}[/]{about}, {group}{remains}")
+        if exposed.attack is not None:
+            _print_attack(exposed.attack, unit, screen)
         if exposed.recipe is None:
             screen.print("  No combination of the published numbers gives its value: it is not identifiable.")
             continue
@@ -180,23 +234,37 @@ def print_explanation(explanation: Explanation, screen: Console) -> None:
         _print_steps("The best unbiased attack", exposed.recipe, exposed, screen)
 
 
+def _print_attack(attack: LinearAttack, unit: str, screen: Console) -> None:
+    """Print the best linear attack, folded to the steps that carry it."""
+    screen.print(
+        f"  Under the prior, {seen_with(attack, unit)}{carried(attack)}:", markup=False, soft_wrap=True
+    )
+    for place, step in enumerate(attack.steps, start=1):
+        screen.print(f"    {place}. {_step_words(step)}", markup=False, soft_wrap=True)
+
+
 def _print_steps(title: str, recipe: Recipe, exposed: Exposed, screen: Console) -> None:
     what = "the value" if exposed.size == 1 else f"the sum of the {exposed.size} values"
-    screen.print(f"  {title}:")
-    for place, step in enumerate(recipe.steps, start=1):
-        verb = "add" if step.weight > 0 else "subtract"
-        name = f'"{step.release}"' + (f", group {step.cell}" if step.cell else "")
-        copies = f", the mean of its {step.times} copies" if step.times > 1 else ""
-        screen.print(
-            f"    {place}. {verb} {number(abs(step.weight), 6)} × {name}{copies}",
-            markup=False,
-            soft_wrap=True,
-        )
+    steps = sorted(recipe.steps, key=lambda step: -abs(step.weight))
+    few = len(steps) <= _MOST_STEPS
+    heaviest = "" if few else f", the heaviest {_MOST_STEPS} of {len(steps):,} numbers"
+    screen.print(f"  {title}{heaviest}:")
+    for place, step in enumerate(recipe.steps if few else steps[:_MOST_STEPS], start=1):
+        screen.print(f"    {place}. {_step_words(step)}", markup=False, soft_wrap=True)
+    if not few:
+        screen.print(f"    and {len(steps) - _MOST_STEPS:,} more, which --json lists")
     if recipe.constant:
         screen.print(f"    then add {number(recipe.constant, 6)}")
     if recipe.less_known:
         screen.print("    then subtract the share of the records that the attacker knows")
     screen.print(f"    = {what}, with an error of {number(recipe.rmse)} (root mean square)")
+
+
+def _step_words(step: Step) -> str:
+    verb = "add" if step.weight > 0 else "subtract"
+    name = f'"{step.release}"' + (f", group {step.cell}" if step.cell else "")
+    copies = f", the mean of its {step.times} copies" if step.times > 1 else ""
+    return f"{verb} {number(abs(step.weight), 6)} × {name}{copies}"
 
 
 def _remarks(result: AuditResult) -> list[str]:
@@ -214,19 +282,12 @@ def _remarks(result: AuditResult) -> list[str]:
 
 
 def _who(place: int, exposed: Exposed) -> str:
-    return who(place, exposed) + ("" if exposed.size == 1 else f" (sum of {exposed.size:,})")
+    if exposed.size == 1:
+        return who(place, exposed)
+    # Persons with the same rows are alike, and each is seen by itself; of other groups only the sum is seen.
+    many = f"each of {exposed.size:,} alike" if exposed.rows > 1 else f"sum of {exposed.size:,}"
+    return f"{who(place, exposed)} ({many})"
 
 
 def _of_range(exposed: Exposed) -> str:
     return "" if exposed.rmse_percent_of_range is None else f"{number(exposed.rmse_percent_of_range, 3)} %"
-
-
-def _how(exposed: Exposed) -> str:
-    if exposed.local:
-        return "seen near its true value (for the owner only)"
-    recipe = shown_recipe(exposed)
-    if recipe is None:
-        return NO_RECIPE
-    # The table has the error of the best attack; a shorter recipe may have a larger error.
-    worse = exposed.rmse is not None and recipe.rmse > 1.005 * exposed.rmse
-    return f"{recipe.text} (error {number(recipe.rmse)})" if worse else recipe.text

@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
-from sightline.auditing.result import BudgetReport, Exposed, Recipe, ReleaseReport, Unverified
-from sightline.format import count, number, parameter
+import math
+
+from sightline.auditing.result import (
+    AuditResult,
+    BudgetReport,
+    Exposed,
+    LinearAttack,
+    Recipe,
+    ReleaseAccuracy,
+    ReleaseReport,
+    Unverified,
+)
+from sightline.format import count, number, number_bracket, parameter, percent, percent_at_least
 from sightline.privacy.registry import accountant_of_cost
 
 NO_RECIPE = "cannot be singled out; may be below the limit"
+_MANY_STEPS = 4  # of a recipe, beyond which the folded attack says more
 MOST_ALIKE = 10  # groups of rows that are nearly all alike, to list
 
 
 def who(place: int, exposed: Exposed) -> str:
     """Name an exposed record or group: by its key if that is given, else by its place in the list."""
-    name = exposed.record if exposed.record is not None else f"no. {place}"
+    name = exposed.record if exposed.record is not None else exposed.label or f"no. {place}"
     if exposed.feature is not None:
         feature = "one" if exposed.feature == "row" else exposed.feature
         return f"{name}, {feature} of {exposed.rows} rows"
+    if exposed.rows > 1:
+        return f"{name}, with {exposed.rows} rows"
     return name if exposed.category is None else f"{name}, {exposed.category}"
 
 
@@ -24,6 +38,78 @@ def shown_recipe(exposed: Exposed) -> Recipe | None:
     if exposed.recipe is None or exposed.shortest is None:
         return exposed.recipe
     return exposed.shortest if len(exposed.shortest.steps) < len(exposed.recipe.steps) else exposed.recipe
+
+
+def short_recipe(exposed: Exposed) -> Recipe | None:
+    """The recipe to show, unless it has so many steps that the folded attack says more."""
+    recipe = shown_recipe(exposed)
+    if recipe is None or (len(recipe.steps) > _MANY_STEPS and exposed.attack is not None):
+        return None
+    return recipe
+
+
+def how(exposed: Exposed, unit: str = "record") -> str:
+    """How somebody is seen: by a recipe, or by the best linear attack folded to its heaviest steps."""
+    if exposed.local:
+        return "seen near its true value (for the owner only)"
+    recipe, attack = short_recipe(exposed), exposed.attack
+    if recipe is not None:
+        # The table has the error of the best attack; a shorter recipe may have a larger error.
+        worse = exposed.rmse is not None and recipe.rmse > 1.005 * exposed.rmse
+        return f"{recipe.text} (error {number(recipe.rmse)})" if worse else recipe.text
+    if attack is None:
+        return NO_RECIPE
+    return f"{seen_with(attack, unit)}{carried(attack)}: {attack.text}"
+
+
+def carried(attack: LinearAttack) -> str:
+    """How much the steps of a folded attack carry."""
+    verb = "carries" if len(attack.steps) == 1 else "carry"
+    whole = "" if attack.target == "value" else " on the total of the rows"
+    return (
+        f"{len(attack.steps)} of {count(attack.numbers, 'number')} {verb} "
+        f"{percent_at_least(attack.share)} of the best linear attack{whole}"
+    )
+
+
+def seen_with(attack: LinearAttack, unit: str) -> str:
+    """Whom a record is seen with, as the start of a sentence; empty if nobody."""
+    together = attack.together
+    if together is None:
+        return ""
+    others = ", ".join(together.records) or count(together.others, f"other {unit}")
+    return f"with {others}, their sum is known to ± {number(together.stddev, 3)}; "
+
+
+def still_known(exposed: Exposed, result: AuditResult) -> str:
+    """What the best attack knows of a record's value, as ± in the secret's own units."""
+    left, view = exposed.remaining_uncertainty, result.sharpest
+    if left is None or view is None:
+        return ""
+    return f"± {number_bracket(left.stddev_lower * view.before, left.stddev_upper * view.before)}"
+
+
+def accuracy_words(release: ReleaseReport) -> str:
+    """The noise of a release over the range of its numbers: at the median number, and at the worst."""
+    noise = release.noise_of_range
+    return "" if noise is None else _median_to_worst(noise.median, noise.worst)
+
+
+def relative_error_words(accuracy: ReleaseAccuracy | None) -> str:
+    """The relative errors of a release at the true values: at the median number, and at the worst."""
+    if accuracy is None:
+        return ""
+    return _median_to_worst(accuracy.median_relative_error, accuracy.worst_relative_error)
+
+
+def _median_to_worst(median: float, worst: float) -> str:
+    """Two shares in percent; a relative error has no bound where the number is 0.
+
+    >>> _median_to_worst(0.0036, 1.05), _median_to_worst(0.1, 0.1), _median_to_worst(0.02, math.inf)
+    ('0.36–105 %', '10 %', '2–∞ %')
+    """
+    low, high = (percent(one) if math.isfinite(one) else "∞ %" for one in (median, worst))
+    return low if low == high else f"{low.removesuffix(' %')}–{high}"
 
 
 def noise_range(release: ReleaseReport) -> str:
@@ -47,7 +133,9 @@ def budget_words(budget: BudgetReport) -> str:
     parts = [f"{budget.periods:,} periods with {own}{each}" if budget.periods > 1 else f"a budget of {own}"]
     if outside := budget.releases - budget.sharing:
         parts.append(f"{count(outside, 'release')} outside it")
-    total = f"epsilon = {number(budget.total_epsilon)} in all under {budget.total_accountant}"
+    finite = math.isfinite(budget.total_epsilon)
+    epsilon = f"epsilon = {number(budget.total_epsilon)}" if finite else "epsilon is infinite"
+    total = f"{epsilon} in all under {budget.total_accountant}"
     return f"{total} {at_delta} ({', and '.join(parts)})"
 
 

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.arrays import FloatArray
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
 from sightline.tables.cells import RowGrouping, group_rows, signature_table
@@ -59,7 +60,7 @@ def collect(
             got=f"{contributions} rows of one record",
             fix="raise the limit, or keep fewer rows per record",
         )
-    _check_lookups(engine, rows, present)
+    _check_lookups(engine, rows, present, total)
     _check_numbering(engine, rows)
 
     progress("numbering the published cells", 0.0)
@@ -97,7 +98,36 @@ def collect(
         dropped=total - present,
         clipped=clipped,
         few_values=_few_values(engine, rows, subject, present=present),
+        weights=_weights(encoding, groupings, words, queries, partitions),
     )
+
+
+def _weights(
+    encoding: Encoding,
+    groupings: Sequence[RowGrouping],
+    words: PackedCodes,
+    queries: Sequence[ReleaseQuery],
+    partitions: Sequence[Partition],
+) -> FloatArray | None:
+    """The weight of each signature's rows in every partition; none if all are 1."""
+    if all(position is None for position in encoding.weight_of):
+        return None
+    weights = np.ones((len(encoding.weight_of), words.shape[1]))
+    for line, position, layout, part in zip(
+        weights, encoding.weight_of, encoding.layout_of, partitions, strict=True
+    ):
+        if position is None:
+            continue
+        inside = groupings[layout].cell_of >= 0
+        line[inside] = encoding.coded_keys[position].numbers(words)[inside]
+        if not np.isfinite(line).all():
+            refuse(
+                f'release "{queries[part.query].name}": finite weights of its rows',
+                got="a weight that is infinite or no number",
+                fix="leave out these rows by a condition",
+            )
+    weights.setflags(write=False)
+    return weights.T
 
 
 def known_condition(engine: Engine, subject: Subject) -> str:
@@ -147,7 +177,11 @@ def expand(
                     feature=partition.feature,
                     parameter=parameter,
                     above=partition.above,
+                    closed=partition.closed,
+                    weighted=partition.weight is not None,
+                    computed=partition.computed,
                     label="" if len(expanded) == 1 else name,
+                    key_names=partition.key_names,
                 )
             )
     return tuple(partitions), tuple(partition_queries)
@@ -248,14 +282,20 @@ def _contributions(engine: Engine, rows: Rows) -> tuple[int, int]:
     return int(answer["records"][0]), int(answer["most"][0])
 
 
-def _check_lookups(engine: Engine, rows: Rows, present: int) -> None:
-    """Refuse a lookup that finds two matches for a row: its record would be published twice."""
+def _check_lookups(engine: Engine, rows: Rows, present: int, total: int) -> None:
+    """Refuse a lookup that finds two matches for a row: its record would be published twice.
+
+    Window functions and HAVING see all rows, not only those that are audited.
+    """
     for join in rows.joins:
-        joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {rows.source(join.alias)}")["n"][0])
-        if joined != present:
+        source, expected = (
+            (rows.every_row(join.alias), total) if rows.windows else (rows.source(join.alias), present)
+        )
+        joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {source}")["n"][0])
+        if joined != expected:
             refuse(
                 f'at most one row of "{join.table}" for each row of data',
-                got=f"{joined:,} rows where data has {present:,}",
+                got=f"{joined:,} rows where data has {expected:,}",
                 fix="make the joined columns unique in that table",
             )
 

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from sightline.arrays import FloatArray
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.rows import Rows
 from sightline.tables.sql.fragments import quoted, readable
@@ -62,6 +63,12 @@ class CodedKey:
         codes: Codes = (words[self.word] >> self.shift) & ((1 << self.width) - 1)
         return codes
 
+    def numbers(self, words: PackedCodes) -> FloatArray:
+        """This key's value as a number in packed words (words × rows); NaN where it is none."""
+        values = np.full(self.size, np.nan)
+        values[self.first :] = [np.nan if text == "NULL" else float(text) for text in self.texts]
+        return np.asarray(values[self.codes(words)])
+
     @property
     def guarded(self) -> str:
         """The key where the condition holds, so that it is evaluated only where the query evaluates it."""
@@ -97,6 +104,7 @@ class Encoding:
     coded_keys: tuple[CodedKey, ...]
     layouts: tuple[tuple[int, ...], ...]  # one per distinct (condition, keys)
     layout_of: tuple[int, ...]  # for each partition
+    weight_of: tuple[int | None, ...]  # for each partition the coded key that is its rows' weight
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -127,10 +135,15 @@ def encode(engine: Engine, partitions: Sequence[PartitionQuery], *, rows: Rows) 
     coded_keys: dict[tuple[str | None, str | None], int] = {}
     layouts: dict[tuple[int, ...], int] = {}
     layout_of: list[int] = []
+    weight_of: list[int | None] = []
     for partition in partitions:
         keys: tuple[str | None, ...] = partition.keys or ((None,) if partition.condition is not None else ())
         parts = tuple(coded_keys.setdefault((partition.condition, key), len(coded_keys)) for key in keys)
         layout_of.append(layouts.setdefault(parts, len(layouts)))
+        weight = None
+        if partition.weight is not None:  # rows of different weights have different signatures
+            weight = coded_keys.setdefault((partition.condition, partition.weight), len(coded_keys))
+        weight_of.append(weight)
     unplaced = [CodedKey(condition=condition, key=key, texts=("",)) for condition, key in coded_keys]
     ranges = _ranges(engine, unplaced, rows)
     placed: list[CodedKey] = []
@@ -145,7 +158,13 @@ def encode(engine: Engine, partitions: Sequence[PartitionQuery], *, rows: Rows) 
             word, shift = word + 1, 0
         placed.append(replace(coded, word=word, shift=shift))
         shift += coded.width
-    return Encoding(rows=rows, coded_keys=tuple(placed), layouts=tuple(layouts), layout_of=tuple(layout_of))
+    return Encoding(
+        rows=rows,
+        coded_keys=tuple(placed),
+        layouts=tuple(layouts),
+        layout_of=tuple(layout_of),
+        weight_of=tuple(weight_of),
+    )
 
 
 def _ranges(engine: Engine, coded_keys: Sequence[CodedKey], rows: Rows) -> dict[int, range]:

@@ -8,6 +8,7 @@ distinguishes them, and the engine returns only how many they are.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -33,9 +34,37 @@ class Feature(Enum):
     """The function of a row's secret that is aggregated."""
 
     VALUE = "value"  # the secret itself, or for a boolean secret its indicator
-    INDICATOR = "indicator"  # whether a categorical secret has one category
+    INDICATOR = "indicator"  # whether a categorical secret has one category, or one of several
     POWER = "power"  # a power of the secret: a moment
     THRESHOLD = "threshold"  # whether the secret lies above a threshold, smoothed
+    BAND = "band"  # whether the secret lies between two levels, smoothed
+    CLIPPED = "clipped"  # the secret, or the nearer of two levels that it lies outside of
+
+
+YES_OR_NO = frozenset({Feature.THRESHOLD, Feature.BAND})  # of a number
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Band:
+    """The numbers from ``low`` to ``high``; an end belongs to it if it is closed."""
+
+    low: float = -math.inf
+    high: float = math.inf
+    low_closed: bool = False
+    high_closed: bool = False
+
+
+Parameter = float | str | tuple[str, ...] | Band | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Computed:
+    """What a release computes with an aggregate before it publishes it. The noise is on the aggregate."""
+
+    noise_on: str  # the aggregate, as SQL
+    steps: tuple[str, ...]  # what is computed with it, in order
+    enlarges: bool = False  # whether the published number may be larger than the aggregate
+    ranked: bool = False  # whether the lines of the answer are sorted by it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -46,9 +75,18 @@ class Partition:
     name: str  # for people: the release's name, and the label if it has several partitions
     statistic: Statistic
     feature: Feature
-    parameter: float | str | None = None  # the power, the threshold or the category
+    parameter: Parameter = None  # the power, the threshold, the band or the categories
     above: bool = True  # False: 1 minus the feature (rows below a threshold, NOT disease, <> 'x')
     label: str = ""  # its name within the release; empty if it is the only partition
+    closed: bool = False  # whether a threshold itself counts as above it
+    weighted: bool = False  # whether a row's feature is multiplied by a public weight
+    key_names: tuple[str, ...] = ()  # of the columns of GROUP BY, for people
+    computed: Computed | None = None  # none if the aggregate is published as it is
+
+    @property
+    def categories(self) -> tuple[str, ...]:
+        """The categories that an indicator counts."""
+        return self.parameter if isinstance(self.parameter, tuple) else (str(self.parameter),)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -158,6 +196,7 @@ class Membership:
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     persons: PersonTable | None = None  # none if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
+    weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
     device: Device = HOST  # where matrices over the cells are factorised
 
     @property
@@ -189,6 +228,37 @@ class Membership:
         """The position in ``cells`` at which each partition starts; at the end, the number of cells."""
         owner = np.array([cell.partition for cell in self.cells], dtype=np.intp)
         return np.searchsorted(owner, np.arange(len(self.partitions) + 1))
+
+    def weights_in(self, partition: int) -> FloatArray:
+        """For every signature, the weight of its rows in a partition."""
+        if self.weights is None:
+            return np.ones(len(self.signatures))
+        found: FloatArray = self.weights[:, partition]
+        return found
+
+    @cached_property
+    def largest_weights(self) -> FloatArray:
+        """For every cell the largest absolute weight of a row in it."""
+        largest = np.ones(len(self.cells))
+        for p in self._weighted_partitions:
+            place, weight = self.positions(p), self.weights_in(p)
+            largest[self.starts[p] : self.starts[p + 1]] = 0.0
+            np.maximum.at(largest, place[place >= 0], np.abs(weight[place >= 0]))
+        return largest
+
+    @cached_property
+    def weight_sums(self) -> FloatArray:
+        """For every cell the sum of its rows' weights: how many rows it has where all weights are 1."""
+        sums = np.array([cell.rows for cell in self.cells], dtype=np.float64)
+        for p in self._weighted_partitions:
+            place, weight = self.positions(p), self.weights_in(p) * self.counts
+            sums[self.starts[p] : self.starts[p + 1]] = 0.0
+            np.add.at(sums, place[place >= 0], weight[place >= 0])
+        return sums
+
+    @property
+    def _weighted_partitions(self) -> list[int]:
+        return [p for p, part in enumerate(self.partitions) if part.weighted]
 
     def rows_in_cells(self, partition: int) -> RowsInCells:
         """The rows of every kind of person in the cells of a partition.

@@ -43,6 +43,7 @@ def published(
         partitions=tuple(membership.partitions[p] for p in kept),
         cells=cells,
         signatures=_signatures(membership, kept, head, heads),
+        weights=None if membership.weights is None else membership.weights[:, kept],
         distinct=False,
     )
 

@@ -13,7 +13,7 @@ from sightline.arrays import FloatArray
 from sightline.tables.collect import expand, known_condition
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
-from sightline.tables.membership import RowValues
+from sightline.tables.membership import Band, Partition, RowValues
 from sightline.tables.rows import audited_rows
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
@@ -45,10 +45,17 @@ def row_values(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject
     return RowValues(signature=answer["s"].astype(np.int64), secret=values)
 
 
-def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject) -> FloatArray:
+def signature_totals(
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    subject: Subject,
+    *,
+    question: Partition | None = None,
+) -> FloatArray:
     """Sum the secret over the rows with each signature: one column, or one per declared category.
 
-    Values are clipped to the bounds. Rows that the attacker knows are left out.
+    Values are clipped to the bounds. Rows that the attacker knows are left out. With a yes-or-no question
+    about a number, count the rows that answer yes instead.
     """
     rows = audited_rows(queries, subject, engine.columns())
     known = known_condition(engine, subject) or "FALSE"
@@ -58,6 +65,8 @@ def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: S
     elif subject.bounds is not None:
         low, high = subject.bounds
         value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
+    if question is not None:
+        value = f"CASE WHEN {_answers_yes(rows.secret, question)} THEN 1.0 ELSE 0.0 END"
     ranked = ranked_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
     if subject.kind is not SecretKind.CATEGORY:
         summed = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"
@@ -70,6 +79,15 @@ def signature_totals(engine: Engine, queries: Sequence[ReleaseQuery], subject: S
         if name in names:
             totals[int(signature), names.index(name)] = count
     return totals
+
+
+def _answers_yes(secret: str, question: Partition) -> str:
+    """The condition that a number answers a yes-or-no question with yes, as SQL."""
+    if isinstance(question.parameter, Band):
+        band = question.parameter
+        above, below = ">=" if band.low_closed else ">", "<=" if band.high_closed else "<"
+        return f"({secret}) {above} {band.low!r} AND ({secret}) {below} {band.high!r}"
+    return f"({secret}) {'>=' if question.closed else '>'} {question.parameter!r}"
 
 
 def members_of(
@@ -93,6 +111,42 @@ def members_of(
     for signature, key in zip(answer["s"].tolist(), answer["v"].tolist(), strict=True):
         members[int(signature)].append(key_text(key))
     return {signature: tuple(sorted(keys)) for signature, keys in members.items()}
+
+
+def secrets_of(
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    subject: Subject,
+    *,
+    signature_ids: Sequence[int],
+    most: int,
+) -> dict[int, tuple[tuple[str, float | str], ...]]:
+    """Fetch the key and the secret of the first ``most`` rows with each of the given signatures, by key.
+
+    A number is clipped to its bounds, a yes is 1 and a no is 0. Rows that the attacker knows are left out.
+    """
+    if not signature_ids:
+        return {}
+    rows = audited_rows(queries, subject, engine.columns())
+    value = rows.secret
+    if subject.kind is SecretKind.BOOLEAN:
+        value = f"CASE WHEN {value} THEN 1.0 ELSE 0.0 END"
+    if subject.kind is not SecretKind.CATEGORY:
+        value = f"CAST({value} AS DOUBLE)"
+    known = known_condition(engine, subject) or "FALSE"
+    wanted = ", ".join(str(int(signature)) for signature in signature_ids)
+    ranked = ranked_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    chosen = f"SELECT s, r, v FROM ({ranked}) AS ranked WHERE s IN ({wanted}) AND v IS NOT NULL"
+    place = "ROW_NUMBER() OVER (PARTITION BY s ORDER BY r, v)"
+    placed = f"SELECT s, r, v, {place} AS place FROM ({chosen}) AS chosen"
+    answer = engine.fetch(f"SELECT s, r, v FROM ({placed}) AS placed WHERE place <= {int(most)}")
+    found: dict[int, list[tuple[str, float | str]]] = {int(signature): [] for signature in signature_ids}
+    for signature, key, secret in zip(*(answer[name].tolist() for name in "srv"), strict=True):
+        if subject.bounds is not None:
+            secret = min(max(float(secret), subject.bounds[0]), subject.bounds[1])
+        own = secret if subject.kind is SecretKind.CATEGORY else float(secret)
+        found[int(signature)].append((key_text(key), own))
+    return {signature: tuple(sorted(rows)) for signature, rows in found.items()}
 
 
 def signature_of(

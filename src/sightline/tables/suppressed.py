@@ -17,6 +17,7 @@ from sightline.tables.membership import Membership
 from sightline.tables.rows import Rows, audited_rows
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import parse_condition, parse_query, refuse, shown
+from sightline.tables.sql.grouping import has_aggregate
 from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Subject
@@ -115,11 +116,12 @@ def _check_release(query: ReleaseQuery, dialect: str, secret: str) -> None:
     select = parse_query(query.sql, dialect)
     source = select.args.get("from_")
     plain = isinstance(select, exp.Select) and source is not None and isinstance(source.this, exp.Table)
-    if not plain or any(select.args.get(part) for part in ("with_", "having")):
+    others = ("with_", "having", "limit", "offset", "fetch", "distinct", "qualify")
+    if not plain or any(select.args.get(part) for part in others):
         refuse(
             "suppress for one plain SELECT over data",
-            got="WITH, a subquery, UNION ALL or HAVING",
-            fix="write the condition as HAVING",
+            got="WITH, a subquery, UNION ALL, HAVING or LIMIT",
+            fix="write the opposite as HAVING",
         )
     for clause in ("where", "group"):
         part = select.args.get(clause)
@@ -129,12 +131,12 @@ def _check_release(query: ReleaseQuery, dialect: str, secret: str) -> None:
                 got=shown(part),
                 fix="how many rows a group has would depend on the secret",
             )
-    for inner in select.find_all(exp.Filter, exp.CountIf, exp.Case):
-        on = inner.expression if isinstance(inner, exp.Filter) else inner
-        if _columns(on) - {secret.casefold()}:
+    for item in select.expressions:
+        columns = _columns(item)
+        if has_aggregate(item) and secret.casefold() in columns and len(columns) > 1:
             refuse(
-                "suppress for aggregates over all rows of a group",
-                got=shown(inner),
+                "suppress for aggregates of the secret alone, over all rows of a group",
+                got=shown(item),
                 fix="write its condition in WHERE, or list the groups under withhold",
             )
 

@@ -51,8 +51,11 @@ class DenseIncidence:
     placed: Any = None  # what is stored, on the device
 
     @classmethod
-    def of(cls, rows: ArrayLike) -> DenseIncidence:
-        """Check, copy and lock a table of weights; 0/1 tables shrink to bits."""
+    def of(cls, rows: ArrayLike, *, counts: IndexArray | None = None) -> DenseIncidence:
+        """Check, copy and lock a table of weights; 0/1 tables shrink to bits.
+
+        ``counts`` says how many records each column stands for: different columns, or different groups.
+        """
         try:
             table = np.asarray(rows)
         except ValueError:
@@ -65,7 +68,8 @@ class DenseIncidence:
             got=f"dtype {table.dtype}",
             error=InvalidRelease,
         )
-        checked_shape(table.shape)
+        everyone = table.shape[-1] if counts is None else int(counts.sum())
+        checked_shape((*table.shape[:-1], everyone))
         row_count, records = table.shape
         sizes = np.empty(row_count, dtype=np.intp)
         peaks = np.empty(row_count)
@@ -90,7 +94,7 @@ class DenseIncidence:
             binary = False
             whole = whole and bool(np.all(row == np.rint(row)))
         largest = float(peaks.max())
-        integral, whole = whole, whole and largest**2 * records < EXACT
+        integral, whole = whole, whole and largest**2 * everyone < EXACT
         stored = packed if binary else _compact(table, largest, whole)
         for array in (stored, sizes, peaks):
             array.setflags(write=False)
@@ -102,6 +106,7 @@ class DenseIncidence:
             integral=integral,
             sizes=sizes,
             peaks=peaks,
+            counts=counts,
         )
 
     @property
@@ -206,7 +211,7 @@ class DenseIncidence:
             ratios = np.rint(self.stored / bases[:, None])
         if not multiples(self.stored, ratios, bases[:, None]):
             return None
-        return DenseIncidence.of(ratios).on(self.device), bases
+        return DenseIncidence.of(ratios, counts=self.counts).on(self.device), bases
 
     def take(self, rows: IndexArray) -> DenseIncidence:
         return DenseIncidence(

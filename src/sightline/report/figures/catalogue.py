@@ -10,6 +10,7 @@ from sightline.auditing.result import AuditResult
 from sightline.designing.result import DesignResult
 from sightline.report.figures import (
     accountants,
+    before_after,
     distribution,
     loss_against_risk,
     noise_by_release,
@@ -36,6 +37,7 @@ class ReportFigure(Generic[Result]):
 FIGURES: tuple[ReportFigure[AuditResult], ...] = tuple(
     ReportFigure(name=name, title=title, draw=part.draw, describe=part.describe, drawable=part.drawable)
     for name, title, part in (
+        ("before-after", "What an attacker knows before and after", before_after),
         ("distribution", "How much uncertainty remains", distribution),
         ("release-map", "Which release exposes whom", release_map),
         ("timeline", "Exposure after each release", timeline),

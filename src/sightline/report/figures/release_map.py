@@ -8,9 +8,10 @@ from typing import Any
 from sightline.auditing.result import AuditResult, MapColumn, Role
 from sightline.format import count
 from sightline.report.figures.parts import EXPOSED, NEUTRAL, WIDTH, rows, zoom
-from sightline.report.names import isolated, short
+from sightline.report.names import isolated, short, wrapped
 from sightline.report.style import GRID, PALETTE, altair
 
+_ROOMY = 12  # with more columns, a name has one line
 _NAMED = 40  # with more columns, their names are left out
 _SEPARATE = 300  # with more columns, neighbours of the same role become one mark
 _GAP = 0.04  # between separate columns
@@ -27,27 +28,35 @@ _COLOURS = {Role.ABSENT: GRID, Role.PRESENT: PALETTE[4], Role.USED: NEUTRAL, Rol
 def draw(result: AuditResult) -> Any:
     """Draw the map of roles. Hovering shows the record and what remains; zooming separates neighbours."""
     alt = altair()
-    columns, releases = result.release_map, [isolated(release.name, 32) for release in result.releases]
+    columns, releases = result.release_map, [wrapped(release.name, 24) for release in result.releases]
     names = _names(result)
     visible = _first_view(result)
     first = visible if visible <= _SEPARATE else 0
     marks = [*_separate(result, first), *_merged(result, first)]
     across = alt.Axis(grid=False, tickMinStep=1, format="d")
-    if len(columns) <= _NAMED:
+    if visible <= _NAMED:
         across = alt.Axis(
-            values=[at + 0.5 for at in range(len(columns))],
+            values=[at + 0.5 for at in range(visible)],
             labelExpr="column_labels[floor(datum.value)]",
-            labelAngle=-60 if len(columns) > 8 else 0,
-            labelLimit=90,
+            labelAngle=-60 if visible > 4 else 0,
+            labelLimit=150,
+            labelOverlap=False,
             grid=False,
         )
-    down = alt.Axis(labelExpr="release_names[datum.value]", labelLimit=130, grid=False, ticks=False)
+    one_line_each = all(len(name) == 1 for name in releases)
+    down = alt.Axis(
+        labelExpr="release_names[datum.value]",
+        labelLimit=170,
+        labelOffset=0 if one_line_each else -5,
+        grid=False,
+        ticks=False,
+    )
     words = [_WORDS[role] for role in Role]
     chart = (
         alt.Chart(rows(marks), name="release_map")
         .transform_calculate(
             role="role_names[datum.code]",
-            name="release_names[datum.release]",
+            name="join(release_names[datum.release], ' ')",
             keeps="column_keeps[floor(datum.from)]",
             more="ceil(datum.to) - floor(datum.from) - 1",
             who="column_names[floor(datum.from)] + (datum.more > 0 ? ' and ' + datum.more + ' more' : '')",
@@ -72,12 +81,12 @@ def draw(result: AuditResult) -> Any:
             zoom("x"),
             alt.param(name="release_names", value=releases),
             alt.param(name="role_names", value=words),
-            alt.param(name="column_labels", value=[isolated(name, 14) for name in _labels(result)]),
+            alt.param(name="column_labels", value=_labels(result)),
             alt.param(name="column_names", value=[isolated(name) for name in names]),
             alt.param(name="column_keeps", value=[str(column.remaining_uncertainty) for column in columns]),
         )
     )
-    height = max(60, min(26 * len(releases), 640))
+    height = max(60, min((26 if one_line_each else 32) * len(releases), 640))
     return chart.properties(width=WIDTH, height=height, description=describe(result))
 
 
@@ -131,10 +140,11 @@ def _names(result: AuditResult) -> list[str]:
     return [_name(column, keys, f" ({count(column.size, result.unit)})") for column in result.release_map]
 
 
-def _labels(result: AuditResult) -> list[str]:
-    """The short names below the columns."""
-    keys = _keys(result)
-    return [_name(column, keys, f" ({column.size:,})") for column in result.release_map[:_NAMED]]
+def _labels(result: AuditResult) -> list[list[str]]:
+    """The names below the columns: on several lines if there is room for them."""
+    keys, columns = _keys(result), result.release_map
+    names = [_name(column, keys, f" ({column.size:,})") for column in columns[:_NAMED]]
+    return [wrapped(name, 18, 3) if len(columns) <= _ROOMY else wrapped(name, 26, 1) for name in names]
 
 
 def _keys(result: AuditResult) -> dict[int, str]:
@@ -142,7 +152,7 @@ def _keys(result: AuditResult) -> dict[int, str]:
 
 
 def _name(column: MapColumn, keys: dict[int, str], several: str) -> str:
-    name = keys.get(column.signature, f"#{column.signature}")
+    name = keys.get(column.signature) or column.label or f"#{column.signature}"
     if column.category is not None:
         name = f"{name}, {column.category}"
     return name if column.size == 1 else name + several

@@ -15,7 +15,7 @@ from sightline.report.figures.parts import (
     rows,
     zoom,
 )
-from sightline.report.names import isolated, short
+from sightline.report.names import isolated, short, wrapped
 from sightline.report.style import INK, altair
 
 
@@ -36,14 +36,14 @@ def draw(result: AuditResult) -> Any:
         }
         for at, stage in enumerate(result.timeline, start=1)
     ]
-    names = [isolated(stage.release, 24) for stage in result.timeline]
+    names = [wrapped(stage.release, 20) for stage in result.timeline]
     step = max(1, len(names) // 20)
     axis = alt.Axis(
         values=list(range(1, len(names) + 1, step)),
         labelExpr="stage_names[datum.value - 1]",
         labelAngle=-40 if len(names) > 3 else 0,
         labelOverlap=len(names) > 12,
-        labelLimit=120,
+        labelLimit=140,
         grid=False,
     )
     base = alt.Chart(rows(stages)).encode(
@@ -75,9 +75,15 @@ def draw(result: AuditResult) -> Any:
         shape=alt.Shape("effect:N").legend(None).scale(domain=list(effects), range=["circle", "diamond"]),
         tooltip=tooltip,
     )
-    text = base.mark_text(dy=14, color=INK, fontWeight="bold").encode(y=keeps, text="text:N")
+    # Above a point near the axis, and below any other.
+    texts = [
+        base.transform_filter(condition)
+        .mark_text(dy=dy, color=INK, fontWeight="bold")
+        .encode(y=keeps, text="text:N")
+        for condition, dy in (("datum.lower < 0.15", -14), ("datum.lower >= 0.15", 14))
+    ]
     stage_names = alt.param(name="stage_names", value=names)
-    layers = [line, bracket, points.properties(name="timeline").add_params(zoom("x"), stage_names), text]
+    layers = [line, bracket, points.properties(name="timeline").add_params(zoom("x"), stage_names), *texts]
     if result.verdict.limit is not None:
         limit = result.verdict.limit
         layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=EXPOSED)

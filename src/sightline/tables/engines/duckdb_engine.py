@@ -127,7 +127,9 @@ class DuckDBEngine:
             _refuse_query(error)
 
     def restrict(self, query: str) -> None:
-        views = "SELECT COUNT(*) FROM duckdb_views() WHERE view_name = ? AND NOT internal"
+        views = (
+            "SELECT COUNT(*) FROM duckdb_views() WHERE database_name = current_database() AND view_name = ?"
+        )
         is_view = bool(self._connection.execute(views, [DATA]).fetchall()[0][0])
         kind, name = "VIEW" if is_view else "TABLE", uuid4().hex  # no plan can name it
         self._connection.execute(f"ALTER {kind} {_identifier(DATA)} RENAME TO {_identifier(name)}")

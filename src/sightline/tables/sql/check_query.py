@@ -8,18 +8,21 @@ and counts.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, ColumnKind
-from sightline.tables.membership import Feature, Statistic
+from sightline.tables.membership import Band, Feature, Parameter, Statistic
 from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.grouping import Keys, resolved_group
 from sightline.tables.sql.having import Having, aggregates_in
+from sightline.tables.sql.row_features import is_within
 from sightline.tables.sql.scope import conjuncts, find_column
-from sightline.tables.sql.secret_conditions import Secret, SecretTest
+from sightline.tables.sql.secret_bands import SecretBand, read_bands
+from sightline.tables.sql.secret_conditions import Secret, SecretTest, categories_of
 from sightline.tables.sql.sources import Source
 from sightline.tables.subject import SecretKind, Subject
 
@@ -56,8 +59,7 @@ class SelectParts:
     select: exp.Select
     source: Source
     sets: list[Keys]  # bound
-    items: list[exp.Expr]  # aggregates of the SELECT list, as written
-    measures: list[Measure | RowCount]  # in the same order
+    measures: list[Measure | RowCount]  # the items of the SELECT list with an aggregate, in order
     public: list[exp.Expr]  # bound conditions on public columns, of WHERE and of the subqueries
     having: Having | None = None
 
@@ -65,14 +67,14 @@ class SelectParts:
 def check_query(parts: SelectParts, secret: Secret, subject: Subject) -> CheckQuery | None:
     """Write the check of a release; None if nothing that it publishes depends on the secret."""
     scope = secret.scope
-    histogram = any(scope.is_secret(key) for keys in parts.sets for key in keys)
+    histogram = any(scope.mentions_secret(key) for keys in parts.sets for key in keys)
     chosen = [
         place for place, measure in enumerate(parts.measures) if isinstance(measure, Measure) or histogram
     ]
     if not chosen:
         return None
     group, leaves = resolved_group(parts.select, scope=scope)
-    public = {text: leaf for text, leaf in leaves.items() if not scope.is_secret(scope.bind(leaf))}
+    public = {text: leaf for text, leaf in leaves.items() if not scope.mentions_secret(scope.bind(leaf))}
     names = list(public)
     writer = _CheckWriter(parts=parts, secret=secret, subject=subject, keys=tuple(names))
     identity = {
@@ -151,16 +153,21 @@ class _CheckWriter:
         """The columns of one aggregate in the answer; ``rows`` gets what they count."""
         measure = self.parts.measures[place]
         inside = " AND ".join(map(self._bound_text, [*self.parts.public, *measure.filters])) or "1 = 1"
-        met, value = self._rows_and_value(self.parts.items[place])
+        met, value = self._rows_and_value(measure.aggregate)
         aggregated = f"CASE WHEN {met} AND {value} IS NOT NULL THEN 1 ELSE 0 END"
         differs = [f"({aggregated}) <> (CASE WHEN {inside} THEN 1 ELSE 0 END)"]
+        for text, bands in self._bands:  # the engine's band of a row must be the audit's
+            for band in bands:
+                own = f"{text} IS NULL" if band.name is None else f"{text} = {self.text(band.name)}"
+                differs.append(f"(CASE WHEN {own} THEN 1 ELSE 0 END) <> {self._feature(band.test)}")
         mean = isinstance(measure, Measure) and measure.statistic is Statistic.MEAN
         if isinstance(measure, Measure):
             engine_value = f"(CASE WHEN {met} THEN COALESCE(CAST({value} AS DOUBLE), 0) ELSE 0 END)"
-            audit_value = f"(CASE WHEN {inside} THEN {self._feature(measure.test)} ELSE 0 END)"
+            feature = self._feature(measure.test)
+            if measure.weight is not None:
+                feature = f"({feature} * {self._bound_text(measure.weight)})"
+            audit_value = f"(CASE WHEN {inside} THEN {feature} ELSE 0 END)"
             unequal = f"ABS({engine_value} - {audit_value}) > {_RELATIVE} * ABS({audit_value})"
-            if measure.test.feature is Feature.THRESHOLD:  # the audit reads > and >= as the same smooth step
-                unequal = f"{self._valid} <> {measure.test.parameter!r} AND {unequal}"
             differs = [unequal, *(differs if mean else [])]
         tests = {
             f"n{place}": f"{self._present} AND {inside}",
@@ -170,7 +177,9 @@ class _CheckWriter:
             f"missing{place}": f"{inside} AND {self._raw} IS NULL AND {met} AND {value} IS NOT NULL"
             if mean
             else "1 = 0",
-            f"clipped{place}": f"{inside} AND {self._present} AND ({self._outside})",
+            f"clipped{place}": "1 = 0"
+            if self._keeps_to_bounds(measure)
+            else f"{inside} AND {self._present} AND ({self._outside})",
         }
         rows |= {name: f"CASE WHEN {test} THEN 1 END" for name, test in tests.items()}
         return [f"COUNT({name}) AS {name}" for name in tests]
@@ -215,6 +224,16 @@ class _CheckWriter:
             waiting += node.iter_expressions()
         return self.text(root.this)
 
+    def _keeps_to_bounds(self, measure: Measure | RowCount) -> bool:
+        """Whether the query itself clips the secret to its bounds, so that none lies outside of them."""
+        if not isinstance(measure, Measure) or measure.test.feature is not Feature.CLIPPED:
+            return False
+        band = measure.test.parameter
+        assert isinstance(band, Band)
+        return self.subject.bounds is not None and is_within(
+            Band(low=self.subject.bounds[0], high=self.subject.bounds[1]), (band.low, band.high)
+        )
+
     def lines(self) -> tuple[int, ...]:
         """For each grouping set, how many lines a group needs in the answer to tell nothing; 0 for any.
 
@@ -224,12 +243,13 @@ class _CheckWriter:
         """
         scope, categories = self.secret.scope, self.subject.categories
         values = 2 if self.subject.kind is SecretKind.BOOLEAN else len(categories or ())
+        values = max([values, *(len(bands) for _, bands in self._bands)])
         conditions = self.parts.source.conditions
         where = self.parts.select.args.get("where")
         asked = [*conditions, *([] if where is None else [scope.bind(where.this)])]
         never = 2 if any(map(scope.mentions_secret, asked)) else 0
         return tuple(
-            values if any(scope.is_secret(key) for key in keys) else never if keys else 0
+            values if any(scope.mentions_secret(key) for key in keys) else never if keys else 0
             for keys in self.parts.sets
         )
 
@@ -237,9 +257,22 @@ class _CheckWriter:
         """How many lines the group has, and how many audited rows."""
         rows["present"] = f"CASE WHEN {self._present} THEN 1 END"
         if histogram:
-            rows["v"] = f"CASE WHEN {self._present} AND NOT ({self._outside}) THEN {self._valid} END"
+            value = f"COALESCE(CAST({self._bands[0][0]} AS VARCHAR(255)), '')" if self._bands else self._valid
+            rows["v"] = f"CASE WHEN {self._present} AND NOT ({self._outside}) THEN {value} END"
         lines = "COUNT(DISTINCT v)" if histogram else "1"
         return [f"{lines} AS lines", "COUNT(present) AS present"]
+
+    @cached_property
+    def _bands(self) -> list[tuple[str, tuple[SecretBand, ...]]]:
+        """The keys that are bands of the secret, as written, with their bands."""
+        scope = self.secret.scope
+        _, leaves = resolved_group(self.parts.select, scope=scope)
+        found = [
+            (self.text(leaf), read_bands(scope.bind(leaf), self.secret))
+            for leaf in leaves.values()
+            if scope.mentions_secret(scope.bind(leaf))
+        ]
+        return [(text, bands) for text, bands in found if bands is not None]
 
     @cached_property
     def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
@@ -256,9 +289,8 @@ class _CheckWriter:
         public = [part for part in parts if not any(part is one for one in on_secret)]
         return public, [*self.parts.source.on_secret, *on_secret]
 
-    def _rows_and_value(self, item: exp.Expr) -> tuple[str, str]:
+    def _rows_and_value(self, node: exp.Expr) -> tuple[str, str]:
         """The condition on the rows of an aggregate, and the expression that it adds up, as written."""
-        node = item.unalias().unnest()
         conditions = list(map(self.text, self._where[1]))
         if isinstance(node, exp.Filter):
             conditions.append(self.text(node.expression.this))
@@ -284,13 +316,29 @@ class _CheckWriter:
             case Feature.VALUE:
                 yes = self._valid
             case Feature.INDICATOR:
-                category = exp.Literal.string(str(test.parameter)).sql(self.secret.scope.dialect)
-                yes = f"{self._valid} = {category}"
+                dialect = self.secret.scope.dialect
+                listed = (exp.Literal.string(name).sql(dialect) for name in categories_of(test))
+                yes = f"{self._valid} IN ({', '.join(listed)})"
             case Feature.POWER:
                 return f"POWER({self._valid}, {test.parameter!r})"
+            case Feature.CLIPPED:
+                return self._clipped(test.parameter)
             case Feature.THRESHOLD:
-                yes = f"{self._valid} > {test.parameter!r}"
+                yes = f"{self._valid} {'>=' if test.closed else '>'} {test.parameter!r}"
+            case Feature.BAND:
+                yes = self._inside(test.parameter)
         return f"(CASE WHEN {yes} THEN {int(test.above)} ELSE {int(not test.above)} END)"
+
+    def _clipped(self, band: Parameter) -> str:
+        assert isinstance(band, Band)
+        text = self._valid
+        text = f"GREATEST({text}, {band.low!r})" if math.isfinite(band.low) else text
+        return f"LEAST({text}, {band.high!r})" if math.isfinite(band.high) else text
+
+    def _inside(self, band: Parameter) -> str:
+        assert isinstance(band, Band)
+        above, below = ">=" if band.low_closed else ">", "<=" if band.high_closed else "<"
+        return f"{self._valid} {above} {band.low!r} AND {self._valid} {below} {band.high!r}"
 
     @cached_property
     def _record(self) -> str:

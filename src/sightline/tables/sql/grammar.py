@@ -58,7 +58,6 @@ _NOT_DETERMINISTIC = {
 }  # fmt: skip
 _CLAUSES = {
     "distinct": ("no DISTINCT", "group by the columns instead"),
-    "limit": ("no LIMIT: which groups appear would depend on the data", "publish every group, noisy"),
     "offset": ("no OFFSET: which groups appear would depend on the data", "publish every group, noisy"),
     "fetch": ("no FETCH: which groups appear would depend on the data", "publish every group, noisy"),
     "qualify": ("no QUALIFY", "publish every group, noisy"),
@@ -68,7 +67,7 @@ _CLAUSES = {
     "pivots": ("no PIVOT", "use GROUP BY"),
     "into": ("no SELECT INTO: a plan cannot write", "leave INTO out"),
 }
-_READ_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order"}
+_READ_CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "order", "limit"}
 
 
 def refuse(expected: str, *, got: object, fix: str = "") -> NoReturn:
@@ -239,6 +238,7 @@ def _parsed(sql: str, dialect: str, *, into: type[exp.Expr] | None) -> list[exp.
         for tree in trees:
             _check_depth(tree)
             _use_standard_names(tree, dialect)
+            _check_formats(tree, tokens, dialect)
             tree.sql(dialect)  # fails if sqlglot does not know a part of the tree
             if dialect == "spark" and "TRY_CAST" not in sql.upper():
                 for cast in list(tree.find_all(exp.TryCast)):  # sqlglot reads Spark's plain CAST so
@@ -265,6 +265,23 @@ def _use_standard_names(tree: exp.Expr, dialect: str) -> None:
                 call.replace(exp.Extract(this=exp.Var(this=arguments[0].name), expression=arguments[1]))
             case "isodow" if len(arguments) == 1:
                 call.replace(exp.DayOfWeekIso(this=arguments[0]))
+
+
+def _check_formats(tree: exp.Expr, tokens: list[Token], dialect: str) -> None:
+    """Refuse a format of times that sqlglot would write differently: Spark's YYYY is not its yyyy."""
+    written = {token.text for token in tokens if token.token_type is TokenType.STRING}
+    for node in tree.find_all(exp.TimeToStr):
+        texts = [
+            one.text
+            for one in sqlglot.tokenize(node.sql(dialect), read=dialect)
+            if one.token_type is TokenType.STRING
+        ]
+        if not set(texts) <= written:
+            refuse(
+                "a format of times that is read as it is written",
+                got=shown(node),
+                fix="for example years as %Y",
+            )
 
 
 def _check_texts(sql: str, tokens: list[Token], dialect: str) -> None:

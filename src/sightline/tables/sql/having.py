@@ -65,7 +65,9 @@ def aggregates_in(node: exp.Expr) -> list[exp.Expr]:
     waiting = [node]
     while waiting:
         one = waiting.pop()
-        if isinstance(one, exp.AggFunc | exp.Filter | exp.Window) and not isinstance(one, exp.Grouping):
+        if isinstance(one, exp.AggFunc | exp.Filter | exp.Window | exp.WithinGroup) and not isinstance(
+            one, exp.Grouping
+        ):
             found.append(one)
         else:
             waiting += one.iter_expressions()

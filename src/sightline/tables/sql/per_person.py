@@ -77,7 +77,7 @@ def read_inner(select: exp.Select, *, subject: Subject, schema: Schema) -> Inner
     where = select.args.get("where")
     conditions = [*source.conditions, *(conjuncts(scope.bind(where.this)) if where is not None else [])]
     for part in conditions:
-        if scope.mentions_secret(part):
+        if scope.mentions_secret(part) and not scope.asks_presence(part):
             refuse(
                 "an inner WHERE on public columns",
                 got=f"the secret in {shown(part)}",
@@ -100,7 +100,8 @@ def read_inner(select: exp.Select, *, subject: Subject, schema: Schema) -> Inner
     values: list[str] = []
     for item in select.expressions:
         name = item.alias_or_name
-        if not name or isinstance(item.unalias(), exp.Star) or name in columns:
+        named = isinstance(item, exp.Alias | exp.Column) and not item.is_star
+        if not named or name in columns:
             refuse("different names for the columns of a subquery", got=shown(item), fix="write AS behind it")
         bound = _bound_value(item.unalias(), scope)
         if bound is not None:
@@ -176,7 +177,7 @@ def _bound_public(node: exp.Expr, shown_as: exp.Expr, keys: Sequence[str], scope
     calls = aggregates_in(root)
     for call in calls:
         own = call.this if isinstance(call, exp.Filter) else call
-        counts_secrets = isinstance(own, exp.Count) and scope.is_secret(_argument(own, scope))
+        counts_secrets = isinstance(call, exp.Count) and scope.is_secret(_argument(call, scope))
         bound = [scope.bind(column) for column in call.find_all(exp.Column)]
         if type(own) not in _PUBLIC or (any(map(scope.mentions_secret, bound)) and not counts_secrets):
             refuse(

@@ -66,7 +66,8 @@ def read_person_values(
             refuse(
                 "every release over the same value per record",
                 got=f"another inner query in release {name!r}",
-                fix="use one WHERE, GROUP BY and aggregate in all inner queries, or audit two plans",
+                fix="use one WHERE, GROUP BY and aggregate in all inner queries; for periods, group by the "
+                "period inside and choose it in the outer WHERE",
             )
     return _PersonTable(inners=inners, subject=subject, schema=schema).read(chains)
 
@@ -153,7 +154,7 @@ class _PersonTable:
             found += [
                 column
                 for column in _own_columns(select)
-                if not any(column is item for item in passed) and scope.is_secret(scope.bind(column))
+                if not any(column is item for item in passed) and _is_value(column, scope)
             ]
         return found
 
@@ -251,6 +252,13 @@ def _own_columns(select: exp.Select) -> list[exp.Column]:
     """The columns that a SELECT names itself, not in its subqueries."""
     parts = [*select.expressions, *(select.args.get(part) for part in ("where", "group", "having"))]
     return [column for part in parts if part is not None for column in part.find_all(exp.Column)]
+
+
+def _is_value(column: exp.Column, scope: Scope) -> bool:
+    try:
+        return scope.is_secret(scope.bind(column))
+    except InvalidPlan:  # the alias of an item in GROUP BY, or a name that the reader refuses
+        return False
 
 
 def _kind(bound: exp.Expr, scope: Scope) -> ColumnKind:

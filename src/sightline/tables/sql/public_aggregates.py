@@ -7,7 +7,7 @@ from collections.abc import Collection
 from sqlglot import exp
 
 from sightline.tables.sql.aggregates import RowCount
-from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.grammar import shown
 from sightline.tables.sql.grouping import check_made_of_keys
 from sightline.tables.sql.having import aggregates_in
 from sightline.tables.sql.scope import Scope
@@ -19,34 +19,27 @@ _PUBLIC: tuple[type[exp.Expr], ...] = (
 )  # fmt: skip
 
 
-def read_public_aggregate(
-    item: exp.Expr, *, scope: Scope, keys: Collection[str], on_secret: bool
-) -> RowCount | None:
-    """Read an item made of aggregates of public columns; None if it is a plain count or speaks of the secret.
+def read_public_aggregate(item: exp.Expr, *, scope: Scope, keys: Collection[str]) -> RowCount | None:
+    """Read an item made of aggregates of public columns; None if it is one count or speaks of the secret.
 
-    ``on_secret`` says whether the query's WHERE has a condition on the secret: then which rows it aggregates
-    would depend on the secret, and it is refused.
+    One count is left to the reader of measures: in a query grouped by the secret it is a histogram.
     """
     plain = item.unalias()
     root = exp.Paren(this=plain.copy())
     calls = aggregates_in(root)
     own = [call.this if isinstance(call, exp.Filter) else call for call in calls]
-    single_count = len(calls) == 1 and isinstance(own[0], _COUNTS) and calls[0] is root.this.unnest()
+    inside = (exp.AggFunc, exp.Filter)
+    keyed = [column for column in root.find_all(exp.Column) if column.find_ancestor(*inside) is None]
+    single_count = len(calls) == 1 and isinstance(own[0], _COUNTS) and not keyed
     if single_count or not all(type(call) in _PUBLIC for call in own) or _speaks_of_secret(plain, scope):
         return None
-    if on_secret:
-        refuse(
-            "COUNT under a condition on the secret",
-            got=shown(plain),
-            fix="which rows it aggregates would depend on the secret",
-        )
     for call in calls:
         check_arguments(call, scope)
         call.replace(exp.Literal.number(1))
     for call in list(root.find_all(exp.Round, exp.Cast)):
         call.replace(call.this)
     check_made_of_keys(scope.bind(root.this), item, keys)
-    return RowCount(label=item.alias or shown(plain), distinct=True)  # distinct: it is no histogram
+    return RowCount(label=item.alias or shown(plain), aggregate=plain, counts_rows=False)
 
 
 def check_arguments(call: exp.Expr, scope: Scope) -> None:

@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from sqlglot import exp
 
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
-from sightline.tables.membership import Feature, Statistic
-from sightline.tables.sql.aggregates import Measure, RowCount, read_aggregate
+from sightline.tables.membership import YES_OR_NO, Band, Computed, Feature, Parameter, Statistic
+from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.check_query import CheckQuery, SelectParts, check_query
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import DEEPEST_QUERY, own_text, parse_condition, parse_query, refuse, shown
@@ -21,8 +21,11 @@ from sightline.tables.sql.grouping import (
     read_grouping,
 )
 from sightline.tables.sql.having import read_having
+from sightline.tables.sql.postprocessing import read_item, with_order
 from sightline.tables.sql.public_aggregates import read_public_aggregate
+from sightline.tables.sql.row_features import is_within
 from sightline.tables.sql.scope import Scope, conjuncts, find_column
+from sightline.tables.sql.secret_bands import SecretBand, read_bands
 from sightline.tables.sql.secret_conditions import Secret, SecretTest
 from sightline.tables.sql.sources import Join, Source, read_source
 from sightline.tables.sql.unfold import unfolded
@@ -37,10 +40,14 @@ class PartitionQuery:
     label: str
     statistic: Statistic
     feature: Feature
-    parameter: float | str | None  # None with INDICATOR: a histogram of every category
+    parameter: Parameter  # None with INDICATOR: a histogram of every category
     above: bool
+    closed: bool = False  # whether a threshold itself counts as above it
+    weight: str | None = None  # of a row, as SQL over public columns; None for 1
+    computed: Computed | None = None  # what is computed with it before it is published
     condition: str | None  # on the rows that it aggregates, as SQL over public columns; None for all rows
     keys: tuple[str, ...]  # of GROUP BY, as SQL over public columns
+    key_names: tuple[str, ...]  # of the same, for people
     grouping_set: int  # its position among the SELECT's grouping sets
     aggregate: int  # its position among the SELECT's aggregates
     select: int = 0  # its position among the release's SELECTs, which UNION ALL joins
@@ -79,7 +86,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
     >>> read_release("SELECT MAX(watts) FROM data", name="peak", **about)
     Traceback (most recent call last):
         ...
-    sightline.errors.InvalidPlan: expected AVG, SUM or COUNT, got MAX(watts); MAX is not a sum over records
+    sightline.errors.InvalidPlan: expected AVG, SUM or COUNT, got MAX(watts); MAX is not a sum over records...
     """
     secret_column = find_column(schema.columns, subject.secret)
     if find_column(schema.columns, subject.record) == secret_column:
@@ -97,7 +104,7 @@ def read_release(sql: str, *, name: str, subject: Subject, schema: Schema) -> Re
             for place, one in enumerate(selects)
             for partition in one.partitions
         ]
-        thresholds = [part.label for part in partitions if part.feature is Feature.THRESHOLD]
+        thresholds = [part.label for part in partitions if part.feature in YES_OR_NO]
         if thresholds and subject.bandwidth is None:
             refuse(
                 "a bandwidth in the plan, since a threshold is analysed as a smooth step",
@@ -130,7 +137,7 @@ def _read_select(select: exp.Select, *, subject: Subject, schema: Schema) -> Rel
         scope=source.scope, kind=_checked_kind(secret_column, subject.kind), categories=subject.categories
     )
     parts, test = _read(select, source, secret)
-    partitions, counts = _partitions(parts, secret, test)
+    partitions, counts = _partitions(parts, secret, test, subject.bounds)
     return ReleaseQuery(
         name="",
         sql="",
@@ -188,6 +195,8 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     public, test = secret.split(exp.and_(*conditions) if conditions else None)
     sets = read_grouping(select, scope=scope)
     for keys in sets:
+        if secret.kind is SecretKind.NUMBER and sum(map(scope.mentions_secret, keys)) > 1:
+            refuse("one key of bands of the secret", got="several", fix="publish each in its own release")
         for key in keys:
             _check_key(key, secret)
     aggregates = [item for item in select.expressions if has_aggregate(item)]
@@ -201,27 +210,22 @@ def _read(select: exp.Select, source: Source, secret: Secret) -> tuple[SelectPar
     for item in select.expressions:
         if item not in aggregates:
             _check_public_item(item, texts, scope)
-    _check_order(select, texts, scope)
+    ranking = _check_order(select, texts, scope)
+    limit = _check_limit(select)
     having = read_having(select, sets, scope=scope, conditions=[*conditions, *source.matched])
-    measures = [
-        read_public_aggregate(item, scope=scope, keys=texts, on_secret=test is not None)
-        or read_aggregate(item, secret=secret, where=test)
-        for item in aggregates
-    ]
+    measures = []
+    for item in aggregates:
+        public_one = None if test is not None else read_public_aggregate(item, scope=scope, keys=texts)
+        measure = public_one or read_item(item, secret=secret, where=test)
+        measures.append(with_order(measure, ranked=item in ranking, limit=limit))
     parts = SelectParts(
-        select=select,
-        source=source,
-        sets=sets,
-        items=aggregates,
-        measures=measures,
-        public=public,
-        having=having,
+        select=select, source=source, sets=sets, measures=measures, public=public, having=having
     )
     return parts, test
 
 
 def _partitions(
-    parts: SelectParts, secret: Secret, test: SecretTest | None
+    parts: SelectParts, secret: Secret, test: SecretTest | None, bounds: tuple[float, float] | None
 ) -> tuple[list[PartitionQuery], list[str]]:
     scope = secret.scope
     matched = [embedded(part, scope.dialect) for part in parts.source.matched]
@@ -231,57 +235,92 @@ def _partitions(
     for measure in parts.measures:
         public = [embedded(part, scope.dialect) for part in (*parts.public, *measure.filters)]
         conditions.append([*public, *matched])
+    weights = [
+        None
+        if isinstance(measure, RowCount) or measure.weight is None
+        else embedded(measure.weight, scope.dialect)
+        for measure in parts.measures
+    ]
     every = {id(key): key for keys in parts.sets for key in keys}
     texts = {name: embedded(key, scope.dialect) for name, key in every.items()}
     for place, keys in enumerate(parts.sets):
-        by = [key for key in keys if not scope.is_secret(key)]
+        by = [key for key in keys if not scope.mentions_secret(key)]
+        bands = [band for key in keys if key not in by for band in read_bands(key, secret) or ()]
         kept = [] if parts.having is None else [embedded(parts.having.conditions[place], scope.dialect)]
         for number, measure in enumerate(parts.measures):
-            tests = _tests(measure, histogram=len(by) < len(keys), secret=secret, where=test)
+            tests = [
+                (name, _on_bounds(one, bounds))
+                for name, one in _tests(
+                    measure, histogram=len(by) < len(keys), secret=secret, where=test, bands=bands
+                )
+            ]
             if not tests:
                 counts.append(measure.label)
             partitions += [
                 PartitionQuery(
-                    label=measure.label + _by(by),
+                    label=measure.label + _by(by) + (f" = {name}" if name else ""),
                     statistic=measure.statistic if isinstance(measure, Measure) else Statistic.SUM,
                     feature=feature_test.feature,
                     parameter=feature_test.parameter,
                     above=feature_test.above,
+                    closed=feature_test.closed,
+                    weight=weights[number],
+                    computed=measure.computed,
                     condition=" AND ".join([*conditions[number], *kept]) or None,
                     keys=tuple(texts[id(key)] for key in by),
+                    key_names=_key_names(by),
                     grouping_set=place,
                     aggregate=number,
                 )
-                for feature_test in tests
+                for name, feature_test in tests
             ]
     return partitions, counts
 
 
 def _tests(
-    measure: Measure | RowCount, *, histogram: bool, secret: Secret, where: SecretTest | None
-) -> list[SecretTest]:
-    """The features that one aggregate publishes: none for a public count, every value for a histogram."""
+    measure: Measure | RowCount,
+    *,
+    histogram: bool,
+    secret: Secret,
+    where: SecretTest | None,
+    bands: Sequence[SecretBand],
+) -> list[tuple[str, SecretTest]]:
+    """The features that one aggregate publishes: none for a public count, every value for a histogram.
+
+    Bands have names.
+    """
     if not histogram:
-        return [measure.test] if isinstance(measure, Measure) else []
-    if isinstance(measure, Measure) or measure.distinct or where is not None:
+        return [("", measure.test)] if isinstance(measure, Measure) else []
+    if isinstance(measure, Measure) or not measure.counts_rows or where is not None:
         refuse(
             "COUNT(*) in a query grouped by the secret",
             got=measure.label,
             fix="which rows it adds up would depend on the secret: group by public columns",
         )
     if secret.kind is SecretKind.BOOLEAN:
-        return [SecretTest(feature=Feature.VALUE), SecretTest(feature=Feature.VALUE, above=False)]
-    return [SecretTest(feature=Feature.INDICATOR)]
+        return [("", SecretTest(feature=Feature.VALUE, above=above)) for above in (True, False)]
+    if bands:
+        return [(band.label, band.test) for band in bands]
+    return [("", SecretTest(feature=Feature.INDICATOR))]
+
+
+def _on_bounds(test: SecretTest, bounds: tuple[float, float] | None) -> SecretTest:
+    """The feature of secrets within the bounds: clipped to more than the bounds, a secret is itself."""
+    wide = isinstance(test.parameter, Band) and bounds is not None and is_within(test.parameter, bounds)
+    return SecretTest(feature=Feature.VALUE) if test.feature is Feature.CLIPPED and wide else test
 
 
 def _check_key(key: exp.Expr, secret: Secret) -> None:
     if not secret.scope.mentions_secret(key):
         return
     if secret.kind is SecretKind.NUMBER:
+        if read_bands(key, secret) is not None:
+            return
         refuse(
-            "GROUP BY on public columns",
+            "GROUP BY on public columns or on bands of the secret",
             got=f"the secret in GROUP BY {shown(key)}",
-            fix="who falls into which group would depend on the secret: count above thresholds instead",
+            fix="write CASE WHEN secret < 10 THEN 'low' … ELSE 'high' END, or COUNT(*) FILTER (WHERE secret "
+            "BETWEEN … AND …) for each band",
         )
     if not secret.scope.is_secret(key):
         refuse("GROUP BY the secret itself", got=shown(key), fix="a histogram lists the secret's own values")
@@ -297,22 +336,39 @@ def _check_public_item(item: exp.Expr, keys: frozenset[str], scope: Scope) -> No
     check_made_of_keys(scope.bind(plain), item, keys)
 
 
-def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> None:
-    """Refuse ORDER BY of anything but the keys of GROUP BY."""
+def _check_order(select: exp.Select, keys: frozenset[str], scope: Scope) -> list[exp.Expr]:
+    """Refuse ORDER BY of anything but keys of GROUP BY and items of the SELECT list; return those items."""
     order = select.args.get("order")
+    ranking: list[exp.Expr] = []
     for ordered in order.expressions if order is not None else []:
         named = ordered.this.unnest() if isinstance(ordered, exp.Ordered) else ordered
         plain = dereferenced(named, select, scope)
+        published = [item for item in select.expressions if item.unalias().unnest() == plain.unnest()]
+        if has_aggregate(plain) and published:
+            ranking += published  # the order of noisy numbers that are published tells no more than they do
+            continue
         if has_aggregate(plain) or _is_all(named) or _names_aggregate(named, select):
             refuse(
-                "ORDER BY on public columns",
+                "ORDER BY public columns or an item of the SELECT list",
                 got=shown(ordered),
-                fix="it would publish the order of the exact numbers: sort the noisy numbers",
+                fix="the order would tell more than the published numbers: sort by these",
             )
         bound = scope.bind(plain)
         if bound.find(exp.Column) is None:
             refuse("ORDER BY on public columns", got=shown(ordered), fix="a constant orders nothing")
         check_made_of_keys(bound, ordered, keys)
+    return ranking
+
+
+def _check_limit(select: exp.Select) -> str:
+    """Refuse LIMIT without an order; return it as text. The audit covers the lines that it leaves out."""
+    limit = select.args.get("limit")
+    if limit is None:
+        return ""
+    number = limit.args.get("expression")
+    if select.args.get("order") is None or not isinstance(number, exp.Literal) or not number.name.isdigit():
+        refuse("ORDER BY before LIMIT, and a number in it", got=shown(limit), fix="say which lines it keeps")
+    return f"LIMIT {number.name}"
 
 
 def _is_all(node: exp.Expr) -> bool:
@@ -328,5 +384,11 @@ def _names_aggregate(node: exp.Expr, select: exp.Select) -> bool:
 
 def _by(keys: Sequence[exp.Expr]) -> str:
     """The end of a label, with the columns of its grouping set."""
-    names = [key.name if isinstance(key, exp.Column) else shown(key).replace('"data".', "") for key in keys]
+    names = _key_names(keys)
     return f" by {', '.join(names)}" if names else ""
+
+
+def _key_names(keys: Sequence[exp.Expr]) -> tuple[str, ...]:
+    return tuple(
+        key.name if isinstance(key, exp.Column) else shown(key).replace('"data".', "") for key in keys
+    )

@@ -126,13 +126,13 @@ class Scope:
 
     def asks_presence(self, node: exp.Expr) -> bool:
         """Whether it is ``secret IS NOT NULL``, which holds for every audited row."""
-        inner = node.unnest()
-        test = inner.this.unnest() if isinstance(inner, exp.Not) else None
-        return (
-            isinstance(test, exp.Is)
-            and isinstance(test.expression, exp.Null)
-            and self.is_secret(test.this.unnest())
-        )
+        test = node.unnest()
+        negated = isinstance(test, exp.Not)
+        test = test.this.unnest() if negated else test
+        if not isinstance(test, exp.Is) or not isinstance(test.expression, exp.Null):
+            return False
+        # sqlglot negates IS by NOT around it, on Postgres by a mark in it.
+        return negated is not bool(test.args.get("negate")) and self.is_secret(test.this.unnest())
 
     def _check_cast(self, cast: exp.Cast) -> None:
         inner = cast.this.unnest()

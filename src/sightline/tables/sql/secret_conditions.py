@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 from sqlglot import exp
 
-from sightline.tables.membership import Feature
+from sightline.tables.membership import YES_OR_NO, Band, Feature, Parameter
 from sightline.tables.sql.grammar import WHOLE_NUMBERS, refuse, shown
 from sightline.tables.sql.scope import Scope, conjuncts
 from sightline.tables.subject import SecretKind
@@ -20,8 +20,9 @@ class SecretTest:
     """A feature of a row's secret, or 1 minus that feature if ``above`` is False."""
 
     feature: Feature
-    parameter: float | str | None = None
+    parameter: Parameter = None
     above: bool = True
+    closed: bool = False  # whether a threshold itself counts as above it
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -33,32 +34,50 @@ class Secret:
     categories: tuple[str, ...] | None = None  # the declared ones
 
     def split(self, condition: exp.Expr | None) -> tuple[list[exp.Expr], SecretTest | None]:
-        """Split a bound condition into its public parts and its test of the secret, if it has one."""
+        """Split a bound condition into its public parts and its test of the secret, if it has one.
+
+        Several conditions on the secret are one: ``x > 3 AND x <= 5`` is a band.
+        """
         public: list[exp.Expr] = []
         tests: list[SecretTest] = []
         for part in conjuncts(condition) if condition is not None else []:
             if not self.scope.mentions_secret(part):
                 public.append(part)
-            elif not self._asks_presence(part):
+            elif not self.scope.asks_presence(part):
                 tests.append(self.test(part))
-        if len(tests) > 1:
-            refuse(
-                "one condition on the secret",
-                got=f"{len(tests)} in {shown(condition)}" if condition is not None else len(tests),
-                fix="publish each in its own release: their difference counts the rows between",
-            )
-        return public, tests[0] if tests else None
+        return public, self.both(tests) if tests else None
+
+    def both(self, tests: Sequence[SecretTest]) -> SecretTest:
+        """The one test that is met where all of some tests are met."""
+        found = tests[0]
+        for test in tests[1:]:
+            joined = self._joined_categories(found, test) or _joined_bands(found, test)
+            if joined is None:
+                refuse(
+                    "conditions on the secret that make one band or one list of categories",
+                    got="others joined by AND or OR",
+                    fix="publish each in its own release",
+                )
+            found = joined
+        return found
 
     def test(self, condition: exp.Expr) -> SecretTest:
         """Read one bound condition on the secret as a feature."""
         node = condition.unnest()
         if isinstance(node, exp.Not):
-            inner = self.test(node.this)
-            return replace(inner, above=not inner.above)
+            return complement(self.test(node.this))
+        if isinstance(node, exp.And | exp.Or) and self.kind is not SecretKind.BOOLEAN:
+            sides = (node.this, node.expression)
+            if not all(map(self.scope.mentions_secret, sides)):
+                refuse(_EXPECTED[self.kind], got=shown(node), fix="join public conditions to it by AND only")
+            tests = [self.test(side) for side in sides]
+            if isinstance(node, exp.And):
+                return self.both(tests)
+            return complement(self.both([complement(test) for test in tests]))  # De Morgan
         readers = {
             SecretKind.BOOLEAN: self._boolean,
             SecretKind.CATEGORY: self._category,
-            SecretKind.NUMBER: self._threshold,
+            SecretKind.NUMBER: self._band,
         }
         feature = readers[self.kind](node)
         if feature is None:
@@ -77,14 +96,6 @@ class Secret:
             return node.args["to"].this in harmless and self.is_value(node.this)
         return self.scope.is_secret(node)
 
-    def _asks_presence(self, node: exp.Expr) -> bool:
-        """Whether it is ``secret IS NOT NULL``, which holds for every audited row."""
-        inner = node.unnest()
-        if not isinstance(inner, exp.Not):
-            return False
-        test = inner.this.unnest()
-        return isinstance(test, exp.Is) and isinstance(test.expression, exp.Null) and self.is_value(test.this)
-
     def _boolean(self, node: exp.Expr) -> SecretTest | None:
         if self.scope.is_secret(node) or (
             isinstance(node, exp.Cast) and self.scope.is_secret(node.this.unnest())
@@ -98,23 +109,59 @@ class Secret:
         )
         if truth is None or (isinstance(constant, exp.Literal) and constant.is_string):
             return None
-        return SecretTest(feature=Feature.VALUE, above=truth is not isinstance(node, exp.NEQ))
+        negated = isinstance(node, exp.NEQ) or bool(node.args.get("negate"))
+        return SecretTest(feature=Feature.VALUE, above=truth is not negated)
 
     def _category(self, node: exp.Expr) -> SecretTest | None:
-        if isinstance(node, exp.In) and len(node.expressions) == 1:
-            node = exp.EQ(this=node.this, expression=node.expressions[0])
-        constant = _other_side(node, self.scope.is_secret) if isinstance(node, exp.EQ | exp.NEQ) else None
-        if not isinstance(constant, exp.Literal) or not constant.is_string:
+        if isinstance(node, exp.In) and self.scope.is_secret(node.this.unnest()):
+            constants = [one.unnest() for one in node.expressions]
+        elif isinstance(node, exp.EQ | exp.NEQ):
+            other = _other_side(node, self.scope.is_secret)
+            constants = [] if other is None else [other]
+        else:
             return None
-        if self.categories is not None and constant.name not in self.categories:
-            refuse(
-                "a category that the plan declares",
-                got=f"'{constant.name}'",
-                fix="check its spelling, or add it to the categories",
-            )
-        return SecretTest(feature=Feature.INDICATOR, parameter=constant.name, above=isinstance(node, exp.EQ))
+        if not constants or not all(isinstance(one, exp.Literal) and one.is_string for one in constants):
+            return None
+        names = tuple(dict.fromkeys(one.name for one in constants))
+        for name in names:
+            if self.categories is not None and name not in self.categories:
+                refuse(
+                    "a category that the plan declares",
+                    got=f"'{name}'",
+                    fix="check its spelling, or add it to the categories",
+                )
+        return self._of_categories(names, above=not isinstance(node, exp.NEQ))
 
-    def _threshold(self, node: exp.Expr) -> SecretTest | None:
+    def _of_categories(self, names: tuple[str, ...], *, above: bool) -> SecretTest:
+        """The test for some categories; where they are all but one, the complement of that one."""
+        others = [one for one in self.categories or () if one not in names]
+        if not names or (self.categories is not None and not others):
+            refuse(
+                "a condition that some categories meet and some do not",
+                got="one that is the same for all",
+                fix="leave it out",
+            )
+        if len(others) == 1 and len(names) > 1:
+            names, above = (others[0],), not above
+        parameter: Parameter = names[0] if len(names) == 1 else tuple(sorted(names))
+        return SecretTest(feature=Feature.INDICATOR, parameter=parameter, above=above)
+
+    def _joined_categories(self, one: SecretTest, other: SecretTest) -> SecretTest | None:
+        if one.feature is not Feature.INDICATOR or other.feature is not Feature.INDICATOR:
+            return None
+        first, second = categories_of(one), categories_of(other)
+        if not one.above and not other.above:
+            return self._of_categories(tuple(dict.fromkeys((*first, *second))), above=False)
+        if not one.above:
+            first, second, one, other = second, first, other, one
+        return self._of_categories(tuple(c for c in first if (c in second) is other.above), above=True)
+
+    def _band(self, node: exp.Expr) -> SecretTest | None:
+        if isinstance(node, exp.Between) and not node.args.get("symmetric"):
+            low, high = (constant_of(node.args[end]) for end in ("low", "high"))
+            if low is None or high is None or not self.is_value(node.this):
+                return None
+            return _test_of(Band(low=low, high=high, low_closed=True, high_closed=True))
         above = _ABOVE.get(type(node))
         if above is None or not isinstance(node, exp.Binary):
             return None
@@ -122,13 +169,79 @@ class Secret:
         level = constant_of(node.this if swapped else node.expression)
         if level is None or not self.is_value(node.expression if swapped else node.this):
             return None
-        return SecretTest(feature=Feature.THRESHOLD, parameter=level, above=above is not swapped)
+        above = above is not swapped
+        closed = isinstance(node, exp.GTE | exp.LTE) is above
+        return SecretTest(feature=Feature.THRESHOLD, parameter=level, above=above, closed=closed)
+
+
+def categories_of(test: SecretTest) -> tuple[str, ...]:
+    """The categories of an indicator."""
+    return test.parameter if isinstance(test.parameter, tuple) else (str(test.parameter),)
+
+
+def band_of(test: SecretTest) -> Band | None:
+    """The numbers that meet a test; None if they are two bands, or it is no test of a number."""
+    if test.feature is Feature.THRESHOLD:
+        assert isinstance(test.parameter, int | float)
+        if test.above:
+            return Band(low=test.parameter, low_closed=test.closed)
+        return Band(high=test.parameter, high_closed=not test.closed)
+    return test.parameter if isinstance(test.parameter, Band) and test.above else None
+
+
+def _joined_bands(one: SecretTest, other: SecretTest) -> SecretTest | None:
+    if not {one.feature, other.feature} <= YES_OR_NO:
+        return None
+    first, second = band_of(one), band_of(other)
+    if first is None or second is None:
+        return _without_band(one, other) or _without_band(other, one)
+    # The larger of two lower ends holds; of equal ends the open one.
+    low = max((first.low, not first.low_closed), (second.low, not second.low_closed))
+    high = min((first.high, first.high_closed), (second.high, second.high_closed))
+    return _test_of(Band(low=low[0], low_closed=not low[1], high=high[0], high_closed=high[1]))
+
+
+def _without_band(one: SecretTest, other: SecretTest) -> SecretTest | None:
+    """A band without the numbers of another, if one band is left."""
+    band, gone = band_of(one), other.parameter
+    if band is None or not isinstance(gone, Band) or other.above:
+        return None
+    below = Band(low=band.low, low_closed=band.low_closed, high=gone.low, high_closed=not gone.low_closed)
+    above = Band(low=gone.high, low_closed=not gone.high_closed, high=band.high, high_closed=band.high_closed)
+    if (gone.high, gone.high_closed) < (band.low, not band.low_closed) or (gone.low, not gone.low_closed) > (
+        band.high,
+        band.high_closed,
+    ):
+        return one  # they do not touch
+    left = [part for part in (below, above) if part.low < part.high]
+    return _test_of(left[0]) if len(left) == 1 else None
+
+
+def _test_of(band: Band) -> SecretTest:
+    if not band.low < band.high:
+        refuse(
+            "a band of numbers with a width",
+            got="a single number, or none",
+            fix="count the numbers between two levels",
+        )
+    if band.high == float("inf"):
+        return SecretTest(feature=Feature.THRESHOLD, parameter=band.low, closed=band.low_closed)
+    if band.low == -float("inf"):
+        return SecretTest(
+            feature=Feature.THRESHOLD, parameter=band.high, above=False, closed=not band.high_closed
+        )
+    return SecretTest(feature=Feature.BAND, parameter=band)
+
+
+def complement(test: SecretTest) -> SecretTest:
+    """The test that is met where this one is not."""
+    return replace(test, above=not test.above)
 
 
 _EXPECTED = {
     SecretKind.BOOLEAN: "the boolean secret itself, its NOT, or = TRUE or FALSE",
-    SecretKind.CATEGORY: "the secret = or <> one category in quotes",
-    SecretKind.NUMBER: "the secret compared with a number by <, <=, > or >=",
+    SecretKind.CATEGORY: "the secret compared with categories in quotes by =, <>, IN or NOT IN",
+    SecretKind.NUMBER: "the secret compared with numbers by <, <=, >, >= or BETWEEN",
 }
 
 

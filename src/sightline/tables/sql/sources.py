@@ -140,6 +140,8 @@ def _computed(
             window.replace(placeholder(used[-1]))
         windows += used
         result = window_scope(scope, used).bind(own.this)
+        if name.casefold().startswith("sightline_"):
+            refuse('a column whose name does not begin with "sightline_"', got=f'"{name}"', fix="rename it")
         if any(name.casefold() == column.name.casefold() for column in columns):
             refuse("different names for the columns of a subquery", got=f'"{name}" twice', fix="rename one")
         plain = isinstance(result, exp.Column) and (result.table, result.name) in scope.written
@@ -203,7 +205,7 @@ def _items(select: exp.Select, scope: Scope) -> list[tuple[str, exp.Expr, exp.Ex
                 named = exp.column(name, table=exp.to_identifier(called))
                 found.append((column.name, named, named))
             continue
-        if not item.alias_or_name:
+        if not isinstance(item, exp.Alias | exp.Column):
             refuse("names for the columns of a subquery", got=shown(item), fix="write AS behind it")
         found.append((item.alias_or_name, plain, item))
     return found

@@ -41,8 +41,8 @@ class _Unfolding:
         self.number = 0
         self.unused: set[str] = set()
 
-    def count(self) -> None:
-        self.number += 1
+    def count(self, selects: int = 1) -> None:
+        self.number += selects
         if self.number > MOST_SELECTS:
             refuse(f"at most {MOST_SELECTS} SELECTs in a release", got="more", fix="split the release")
 
@@ -114,6 +114,13 @@ def _one(unfolding: _Unfolding, query: exp.Expr, named: Named) -> exp.Select:
     selects = _selects(unfolding, query, named)
     if len(selects) > 1:
         refuse("one SELECT in a subquery", got="UNION ALL", fix="join the outer SELECTs by UNION ALL instead")
+    limit = selects[0].args.get("limit")
+    if limit is not None:
+        refuse(
+            "no LIMIT in a subquery: which rows are published would depend on their order",
+            got=shown(limit),
+            fix="name the rows by a condition",
+        )
     return selects[0]
 
 
@@ -133,10 +140,11 @@ def _relation(unfolding: _Unfolding, node: exp.Expr, named: Named) -> exp.Expr:
     alias = node.args.get("alias")
     if extra or (alias is not None and alias.args.get("columns")):
         refuse("a table's plain name", got=shown(node), fix="leave out what follows its name")
-    unfolding.count()
+    meant = named[node.name.casefold()]
+    unfolding.count(len(list(meant.find_all(exp.Select))))
     unfolding.unused.discard(node.name.casefold())
     called = node.this.copy() if alias is None else alias.this.copy()
-    return exp.Subquery(this=named[node.name.casefold()].copy(), alias=exp.TableAlias(this=called))
+    return exp.Subquery(this=meant.copy(), alias=exp.TableAlias(this=called))
 
 
 def _check_plain(node: exp.Subquery) -> None:

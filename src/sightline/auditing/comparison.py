@@ -1,0 +1,220 @@
+"""What changed since the last audit: the verdict, who newly falls below the limit, the releases, the cost.
+
+The last result is read from a file that anyone may have written. Nothing of it is trusted: it is read as
+data, its numbers are checked, and its texts are only ever shown as text.
+"""
+
+from __future__ import annotations
+
+import math
+import tomllib
+from collections.abc import Iterator
+from typing import Any
+
+from sightline.auditing.numerals import domain, readable
+from sightline.auditing.result import AuditResult, Comparison, ReleaseReport
+from sightline.auditing.result_part import Uncertainty
+from sightline.errors import require
+from sightline.format import count, number, number_bracket, percent
+from sightline.privacy.registry import accountant_of_cost
+
+_EXACT = "gaussian-dp"  # the accountant whose cost is compared, if both results have it
+_NOTICEABLE = 0.005  # relative change of a number that is told
+_MOST_NAMED = 20  # records and releases that are listed
+
+
+def with_comparison(result: AuditResult, last: AuditResult) -> AuditResult:
+    """The result with what changed since the last one."""
+    return result.model_copy(update={"since": compared(result, last)})
+
+
+def compared(result: AuditResult, last: AuditResult) -> Comparison:
+    """What changed from the last result to this one.
+
+    Only what is publishable of both is compared, apart from the records' keys.
+    """
+    _check(last)
+    now, before = result.publishable(), last.publishable()
+    newly, no_longer = _named_changes(result, last)
+    return Comparison(
+        comparable=not any(_other_question(now, before)),
+        status_before=None if before.verdict.status is None else before.verdict.status.value,
+        status_after=None if now.verdict.status is None else now.verdict.status.value,
+        below_before=before.verdict.below_limit,
+        below_after=now.verdict.below_limit,
+        least_before=before.least_remaining_uncertainty,
+        least_after=now.least_remaining_uncertainty,
+        newly_below=newly,
+        no_longer_below=no_longer,
+        lines=tuple(_lines(now, before)),
+    )
+
+
+def _check(last: AuditResult) -> None:
+    """Refuse numbers that no audit writes."""
+    least, verdict = last.least_remaining_uncertainty, last.verdict
+    ends = (0.0, 1.0) if least is None else (least.lower, least.upper)
+    sizes = [
+        size
+        for release in last.releases
+        for size in (release.smallest_noise_stddev, release.largest_noise_stddev)
+        if size is not None
+    ]
+    sizes += [0.0 if last.sharpest is None else last.sharpest.before]
+    good = (
+        0 <= ends[0] <= ends[1] <= 1 + 1e-6
+        and min(last.records, verdict.below_limit, last.identifiable_records) >= 0
+        and (verdict.limit is None or 0 <= verdict.limit <= 1)
+        and all(math.isfinite(size) and size >= 0 for size in sizes)
+        and all(math.isfinite(bound) for bound in last.bounds)
+        and not any(math.isnan(cost) for cost in last.budget.spent.values())
+    )
+    require(good, "the result of an audit to compare with", got="numbers that no audit writes")
+
+
+def _named_changes(result: AuditResult, last: AuditResult) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The keys of those who newly fall below the limit, and of those who no longer do, as far as listed."""
+    now, before = (_keys_below(one) for one in (result, last))
+    complete = {id(one): len(one.exposed) == one.exposed_in_all for one in (result, last)}
+    newly = sorted(now - before) if complete[id(last)] else []
+    no_longer = sorted(before - now) if complete[id(result)] else []
+    return tuple(newly), tuple(no_longer)
+
+
+def _keys_below(result: AuditResult) -> set[str]:
+    limit = result.verdict.limit
+    return {
+        one.record
+        for one in result.exposed
+        if one.record is not None
+        and limit is not None
+        and one.remaining_uncertainty is not None
+        and one.remaining_uncertainty.lower < limit
+    }
+
+
+def _lines(now: AuditResult, before: AuditResult) -> Iterator[str]:
+    yield from _other_question(now, before)
+    if now.verdict.limit != before.verdict.limit:
+        yield f"the limit: {_limit(before)} before, {_limit(now)} now"
+    if now.verdict.status is not before.verdict.status:
+        yield f"the verdict: {_status(before)} before, {_status(now)} now"
+    if now.records != before.records:
+        yield f"records: {before.records:,} before, {now.records:,} now"
+    if now.verdict.limit is not None and now.verdict.below_limit != before.verdict.below_limit:
+        more = now.verdict.below_limit - before.verdict.below_limit
+        way = f"{abs(more):,} {'more' if more > 0 else 'fewer'}"
+        yield f"below the limit: {count(now.verdict.below_limit, 'record')}, {way} than before"
+    if now.identifiable_records != before.identifiable_records:
+        yield (
+            f"can be told apart: {count(now.identifiable_records, 'record')}, before "
+            f"{before.identifiable_records:,}"
+        )
+    yield from _sharpest(now, before)
+    yield from _releases(now, before)
+    yield from _cost(now, before)
+
+
+def _other_question(now: AuditResult, before: AuditResult) -> Iterator[str]:
+    """Why the two results answer different questions."""
+    for what, this, that in (
+        ("the secret", now.secret, before.secret),
+        ("the record", now.record, before.record),
+        ("what the secret can be", domain(now), domain(before)),
+        ("the prior", now.prior, before.prior),
+    ):
+        if this != that:
+            yield f"{what} is another: {that or 'not stated'} before, {this or 'not stated'} now"
+
+
+def _sharpest(now: AuditResult, before: AuditResult) -> Iterator[str]:
+    this, that = now.least_remaining_uncertainty, before.least_remaining_uncertainty
+    if this is None or that is None:
+        return
+    if _differ(this.lower, that.lower) or _differ(this.upper, that.upper):
+        yield f"the most exposed record keeps {_kept(now, this)}; before, {_kept(before, that)}"
+
+
+def _kept(result: AuditResult, least: Uncertainty) -> str:
+    text = f"{least} of the variance ({least.of_stddev} of the standard deviation"
+    if result.sharpest is not None and result.kind == "number":
+        stddev = result.sharpest.before
+        text += f", ± {number_bracket(least.stddev_lower * stddev, least.stddev_upper * stddev)}"
+    return text + ")"
+
+
+def _releases(now: AuditResult, before: AuditResult) -> Iterator[str]:
+    this, that = ({one.name: one for one in result.releases} for result in (now, before))
+    added = [f'"{name}"' for name in this if name not in that]
+    removed = [f'"{name}"' for name in that if name not in this]
+    if added:
+        yield f"added: {_listed(added)}"
+    if removed:
+        yield f"removed: {_listed(removed)}"
+    sql, old_sql = _sql(now.plan), _sql(before.plan)
+    changed = [name for name in this if name in sql and name in old_sql and sql[name] != old_sql[name]]
+    if changed:
+        yield "other SQL: " + _listed([f'"{name}"' for name in changed])
+    noises = [name for name in this if name in that and _other_noise(this[name], that[name])]
+    if noises:
+        yield "other noise: " + _listed(
+            [f'"{name}" ({_noise(that[name])} → {_noise(this[name])})' for name in noises]
+        )
+    times = [name for name in this if name in that and this[name].times != that[name].times]
+    if times:
+        yield "published another number of times: " + _listed(
+            [f'"{name}" ({that[name].times:,} → {this[name].times:,})' for name in times]
+        )
+
+
+def _sql(plan: str) -> dict[str, str]:
+    """The SQL of each release by its name; empty if the text is no plan."""
+    try:
+        content: dict[str, Any] = tomllib.loads(plan)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+    releases = content.get("release", [])
+    found = [one for one in releases if isinstance(one, dict)] if isinstance(releases, list) else []
+    return {str(one.get("name")): str(one.get("sql")) for one in found}
+
+
+def _other_noise(this: ReleaseReport, that: ReleaseReport) -> bool:
+    pairs = (
+        (this.smallest_noise_stddev, that.smallest_noise_stddev),
+        (this.largest_noise_stddev, that.largest_noise_stddev),
+    )
+    return any(_differ(one or 0.0, two or 0.0) for one, two in pairs)
+
+
+def _noise(release: ReleaseReport) -> str:
+    if release.smallest_noise_stddev is None or release.largest_noise_stddev is None:
+        return "none"
+    low, high = number(release.smallest_noise_stddev, 3), number(release.largest_noise_stddev, 3)
+    return low if low == high else f"{low}–{high}"
+
+
+def _cost(now: AuditResult, before: AuditResult) -> Iterator[str]:
+    """What the noise costs under one accountant, if both results have it at the same delta."""
+    this, that = now.budget.spent.get(_EXACT), before.budget.spent.get(_EXACT)
+    if this is None or that is None or now.budget.delta != before.budget.delta or not _differ(this, that):
+        return
+    yield (
+        f"epsilon of all noise under {accountant_of_cost(_EXACT)}: {readable(this)}, before {readable(that)}"
+    )
+
+
+def _limit(result: AuditResult) -> str:
+    return "none" if result.verdict.limit is None else percent(result.verdict.limit)
+
+
+def _status(result: AuditResult) -> str:
+    return "none" if result.verdict.status is None else result.verdict.status.value
+
+
+def _differ(one: float, two: float) -> bool:
+    return one != two and abs(one - two) > _NOTICEABLE * max(abs(one), abs(two))
+
+
+def _listed(names: list[str]) -> str:
+    more = len(names) - _MOST_NAMED
+    return ", ".join(names[:_MOST_NAMED]) + (f" and {more:,} more" if more > 0 else "")

@@ -1,0 +1,353 @@
+"""What if: audit the plan with other noise, without a release, or against another attacker.
+
+Each setting is a plan of its own and goes through the same functions as an audit: prices, brackets, what was
+not verified, verdict. Only the table is not read again, unless the attacker knows other rows. How many
+settings are computed depends on the size of the design alone, so that equal plans give equal results:
+
+1. every amount of noise under the plan's accountant, with no switch;
+2. each switch at the plan's own noise;
+3. every amount of noise under the other accountants, with no switch;
+4. each switch at every amount of noise under the plan's accountant;
+5. pairs of switches at the plan's own noise.
+
+A step for which there is too much work is left out; the first is always there.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.auditing.assumptions import unverified
+from sightline.auditing.exposed import ExposedSection, distribution
+from sightline.auditing.findings import Findings, LinearFindings, find, linear_findings
+from sightline.auditing.homogeneous import Totals, homogeneous_cells
+from sightline.auditing.plan import Plan, Release
+from sightline.auditing.pricing import price
+from sightline.auditing.questions import questions_of
+from sightline.auditing.session import Session
+from sightline.auditing.shared_budget import budget_of
+from sightline.auditing.verdict import verdict
+from sightline.auditing.what_if_result import NoiseStop, Setting, Switch, SwitchKind, WhatIf
+from sightline.errors import InvalidInput
+from sightline.labeled.bounds.domain import NUMBER_PRIORS
+from sightline.privacy.accountant import NoiseLaw
+from sightline.privacy.registry import ACCOUNTANTS, accountants
+from sightline.progress import Progress, silent
+from sightline.tables.membership import Membership, Partition
+from sightline.tables.published import without_queries
+from sightline.tables.subject import SecretKind
+
+_STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of the factor on the noise
+# Operations for one setting besides those of its factorisations, and for all: some seconds.
+_EACH, _PER_COLUMN, _MOST = 2e7, 2.3e4, 5e9
+_PERSONS = 4  # times as much work for persons with several rows
+
+_Key = tuple[int, tuple[int, ...]]  # a noise stop and the switches that are on
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Who:
+    """The most exposed record of a setting, or records that nothing tells apart."""
+
+    places: tuple[int, ...]  # of their signatures, or of their kind in the table of persons
+    kind: bool
+    count: int
+    category: str
+    knows: tuple[str, ...]  # the attacker's conditions: whom they know is not among them
+
+
+def what_if(
+    session: Session,
+    findings: Findings,
+    *,
+    also: tuple[float, ...] = (),
+    names: bool = False,
+    progress: Progress = silent,
+) -> WhatIf | None:
+    """The settings of a plan that fit the work; none if nothing linear is published, or if it is too large.
+
+    ``also`` are more stops for the slider, such as the noise that keeps the limit. ``names`` names records.
+    Plans with moments, thresholds, correlated noise, noise sections or periods of the budget have none.
+    """
+    found = findings.linear
+    plan = findings.plan
+    if found is None or findings.has_nonlinear or not found.repeatable:
+        return None
+    if plan.correlation or plan.privacy.periods or any(release.noise for release in plan.releases):
+        return None
+    design = found.linear.design
+    work = _EACH + float(design.row_count) ** 3 + _PER_COLUMN * design.size
+    work *= 1 if found.persons is None else _PERSONS
+    variants = _Variants(session=session, plan=findings.plan, membership=findings.membership)
+    noises, own = _noises(findings, also)
+    switches = _switches(findings.plan)
+    chosen: list[_Key] = []
+    done: set[_Step] = set()
+    for name, step in _steps(noises, own, switches).items():
+        if not chosen or (len(chosen) + len(step)) * work <= _MOST:
+            chosen += step
+            done.add(name)
+    settings: list[Setting] = []
+    worst: dict[_Who, int] = {}
+    for place, (noise, on) in enumerate(chosen):
+        progress("trying other settings", place / len(chosen))
+        try:
+            there = variants.findings(noises[noise], [switches[s] for s in on])
+        except InvalidInput:  # an accountant that cannot price it, or noise that is no number
+            continue
+        totals = partial(variants.totals, [switches[s] for s in on])
+        settings.append(_setting(there, totals, (noise, on), worst))
+    return WhatIf(
+        noises=noises,
+        switches=switches,
+        own_noise=own,
+        settings=tuple(settings),
+        worst=tuple(variants.name(who) if names else _unnamed(who) for who in worst),
+        other_accountants=_Step.ACCOUNTANTS in done,
+        single_switches=_Step.SWITCHES in done,
+        switches_at_every_noise=_Step.EVERYWHERE in done,
+        pairs=_Step.PAIRS in done,
+    )
+
+
+class _Step(Enum):
+    """The steps of the list at the top of this file."""
+
+    NOISE = 1
+    SWITCHES = 2
+    ACCOUNTANTS = 3
+    EVERYWHERE = 4
+    PAIRS = 5
+
+
+def _steps(noises: tuple[NoiseStop, ...], own: int, switches: tuple[Switch, ...]) -> dict[_Step, list[_Key]]:
+    """The settings of every step."""
+    mine = [n for n, one in enumerate(noises) if one.accountant == noises[own].accountant]
+    pairs = [pair for pair in combinations(range(len(switches)), 2) if not _contradict(switches, pair)]
+    return {
+        _Step.NOISE: [(noise, ()) for noise in mine],
+        _Step.SWITCHES: [(own, (switch,)) for switch in range(len(switches))],
+        _Step.ACCOUNTANTS: [(noise, ()) for noise in range(len(noises)) if noise not in mine],
+        _Step.EVERYWHERE: [(n, (switch,)) for n in mine if n != own for switch in range(len(switches))],
+        _Step.PAIRS: [(own, pair) for pair in pairs],
+    }
+
+
+def _contradict(switches: tuple[Switch, ...], pair: tuple[int, ...]) -> bool:
+    """Whether two switches cannot both be on: two priors, or no release left."""
+    kinds = [switches[s].kind for s in pair]
+    releases = sum(one.kind is SwitchKind.LEAVE_OUT for one in switches)
+    return kinds == [SwitchKind.PRIOR] * 2 or (kinds == [SwitchKind.LEAVE_OUT] * 2 and releases == 2)
+
+
+def _switches(plan: Plan) -> tuple[Switch, ...]:
+    """Every release that can be left out, every condition, and every other prior of a number."""
+    releases = [Switch(kind=SwitchKind.LEAVE_OUT, name=one.name) for one in plan.releases]
+    known = [Switch(kind=SwitchKind.DOES_NOT_KNOW, name=text) for text in plan.attacker.knows]
+    more = [Switch(kind=SwitchKind.KNOWS, name=text) for text in plan.attacker.may_know]
+    priors = [
+        Switch(kind=SwitchKind.PRIOR, name=name) for name in NUMBER_PRIORS if name != plan.attacker.prior
+    ]
+    number = plan.data.secret_kind is SecretKind.NUMBER
+    return (*(releases if len(releases) > 1 else ()), *known, *more, *(priors if number else ()))
+
+
+def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[tuple[NoiseStop, ...], int]:
+    """The stops of the slider, under each accountant, and the plan's own."""
+    plan, sharing = findings.plan, findings.pricing.releases
+    if sharing == 0:
+        factors = sorted({*_STOPS, *also})
+        stops = [NoiseStop(accountant=None, epsilon=None, factor=f, proven=False) for f in factors]
+        return tuple(stops), factors.index(1.0)
+    own = plan.privacy.epsilon
+    assert own is not None  # releases share it
+    all_priced = not any(release.noise_given for release in plan.releases)
+    names = [
+        name
+        for name, entry in ACCOUNTANTS.items()
+        if (entry.law is NoiseLaw.LAPLACE and all_priced)
+        or (entry.law is NoiseLaw.GAUSSIAN and plan.privacy.delta is not None)
+    ]
+    stops = []
+    for name in names:
+        for epsilon in sorted({*_STOPS, *also, own}):
+            budget = budget_of(_with_budget(plan, name, epsilon))
+            assert budget is not None
+            proven = all_priced and accountants(budget)[name].validity(sharing).ok
+            stops.append(NoiseStop(accountant=name, epsilon=epsilon, factor=None, proven=proven))
+    mine = (plan.privacy.accountant, own)
+    return tuple(stops), [(one.accountant, one.epsilon) for one in stops].index(mine)
+
+
+def _with_budget(plan: Plan, accountant: str, epsilon: float) -> Plan:
+    privacy = plan.privacy.model_copy(update={"accountant": accountant, "epsilon": epsilon})
+    return plan.model_copy(update={"privacy": privacy})
+
+
+def _scaled(release: Release, factor: float) -> Release:
+    """The release with its own noise times a factor."""
+    if release.noise_stddev is not None:
+        return release.model_copy(update={"noise_stddev": release.noise_stddev * factor})
+    cells = tuple(one.model_copy(update={"stddev": one.stddev * factor}) for one in release.noise_by_cell)
+    return release.model_copy(update={"noise_by_cell": cells})
+
+
+def changed_plan(plan: Plan, noise: NoiseStop, switches: list[Switch]) -> Plan:
+    """The plan of a setting: an audit of it says what the setting says."""
+    if noise.factor is not None:
+        releases = tuple(_scaled(release, noise.factor) for release in plan.releases)
+        plan = plan.model_copy(update={"releases": releases})
+    elif noise.accountant is not None and noise.epsilon is not None:
+        plan = _with_budget(plan, noise.accountant, noise.epsilon)
+    for switch in switches:
+        match switch.kind:
+            case SwitchKind.LEAVE_OUT:
+                kept = tuple(one for one in plan.releases if one.name != switch.name)
+                plan = plan.model_copy(update={"releases": kept})
+            case SwitchKind.KNOWS | SwitchKind.DOES_NOT_KNOW | SwitchKind.PRIOR:
+                plan = plan.model_copy(update={"attacker": _attacker(plan, switch)})
+    return plan
+
+
+def _attacker(plan: Plan, switch: Switch) -> object:
+    attacker = plan.attacker
+    knows = tuple(text for text in attacker.knows if text != switch.name)
+    match switch.kind:
+        case SwitchKind.PRIOR:
+            return attacker.model_copy(update={"prior": switch.name})
+        case SwitchKind.KNOWS:
+            return attacker.model_copy(update={"knows": (*attacker.knows, switch.name)})
+        case _:
+            return attacker.model_copy(update={"knows": knows})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Variants:
+    """The memberships and sums of every attacker, each fetched once."""
+
+    session: Session
+    plan: Plan
+    membership: Membership  # against the plan's own attacker
+    memberships: dict[tuple[str, ...], Membership] = field(default_factory=dict)
+    sums: dict[tuple[tuple[str, ...], Partition | None], FloatArray] = field(default_factory=dict)
+
+    def findings(self, noise: NoiseStop, switches: list[Switch]) -> Findings:
+        """The findings of one setting. The check for rows that are all alike needs the attacks' errors."""
+        plan = changed_plan(self.plan, noise, switches)
+        kept = {release.name for release in plan.releases}
+        gone = {place for place, release in enumerate(self.plan.releases) if release.name not in kept}
+        membership = without_queries(self._against(plan), gone)
+        pricing = price(plan, membership)
+        linear = linear_findings(plan, membership, pricing)
+        if linear is None or questions_of(membership):
+            return find(plan, membership)
+        return Findings(
+            plan=plan,
+            membership=membership,
+            pricing=pricing,
+            prior=linear.linear.prior,
+            linear=linear,
+            contributions=None,
+            nonlinear=None,
+        )
+
+    def totals(self, switches: list[Switch], question: Partition | None) -> FloatArray:
+        """The sums of the secrets that the attacker of a setting does not know, or of the answers."""
+        plan = changed_plan(self.plan, _NO_NOISE, switches)
+        knows = plan.attacker.knows
+        if (knows, question) not in self.sums:
+            self.sums[knows, question] = self._session(plan).totals(question)
+        return self.sums[knows, question]
+
+    def name(self, who: _Who) -> str:
+        """The keys of the most exposed."""
+        attacker = self.plan.attacker.model_copy(update={"knows": who.knows})
+        plan = self.plan.model_copy(update={"attacker": attacker})
+        keys = self._session(plan).keys(self._against(plan))
+        found = (keys.of_kinds if who.kind else keys.of_signatures)(who.places)
+        text = ", ".join(sorted({key for own in found.values() for key in own}))
+        return f"{text}, {who.category}" if who.category else text
+
+    def _against(self, plan: Plan) -> Membership:
+        knows = plan.attacker.knows
+        if knows == self.plan.attacker.knows:
+            return self.membership
+        if knows not in self.memberships:
+            everything = plan.model_copy(update={"releases": self.plan.releases})
+            self.memberships[knows] = self._session(everything).membership(silent)
+        return self.memberships[knows]
+
+    def _session(self, plan: Plan) -> Session:
+        return replace(self.session, plan=plan)
+
+
+_NO_NOISE = NoiseStop(accountant=None, epsilon=None, factor=None, proven=False)
+
+
+def _setting(findings: Findings, totals: Totals, key: _Key, worst: dict[_Who, int]) -> Setting:
+    """What the audit says of one setting."""
+    found = findings.linear
+    section = ExposedSection(
+        exposed=(),
+        columns=np.zeros(0, dtype=np.intp),
+        exposed_in_all=0,
+        identifiable_records=0 if found is None else found.identifiable_records,
+    )
+    judged = verdict(
+        findings,
+        section,
+        unverified(findings, homogeneous_cells(findings, totals)),
+        publishable=False,
+    )
+    (least, question), noise = findings.least_about, findings.pricing.noise_stddev
+    who = (
+        None
+        if found is None or least is None or question is not None
+        else _worst(found, findings.plan.attacker.knows)
+    )
+    return Setting(
+        noise=key[0],
+        switches=key[1],
+        status=None if judged.status is None else judged.status.value,
+        below_limit=judged.below_limit,
+        lower=None if least is None else least.lower,
+        upper=None if least is None else least.upper,
+        worst=None if who is None else worst.setdefault(who, len(worst)),
+        records=distribution(findings).records,
+        least_noise_stddev=float(noise.min()) if noise.size else None,
+        most_noise_stddev=float(noise.max()) if noise.size else None,
+    )
+
+
+def _worst(found: LinearFindings, knows: tuple[str, ...]) -> _Who:
+    """The most exposed, in the order of the audit's list."""
+    people, linear = found.persons, found.linear
+    if people is not None:
+        kind = int(people.most_exposed(np.arange(people.lower.size), 1)[0])
+        place, count = int(people.place[kind]), int(people.number[kind])
+        return _Who(places=(place,), kind=True, count=count, category="", knows=knows)
+    column = int(found.most_exposed(np.flatnonzero(~linear.known), 1)[0])
+    if linear.people is not None:
+        places: tuple[int, ...] = (int(linear.people.kind[linear.column_signature[column]]),)
+    else:
+        places = tuple(linear.signatures_of(column).tolist())
+    return _Who(
+        places=places,
+        kind=linear.people is not None,
+        count=int(found.counts[column]),
+        category=linear.category(column) or "",
+        knows=knows,
+    )
+
+
+def _unnamed(who: _Who) -> str:
+    """How many are alike. Of persons, where a release is left out, more may be alike than are of one kind."""
+    alone = who.count == 1 or who.kind
+    text = "one record" if alone else f"one of {who.count:,} records that nothing tells apart"
+    return f"{text}, {who.category}" if who.category else text

@@ -1,0 +1,1 @@
+"""Rehearse a publication: publish it with simulated noise, mount the attacks, compare with the truth."""

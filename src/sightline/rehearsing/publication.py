@@ -1,0 +1,187 @@
+"""One publication of a plan: every copy of every number, simulated or read from a file.
+
+The file is a CSV table in UTF-8 with one line for each published number and a header line with exactly these
+columns: ``release``, ``label`` (which of a release's aggregates, empty if it has one), ``copy`` (1, 2, … for
+a release that is published several times), ``key 1``, ``key 2``, … (the values of GROUP BY, as many columns
+as any release has; the others stay empty) and ``value``. Numbers that depend on no secret, such as COUNT(*),
+are left out.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.stats import chi2
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.findings import Findings
+from sightline.auditing.pricing import noise_on_rows
+from sightline.errors import InvalidInput, TooMuchWork, require
+from sightline.labeled.incidence.protocol import BoolArray
+from sightline.noise.published import PublishedLaw
+
+_MOST_NUMBERS = 1_000_000
+_LARGEST_FILE = 200_000_000  # bytes
+_NUMBER = re.compile(r"[+-]?(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?")
+
+Name = tuple[str, str, int, tuple[str, ...]]  # release, label, copy, key
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Publication:
+    """The published numbers: for each its cell of the membership, in order, copy after copy."""
+
+    cells: IndexArray
+    names: tuple[Name, ...]
+    values: FloatArray
+
+    @property
+    def means(self) -> FloatArray:
+        """For every cell the mean of its copies."""
+        return np.asarray(np.bincount(self.cells, self.values) / np.bincount(self.cells))
+
+    def misfit(self, findings: Findings, true_answers: FloatArray) -> float:
+        r"""The chance of numbers at least so far from the true answers, under the plan's noise.
+
+        Gaussian noise: :math:`w^\top \Sigma^{-1} w` has a chi-squared law. Laplace noise of scale b:
+        :math:`2|w|/b` has one of two degrees of freedom. Their sum has all degrees together.
+        """
+        apart = self.values - true_answers[self.cells]
+        pricing = findings.pricing
+        if pricing.correlation is not None:  # then every number is published once
+            noise = noise_on_rows(pricing, np.arange(pricing.scale.size), pricing.scale)
+            return float(chi2.sf(np.sum(np.asarray(noise.whiten(apart[:, None])) ** 2), apart.size))
+        standard = np.abs(apart / pricing.scale[self.cells])
+        laplace = has_laplace_noise(findings)[self.cells]
+        far = np.sum(np.where(laplace, 2 * standard, standard**2))
+        return float(chi2.sf(far, apart.size + np.count_nonzero(laplace)))
+
+    def text(self) -> str:
+        """The publication in the form that :func:`read_publication` reads."""
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        keys = _most_keys(self.names)
+        writer.writerow(_header(keys))
+        for name, value in zip(self.names, self.values, strict=True):
+            release, label, copy, key = _padded(name, keys)
+            writer.writerow([release, label, copy, *key, repr(float(value))])
+        return stream.getvalue()
+
+
+def has_laplace_noise(findings: Findings) -> BoolArray:
+    """Which numbers have Laplace noise; all others have Gaussian noise, in a plan that can be rehearsed."""
+    laws = findings.pricing.laws
+    return np.array([law is PublishedLaw.LAPLACE for law in laws], dtype=np.bool_)[findings.pricing.owner]
+
+
+def simulate_publication(
+    findings: Findings, true_answers: FloatArray, generator: np.random.Generator
+) -> Publication:
+    """Publish the true answers once, with the noise of the plan."""
+    cells, names = _numbers(findings)
+    pricing = findings.pricing
+    if pricing.correlation is not None:  # then every number is published once
+        noise = noise_on_rows(pricing, np.arange(pricing.scale.size), pricing.scale)
+        drawn = noise.sample(1, generator=generator)[0]
+    else:
+        normal, laplace = generator.standard_normal(cells.size), generator.laplace(size=cells.size)
+        drawn = np.where(has_laplace_noise(findings)[cells], laplace, normal) * pricing.scale[cells]
+    return Publication(cells=cells, names=names, values=true_answers[cells] + drawn)
+
+
+def read_publication(path: Path, findings: Findings) -> Publication:
+    """Read what was really published. Messages name a row of the file and quote nothing from it."""
+    cells, names = _numbers(findings)
+    keys = _most_keys(names)
+    wanted = {_padded(name, keys): place for place, name in enumerate(names)}
+    require(len(wanted) == len(names), "groups that their keys tell apart", got="two that read alike")
+    header, *lines = _lines(path)
+    require(header == _header(keys), f"{path.name}: the header line {','.join(_header(keys))}", got="another")
+    values = np.full(len(names), np.nan)
+    for number, line in enumerate(lines, start=2):
+        where = f"{path.name}, row {number}"
+        require(len(line) == keys + 4, f"{where}: {keys + 4} fields", got=len(line))
+        place = wanted.get(_name(line))
+        require(
+            place is not None,
+            f"{where}: a number that the plan publishes and that depends on a secret",
+            got="another release, label, copy or key",
+        )
+        assert place is not None
+        require(math.isnan(values[place]), f"{where}: each number once", got="one for the second time")
+        require(
+            _NUMBER.fullmatch(line[-1]) is not None, f"{where}: a finite decimal number", got="another text"
+        )
+        values[place] = float(line[-1])
+        require(math.isfinite(values[place]), f"{where}: a finite decimal number", got="a larger one")
+    missing = np.flatnonzero(np.isnan(values))
+    if missing.size:
+        release, _, copy, _ = names[missing[0]]
+        raise InvalidInput(
+            f"{path.name}: expected all {len(names):,} published numbers, got {len(names) - missing.size:,}; "
+            f"the first that is missing is of release {release[:60]!r}, copy {copy}"
+        )
+    return Publication(cells=cells, names=names, values=values)
+
+
+def _name(line: list[str]) -> Name:
+    release, label, copy, *key = line[:-1]
+    whole = copy.isascii() and copy.isdigit() and not copy.startswith("0") and len(copy) < 9
+    return release, label, int(copy) if whole else 0, tuple(key)
+
+
+def _padded(name: Name, keys: int) -> Name:
+    """The name with empty texts for the keys that its release does not have."""
+    release, label, copy, key = name
+    return release, label, copy, (*key, *[""] * (keys - len(key)))
+
+
+def _numbers(findings: Findings) -> tuple[IndexArray, tuple[Name, ...]]:
+    """Every published number: its cell and its name."""
+    membership, pricing = findings.membership, findings.pricing
+    partition = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
+    times = pricing.times[partition]
+    total = int(times.sum())
+    if total > _MOST_NUMBERS:
+        raise TooMuchWork(f"expected at most {_MOST_NUMBERS:,} published numbers, got {total:,}")
+    named = []
+    for cell, copies in zip(membership.cells, times, strict=True):
+        part = membership.partitions[cell.partition]
+        release = findings.plan.releases[part.query].name
+        named += [(release, part.label, copy, cell.key) for copy in range(1, int(copies) + 1)]
+    return np.repeat(np.arange(times.size), times), tuple(named)
+
+
+def _most_keys(names: tuple[Name, ...]) -> int:
+    return max(len(key) for *_, key in names)
+
+
+def _header(keys: int) -> list[str]:
+    return ["release", "label", "copy", *(f"key {k + 1}" for k in range(keys)), "value"]
+
+
+def _lines(path: Path) -> list[list[str]]:
+    """The fields of every line of a CSV file."""
+    try:
+        require(
+            path.stat().st_size <= _LARGEST_FILE, f"{path.name}: a file of at most 200 MB", got="a larger one"
+        )
+        text = path.read_bytes().decode("utf-8-sig")
+    except OSError as error:
+        raise InvalidInput(
+            f"expected a file to read, got {str(path)!r}: {(error.strerror or '').lower()}"
+        ) from None
+    except UnicodeDecodeError:
+        raise InvalidInput(f"{path.name}: expected text in UTF-8, got other bytes") from None
+    try:
+        found = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error:
+        raise InvalidInput(f"{path.name}: expected lines of comma-separated fields, got others") from None
+    require(len(found) > 0, f"{path.name}: a header line", got="an empty file")
+    return found

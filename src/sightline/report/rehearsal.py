@@ -1,0 +1,129 @@
+"""Print a rehearsal: the guesses beside the truth, and what the repetitions showed. For the owner only."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sightline.format import count, number, percent
+from sightline.rehearsing.result import CONFIDENCE, FALSE_ALARMS, AttackKind, Coverage, Guess, Rehearsal
+from sightline.report.names import short
+
+OWNER_ONLY = "FOR THE OWNER OF THE TABLE ONLY: this shows true values and guesses at them."
+
+_MEANING = {
+    AttackKind.UNBIASED: "The best unbiased attack, repeated with the true values and fresh noise.",
+    AttackKind.LINEAR: "The best linear attack, repeated with {prior} and fresh noise.",
+    AttackKind.LIKELIHOOD: "The constrained likelihood attack on small groups, repeated with the true "
+    "values and fresh noise.",
+}
+
+
+def print_rehearsal(result: Rehearsal, screen: Console) -> None:
+    """Print the whole rehearsal."""
+    screen.print(OWNER_ONLY, style="bold red", markup=False)
+    made = f"simulated with seed {result.seed}" if result.simulated else "as they were published"
+    screen.print(
+        f"{result.source}: secret {result.secret}; {count(result.numbers, 'number')}, {made}",
+        markup=False,
+    )
+    for kind in AttackKind:
+        chosen = [guess for guess in result.guesses if guess.attack is kind]
+        if chosen:
+            screen.print()
+            meaning = _MEANING[kind].format(prior=result.prior)
+            screen.print(f"{meaning} {_stated(chosen[0])}", style="bold", markup=False)
+            screen.print(_table(chosen, result.secret))
+    if not result.guesses:
+        screen.print("\nThere is nobody to attack.")
+    screen.print()
+    for line in conclusions(result):
+        screen.print(line, markup=False, soft_wrap=True)
+
+
+def conclusions(result: Rehearsal) -> list[str]:
+    """What the rehearsal showed, in sentences."""
+    lines = []
+    if not result.answers_fit:
+        lines.append(
+            "The published numbers differ from the true ones by more than the plan's noise explains "
+            f"(a chance of {result.misfit:.1g}): they belong to another table or to other noise, and no "
+            "interval is valid."
+        )
+    held = sum(guess.holds for guess in result.guesses)
+    lines.append(
+        f"{held} of {count(len(result.guesses), 'interval')} of this publication hold the true value."
+    )
+    rate = f"(about one false alarm in {1 / FALSE_ALARMS:,.0f} rehearsals, or fewer)"
+    surprises = result.surprises
+    if surprises:
+        lines.append(
+            f"The repetitions contradict what is stated of {count(len(surprises), 'guess', 'guesses')} "
+            f"{rate}. This is a defect of Sightline: please report the plan."
+        )
+    elif result.checks:
+        lines.append(
+            f"The repetitions agree with all {count(result.checks, 'statement')} on coverage and mean "
+            f"squared error {rate}."
+        )
+    return lines + list(result.notes)
+
+
+def document(result: Rehearsal) -> dict[str, Any]:
+    """The rehearsal as JSON can hold it."""
+    names = [name for name in Rehearsal.__slots__ if name != "guesses"]
+    return {
+        **{name: getattr(result, name) for name in names},
+        "confidence": CONFIDENCE,
+        "guesses": [
+            {**{name: getattr(guess, name) for name in Guess.__slots__}, "holds": guess.holds}
+            for guess in result.guesses
+        ],
+        "agrees": not result.surprises,
+    }
+
+
+def _table(guesses: list[Guess], secret: str) -> Table:
+    bracketed = any(guess.bracket is not None for guess in guesses)
+    table = Table(box=None, pad_edge=False, padding=(0, 2, 0, 2))
+    table.add_column("who", overflow="fold")
+    for name in ("true", "guess", "interval", "holds", "coverage", "rms error"):
+        table.add_column(name, justify="right", no_wrap=True)
+    if bracketed:
+        table.add_column("bracket", justify="right", no_wrap=True)
+    for guess in guesses:
+        ends = [guess.interval, *([] if guess.bracket is None else [[end**0.5 for end in guess.bracket]])]
+        interval, *bracket = (f"{number(low)} to {number(high)}" for low, high in ends)
+        table.add_row(
+            Text(who(guess, secret)),
+            number(guess.truth),
+            number(guess.guess),
+            interval,
+            "yes" if guess.holds else "no",
+            f"{100 * guess.covered / guess.repetitions:.1f} %",
+            number(guess.mse**0.5),
+            *bracket,
+        )
+    return table
+
+
+def who(guess: Guess, secret: str) -> str:
+    """Whose value is guessed, and what of it, if that is not the value of the secret itself."""
+    name = short(guess.record, 40)
+    if guess.what != secret:
+        return f"{name}: {short(guess.what, 30)}"
+    return name if guess.alike == 1 else f"{name} (1 of {guess.alike:,} alike)"
+
+
+def _stated(guess: Guess) -> str:
+    share = percent(CONFIDENCE)
+    match guess.coverage:
+        case Coverage.EXACT:
+            return f"Its intervals hold the truth in {share} of all repetitions."
+        case Coverage.AT_LEAST:
+            return f"Its intervals hold the truth in at least {share} of all repetitions."
+        case Coverage.UNKNOWN:
+            return f"Its intervals are approximations, meant to hold the truth in {share}."

@@ -1,0 +1,53 @@
+"""Read GROUP BY on bands of the secret: a CASE that names the band in which a number lies."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from sqlglot import exp
+
+from sightline.tables.sql.grammar import refuse, shown
+from sightline.tables.sql.secret_conditions import Secret, SecretTest, complement
+from sightline.tables.subject import SecretKind
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SecretBand:
+    """One band of a histogram, and the name that CASE gives it; None for NULL."""
+
+    name: exp.Literal | None
+    test: SecretTest
+
+    @property
+    def label(self) -> str:
+        return "NULL" if self.name is None else self.name.name
+
+
+def read_bands(key: exp.Expr, secret: Secret) -> tuple[SecretBand, ...] | None:
+    """Read a bound key as bands of a number, in the order of CASE; None if it is no such CASE.
+
+    A branch holds where its condition does and no earlier one: ``CASE WHEN x < 10 THEN 'low' WHEN x < 20 THEN
+    'middle' ELSE 'high' END`` has the bands below 10, from 10 to 20, and the rest.
+    """
+    node = key.unnest()
+    if secret.kind is not SecretKind.NUMBER or not isinstance(node, exp.Case) or node.this is not None:
+        return None
+    earlier: list[SecretTest] = []
+    bands: list[SecretBand] = []
+    for branch in node.args["ifs"]:
+        test = secret.test(branch.this)
+        bands.append(SecretBand(name=_name(branch.args["true"], node), test=secret.both([test, *earlier])))
+        earlier.append(complement(test))
+    bands.append(SecretBand(name=_name(node.args.get("default"), node), test=secret.both(earlier)))
+    if len({band.label for band in bands}) < len(bands):
+        refuse("a different name for each band", got=shown(node), fix="name every band, also ELSE")
+    return tuple(bands)
+
+
+def _name(value: exp.Expr | None, node: exp.Expr) -> exp.Literal | None:
+    if value is None or isinstance(value.unnest(), exp.Null):
+        return None
+    literal = value.unnest()
+    if not isinstance(literal, exp.Literal):
+        refuse("constants as the names of bands", got=shown(node), fix="write THEN 'a name'")
+    return literal

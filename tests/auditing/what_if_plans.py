@@ -1,0 +1,145 @@
+"""Small plans for the what-if, and the plan of each setting, written out by hand for an audit of its own."""
+
+from __future__ import annotations
+
+import csv
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import sightline as sl
+from sightline import jobs
+from sightline.auditing import assemble
+from sightline.auditing.what_if_result import Setting, SwitchKind, WhatIf
+from sightline.examples.shipped import example_plan
+
+
+def microgrid_months(*names: str) -> dict[str, Any]:
+    """Some months of the shipped micro-grid, with the noise that its operator chose."""
+    cut = {"January": "2016-01", "March": "2016-03", "May": "2016-05", "June": "2016-06"}
+    return {
+        "data": {
+            "source": str(example_plan("microgrid").parent / "homes.csv"),
+            "record": "home",
+            "secret": "evening_watts",
+            "bounds": [0, 2000],
+        },
+        "privacy": {"delta": 1e-5},
+        "limits": {"remaining_uncertainty": 0.5},
+        "release": [
+            {
+                "name": name,
+                "sql": f"SELECT AVG(evening_watts) FROM data WHERE joined <= '{cut[name]}'",
+                "noise_stddev": 10.0,
+            }
+            for name in names
+        ],
+    }
+
+
+def budgeted(**changes: Any) -> dict[str, Any]:
+    """The same months under a budget, and an attacker who may know a feeder."""
+    plan = microgrid_months("January", "March")
+    for release in plan["release"]:
+        del release["noise_stddev"]
+    plan["privacy"] = {"epsilon": 40.0, "delta": 1e-5, "accountant": "zcdp"}
+    plan["attacker"] = {"knows": ["home = 'H01'"], "may_know": ["feeder = 'north'"]}
+    return plan | changes
+
+
+def homes(folder: Path) -> str:
+    """A table with a yes or no, a category, and two days of each home."""
+    path = folder / "homes.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["home", "day", "feeder", "watts", "heats", "fuel"])
+        for i in range(9):
+            for day in (1, 2):
+                fuel = ("gas", "oil", "wood")[(i * 5 + i // 4) % 3]
+                writer.writerow([f"H{i}", day, f"F{i % 2}", 10 * i + day, bool(i % 3), fuel])
+    return str(path)
+
+
+def categories(folder: Path) -> dict[str, Any]:
+    """A histogram of one day, beside a coarser one."""
+    counted = ", ".join(f"COUNT(*) FILTER (WHERE fuel = '{fuel}')" for fuel in ("gas", "oil", "wood"))
+    path = Path(homes(folder))
+    day = [line for line in path.read_text().splitlines() if ",2,F" not in line]
+    (folder / "day.csv").write_text("\n".join(day) + "\n")
+    return {
+        "data": {
+            "source": str(folder / "day.csv"),
+            "record": "home",
+            "secret": "fuel",
+            "categories": ["gas", "oil", "wood"],
+        },
+        "privacy": {"epsilon": 8.0, "delta": 1e-5},
+        "limits": {"remaining_uncertainty": 0.6},
+        "release": [
+            {"name": "all", "sql": f"SELECT {counted} FROM data"},
+            {"name": "by feeder", "sql": f"SELECT feeder, {counted} FROM data GROUP BY feeder"},
+        ],
+    }
+
+
+def persons(folder: Path) -> dict[str, Any]:
+    """Homes with two rows each."""
+    return {
+        "data": {
+            "source": homes(folder),
+            "record": "home",
+            "secret": "watts",
+            "bounds": [0, 100],
+            "max_rows_per_record": 2,
+            "values": "independent",
+        },
+        "limits": {"remaining_uncertainty": 0.5},
+        "release": [
+            {"name": "days", "sql": "SELECT day, SUM(watts) FROM data GROUP BY day", "noise_stddev": 30.0},
+            {"name": "one", "sql": "SELECT SUM(watts) FROM data WHERE home = 'H3'", "noise_stddev": 30.0},
+            {"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0},
+        ],
+    }
+
+
+def changed(plan: dict[str, Any], found: WhatIf, setting: Setting) -> dict[str, Any]:
+    """The plan of one setting."""
+    noise, switches = found.noises[setting.noise], [found.switches[s] for s in setting.switches]
+    releases = [dict(release) for release in plan["release"]]
+    privacy, attacker = dict(plan.get("privacy", {})), dict(plan.get("attacker", {}))
+    if noise.factor is not None:
+        for release in releases:
+            release["noise_stddev"] *= noise.factor
+    else:
+        privacy |= {"epsilon": noise.epsilon, "accountant": noise.accountant}
+    for switch in switches:
+        match switch.kind:
+            case SwitchKind.LEAVE_OUT:
+                releases = [release for release in releases if release["name"] != switch.name]
+            case SwitchKind.KNOWS:
+                attacker["knows"] = [*attacker.get("knows", []), switch.name]
+            case SwitchKind.DOES_NOT_KNOW:
+                attacker["knows"] = [text for text in attacker["knows"] if text != switch.name]
+            case SwitchKind.PRIOR:
+                attacker["prior"] = switch.name
+    return {**plan, "release": releases, "privacy": privacy, "attacker": attacker}
+
+
+def without_advice(patch: pytest.MonkeyPatch) -> None:
+    """Let audits leave out sections that take long and that no setting shows."""
+    patch.setattr(jobs, "with_designed_advice", lambda result, *_: result)
+    for section in ("remedies", "timeline", "alternatives", "release_map", "losses"):
+        patch.setattr(assemble, section, lambda *_, **__: ())
+
+
+def audit_of(plan: dict[str, Any], found: WhatIf, setting: Setting) -> sl.AuditResult:
+    """An audit of a setting's plan, from the table on."""
+    return _audited(json.dumps(changed(plan, found, setting)))
+
+
+@cache
+def _audited(plan: str) -> sl.AuditResult:
+    return sl.audit(json.loads(plan), names=True, top=50)

@@ -1,0 +1,72 @@
+"""Designs of plans with budgets over time, suppressed groups, bounded rows and attackers who know more."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sightline as sl
+
+RELEASES = (
+    {"name": "all", "sql": "SELECT SUM(x) FROM data"},
+    {"name": "groups", "sql": "SELECT g, SUM(x) FROM data GROUP BY g"},
+)
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> str:
+    """Two rows of each of 38 people, on two days: three groups of twelve people, and one of two."""
+    path = tmp_path / "people.csv"
+    x = np.random.default_rng(3).uniform(0, 10, (38, 2))
+    rows = [f"{i},{'abcd'[i // 12]},{day},{x[i, day]:.4f}" for i in range(38) for day in range(2)]
+    path.write_text("\n".join(["id,g,day,x", *rows]) + "\n")
+    return str(path)
+
+
+def plan_of(table: str, releases: tuple[dict[str, Any], ...], **sections: Any) -> dict[str, Any]:
+    data = {"source": table, "record": "id", "secret": "x", "bounds": [0, 10]}
+    data |= {"keep": {"rows": 1, "order": "day"}} | sections.pop("data", {})
+    return {"data": data, "release": list(releases), "limits": {"remaining_uncertainty": 0.9}, **sections}
+
+
+@pytest.mark.slow
+def test_no_noise_falls_below_what_each_period_asks_for(table: str) -> None:
+    plan = plan_of(table, RELEASES, privacy={"epsilon": 5.0, "delta": 1e-5, "periods": 3})
+    before = {one.name: one.smallest_noise_stddev for one in sl.audit(plan).releases}
+    designed = tomllib.loads(sl.design(plan).plan)
+    after = sl.audit(designed)
+    assert after.verdict.status == "passed"
+    assert all(one.times == 3 for one in after.releases)
+    for one in after.releases:
+        assert one.smallest_noise_stddev is not None
+        assert one.smallest_noise_stddev >= (before[one.name] or 0.0)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "sections",
+    [
+        {"data": {"keep": None, "total_by": ["g"], "bounds": [0, 20]}},
+        {"attacker": {"values_within": 2.0}, "accept": ["homogeneous"]},
+        {"attacker": {"knows_share": 0.3}, "accept": ["drawn"]},
+    ],
+)
+def test_the_designed_plan_is_bounded_suppressed_and_attacked_as_before(
+    table: str, sections: dict[str, Any]
+) -> None:
+    """The two people of d are suppressed, and the total still tells their sum: it needs more noise."""
+    releases = tuple({**one, "noise_stddev": 1.0} for one in RELEASES)
+    suppressed = ({**releases[0]}, {**releases[1], "suppress": "COUNT(*) < 5"})
+    accept = sections.pop("accept", [])
+    plan = plan_of(table, suppressed, **sections)
+    plan["limits"]["accept"] = accept
+    assert sl.audit(plan).verdict.status == "failed"
+    designed = tomllib.loads(sl.design(plan).plan)
+    assert designed["release"][1]["suppress"] == "COUNT(*) < 5"
+    found = sl.audit(designed)
+    assert found.verdict.status == "passed"
+    assert found.cells == 4

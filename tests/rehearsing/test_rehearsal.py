@@ -1,0 +1,517 @@
+"""Rehearsals: the truth is the table's, the attacks do what is stated of them, files are read strictly."""
+
+from __future__ import annotations
+
+import json
+import math
+import stat
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+from scipy.stats import binom, norm
+
+import sightline as sl
+from sightline.auditing.findings import find
+from sightline.auditing.reading import read_plan
+from sightline.auditing.session import opened
+from sightline.cli import main
+from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
+from sightline.examples.shipped import example_plan
+from sightline.progress import silent
+from sightline.rehearsing import publication, run
+from sightline.rehearsing.linear_attacks import best_linear, prior_errors
+from sightline.rehearsing.result import AttackKind, Coverage, Guess, Rehearsal
+from sightline.rehearsing.run import publish_and_rehearse, rehearse
+from sightline.rehearsing.truth import Truth
+from tests.rehearsing import rehearsal_plans
+
+PLANS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "number": rehearsal_plans.number_plan,
+    "known": rehearsal_plans.known_plan,
+    "share known": rehearsal_plans.share_known_plan,
+    "laplace": rehearsal_plans.laplace_plan,
+    "mixed": rehearsal_plans.mixed_plan,
+    "yes or no": rehearsal_plans.yes_or_no_plan,
+    "category": rehearsal_plans.category_plan,
+    "moments": rehearsal_plans.moments_plan,
+}
+
+
+def published_truth(plan: dict[str, Any]) -> tuple[list[float], list[float]]:
+    """The exact answers as a rehearsal has them, and as the engine itself computes each release's SQL."""
+    checked, base = read_plan(plan)
+    with opened(checked, base) as session:
+        findings = find(checked, session.membership(silent))
+        mine = Truth.of(session, findings).answers
+    con = duckdb.connect()
+    con.sql(f"CREATE TABLE data AS FROM read_csv('{checked.data.source}')")
+    theirs = [
+        float(value)
+        for release in checked.releases
+        for line in con.sql(release.sql).fetchall()
+        for value in line
+        if isinstance(value, float | int) and not isinstance(value, bool)
+    ]
+    return sorted(mine.tolist()), sorted(theirs)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", PLANS)
+def test_the_exact_answers_are_those_of_the_engine(name: str, tmp_path: Path) -> None:
+    mine, theirs = published_truth(PLANS[name](tmp_path))
+    assert mine == pytest.approx(theirs, rel=1e-12)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "name", ["number", "known", "share known", "laplace", "mixed", "yes or no", "category"]
+)
+def test_coverage_and_error_are_as_stated(name: str, tmp_path: Path) -> None:
+    """Joint over all guesses; a false alarm in at most one of ten thousand draws of the seed."""
+    result = rehearse(PLANS[name](tmp_path), seed=3, repetitions=2000, top=12)
+    linear = [guess for guess in result.guesses if guess.attack is not AttackKind.LIKELIHOOD]
+    assert {guess.attack for guess in linear} >= {AttackKind.LINEAR}
+    each = 1e-4 / (2 * len(linear))
+    for guess in linear:
+        few = binom.cdf(guess.covered, guess.repetitions, 0.95)
+        assert few > each
+        if guess.attack is AttackKind.UNBIASED and name not in ("laplace", "mixed"):
+            assert guess.coverage is Coverage.EXACT
+            assert binom.sf(guess.covered - 1, guess.repetitions, 0.95) > each
+        else:
+            assert guess.coverage is Coverage.AT_LEAST
+        assert guess.stated_mse is not None
+        assert abs(guess.mse - guess.stated_mse) < norm.isf(each / 2) * guess.mse_error
+        if guess.bracket is not None:
+            low, high = guess.bracket
+            # The best linear attack cannot beat the lower end; the upper end is at least its risk.
+            assert low <= guess.stated_mse <= high * (1 + 1e-6)
+            assert low - 5 * guess.mse_error < guess.mse < high + 5 * guess.mse_error
+    assert result.surprises == ()
+    assert result.checks == 2 * len(linear)
+
+
+@pytest.mark.slow
+def test_of_a_number_the_best_linear_attack_is_the_upper_end_of_the_audit() -> None:
+    result = rehearse(example_plan("microgrid"), repetitions=20)
+    audit = sl.audit(example_plan("microgrid"), names=True)
+    remaining = {one.record: one.remaining_uncertainty for one in audit.exposed if one.size == 1}
+    compared = 0
+    for guess in result.guesses:
+        bracket = remaining.get(guess.record)
+        if guess.attack is AttackKind.LINEAR and bracket is not None:
+            assert guess.stated_mse == pytest.approx(bracket.upper * 2000**2 / 12, rel=1e-9)
+            compared += 1
+        if guess.attack is AttackKind.UNBIASED:
+            (own,) = [one for one in audit.exposed if one.record == guess.record]
+            assert guess.standard_error == pytest.approx(own.rmse, rel=1e-9)
+    assert compared >= 5
+
+
+@pytest.mark.parametrize("name", ["number", "category"])
+def test_the_best_linear_attack_is_that_of_the_joint_covariance(name: str, tmp_path: Path) -> None:
+    """Against all records' values, or indicators, written out one by one, with their covariance."""
+    checked, base = read_plan(PLANS[name](tmp_path))
+    with opened(checked, base) as session:
+        findings = find(checked, session.membership(silent))
+    assert findings.linear is not None
+    linear = findings.linear.linear
+    columns = np.flatnonzero(~linear.known)
+    attack = best_linear(linear, columns)
+    width, blocks = linear.main.width, linear.main.blocks
+    k = 3 if name == "category" else 1
+    # Every record by itself: an indicator for each category, or the value.
+    owner = np.repeat(np.arange(width), linear.counts[:width])
+    A = np.zeros((linear.design.row_count, owner.size * k))
+    for block in range(blocks):
+        A[:, block::k] = linear.design.incidence.columns(block * width + owner)
+    one = np.eye(k) / 3 - 1 / 9 if k == 3 else np.array([[100**2 / 12]])
+    C = np.kron(np.eye(owner.size), one)
+    M = A @ C @ A.T + linear.design.law.covariance
+    for place, column in enumerate(columns):
+        block, position = divmod(int(column), width)
+        target = int(np.flatnonzero(owner == position)[0]) * k + block
+        cross = A @ C[:, target]
+        assert attack.weights[place] == pytest.approx(np.linalg.solve(M, cross), rel=1e-8, abs=1e-12)
+        best = C[target, target] - cross @ np.linalg.solve(M, cross)
+        assert attack.mse[place] == pytest.approx(best, rel=1e-8)
+
+
+@pytest.mark.slow
+def test_numbers_that_are_merged_or_withheld_are_published_so(tmp_path: Path) -> None:
+    plan = rehearsal_plans.number_plan(tmp_path)
+    streets = plan["release"][2]
+    merged = [[["S0", "F0"], ["S1", "F0"]]]
+    streets["merge"] = [{"keys": keys} for keys in merged]
+    streets["withhold"] = [{"key": ["S2", "F1"]}]
+    made = publish_and_rehearse(plan, repetitions=1000)
+    assert made.publication.values.size == 2 + 2 * 4
+    assert ("streets", "", 2, ("S0 + S1", "F0")) in made.publication.names
+    assert made.rehearsal.surprises == ()
+    checked, base = read_plan(plan)
+    with opened(checked, base) as session:
+        findings = find(checked, session.membership(silent))
+        truth = Truth.of(session, findings).answers
+    assert made.publication.misfit(findings, truth) > 1e-4
+
+
+def test_the_error_of_a_sharp_attack_keeps_its_digits(tmp_path: Path) -> None:
+    """With noise of a billionth of the range, one less the explained share would be rounding."""
+    plan = rehearsal_plans.number_plan(tmp_path)
+    plan["release"] = [
+        {"name": "one", "sql": "SELECT SUM(watts) FROM data WHERE home = 'H7'", "noise_stddev": 1e-7}
+    ]
+    (guess,) = [g for g in rehearse(plan, top=1).guesses if g.attack is AttackKind.LINEAR]
+    assert guess.stated_mse == pytest.approx(1e-14, rel=1e-6)
+    assert guess.mse == pytest.approx(1e-14, rel=0.2)
+
+
+@pytest.mark.slow
+def test_the_same_seed_gives_the_same_rehearsal(tmp_path: Path) -> None:
+    plan = rehearsal_plans.number_plan(tmp_path)
+    first, again = (rehearse(plan, seed=4, repetitions=50) for _ in range(2))
+    assert first == again
+    assert rehearse(plan, seed=5, repetitions=50).guesses[0].guess != first.guesses[0].guess
+    longer = rehearse(plan, seed=4, repetitions=60)
+    assert [g.guess for g in longer.guesses] == [g.guess for g in first.guesses]
+
+
+@pytest.mark.slow
+class TestSmallGroups:
+    def test_the_likelihood_attack_finds_the_values_as_a_set(self, tmp_path: Path) -> None:
+        result = rehearse(rehearsal_plans.moments_plan(tmp_path), repetitions=400)
+        seen = [guess for guess in result.guesses if guess.attack is AttackKind.LIKELIHOOD]
+        assert [guess.truth for guess in seen] == [12.5, 45.0, 88.0]
+        assert [guess.record for guess in seen] == [f"value {k} of 3, from below" for k in (1, 2, 3)]
+        for guess in seen:
+            assert abs(guess.guess - guess.truth) < 5 * guess.standard_error + 1e-9
+            assert guess.coverage is Coverage.UNKNOWN
+            assert guess.covered > 0.8 * guess.repetitions
+            assert math.sqrt(guess.mse) < 20
+
+    def test_a_number_about_one_of_them_gives_them_names(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.moments_plan(tmp_path)
+        own = {"name": "own", "sql": "SELECT SUM(watts) FROM data WHERE home = 'H1'", "noise_stddev": 1.0}
+        plan["release"] = [*plan["release"], own]
+        seen = [g for g in rehearse(plan, repetitions=100).guesses if g.attack is AttackKind.LIKELIHOOD]
+        truth = {"H0": 12.5, "H1": 45.0, "H2": 88.0}
+        assert {guess.record: guess.truth for guess in seen} == truth
+
+    def test_counts_above_and_below_a_threshold_take_part(self, tmp_path: Path) -> None:
+        """A count below a threshold tells the attack as much as the count above it."""
+        plan = rehearsal_plans.moments_plan(tmp_path)
+        plan["data"]["bandwidth"] = 10.0
+        guesses = {}
+        for sign in "<>":
+            sql = f"SELECT COUNT(*) FILTER (WHERE watts {sign} 50) FROM data"
+            count = {"name": "count", "sql": sql, "noise_stddev": 0.5}
+            rest = {
+                "name": "rest",
+                "sql": "SELECT COUNT(*) FILTER (WHERE watts > 20) FROM data",
+                "noise_stddev": 0.5,
+            }
+            found = rehearse({**plan, "release": [*plan["release"], count, rest]}, repetitions=200)
+            seen = [guess for guess in found.guesses if guess.attack is AttackKind.LIKELIHOOD]
+            guesses[sign] = [math.sqrt(guess.mse) for guess in seen]
+            assert len(seen) == 3
+        assert guesses["<"] == pytest.approx(guesses[">"], rel=0.35)
+
+    def test_records_that_the_attacker_knows_are_subtracted(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.moments_plan(tmp_path)
+        plan["attacker"] = {"knows": ["home = 'H1'"]}
+        plan["release"] = [
+            {**one, "sql": one["sql"].replace("SELECT", "SELECT feeder,") + " GROUP BY feeder"}
+            for one in plan["release"]
+        ]
+        # A group of one in another release gives H1 a signature of its own.
+        own = {"name": "own", "sql": "SELECT SUM(watts) FROM data WHERE home = 'H1'", "noise_stddev": 1.0}
+        found = rehearse({**plan, "release": [*plan["release"], own]}, repetitions=100)
+        seen = [guess for guess in found.guesses if guess.attack is AttackKind.LIKELIHOOD]
+        assert [guess.truth for guess in seen] == [12.5, 88.0]
+        assert all(math.sqrt(guess.mse) < 6 for guess in seen)
+
+    def test_values_that_the_numbers_do_not_determine_are_not_attacked(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.moments_plan(tmp_path)
+        plan["release"] = plan["release"][:2]
+        result = rehearse(plan, repetitions=20)
+        assert not [g for g in result.guesses if g.attack is AttackKind.LIKELIHOOD]
+        assert any("no constrained likelihood attack" in note for note in result.notes)
+
+    def test_a_value_exactly_at_a_threshold_is_refused(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.moments_plan(tmp_path)
+        count = {
+            "name": "many",
+            "sql": "SELECT COUNT(*) FILTER (WHERE watts > 45) FROM data",
+            "noise_stddev": 1.0,
+        }
+        plan["data"]["bandwidth"] = 5.0
+        with pytest.raises(InvalidPlan, match="no value that lies exactly at its threshold"):
+            rehearse({**plan, "release": [*plan["release"], count]})
+
+
+@pytest.mark.slow
+class TestAnswers:
+    def test_what_was_published_is_read_back(self, tmp_path: Path) -> None:
+        for name in ("number", "category", "laplace", "mixed"):
+            plan = PLANS[name](tmp_path)
+            made = publish_and_rehearse(plan, seed=2, repetitions=20)
+            path = tmp_path / "answers.csv"
+            path.write_text(made.publication.text(), encoding="utf-8")
+            again = rehearse(plan, seed=2, repetitions=20, answers=path)
+            assert [g.guess for g in again.guesses] == [g.guess for g in made.rehearsal.guesses]
+            assert again.misfit is not None
+            assert again.answers_fit
+            assert not again.simulated
+
+    @pytest.mark.parametrize(
+        ("change", "complaint"),
+        [
+            (lambda lines: lines[1:], "the header line release,label,copy,key 1,key 2,value, got another"),
+            (
+                lambda lines: lines[:-1],
+                "expected all 14 published numbers, got 13; the first that is missing",
+            ),
+            (lambda lines: [*lines, lines[-1]], "row 16: each number once"),
+            (
+                lambda lines: [*lines[:-1], lines[-1].replace("streets", "other")],
+                "row 15: a number that the plan",
+            ),
+            (lambda lines: [*lines[:-1], lines[-1].replace(",2,", ",02,")], "row 15: a number that the plan"),
+            (lambda lines: [*lines[:-1], lines[-1] + ",1"], "row 15: 6 fields, got 7"),
+            (lambda lines: [*lines[:-1], lines[-1].rsplit(",", 1)[0] + ",1_0"], "a finite decimal number"),
+            (lambda lines: [*lines[:-1], lines[-1].rsplit(",", 1)[0] + ",1e999"], "got a larger one"),
+            (lambda lines: [*lines[:-1], lines[-1].rsplit(",", 1)[0] + ",nan"], "a finite decimal number"),
+            (lambda lines: [], "a header line, got an empty file"),
+            (lambda lines: [*lines[:-1], '"x"y'], "expected lines of comma-separated fields"),
+        ],
+    )
+    def test_a_mismatch_is_refused(self, change: Any, complaint: str, tmp_path: Path) -> None:
+        plan = rehearsal_plans.number_plan(tmp_path)
+        lines = publish_and_rehearse(plan, repetitions=20).publication.text().splitlines()
+        path = tmp_path / "answers.csv"
+        path.write_text("".join(f"{line}\n" for line in change(lines)))
+        with pytest.raises(InvalidInput) as refused:
+            rehearse(plan, answers=path)
+        assert complaint in str(refused.value)
+        values = [line.rsplit(",", 1)[1] for line in lines[1:]]
+        assert not any(value in str(refused.value) for value in values)
+
+    def test_other_files_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        plan, path = rehearsal_plans.number_plan(tmp_path), tmp_path / "answers.csv"
+        with pytest.raises(InvalidInput, match="expected a file to read"):
+            rehearse(plan, answers=path)
+        path.write_bytes(b"release\xff")
+        with pytest.raises(InvalidInput, match="expected text in UTF-8"):
+            rehearse(plan, answers=path)
+        monkeypatch.setattr(publication, "_LARGEST_FILE", 3)
+        with pytest.raises(InvalidInput, match="a file of at most"):
+            rehearse(plan, answers=path)
+
+    @pytest.mark.parametrize("name", ["number", "laplace"])
+    def test_answers_of_another_table_do_not_fit(self, name: str, tmp_path: Path) -> None:
+        plan = PLANS[name](tmp_path)
+        made = publish_and_rehearse(plan, repetitions=20).publication
+        path = tmp_path / "answers.csv"
+        path.write_text(replace(made, values=made.values + 300).text())
+        assert not rehearse(plan, repetitions=20, answers=path).answers_fit
+
+    def test_of_correlated_noise_the_misfit_has_its_law(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.number_plan(tmp_path)
+        plan["release"] = plan["release"][:2]
+        numbers = [{"release": "all"}, {"release": "without"}]
+        plan["correlation"] = {"numbers": numbers, "rows": [[], [0.9]]}
+        chances = []
+        for seed in range(200):
+            checked, base = read_plan(plan)
+            if not seed:
+                with opened(checked, base) as session:
+                    findings = find(checked, session.membership(silent))
+                    truth = Truth.of(session, findings).answers
+            made = publication.simulate_publication(findings, truth, np.random.default_rng(seed))
+            chances.append(made.misfit(findings, truth))
+        # Uniform: Kolmogorov's bound for 200 draws at a false alarm rate of one in ten thousand.
+        away = np.abs(np.sort(chances) - (np.arange(200) + 0.5) / 200).max()
+        assert away < 2.23 / math.sqrt(200)
+
+    def test_groups_that_read_alike_are_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        plan = rehearsal_plans.number_plan(tmp_path)
+        monkeypatch.setattr(publication, "_padded", lambda name, keys: ("", "", 1, ("",) * keys))
+        with pytest.raises(InvalidInput, match="groups that their keys tell apart"):
+            rehearse(plan, answers=tmp_path / "answers.csv")
+
+
+@pytest.mark.slow
+class TestCommand:
+    def test_it_is_marked_and_its_files_are_the_owners(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        figure, numbers = tmp_path / "figure.svg", tmp_path / "numbers.csv"
+        options = ["--figure", str(figure), "--write-answers", str(numbers), "--repetitions", "100"]
+        assert main(["rehearse", str(example_plan("microgrid")), *options]) == 0
+        printed = capsys.readouterr()
+        assert "FOR THE OWNER OF THE TABLE ONLY" in printed.out
+        assert "H13" in printed.out
+        assert "H13" not in printed.err
+        for path in (figure, numbers):
+            assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        assert "For the owner of the table only" in figure.read_text()
+        assert main(["rehearse", str(example_plan("microgrid")), "--answers", str(numbers), "--json"]) == 0
+        document = json.loads(capsys.readouterr().out)
+        assert document["owner_only"] is True
+        assert document["agrees"] is True
+        assert {guess["attack"] for guess in document["guesses"]} == {"best unbiased", "best linear"}
+
+    def test_existing_files_are_kept(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        path = tmp_path / "numbers.csv"
+        path.write_text("mine")
+        assert main(["rehearse", str(example_plan("microgrid")), "--write-answers", str(path)]) == 1
+        assert "which exists" in capsys.readouterr().err
+        assert path.read_text() == "mine"
+
+    def test_a_notebook_says_whose_it_is(self) -> None:
+        shown = rehearse(example_plan("microgrid"), repetitions=20, top=2)._repr_html_()
+        assert shown is not None
+        assert "FOR THE OWNER OF THE TABLE ONLY" in shown
+
+    def test_answers_that_do_not_fit_are_said_first(
+        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        made = publish_and_rehearse(example_plan("microgrid"), repetitions=20).publication
+        path = tmp_path / "numbers.csv"
+        path.write_text(replace(made, values=made.values + 100).text())
+        main(["rehearse", str(example_plan("microgrid")), "--answers", str(path), "--repetitions", "20"])
+        assert "by more than the plan's noise explains" in capsys.readouterr().out
+
+
+class TestBadInput:
+    def test_options(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.number_plan(tmp_path)
+        for wrong in ({"seed": -1}, {"repetitions": 19}, {"top": 0}):
+            with pytest.raises(InvalidInput):
+                rehearse(plan, **wrong)  # type: ignore[arg-type]
+
+    def test_nothing_that_depends_on_the_secret(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.number_plan(tmp_path)
+        plan["release"] = [{"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}]
+        with pytest.raises(InvalidPlan, match="a published number that depends on the secret"):
+            rehearse(plan)
+
+    def test_values_that_are_known_to_within_a_number(self, tmp_path: Path) -> None:
+        with pytest.raises(InvalidPlan, match="got values_within"):
+            rehearse(rehearsal_plans.number_plan(tmp_path, attacker={"values_within": 5.0}))
+
+    def test_noise_of_another_law(self, tmp_path: Path) -> None:
+        plan = rehearsal_plans.yes_or_no_plan(tmp_path)
+        noise = {"law": "geometric", "stddev": 2.0}
+        plan["release"] = [{**one, "noise": noise} for one in plan["release"]]
+        with pytest.raises(InvalidPlan, match="got the law 'geometric'"):
+            rehearse(plan)
+
+    def test_several_rows_of_one_value(self, tmp_path: Path) -> None:
+        path = tmp_path / "rows.csv"
+        path.write_text("home,day,watts\n" + "".join(f"H{i},{d},{i}.5\n" for i in range(4) for d in range(2)))
+        data = {"source": str(path), "record": "home", "secret": "watts", "bounds": [0, 9]}
+        data |= {"max_rows_per_record": 2, "values": "constant"}
+        release = {
+            "name": "days",
+            "sql": "SELECT day, SUM(watts) FROM data GROUP BY day",
+            "noise_stddev": 1.0,
+        }
+        with pytest.raises(InvalidPlan, match='got values = "constant"'):
+            rehearse({"data": data, "release": [release]})
+        rows = rehearse({"data": {**data, "values": "independent"}, "release": [release]}, repetitions=20)
+        assert "each guess is at the value of one row" in rows.notes[0]
+
+    def test_too_much_work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        plan = rehearsal_plans.number_plan(tmp_path)
+        monkeypatch.setattr(publication, "_MOST_NUMBERS", 3)
+        with pytest.raises(TooMuchWork, match="at most 3 published numbers"):
+            rehearse(plan)
+        monkeypatch.setattr(run, "_MOST_ROWS", 3)
+        with pytest.raises(TooMuchWork, match="rehearse some of the releases"):
+            rehearse(plan)
+
+    def test_a_large_table_is_repeated_less_often(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(run, "_MOST_DRAWS", 12 * 30)
+        result = rehearse(rehearsal_plans.number_plan(tmp_path), repetitions=40)
+        assert {g.repetitions for g in result.guesses if g.attack is AttackKind.LINEAR} == {30}
+        assert "repeated 30 times" in result.notes[0]
+
+
+class TestSurprises:
+    def guess(self, **changes: Any) -> Guess:
+        given: dict[str, Any] = {
+            "attack": AttackKind.UNBIASED,
+            "record": "H1",
+            "what": "watts",
+            "alike": 1,
+            "truth": 0.0,
+            "guess": 0.1,
+            "standard_error": 1.0,
+            "interval": (-1.9, 2.1),
+            "coverage": Coverage.EXACT,
+            "repetitions": 2000,
+            "covered": 1900,
+            "mse": 1.0,
+            "mse_error": 0.03,
+            "stated_mse": 1.0,
+            "bracket": None,
+        }
+        return Guess(**(given | changes))
+
+    def surprises(self, **changes: Any) -> int:
+        result = Rehearsal(
+            source="t.csv",
+            record="home",
+            secret="watts",
+            kind="number",
+            bounds=(0.0, 1.0),
+            prior="",
+            seed=0,
+            simulated=True,
+            numbers=1,
+            guesses=(self.guess(**changes),),
+            misfit=None,
+            notes=(),
+        )
+        return len(result.surprises)
+
+    def test_what_agrees_is_none(self) -> None:
+        assert self.surprises() == 0
+        assert self.surprises(coverage=Coverage.AT_LEAST, covered=2000) == 0
+        assert self.surprises(coverage=Coverage.UNKNOWN, covered=0, stated_mse=None) == 0
+        assert self.surprises(coverage=Coverage.AT_LEAST, covered=2000, repetitions=500, mse=2.0) == 0
+
+    def test_what_differs_is_one(self) -> None:
+        assert self.surprises(covered=1850) == 1
+        assert self.surprises(covered=1950) == 1
+        assert self.surprises(coverage=Coverage.AT_LEAST, covered=1850) == 1
+        assert self.surprises(mse=1.2) == 1
+        assert self.surprises(coverage=Coverage.AT_LEAST, covered=2000, mse=1.2) == 1
+
+
+def test_drawing_from_the_prior_has_its_moments(tmp_path: Path) -> None:
+    """An attack that guesses the mean of the prior errs by the prior's variance."""
+    for name, variance in (("number", 100**2 / 12), ("category", 2 / 9), ("yes or no", 0.25)):
+        checked, base = read_plan(PLANS[name](tmp_path))
+        with opened(checked, base) as session:
+            findings = find(checked, session.membership(silent))
+        assert findings.linear is not None
+        linear = findings.linear.linear
+        attack = best_linear(linear, np.flatnonzero(~linear.known))
+        mean = {"number": 50.0, "category": 1 / 3, "yes or no": 0.5}[name]
+        blind = replace(
+            attack, weights=np.zeros_like(attack.weights), constants=np.full(len(attack.weights), mean)
+        )
+        errors = prior_errors(linear, blind, 4000, np.random.default_rng(1))
+        assert np.abs(errors.mean()) < 5 * math.sqrt(variance / 4000)
+        assert np.mean(errors**2) == pytest.approx(variance, rel=0.05)

@@ -1,0 +1,372 @@
+"""WITH, subqueries, HAVING, UNION ALL, windows and values per record: what an audit makes of them."""
+
+from __future__ import annotations
+
+import csv
+from collections import defaultdict
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sightline as sl
+from sightline.errors import InvalidPlan
+from sightline.jobs import check
+from sightline.tables.collect import collect
+from sightline.tables.engines.open import open_source
+from sightline.tables.sql.reader import read_release
+from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.verify import verify
+
+PERSONS = "SELECT customer, MIN(land) AS land, SUM(spent) AS total FROM data GROUP BY customer"
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """90 orders of 30 customers; the same with their clipped sums, and with the number of each order."""
+    place = tmp_path_factory.mktemp("structure")
+    generator = np.random.default_rng(7)
+    orders = [
+        (
+            f"c{i % 30}",
+            ["north", "south", "east"][i % 3],
+            i,
+            int(generator.integers(1, 5)),
+            float(generator.integers(0, 200)),
+        )
+        for i in range(90)
+    ]
+    _write(place / "orders.csv", ["customer", "land", "day", "items", "spent"], orders)
+    sums: dict[tuple[str, str], float] = defaultdict(float)
+    for customer, land, _, _, spent in orders:
+        sums[customer, land] += spent
+    _write(
+        place / "sums.csv",
+        ["customer", "land", "total"],
+        [(c, n, min(s, 250.0)) for (c, n), s in sums.items()],
+    )
+    numbered = [(*order, 1 + order[2] // 30) for order in orders]
+    _write(place / "numbered.csv", ["customer", "land", "day", "items", "spent", "place"], numbered)
+    return place
+
+
+def _write(path: Path, names: list[str], rows: list[tuple[Any, ...]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([names, *rows])
+
+
+def plan(
+    folder: Path, *sqls: str, stddev: float = 1.0, source: str = "orders.csv", **data: Any
+) -> dict[str, Any]:
+    about = {
+        "record": "customer",
+        "secret": "spent",
+        "bounds": [0, 200],
+        "max_rows_per_record": 3,
+        "values": "independent",
+    }
+    return {
+        "data": {"source": str(folder / source), **about, **data},
+        "privacy": {"epsilon": 1.0, "delta": 1e-5},
+        "release": [{"name": f"r{i}", "sql": sql, "noise_stddev": stddev} for i, sql in enumerate(sqls)],
+        "limits": {"remaining_uncertainty": 0.5},
+    }
+
+
+def facts(result: sl.AuditResult) -> dict[str, Any]:
+    """What an audit found, without the names of releases and columns."""
+    return {
+        "passed": result.verdict.passed,
+        "records": result.records,
+        "identifiable": result.identifiable_records,
+        "rank": result.rank,
+        "worst": [
+            (str(one.remaining_uncertainty), round(one.rmse, 6) if one.rmse else None)
+            for one in result.exposed
+        ],
+    }
+
+
+EVERY_ROW = "SELECT land, SUM(spent) FROM data GROUP BY land"
+ALL_BUT_ONE = "SELECT SUM(spent) FROM data WHERE NOT (customer = 'c4' AND day = 4) AND land = 'south'"
+FORMS = {
+    "with": "WITH d AS (SELECT spent AS s, customer AS c, land, day FROM data) "
+    "SELECT SUM(s) FROM d WHERE NOT (c = 'c4' AND day = 4) AND land = 'south'",
+    "subquery": "SELECT SUM(spent) FROM (SELECT * FROM data WHERE NOT (customer = 'c4' AND day = 4)) AS d "
+    "WHERE land = 'south'",
+    "having": "SELECT land, SUM(spent) FROM data WHERE NOT (customer = 'c4' AND day = 4) GROUP BY land "
+    "HAVING COUNT(*) < 30",
+}
+
+
+@pytest.fixture(scope="module")
+def plain(folder: Path) -> dict[str, Any]:
+    result = sl.audit(plan(folder, EVERY_ROW, ALL_BUT_ONE))
+    assert not result.verdict.passed
+    assert result.identifiable_records > 0
+    return facts(result)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", FORMS)
+def test_a_new_form_fails_as_the_plain_form_does(form: str, folder: Path, plain: dict[str, Any]) -> None:
+    """All rows and all but one expose that one, however the query is written."""
+    assert facts(sl.audit(plan(folder, EVERY_ROW, FORMS[form]))) == plain
+
+
+@pytest.mark.slow
+def test_union_all_publishes_the_numbers_of_each_select(folder: Path, plain: dict[str, Any]) -> None:
+    together = plan(folder, f"{EVERY_ROW} UNION ALL {ALL_BUT_ONE.replace('SUM', 'land, SUM')} GROUP BY land")
+    assert facts(sl.audit(together)) == plain
+
+
+@pytest.mark.slow
+def test_a_window_is_a_column_of_the_table(folder: Path) -> None:
+    first = "SELECT land, SUM(spent) FROM {} WHERE place = 1 GROUP BY land"
+    window = "(SELECT *, ROW_NUMBER() OVER (PARTITION BY customer ORDER BY day) AS place FROM data) AS d"
+    ours = sl.audit(plan(folder, first.format(window)))
+    column = sl.audit(plan(folder, first.format("data"), source="numbered.csv"))
+    assert facts(ours) == facts(column)
+
+
+class TestValuesPerRecord:
+    releases = (
+        "SELECT land, AVG({}) FROM {} GROUP BY land",
+        "SELECT SUM({}) FROM {} WHERE customer <> 'c4'",
+        "SELECT SUM({}) FROM {}",
+    )
+
+    @pytest.mark.slow
+    @pytest.mark.parametrize("stddev", [1.0, 400.0])
+    def test_an_audit_of_sums_is_one_of_a_table_of_sums(self, folder: Path, stddev: float) -> None:
+        """The second computation: the same releases over a table that holds the clipped sums."""
+        inner = [sql.format("LEAST(total, 250)", f"({PERSONS}) AS p") for sql in self.releases]
+        table = [sql.format("total", "data") for sql in self.releases]
+        limits = {"limits": {"remaining_uncertainty": 0.5, "accept": ["few_values"]}}  # many sums are 250
+        ours = sl.audit(plan(folder, *inner, stddev=stddev) | limits)
+        known = plan(
+            folder,
+            *table,
+            stddev=stddev,
+            source="sums.csv",
+            secret="total",
+            bounds=[0, 250],
+            max_rows_per_record=1,
+        )
+        own = {name: value for name, value in known["data"].items() if name != "values"}
+        theirs = sl.audit({**known, **limits, "data": own})
+        assert facts(ours) == facts(theirs)
+        assert ours.secret == "LEAST(SUM(spent), 250)"
+        assert ours.verdict.passed == (stddev > 1)
+
+    @pytest.mark.slow
+    def test_all_but_one_exposes_that_one(self, folder: Path) -> None:
+        inner = [sql.format("LEAST(total, 250)", f"({PERSONS}) AS p") for sql in self.releases[1:]]
+        result = sl.audit(plan(folder, *inner))
+        assert not result.verdict.passed
+        assert result.exposed[0].rmse is not None
+        assert result.exposed[0].rmse == pytest.approx(2**0.5)  # the difference of two sums with noise 1
+
+    @pytest.mark.slow
+    def test_an_unclipped_sum_is_bounded_by_the_rows_of_a_record(self, folder: Path) -> None:
+        result = sl.audit(plan(folder, f"SELECT AVG(total) FROM ({PERSONS}) AS p", stddev=500.0))
+        assert result.secret == "SUM(spent)"
+        fewer = sl.audit(
+            plan(folder, f"SELECT AVG(total) FROM ({PERSONS}) AS p", stddev=500.0, max_rows_per_record=1)
+        )
+        assert fewer.clipped > 0  # sums of three rows lie outside the bounds of one
+        assert not fewer.verdict.passed
+
+    @pytest.mark.slow
+    def test_a_designed_plan_is_about_the_rows_again(self, folder: Path) -> None:
+        sql = f"SELECT land, AVG(LEAST(total, 250)) FROM ({PERSONS}) AS p GROUP BY land"
+        given = plan(folder, sql) | {"limits": {"remaining_uncertainty": 0.5, "accept": ["few_values"]}}
+        designed = folder / "designed.toml"
+        designed.write_text(sl.design(given).plan, encoding="utf-8")
+        assert check(designed).data == check(given).data
+
+    def test_releases_over_rows_are_refused_beside_it(self, folder: Path) -> None:
+        with pytest.raises(InvalidPlan, match="same value per record, got release 'r1' over the rows"):
+            check(plan(folder, f"SELECT AVG(total) FROM ({PERSONS}) AS p", "SELECT SUM(spent) FROM data"))
+
+    def test_another_inner_query_is_refused_beside_it(self, folder: Path) -> None:
+        other = "SELECT customer, SUM(spent) AS total FROM data WHERE items > 1 GROUP BY customer"
+        with pytest.raises(InvalidPlan, match="another inner query in release 'r1'"):
+            check(
+                plan(folder, f"SELECT AVG(total) FROM ({PERSONS}) p", f"SELECT AVG(total) FROM ({other}) q")
+            )
+
+    @pytest.mark.slow
+    def test_a_release_for_each_period(self, folder: Path) -> None:
+        """A record has a value in each period: the inner query groups by it, and the release chooses it."""
+        inner = "SELECT customer, FLOOR(day / 30) AS m, SUM(spent) AS v FROM data GROUP BY customer, m"
+        sqls = [f"SELECT SUM(LEAST(v, 150)) FROM ({inner}) AS p WHERE m = {m}" for m in (0, 1)]
+        result = sl.audit(plan(folder, *sqls, stddev=3000.0))
+        assert (result.records, result.rows, result.rank) == (30, 90, 2)
+        assert result.secret == "LEAST(SUM(spent), 150)"
+
+    @pytest.mark.slow
+    def test_inner_queries_may_be_spelt_differently(self, folder: Path) -> None:
+        other = "SELECT x.customer AS who, COUNT(*) AS n, SUM(x.spent) AS t FROM data AS x GROUP BY 1"
+        result = sl.audit(
+            plan(
+                folder,
+                f"SELECT AVG(total) FROM ({PERSONS}) p",
+                f"SELECT n, AVG(t) FROM ({other}) q GROUP BY n",
+            )
+        )
+        assert result.records == 30
+
+    def test_other_clips_are_refused_beside_it(self, folder: Path) -> None:
+        sqls = [f"SELECT SUM(LEAST(total, {most})) FROM ({PERSONS}) p" for most in (100, 200)]
+        with pytest.raises(InvalidPlan, match="one value per record in all releases"):
+            check(plan(folder, *sqls))
+
+    def test_a_clip_to_a_point_is_refused(self, folder: Path) -> None:
+        with pytest.raises(InvalidPlan, match="a value per record that can vary"):
+            check(plan(folder, f"SELECT SUM(LEAST(total, 0)) FROM ({PERSONS}) p"))
+
+    def test_contributions_are_bounded_once(self, folder: Path) -> None:
+        sql = f"SELECT SUM(total) FROM ({PERSONS}) p"
+        with pytest.raises(InvalidPlan, match="contributions bounded once"):
+            check(plan(folder, sql, keep={"rows": 2, "order": "day"}))
+        within = plan(folder, sql) | {"attacker": {"values_within": 3.0}}
+        with pytest.raises(InvalidPlan, match="values_within for secrets that are published as they are"):
+            check(within)
+
+
+class TestCheck:
+    """``check`` compiles every release on the engine, so that no good plan fails later."""
+
+    def test_types_that_the_engine_refuses(self, folder: Path) -> None:
+        with pytest.raises(InvalidPlan, match=r"release 'r0': expected a query that DuckDB can run"):
+            check(plan(folder, "SELECT SUM(spent) FROM data WHERE land + 1 > 3"))
+
+    def test_selects_of_different_widths(self, folder: Path) -> None:
+        sql = "SELECT land, SUM(spent) FROM data GROUP BY land UNION ALL SELECT SUM(spent) FROM data"
+        with pytest.raises(InvalidPlan, match=r"release 'r0': expected a query that DuckDB can run"):
+            check(plan(folder, sql))
+
+    def test_a_plan_for_another_engine(self, folder: Path) -> None:
+        with pytest.raises(InvalidPlan, match="dialect to be that of its source, duckdb, got postgres"):
+            check(plan(folder, "SELECT SUM(spent) FROM data", dialect="postgres"))
+        assert check(plan(folder, "SELECT SUM(spent) FROM data", dialect="duckdb"))
+
+
+def test_having_tells_sizes(folder: Path) -> None:
+    hidden = plan(folder, "SELECT land, SUM(spent) FROM data GROUP BY land HAVING COUNT(*) > 3")
+    with pytest.raises(InvalidPlan, match="knows_sizes = true where HAVING tells sizes"):
+        check(hidden | {"attacker": {"knows_sizes": False}})
+
+
+def test_suppress_needs_a_plain_select(folder: Path) -> None:
+    renamed = "WITH d AS (SELECT land, spent AS s FROM data) SELECT COUNT(*) FROM d WHERE s > 9"
+    made = plan(folder, renamed, bandwidth=1.0)
+    made["release"][0]["suppress"] = "COUNT(*) < 10"
+    with pytest.raises(InvalidPlan, match="suppress for one plain SELECT over data"):
+        check(made)
+
+
+class TestTheCheckOfAnAudit:
+    """A reading that differs from the engine's is an error, also in the new forms."""
+
+    def verified(self, folder: Path, sql: str, before: str, after: str) -> None:
+        engine = open_source("orders.csv", base=folder)
+        subject = Subject(record="customer", secret="spent", kind=SecretKind.NUMBER, bounds=(0, 200))
+        try:
+            query = read_release(sql, name="odd", subject=subject, schema=Schema.of(engine))
+            other = read_release(
+                sql.replace(before, after), name="odd", subject=subject, schema=Schema.of(engine)
+            )
+            assert before in sql
+            verify(engine, [query], subject, collect(engine, [query], subject))
+            verify(engine, [other], subject, collect(engine, [query], subject))
+        finally:
+            engine.close()
+
+    @pytest.mark.parametrize(
+        ("sql", "before", "after"),
+        [
+            ("SELECT items, SUM(spent) FROM data GROUP BY items HAVING COUNT(*) > 22", "> 22", "> 0"),
+            (
+                "WITH d AS (SELECT * FROM data WHERE items > 1) SELECT land, SUM(spent) FROM d GROUP BY land",
+                "> 1",
+                "> 2",
+            ),
+            (
+                "SELECT land, SUM(spent) FROM "
+                "(SELECT *, RANK() OVER (PARTITION BY customer ORDER BY day) AS n "
+                "FROM data) t WHERE n < 2 GROUP BY land",
+                "n < 2",
+                "n < 3",
+            ),
+            (
+                "SELECT SUM(spent) FROM data UNION ALL SELECT SUM(spent) FROM data WHERE items = 1",
+                "= 1",
+                "= 2",
+            ),
+        ],
+    )
+    def test_other_groups(self, sql: str, before: str, after: str, folder: Path) -> None:
+        with pytest.raises(InvalidPlan, match=r'release "odd": expected the groups'):
+            self.verified(folder, sql, before, after)
+
+    def test_other_groups_of_the_same_size(self, folder: Path) -> None:
+        """HAVING that keeps another group of 30 rows: the sizes agree, and the rows differ."""
+        engine = open_source("orders.csv", base=folder)
+        subject = Subject(record="customer", secret="spent", kind=SecretKind.NUMBER, bounds=(0, 200))
+        sql = "SELECT land, SUM(spent) FROM data GROUP BY land HAVING MIN(day) = 0"
+        try:
+            query = read_release(sql, name="odd", subject=subject, schema=Schema.of(engine))
+            (own,) = query.checks
+            assert own is not None
+            tampered = own.sql.replace(" = 0) THEN 1 ELSE 0 END AS kept", " = 1) THEN 1 ELSE 0 END AS kept")
+            assert tampered != own.sql
+            changed = replace(query, checks=(replace(own, sql=tampered),))
+            with pytest.raises(InvalidPlan, match="the groups that the engine's HAVING keeps"):
+                verify(engine, [changed], subject, collect(engine, [query], subject))
+        finally:
+            engine.close()
+
+
+def test_a_lookup_must_not_double_rows_that_having_counts(tmp_path: Path) -> None:
+    """Only rows without a secret match twice: they are not audited, and HAVING counts them."""
+    rows = [(f"c{i}", "north" if i % 2 else "south", i, 5.0 if i < 8 else None) for i in range(12)]
+    _write(tmp_path / "orders.csv", ["customer", "land", "day", "spent"], rows)
+    _write(tmp_path / "days.csv", ["d", "label"], [*((i, "x") for i in range(12)), (11, "y")])
+    sql = "SELECT land, SUM(spent) FROM data LEFT JOIN days ON day = d GROUP BY land{}"
+    about = Subject(record="customer", secret="spent", kind=SecretKind.NUMBER, bounds=(0, 200))
+    engine = open_source("orders.csv", base=tmp_path, tables={"days": "days.csv"})
+    schema = Schema.of(engine, ["days"])
+    plain, having = (
+        read_release(sql.format(end), name="r", subject=about, schema=schema)
+        for end in ("", " HAVING COUNT(*) > 6")
+    )
+    assert len(collect(engine, [plain], about).cells) == 2
+    with pytest.raises(InvalidPlan, match='at most one row of "days" for each row of data'):
+        collect(engine, [having], about)
+    engine.close()
+
+
+BOMBS = {
+    "many uses of WITH": "WITH a AS (SELECT spent FROM data)"
+    + "".join(
+        f", {name} AS (SELECT x.spent FROM {before} x JOIN {before} y ON x.spent = y.spent)"
+        for before, name in zip("abcdefghij", "bcdefghijk", strict=True)
+    )
+    + " SELECT SUM(spent) FROM k",
+    "columns that double": "WITH a AS (SELECT items AS n, spent FROM data)"
+    + "".join(
+        f", {name} AS (SELECT n + n AS n, spent FROM {before})"
+        for before, name in zip("abcdefghijklmnop", "bcdefghijklmnopq", strict=True)
+    )
+    + " SELECT n, SUM(spent) FROM q GROUP BY n",
+}
+
+
+@pytest.mark.parametrize("bomb", BOMBS)
+def test_small_texts_do_not_grow_without_end(bomb: str, folder: Path) -> None:
+    with pytest.raises(InvalidPlan, match=r"at most 200 SELECTs|of a moderate size|nested at most"):
+        check(plan(folder, BOMBS[bomb]))
