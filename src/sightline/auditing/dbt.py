@@ -15,13 +15,16 @@ from typing import Any
 from sqlglot import exp
 
 from sightline.auditing.plan import Plan
+from sightline.auditing.plan_text import plan_file_text
 from sightline.auditing.reading import read_plan
+from sightline.auditing.starter import relative_source
 from sightline.errors import InvalidPlan, require
 from sightline.tables.sql.grammar import parse_query
 
 _LARGEST_FILE = 1 << 28  # bytes
 _ADAPTERS = ("duckdb", "postgres", "spark")  # dialects that a plan can have
 _WHOLE = ("table", "view", "materialized_view")  # models whose compiled SQL is all that they hold
+_HEAD = "# From a dbt project. The order of the releases is the order of publication.\n"
 _SECTIONS = ("data", "privacy", "limits", "attacker")
 _TABLE_NAME = "data"  # what plans call the table
 
@@ -72,6 +75,12 @@ def plan_from_dbt(manifest: str | Path, *, source: str) -> Plan:
     given = {**data, "source": source, "dialect": adapter}
     plan, _ = read_plan({**sections, "data": given, "release": releases})
     return plan
+
+
+def dbt_plan_text(manifest: Path, source: str, *, out: Path) -> str:
+    """The plan of a dbt project in TOML, to be written to ``out``."""
+    plan = plan_from_dbt(manifest, source=relative_source(source, out.parent))
+    return f"{_HEAD}\n{plan_file_text(plan)}"
 
 
 def _read(path: Path) -> _Node:

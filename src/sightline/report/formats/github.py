@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from sightline.report.formats.problems import Level, PlanProblems
+from sightline.report.names import one_line
 
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
@@ -25,7 +26,7 @@ def annotations(reports: Sequence[PlanProblems]) -> str:
 
 
 def _command(name: str, file: str, line: int, title: str, text: str) -> str:
-    return f"::{name} file={_property(file)},line={line},title={_property(title)}::{_message(text)}"
+    return f"::{name} file={_property(one_line(file))},line={line},title={_property(title)}::{_message(text)}"
 
 
 def _message(text: str) -> str:

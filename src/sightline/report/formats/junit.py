@@ -8,14 +8,15 @@ from xml.etree.ElementTree import Element, SubElement, indent, tostring
 
 from sightline.report.formats.problems import Level, PlanProblems, Problem, Rule
 
+_NOT_SHOWN = "Nobody who is listed is exposed through it, but no limit is shown to hold."
 _NOT_XML = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
 def junit(reports: Sequence[PlanProblems]) -> str:
     """The test cases of a plan are: that it can be audited, the limit, each assumption, and each release.
 
-    A release fails if a record below the limit is exposed through it. Without a limit the limit's test case
-    is skipped. What is only a warning or a note fails nothing.
+    A release fails if a record that is listed below the limit is exposed through it. It passes only if the
+    limit is kept. Otherwise its test case is skipped, since others may be exposed through it.
     """
     suites = Element("testsuites")
     for report in reports:
@@ -27,7 +28,9 @@ def junit(reports: Sequence[PlanProblems]) -> str:
             suite.set(name, str(sum(case.find(part) is not None for case in cases)))
         SubElement(suite, "system-out").text = _text(report.summary)
     indent(suites)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(suites, encoding="unicode")
+    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(
+        suites, encoding="us-ascii", xml_declaration=False
+    ).decode("ascii")
 
 
 def _add_cases(suite: Element, report: PlanProblems) -> None:
@@ -36,13 +39,16 @@ def _add_cases(suite: Element, report: PlanProblems) -> None:
     if not report.releases:
         return
     limit = _add_case(suite, report, "limit", [one for one in errors if one.rule is Rule.LIMIT])
-    if not report.limited:
+    if report.passed is None:
         SubElement(limit, "skipped", message="No limit was set.")
     for one in errors:
         if one.rule is Rule.NOT_VERIFIED:
             _add_case(suite, report, f"assumption {one.text.partition(':')[0]}", [one])
     for name in report.releases:
-        _add_case(suite, report, f"release {name}", [one for one in errors if name in one.releases])
+        why = [one for one in errors if name in one.releases]
+        case = _add_case(suite, report, f"release {name}", why)
+        if not why and not report.passed:
+            SubElement(case, "skipped", message=_NOT_SHOWN)
 
 
 def _add_case(suite: Element, report: PlanProblems, name: str, why: Sequence[Problem]) -> Element:

@@ -71,7 +71,7 @@ class PlanProblems:
     summary: str
     problems: tuple[Problem, ...]  # the most important first
     releases: tuple[str, ...] = ()  # of an audit; none if the plan was only checked, or not audited
-    limited: bool = True  # whether there is a limit to keep
+    passed: bool | None = None  # whether the limit is kept; none if there is none
 
 
 def problems_of(result: AuditResult, lines: PlanLines) -> PlanProblems:
@@ -94,7 +94,7 @@ def problems_of(result: AuditResult, lines: PlanLines) -> PlanProblems:
         summary=summary(result),
         problems=tuple(_placed(one, lines) for one in sorted(found, key=lambda one: order.index(one.level))),
         releases=tuple(release.name for release in result.releases),
-        limited=result.verdict.limit is not None,
+        passed=result.verdict.passed,
     )
 
 
@@ -136,9 +136,9 @@ def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[Probl
 def _of_release(result: AuditResult, release: ReleaseReport) -> list[Problem]:
     words = []
     if release.newly_exposes:
-        words.append(f"since it, {count(release.newly_exposes, 'record')} more can be told apart")
+        words.append(f"{count(release.newly_exposes, 'record')} can be told apart since its publication")
     if release.exposes_alone:
-        words.append(f"without it, {count(release.exposes_alone, 'record')} could not be")
+        words.append(f"{count(release.exposes_alone, 'record')} can be told apart only because of it")
     if not words:
         return []
     level = Level.WARNING if result.verdict.passed is False else Level.NOTE

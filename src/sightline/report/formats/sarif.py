@@ -42,5 +42,5 @@ def _result(one: Problem, file: str) -> dict[str, Any]:
 
 
 def _location(file: str, line: int) -> dict[str, Any]:
-    artifact = {"uri": quote(file.encode("utf-8", "surrogateescape")), "uriBaseId": "%SRCROOT%"}
+    artifact = {"uri": quote(file.encode("utf-8", "replace")), "uriBaseId": "%SRCROOT%"}
     return {"physicalLocation": {"artifactLocation": artifact, "region": {"startLine": line}}}
