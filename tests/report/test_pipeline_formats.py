@@ -1,4 +1,4 @@
-"""Formats for pipelines: they keep their schemas, point at the right line, and tell nobody's name or value."""
+"""Formats for pipelines: they keep their schemas, point at the right line, and tell no key or value."""
 
 from __future__ import annotations
 
