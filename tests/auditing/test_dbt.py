@@ -10,10 +10,12 @@ import duckdb
 import pytest
 
 import sightline as sl
-from sightline.auditing.dbt import plan_from_dbt
+from sightline.auditing.dbt import dbt_plan_text, plan_from_dbt
 from sightline.auditing.plan import Plan
+from sightline.auditing.reading import plan_of_text
 from sightline.cli import main
 from sightline.errors import InvalidPlan
+from sightline.jobs import check
 
 Captured = pytest.CaptureFixture[str]
 HOMES = '"grid"."main"."homes"'
@@ -141,6 +143,7 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         node("m", 'select avg(watts) from "grid"."main"."Homes"'),
         "only the table and its public",
     ),
+    "a file": (node("m", "select avg(watts) from read_csv('homes.csv')"), "only the table and its public"),
     "no SQL": (node("m", "selekt"), "expected"),
     "two queries": (node("m", f"{QUERIES['plain']}; drop table x"), "expected"),
     "hidden by a cte": (
@@ -191,10 +194,27 @@ def test_a_manifest_that_is_none(tmp_path: Path) -> None:
 def test_a_table_without_a_relation(tmp_path: Path) -> None:
     path = manifest(tmp_path, node("m", QUERIES["plain"]))
     content = json.loads(path.read_text())
-    content["nodes"]["seed.grid.homes"]["relation_name"] = None
-    path.write_text(json.dumps(content))
-    with pytest.raises(InvalidPlan, match="a relation_name, which tables and views have"):
-        plan_from_dbt(path, source="homes.csv")
+    for relation in (None, 3, "(select 1)", f"{HOMES} join {REGIONS} using (feeder)"):
+        content["nodes"]["seed.grid.homes"]["relation_name"] = relation
+        path.write_text(json.dumps(content))
+        with pytest.raises(InvalidPlan, match="a relation_name with the name of one table or view"):
+            plan_from_dbt(path, source="homes.csv")
+
+
+def test_a_relation_cannot_leave_the_comment(tmp_path: Path) -> None:
+    strange = '"grid"."main"."homes\n[limits]\nremaining_uncertainty = 0.001\n"'
+    path = manifest(tmp_path, node("m", f"select avg(watts) from {strange}"))
+    path.write_text(path.read_text().replace(json.dumps(HOMES), json.dumps(strange)))
+    text = dbt_plan_text(path, table(tmp_path), out=tmp_path / "plan.toml")
+    assert plan_of_text(text, "plan").limits.remaining_uncertainty == 0.5
+    assert check(plan_from_dbt(path, source=table(tmp_path))).releases[0].sql == "select avg(watts) from data"
+
+
+def test_a_sample_is_left_for_the_reader_to_refuse(tmp_path: Path) -> None:
+    made = plan(tmp_path, node("m", f"select avg(homes.watts) from {HOMES} tablesample 10%"))
+    assert made.releases[0].sql == 'select avg(homes.watts) from data AS "homes" tablesample 10%'
+    with pytest.raises(InvalidPlan, match="release 'm'"):
+        check(made)
 
 
 def test_a_manifest_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -208,6 +228,7 @@ def test_init_writes_the_plan_beside_its_paths(tmp_path: Path, capsys: Captured)
     command = ["init", table(tmp_path), "--from-dbt", str(path), "--out", str(out)]
     assert main(command) == 0
     assert 'source = "homes.csv"' in out.read_text()
+    assert "grid" in out.read_text().splitlines()[1]
     assert main(["check", str(out)]) == 0
     assert main(command) == 1  # it exists
     assert main([*command, "--force", "--secret", "watts"]) == 1

@@ -45,6 +45,10 @@ def secret_plan(folder: Path, *, limit: str = "50%", table: str = "") -> str:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", RESULTS)
 class TestEveryResult:
+    def test_what_is_publishable_stays_so(self, name: str) -> None:
+        shown = RESULTS[name]().publishable()
+        assert shown.publishable() == shown
+
     def test_sarif_keeps_its_schema_and_has_every_problem(self, name: str) -> None:
         result, lines = RESULTS[name](), PlanLines.of(MICROGRID)
         (run,) = checked_sarif(result_text(result, lines, PipelineFormat.SARIF))["runs"]

@@ -24,7 +24,10 @@ from sightline.tables.sql.grammar import parse_query
 _LARGEST_FILE = 1 << 28  # bytes
 _ADAPTERS = ("duckdb", "postgres", "spark")  # dialects that a plan can have
 _WHOLE = ("table", "view", "materialized_view")  # models whose compiled SQL is all that they hold
-_HEAD = "# From a dbt project. The order of the releases is the order of publication.\n"
+_HEAD = """\
+# From a dbt project. The order of the releases is the order of publication.
+# The models read {relation}: the source must be the same table.
+"""
 _SECTIONS = ("data", "privacy", "limits", "attacker")
 _TABLE_NAME = "data"  # what plans call the table
 
@@ -34,53 +37,18 @@ _Node = Mapping[str, Any]
 def plan_from_dbt(manifest: str | Path, *, source: str) -> Plan:
     """The plan of a dbt project, from its ``target/manifest.json``, for the table at ``source``.
 
-    Releases are in the order of their models' ids.
+    ``source`` must be the table that the models read. Releases are in the order of their models' ids.
     """
-    content = _read(Path(manifest))
-    adapter = _mapping(content.get("metadata")).get("adapter_type")
-    require(
-        adapter in _ADAPTERS,
-        f"a dbt adapter whose SQL can be read: {', '.join(_ADAPTERS)}",
-        got=_shown(adapter),
-        error=InvalidPlan,
-    )
-    nodes = {
-        key: node
-        for group in ("nodes", "sources")
-        for key, node in sorted(_mapping(content.get(group)).items())
-        if isinstance(node, Mapping)
-    }
-    blocks = {key: block for key, node in nodes.items() if (block := _block(key, node))}
-    tables = [key for key, block in blocks.items() if "data" in block]
-    require(
-        len(tables) == 1,
-        "one model, seed or source with meta.sightline.data",
-        got=", ".join(map(_shown, tables[:3])) or "none",
-        error=InvalidPlan,
-    )
-    sections = {name: part for name, part in blocks[tables[0]].items() if name in _SECTIONS}
-    data = dict(_mapping(sections["data"]))
-    require(
-        "source" not in data,
-        "meta.sightline.data without source, which is given beside the manifest",
-        got="one",
-        error=InvalidPlan,
-    )
-    names = _relations(tables[0], data, nodes, str(adapter))
-    releases = [
-        _release(key, nodes[key], block["release"], names, str(adapter))
-        for key, block in blocks.items()
-        if "release" in block
-    ]
-    given = {**data, "source": source, "dialect": adapter}
-    plan, _ = read_plan({**sections, "data": given, "release": releases})
-    return plan
+    return _plan(_read(Path(manifest)), source)
 
 
 def dbt_plan_text(manifest: Path, source: str, *, out: Path) -> str:
     """The plan of a dbt project in TOML, to be written to ``out``."""
-    plan = plan_from_dbt(manifest, source=relative_source(source, out.parent))
-    return f"{_HEAD}\n{plan_file_text(plan)}"
+    project = _read(manifest)
+    plan = _plan(project, relative_source(source, out.parent))
+    table = _table(_blocks(_nodes(project)))
+    relation = _shown(_nodes(project)[table]["relation_name"])  # on one line
+    return f"{_HEAD.format(relation=relation)}\n{plan_file_text(plan)}"
 
 
 def _read(path: Path) -> _Node:
@@ -108,6 +76,62 @@ def _read(path: Path) -> _Node:
         error=InvalidPlan,
     )
     return dict(content)
+
+
+def _nodes(project: _Node) -> dict[str, _Node]:
+    """The models, seeds and sources of a project, in the order of their ids."""
+    return {
+        key: node
+        for group in ("nodes", "sources")
+        for key, node in sorted(_mapping(project.get(group)).items())
+        if isinstance(node, Mapping)
+    }
+
+
+def _blocks(nodes: Mapping[str, _Node]) -> dict[str, _Node]:
+    return {key: block for key, node in nodes.items() if (block := _block(key, node))}
+
+
+def _table(blocks: Mapping[str, _Node]) -> str:
+    """The id of the table to protect."""
+    tables = [key for key, block in blocks.items() if "data" in block]
+    require(
+        len(tables) == 1,
+        "one model, seed or source with meta.sightline.data",
+        got=", ".join(map(_shown, tables[:3])) or "none",
+        error=InvalidPlan,
+    )
+    return tables[0]
+
+
+def _plan(project: _Node, source: str) -> Plan:
+    adapter = _mapping(project.get("metadata")).get("adapter_type")
+    require(
+        adapter in _ADAPTERS,
+        f"a dbt adapter whose SQL can be read: {', '.join(_ADAPTERS)}",
+        got=_shown(adapter),
+        error=InvalidPlan,
+    )
+    nodes = _nodes(project)
+    blocks = _blocks(nodes)
+    table = _table(blocks)
+    sections = {name: part for name, part in blocks[table].items() if name in _SECTIONS}
+    data = dict(_mapping(sections["data"]))
+    require(
+        "source" not in data,
+        "meta.sightline.data without source, which is given beside the manifest",
+        got="one",
+        error=InvalidPlan,
+    )
+    names = _relations(table, data, nodes, str(adapter))
+    releases = [
+        _release(key, nodes[key], block["release"], names, str(adapter))
+        for key, block in blocks.items()
+        if "release" in block
+    ]
+    given = {**data, "source": source, "dialect": adapter}
+    plan, _ = read_plan({**sections, "data": given, "release": releases})
+    return plan
 
 
 def _block(key: str, node: _Node) -> _Node:
@@ -143,14 +167,15 @@ def _relations(table: str, data: _Node, nodes: Mapping[str, _Node], dialect: str
 
 def _relation(key: str, node: _Node, dialect: str) -> str:
     name = node.get("relation_name")
+    query = parse_query(f"SELECT * FROM {name}", dialect) if isinstance(name, str) else None
+    tables = [] if query is None else list(query.find_all(exp.Table))
     require(
-        isinstance(name, str),
-        f"{_shown(key)}: a relation_name, which tables and views have",
+        len(tables) == 1,
+        f"{_shown(key)}: a relation_name with the name of one table or view",
         got=_shown(name),
         error=InvalidPlan,
     )
-    (table,) = parse_query(f"SELECT * FROM {name}", dialect).find_all(exp.Table)
-    return _identity(table)
+    return _identity(tables[0])
 
 
 def _identity(table: exp.Table) -> str:
@@ -223,13 +248,15 @@ def _renamed(sql: str, names: Mapping[str, str], dialect: str) -> str:
                 "name it in meta.sightline.data.tables, or put the block on the model that is read here"
             )
         start, end = table.parts[0].meta.get("start"), table.parts[-1].meta.get("end")
-        renamed = exp.Table(this=exp.to_identifier(name), alias=table.args.get("alias"))
-        text = renamed.this.sql(dialect)
-        if not table.alias and table.name in qualifiers:
-            renamed.set("alias", exp.TableAlias(this=table.this.copy()))
-            text = renamed.sql(dialect)
+        own = table.this.copy()
+        table.set("this", exp.to_identifier(name))
+        table.set("db", None)
+        table.set("catalog", None)
+        text = table.this.sql(dialect)
+        if not table.alias and own.name in qualifiers:
+            table.set("alias", exp.TableAlias(this=own))
+            text += f" AS {own.sql(dialect)}"
         changes.append((start, end, text))
-        table.replace(renamed)
     for start, end, text in sorted(changes, reverse=True):
         sql = f"{sql[:start]}{text}{sql[end + 1 :]}"
     require(

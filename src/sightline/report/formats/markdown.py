@@ -20,7 +20,7 @@ _LONGEST = 2_000  # characters of a text, and of a cell a tenth of it
 
 def result_markdown(result: AuditResult, file: str) -> str:
     """The first screen of a publishable result, the most exposed, and the releases."""
-    parts = [f"## Sightline: {status_words(result)}", f"{escaped(file)}: {escaped(limit_line(result))}"]
+    parts = [f"## Sightline: {status_words(result)}", f"Plan {escaped(file)}: {escaped(limit_line(result))}"]
     if result.sharpest is not None:
         parts += ["\n".join(["```text", *picture(result), "```"]), escaped(result.sharpest.text)]
     if result.slack is not None:

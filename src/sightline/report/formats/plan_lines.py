@@ -34,6 +34,8 @@ class PlanLines:
         """Read a plan file; of one that cannot be read only the name is known."""
         path = Path(plan)
         file = _shown(path)
+        if not path.is_file():  # a pipe cannot be read twice
+            return cls(file=file)
         try:
             with path.open("rb") as stream:
                 text = stream.read(_LARGEST_FILE + 1).decode("utf-8-sig")
