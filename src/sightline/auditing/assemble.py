@@ -13,7 +13,7 @@ from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.losses import guaranteed_by_noise, losses
-from sightline.auditing.noise_slack import noise_slack
+from sightline.auditing.noise_slack import noise_slack, slack_under
 from sightline.auditing.plan_text import plan_text, public_source, publishable_plan_text
 from sightline.auditing.questions import question_text
 from sightline.auditing.release_map import release_map
@@ -57,6 +57,7 @@ def assemble(
     open_questions = unverified(findings, homogeneous)
     slack = noise_slack(findings)
     advice = remedies(findings, reports, section, slack)
+    judged = verdict(findings, section, open_questions, publishable=False)
     owner_differs = local is not None or any(one.owner_only for one in open_questions)
     return AuditResult(
         schema_version=SCHEMA_VERSION,
@@ -88,12 +89,12 @@ def assemble(
         release_map=release_map(findings),
         losses=losses(findings, delta=budget.delta),
         alternatives=alternatives(findings, progress),
-        verdict=verdict(findings, section, open_questions, publishable=False),
+        verdict=judged,
         publishable_verdict=(
             verdict(findings, section, open_questions, publishable=True) if owner_differs else None
         ),
         sharpest=sharpest_view(findings),
-        slack=slack,
+        slack=slack_under(judged, slack),
         what_to_change=advice.changes,
         more_to_change=advice.more,
         assumptions=assumptions(findings),
