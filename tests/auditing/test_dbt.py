@@ -16,6 +16,7 @@ from sightline.auditing.reading import plan_of_text
 from sightline.cli import main
 from sightline.errors import InvalidPlan
 from sightline.jobs import check
+from sightline.tables.sql.grammar import parse_query
 
 Captured = pytest.CaptureFixture[str]
 HOMES = '"grid"."main"."homes"'
@@ -215,6 +216,17 @@ def test_a_sample_is_left_for_the_reader_to_refuse(tmp_path: Path) -> None:
     assert made.releases[0].sql == 'select avg(homes.watts) from data AS "homes" tablesample 10%'
     with pytest.raises(InvalidPlan, match="release 'm'"):
         check(made)
+
+
+@pytest.mark.parametrize("name", ["plain", "qualified", "join"])
+def test_wrong_positions_of_names_are_noticed(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        "sightline.auditing.dbt.parse_query", lambda sql, dialect: parse_query(f" {sql}", dialect)
+    )
+    with pytest.raises(InvalidPlan, match="expected"):
+        plan(tmp_path, node("m", QUERIES[name]), blocks={"data": {**DATA, "tables": {"regions": "r.csv"}}})
 
 
 def test_a_manifest_that_is_too_large(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -247,7 +247,7 @@ def _renamed(sql: str, names: Mapping[str, str], dialect: str) -> str:
                 f"expected only the table and its public tables, got {_shown(_identity(table))}; "
                 "name it in meta.sightline.data.tables, or put the block on the model that is read here"
             )
-        start, end = table.parts[0].meta.get("start"), table.parts[-1].meta.get("end")
+        start, end = table.parts[0].meta.get("start", 0), table.parts[-1].meta.get("end", 0)
         own = table.this.copy()
         table.set("this", exp.to_identifier(name))
         table.set("db", None)

@@ -10,7 +10,7 @@ from sightline.report.names import one_line
 _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice"}
 
 
-def annotations(reports: Sequence[PlanProblems]) -> str:
+def workflow_commands(reports: Sequence[PlanProblems]) -> str:
     """A workflow command for each problem on a line of its own, or for the summary of a plan without any.
 
     GitHub shows ten of each level for a step, so the most important come first.

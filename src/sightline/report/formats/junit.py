@@ -28,9 +28,8 @@ def junit(reports: Sequence[PlanProblems]) -> str:
             suite.set(name, str(sum(case.find(part) is not None for case in cases)))
         SubElement(suite, "system-out").text = _text(report.summary)
     indent(suites)
-    return '<?xml version="1.0" encoding="UTF-8"?>\n' + tostring(
-        suites, encoding="us-ascii", xml_declaration=False
-    ).decode("ascii")
+    text: bytes = tostring(suites, encoding="us-ascii", xml_declaration=False)
+    return f'<?xml version="1.0" encoding="UTF-8"?>\n{text.decode("ascii")}'
 
 
 def _add_cases(suite: Element, report: PlanProblems) -> None:

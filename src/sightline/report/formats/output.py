@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from sightline.auditing.result import AuditResult
 from sightline.format import json_text
-from sightline.report.formats.github import annotations
+from sightline.report.formats.github import workflow_commands
 from sightline.report.formats.junit import junit
 from sightline.report.formats.markdown import checked_markdown, result_markdown
 from sightline.report.formats.plan_lines import PlanLines
@@ -40,7 +40,7 @@ def checked_text(checked: Sequence[tuple[PlanLines, str | None]], chosen: Pipeli
 def _text(reports: Sequence[PlanProblems], chosen: PipelineFormat) -> str:
     match chosen:
         case PipelineFormat.GITHUB:
-            return annotations(reports)
+            return workflow_commands(reports)
         case PipelineFormat.JUNIT:
             return junit(reports)
         case PipelineFormat.SARIF:
