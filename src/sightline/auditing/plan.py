@@ -15,7 +15,7 @@ from sightline.auditing.plan_attacker import Attacker as Attacker
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
-from sightline.auditing.plan_fields import Number, Positive, Section, Share, Text
+from sightline.auditing.plan_fields import Number, Positive, Section, Share, Source, Text
 from sightline.auditing.plan_privacy import Privacy as Privacy
 from sightline.auditing.release_noise import (
     CellNoise,
@@ -49,9 +49,10 @@ class KeptRows(Section):
 class Data(Section):
     """The table, and what in it is to be protected."""
 
-    source: Text = Field(
+    source: Source = Field(
         description="A Parquet or CSV file, a table of a DuckDB file, or the URL of another engine. "
-        "A relative path starts from the plan's folder."
+        "A relative path starts from the plan's folder. In Python also a pandas or Polars DataFrame, an "
+        "Arrow table or a DuckDB relation."
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
     secret: Text = Field(description="The column to protect.")
