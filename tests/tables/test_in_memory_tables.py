@@ -183,7 +183,8 @@ def bad_tables() -> dict[str, tuple[str, Any, str]]:
         "a stream": ("pyarrow", lambda own: own.table(HOMES).to_reader(), "call read_all() first"),
         "a series": ("pandas", lambda own: own.Series([1.0]), "got Series; call to_frame() first"),
         "an array": ("numpy", lambda own: own.ones((2, 2)), "got ndarray; name its columns"),
-        "a number": ("numpy", lambda own: 5, "text in quotes, a pandas or Polars DataFrame"),
+        "a number": ("numpy", lambda own: 5, "expected text in quotes, got 5"),
+        "a list": ("numpy", lambda own: ["Z9"], "a pandas or Polars DataFrame, an Arrow table"),
         "a query that fails": (
             "duckdb",
             lambda own: own.sql("SELECT x AS home, CAST(x AS INT) AS watts FROM (VALUES ('Z9')) AS t(x)"),

@@ -49,6 +49,9 @@ def _source(value: object) -> str | InMemoryTable:
     """A file or an address as text, or a table that the caller holds in memory."""
     if isinstance(value, InMemoryTable):
         return value
+    if isinstance(value, int | float | dict):  # what TOML can hold
+        got = "a section" if isinstance(value, dict) else value
+        require(False, "text in quotes", got=got, error=InvalidPlan)
     if not isinstance(value, str):
         return in_memory(value)
     require(bool(value), "text, not an empty string", got="''", error=InvalidPlan)

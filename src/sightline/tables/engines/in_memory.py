@@ -40,7 +40,6 @@ _FIXES = {
     "Series": "call to_frame() first",
     "Dataset": "call to_table() first",
     "ndarray": "name its columns: pandas.DataFrame(array, columns=[…])",
-    "dict": "make a table of it: pandas.DataFrame(…)",
 }
 
 
