@@ -69,7 +69,7 @@ def assemble(
     owner_differs = local is not None or any(one.owner_only for one in open_questions)
     return AuditResult(
         schema_version=SCHEMA_VERSION,
-        source=public_source(plan.data.source),
+        source=public_source(str(plan.data.source)),
         record=plan.data.record,
         secret=plan.data.secret,
         kind=plan.data.secret_kind.value,
