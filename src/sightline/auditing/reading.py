@@ -57,7 +57,7 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
 
 def plan_of_text(text: str, name: str) -> Plan:
     """The checked plan in a TOML text; ``name`` is what messages call it."""
-    return _checked(_parsed(text, name), name)
+    return with_noise_files(checked_plan(_parsed(text, name), name), Path())
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:

@@ -112,7 +112,7 @@ def cosine_precision_slope(information: FloatArray) -> FloatArray:
     ratio, change = np.where(near, series, ratio), np.where(near, 1 / 6 - square / 180, change)
     slope = (-1 + 2 * J / safe - 12 * J * ratio / safe**2 + 4 * J * change / safe) / safe**2
     found = -slope / cosine_bound(safe) ** 2 - 1
-    return np.where(little, SLOPE_COSINE - 1, np.maximum(found, 0.0))
+    return np.where(little, cosine_slope() - 1, np.maximum(found, 0.0))
 
 
 def cosine_precision(information: FloatArray) -> FloatArray:
