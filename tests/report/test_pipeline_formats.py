@@ -19,6 +19,7 @@ from sightline.report.formats.problems import Level, Rule, problems_of
 from sightline.report.names import one_line
 from tests.report.pipeline_cases import annotations_of, checked_junit, checked_sarif
 from tests.report.report_cases import HOSTILE, RESULTS
+from tools.rooms import ROOT
 
 MICROGRID = example_plan("microgrid")
 Captured = pytest.CaptureFixture[str]
@@ -244,3 +245,10 @@ def test_hostile_names_of_files_and_messages(name: str) -> None:
 
 def test_markdown_makes_no_mention_and_no_link() -> None:
     assert escaped("@ann #12 www.a.b ![x](y)") == ("@\u2060ann #\u206012 www&#46;a.b !&#91;x&#93;(y)")
+
+
+def test_the_ids_of_rules_are_those_that_are_stable() -> None:
+    page = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8")
+    listed = page.partition("The ids of SARIF's rules (")[2].partition(")")[0]
+    assert re.findall("`([^`]+)`", listed) == [rule.value for rule in Rule]
+    assert all(rule.meaning.endswith(".") for rule in Rule)
