@@ -78,14 +78,15 @@ class AuditOutputs:
             print_json(result.model_dump(mode="json"))
         else:
             print(result_text(result, lines, PipelineFormat(self.shown)))
+        parts = (result, *result.other_secrets)
         for name, path in self.files:
             if name == _JSON:
-                self._write_file(path, result.to_json(), owner_only=bool(result.owner_only))
+                owned = any(part.owner_only for part in parts)
+                self._write_file(path, result.to_json(), owner_only=owned)
             else:
                 self._write_file(path, result_text(result, lines, PipelineFormat(name)), owner_only=False)
         if self.exposures is not None:
             write_exposures(result, self.exposures, force=self.force)
-            parts = (result, *result.other_secrets)
             listed = sum(len(one.exposed) for one in parts)
             in_all = sum(one.exposed_in_all for one in parts)
             print(

@@ -41,14 +41,15 @@ def check_suffix(path: Path) -> None:
 def write_exposures(result: AuditResult, path: Path, *, force: bool = False) -> None:
     """Write the exposed that the result lists, secret by secret, one a line.
 
-    Only the owner of the file can read it, unless the result is publishable. A text never becomes a formula: in CSV an apostrophe is put before it, in Excel the cell is text. An error
-    is empty if there is no unbiased attack.
+    Only the owner of the file can read it, unless the result is publishable. A text never becomes a formula:
+    in CSV an apostrophe is put before it, in Excel the cell is text. An error is empty if there is no unbiased
+    attack.
     """
     check_suffix(path)
     parts = (result, *result.other_secrets)
     rows = [_COLUMNS, *(row for part in parts for row in _rows(part))]
     content = _csv(rows) if path.suffix.lower() == ".csv" else _xlsx(rows)
-    write_new(path, content, force=force, owner_only=bool(result.owner_only))
+    write_new(path, content, force=force, owner_only=any(part.owner_only for part in parts))
 
 
 def _rows(result: AuditResult) -> Iterator[tuple[Cell, ...]]:
