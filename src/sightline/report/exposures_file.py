@@ -42,7 +42,7 @@ def write_exposures(result: AuditResult, path: Path, *, force: bool = False) -> 
     """Write the exposed that the result lists, secret by secret, one a line.
 
     Only the owner of the file can read it, unless the result is publishable. A text never becomes a formula:
-    in CSV an apostrophe is put before it, in Excel the cell is text. An error is empty if there is no unbiased
+    in CSV an apostrophe is put before it, in Excel the cell is text. An error is empty without an unbiased
     attack.
     """
     check_suffix(path)
