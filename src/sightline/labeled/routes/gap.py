@@ -30,9 +30,7 @@ def by_gap(problem: Problem) -> Reading | None:
         return None
     group, sizes, first = groups_of_columns(gram)
     leverage, rank = balanced_leverages(gram)
-    identifiable, undecided = decide_by_leverage(
-        sizes * leverage[first], rank, row_count=incidence.row_count
-    )
+    identifiable, undecided = decide_by_leverage(sizes * leverage[first], rank, row_count=incidence.row_count)
     exactly = decide_distinct(gram, first)
     factor, _ = gram.factor_of_rows(rank)
     if exactly is not None:
