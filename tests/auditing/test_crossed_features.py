@@ -112,3 +112,38 @@ class TestWeights:
         noise = stddev * (30 if aggregate.startswith("AVG") else 1) / max(map(abs, weights))
         mean = noise * np.sqrt(2 / np.pi) / size  # of a normal law around 0, cut off below 0
         assert alike.remaining == pytest.approx(mean * (1 - mean) / VARIANCE, rel=1e-6)
+
+
+class TestLattices:
+    @pytest.mark.parametrize(
+        ("law", "stddev", "limit"),
+        [("discrete-gaussian", 2.0, 0.5), ("discrete-gaussian", 40.0, 0.9), ("geometric", 0.01, 0.99)],
+    )
+    def test_the_slack_is_that_of_an_audit(
+        self, law: str, stddev: float, limit: float, tmp_path: Path
+    ) -> None:
+        """Noise of whole numbers has its own information: less of it is no Gaussian noise."""
+        columns: dict[str, list[Any]] = {
+            "id": [f"p{i}" for i in range(40)],
+            "g": ["a"] * 20 + ["b"] * 20,
+            "x": [i % 2 for i in range(40)],
+        }
+
+        def least(deviation: float) -> tuple[AuditResult, float]:
+            noise = {"law": law, "stddev": deviation}
+            release = {"sql": "SELECT g, SUM(x) FROM data GROUP BY g", "noise": noise}
+            plan = plan_of(tmp_path, columns, release)
+            plan["data"] = {key: plan["data"][key] for key in ("source", "record", "secret")}
+            plan["data"]["kind"] = "boolean"
+            plan["limits"]["remaining_uncertainty"] = limit
+            result = sl.audit(plan)
+            assert result.least_remaining_uncertainty is not None
+            return result, result.least_remaining_uncertainty.lower
+
+        today, _ = least(stddev)
+        assert today.slack is not None
+        factor = today.slack.noise_factor
+        assert factor is not None
+        assert least(stddev * factor)[1] >= limit
+        if law == "geometric" or stddev * factor * 0.97 >= 1.5:  # the least that there are bounds for
+            assert least(stddev * factor * 0.97)[1] < limit
