@@ -19,6 +19,7 @@ from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
 from sightline.auditing.what_if import what_if as other_settings
+from sightline.auditing.what_if import why_no_what_if
 from sightline.auditing.work import WorkLimits
 from sightline.designing.advice import with_designed_advice
 from sightline.errors import InvalidInput, require
@@ -67,7 +68,8 @@ def audit(  # many parameters: the options of the command of the same name
         if not what_if:
             return result
         settings = other_settings(session, findings, also=_stops(result), names=names, progress=watch)
-        return result.model_copy(update={"what_if": settings, "owner_only": (*result.owner_only, "what_if")})
+        found = {"what_if": settings, "no_what_if": why_no_what_if(findings)}
+        return result.model_copy(update={**found, "owner_only": (*result.owner_only, *found)})
 
 
 def _stops(result: AuditResult) -> tuple[float, ...]:

@@ -274,6 +274,7 @@ class AuditResult(Displayed, ResultPart):
     least_about: str | None = None  # the question that least_remaining_uncertainty is about; none: the secret
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
     what_if: WhatIf | None = None  # owner-only; none unless it was asked for
+    no_what_if: str | None = None  # why there is none, if it was asked for
     since: Comparison | None = None  # what changed since another audit, if it is compared with one
 
     @property
