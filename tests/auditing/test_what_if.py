@@ -43,6 +43,7 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
         if least is not None
         and one.remaining_uncertainty is not None
         and one.remaining_uncertainty.lower == pytest.approx(least.lower, rel=1e-9)
+        and one.remaining_uncertainty.upper == pytest.approx(least.upper, rel=1e-6)
     ]
     if alike and setting.worst is not None:
         worst = result.what_if.worst[setting.worst]

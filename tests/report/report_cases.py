@@ -160,8 +160,9 @@ def largest(releases: int, signatures: int) -> sl.AuditResult:
         steps = " − ".join(f'12 × "{name}{one["signature"] + k}"' for k in range(4))
         one.update(label="district 1234, tariff night", recipe={**recipe, "text": steps}, shortest=None)
     settings = [
-        {"noise": k % 40, "switches": [k // 40] if k >= 40 else [], "status": "failed",
-         "proven": False, "below_limit": k, "lower": k / 300, "upper": k / 290, "worst": k, "records": [1 + k * 37 * b for b in range(20)],
+        {"noise": k % 40, "switches": [k // 40] if k >= 40 else [], "status": "failed", "proven": False,
+         "below_limit": k, "lower": k / 300, "upper": k / 290, "worst": k,
+         "records": [1 + k * 37 * b for b in range(20)],
          "least_noise_stddev": 0.1 + k, "most_noise_stddev": 7.1 + k}
         for k in range(240)
     ]  # fmt: skip

@@ -355,13 +355,15 @@ def _setting(findings: Findings, totals: Totals, key: _Key, worst: dict[_Who | s
 
 
 def _worst(found: LinearFindings, knows: tuple[str, ...]) -> _Who:
-    """The most exposed, in the order of the audit's list."""
+    """The most exposed: the one whose bracket the audit states; of several, in the order of its list."""
     people, linear = found.persons, found.linear
     if people is not None:
         kind = int(people.most_exposed(np.arange(people.lower.size), 1)[0])
         place, count = int(people.place[kind]), int(people.number[kind])
         return _Who(places=(place,), kind=True, count=count, category="", knows=knows)
-    column = int(found.most_exposed(np.flatnonzero(~linear.known), 1)[0])
+    lower, upper = found.lower, found.exposures.remaining_upper
+    alike = np.flatnonzero(lower == np.nanmin(lower))
+    column = int(alike[np.lexsort((found.group_rmse(alike), upper[alike]))[0]])
     if linear.people is not None:
         places: tuple[int, ...] = (int(linear.people.kind[linear.column_signature[column]]),)
     else:
