@@ -23,6 +23,7 @@ from sightline.auditing.plan import (
     Release,
 )
 from sightline.auditing.plan_fields import SMALLEST
+from sightline.auditing.plan_secret import OtherSecret
 from sightline.errors import InvalidPlan
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
@@ -36,6 +37,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "attacker": Attacker,
     "limits": Limits,
     "correlation": Correlation,
+    "secret": OtherSecret,
 }
 
 
@@ -47,10 +49,15 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
     if isinstance(plan, Plan):
         return with_noise_files(plan, Path()), Path()
     if isinstance(plan, Mapping):
-        return with_noise_files(_checked(dict(plan), "plan"), Path()), Path()
+        return with_noise_files(checked_plan(dict(plan), "plan"), Path()), Path()
     path = Path(plan)
-    checked = _checked(_parsed(_text(path), path.name), path.name)
+    checked = checked_plan(_parsed(_text(path), path.name), path.name)
     return with_noise_files(checked, path.parent), path.parent
+
+
+def plan_of_text(text: str, name: str) -> Plan:
+    """The checked plan in a TOML text; ``name`` is what messages call it."""
+    return with_noise_files(checked_plan(_parsed(text, name), name), Path())
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:
@@ -111,7 +118,8 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
         raise InvalidPlan(f"{name}: expected TOML, got a file that is not: {reason}") from None
 
 
-def _checked(content: dict[str, Any], name: str) -> Plan:
+def checked_plan(content: dict[str, Any], name: str) -> Plan:
+    """The plan with these sections; an error starts with ``name``."""
     try:
         return Plan.model_validate(content)
     except ValidationError as error:

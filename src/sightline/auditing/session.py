@@ -25,6 +25,7 @@ from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
 from sightline.tables.persons import keys_of_kinds, person_of, person_table
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
+from sightline.tables.reshaped import leave_out, unpivot
 from sightline.tables.sql.grammar import own_text
 from sightline.tables.sql.person_values import read_person_values
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
@@ -246,6 +247,14 @@ def _bound_contributions(engine: Engine, plan: Plan) -> None:
         total_rows(engine, subject, by=data.total_by)
 
 
+def _reshape(engine: Engine, data: Data) -> None:
+    """Unpivot a secret in wide form, and leave other secrets out."""
+    if data.wide is not None:
+        unpivot(engine, data.wide.columns, name=data.wide.name, value=data.secret)
+    if data.other_secrets:
+        leave_out(engine, data.other_secrets)
+
+
 def subject_of(plan: Plan) -> Subject:
     """What a plan's audit is about."""
     data = plan.data
@@ -272,15 +281,25 @@ def opened(
     Without ``limits``, memory is bounded by what is free. At the end the table must still be as it was, and
     is closed.
     """
+    require(
+        not plan.secrets,
+        "a plan about one secret",
+        got=f"{len(plan.secrets) + 1} of them",
+        fix="an audit takes them one by one; otherwise leave the other sections [[secret]] out, and their "
+        "releases, and list their columns in other_secrets of [data]",
+        error=InvalidPlan,
+    )
     subject = subject_of(plan)
     limits = limits or WorkLimits.of(None, None)
     opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables, memory=limits.memory)
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
+        _reshape(engine, plan.data)
         check_declared(engine, subject)
         _bound_contributions(engine, plan)
         schema = Schema.of(engine, list(plan.data.tables))
-        check_public(schema, subject)
+        for secret in (plan.data.secret, *plan.data.other_secrets):
+            check_public(schema, secret)
         _check_dialect(plan, engine)
         texts = [release.sql for release in plan.releases]
         values = read_person_values(

@@ -66,7 +66,7 @@ def starter_plan(source: str, *, out: Path, record: str | None = None, secret: s
     text = _HEAD.format(
         name=out.name,
         accountants=_alternatives(tuple(ACCOUNTANTS)),
-        source=_quoted(_relative(source, out.parent)),
+        source=_quoted(relative_source(source, out.parent)),
         record=_quoted(key.name),
         secret=_quoted(hidden.name),
         domain=_DOMAINS[hidden.kind],
@@ -147,7 +147,8 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _relative(source: str, folder: Path) -> str:
+def relative_source(source: str, folder: Path) -> str:
+    """A source whose path starts from the folder of a plan."""
     if "://" in source:
         return source
     path, _, table = source.partition("::")

@@ -6,6 +6,7 @@ import math
 
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.format import count, number, number_bracket, percent, percent_at_most
+from sightline.report.names import one_line
 
 _WIDTH = 50  # characters of a picture in the terminal
 
@@ -34,6 +35,13 @@ def status_word(result: AuditResult) -> str:
             return "NOT SHOWN TO HOLD"
         case None:
             return "VERDICT"
+
+
+def secret_line(result: AuditResult) -> str:
+    """One of several secrets, its verdict and what remains of it."""
+    least = result.least_remaining_uncertainty
+    remains = "" if least is None else f"; {least} remains of the most exposed record's uncertainty"
+    return f"{one_line(result.secret)}: {status_words(result)}{remains}."
 
 
 def limit_line(result: AuditResult) -> str:

@@ -18,6 +18,7 @@ from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures.catalogue import ReportFigure, Result
+from sightline.report.first_screen import secret_line
 from sightline.report.names import one_line, short, unbroken
 from sightline.report.what_if import what_if_part
 from sightline.report.wording import (
@@ -148,6 +149,7 @@ def _environment() -> Any:
         shown_recipe=short_recipe,
         how=how,
         still_known=still_known,
+        secret_line=secret_line,
         accuracy_words=accuracy_words,
         relative_error_words=relative_error_words,
         count=count,

@@ -43,12 +43,12 @@ def check_declared(engine: Engine, subject: Subject) -> None:
         raise InvalidPlan(f"[data] secret: {error}") from None
 
 
-def check_public(schema: Schema, subject: Subject) -> None:
+def check_public(schema: Schema, secret: str) -> None:
     """Refuse a declared public table with a column of the secret's name: a join could publish the secret."""
     for name, columns in schema.tables.items():
-        if any(column.name.casefold() == subject.secret.casefold() for column in columns):
+        if any(column.name.casefold() == secret.casefold() for column in columns):
             raise InvalidPlan(
-                f'[data] tables: expected public tables, got "{name}" with a column "{subject.secret}", '
+                f'[data] tables: expected public tables, got "{name}" with a column "{secret}", '
                 "which is the secret's name; leave the column out, or rename it if it is public"
             )
 
