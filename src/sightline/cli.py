@@ -183,11 +183,8 @@ def audit(  # many parameters: one for each option
         with Ticker() as progress:
             progress("drawing the report", 0.0)
             write_report(result, html, force=force, publishable=publishable, date=date)
-        if what_if and not publishable and result.what_if is None:
-            print(
-                "No what-if: the plan is too large, or not all of it is linear in the secret.",
-                file=sys.stderr,
-            )
+        if result.no_what_if is not None:
+            print(f"No what-if: {result.no_what_if}.", file=sys.stderr)
         print(f"Wrote {html}", file=sys.stderr)
     return 2 if result.verdict.passed is False else 0
 

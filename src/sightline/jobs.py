@@ -20,6 +20,7 @@ from sightline.auditing.result import AuditResult, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.what_if import what_if as other_settings
+from sightline.auditing.what_if import why_no_what_if
 from sightline.auditing.work import WorkLimits
 from sightline.designing.advice import with_designed_advice
 from sightline.errors import InvalidInput, require
@@ -77,7 +78,8 @@ def _with_settings(
     result: AuditResult, session: Session, findings: Findings, names: bool, watch: Progress
 ) -> AuditResult:
     settings = other_settings(session, findings, also=_stops(result), names=names, progress=watch)
-    return result.model_copy(update={"what_if": settings, "owner_only": (*result.owner_only, "what_if")})
+    found = {"what_if": settings, "no_what_if": why_no_what_if(findings)}
+    return result.model_copy(update={**found, "owner_only": (*result.owner_only, *found)})
 
 
 def _stops(result: AuditResult) -> tuple[float, ...]:

@@ -282,6 +282,7 @@ class AuditResult(Displayed, ResultPart):
     least_about: str | None = None  # the question that least_remaining_uncertainty is about; none: the secret
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
     what_if: WhatIf | None = None  # owner-only; none unless it was asked for
+    no_what_if: str | None = None  # why there is none, if it was asked for
     all_secrets: AllSecrets | None = None  # none if the plan has one secret
     other_secrets: Annotated[tuple[AuditResult, ...], Many] = ()  # the results of secrets that fare no worse
     since: Comparison | None = None  # what changed since another audit, if it is compared with one
