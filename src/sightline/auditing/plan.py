@@ -54,7 +54,9 @@ class Data(Section):
         "A relative path starts from the plan's folder."
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
-    secret: Text = Field(description="The column to protect.")
+    secret: Text = Field(
+        description="The column to protect, or arithmetic of columns of numbers, such as quantity * price."
+    )
     bounds: Annotated[tuple[Number, Number], Field(strict=False)] | None = Field(
         default=None,
         description="The smallest and largest value of a number. Values outside are clipped, and counted.",

@@ -44,11 +44,12 @@ def check_declared(engine: Engine, subject: Subject) -> None:
 
 
 def check_public(schema: Schema, subject: Subject) -> None:
-    """Refuse a declared public table with a column of the secret's name: a join could publish the secret."""
+    """Refuse a declared public table with a column of a secret's name: a join could publish the secret."""
     for name, columns in schema.tables.items():
-        if any(column.name.casefold() == subject.secret.casefold() for column in columns):
+        secrets = [column.name for column in columns if subject.is_secret(column.name)]
+        if secrets:
             raise InvalidPlan(
-                f'[data] tables: expected public tables, got "{name}" with a column "{subject.secret}", '
+                f'[data] tables: expected public tables, got "{name}" with a column "{secrets[0]}", '
                 "which is the secret's name; leave the column out, or rename it if it is public"
             )
 
