@@ -234,7 +234,7 @@ ACCEPTED = [
     ),
     Accepted(
         "income",
-        "SELECT CASE WHEN income < 100 THEN 'a' WHEN income < 250 THEN 'b' WHEN income >= 250 THEN 'c' END AS band"
+        "SELECT CASE WHEN income < 100 THEN 1 WHEN income < 250 THEN 2 WHEN income >= 250 THEN 3 END AS band"
         ", COUNT(*) FROM data WHERE income IS NOT NULL GROUP BY band",
     ),
     Accepted(
