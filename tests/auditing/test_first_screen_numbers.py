@@ -16,7 +16,8 @@ from sightline.auditing import noise_factor as search
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.noise_factor import lowest
-from sightline.auditing.noise_slack import noise_slack
+from sightline.auditing.noise_slack import noise_slack, slack_under
+from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.auditing.sharpest import sharpest_view
 from sightline.examples.shipped import example_plan
 from sightline.tables.membership import Statistic
@@ -88,6 +89,37 @@ def test_the_slack_is_where_the_audit_changes_its_mind(limit: float, epsilon: fl
     if slack.holds:
         smaller = float(slack.text.partition("could be ")[2].partition(" times")[0])
         assert lowest(findings, 1 / smaller) >= limit, "as it is printed"
+
+
+def test_slack_is_stated_as_the_verdict_allows() -> None:
+    slack = NoiseSlack(holds=True, noise_factor=0.5, epsilon=2.0, text="It holds up to epsilon = 2.")
+
+    def beside(passed: bool | None, status: VerdictStatus | None) -> NoiseSlack | None:
+        verdict = Verdict(passed=passed, status=status, limit=0.5, below_limit=0, text="")
+        return slack_under(verdict, slack)
+
+    assert beside(True, VerdictStatus.PASSED) == slack
+    assert beside(False, VerdictStatus.FAILED) is None, "something else than the average breaks the limit"
+    unproved = beside(False, VerdictStatus.NOT_SHOWN)
+    assert unproved is not None
+    assert unproved.text == "If what was not verified holds: It holds up to epsilon = 2."
+    needed = slack.model_copy(update={"holds": False})
+    failed = Verdict(passed=False, status=VerdictStatus.FAILED, limit=0.5, below_limit=1, text="")
+    assert slack_under(failed, needed) == needed
+
+
+def test_exact_numbers_have_no_slack() -> None:
+    release = {"name": "a", "noise_stddev": 1.0}
+    exact = {"name": "b", "noise": {"law": "none"}}
+    limits = {"remaining_uncertainty": 0.5}
+    parts = [partition(0, "a"), partition(1, "b")]
+    plan = plan_of(release, exact, limits=limits)
+    broken = noise_slack(find(plan, membership_of(parts, [[""] * 4, ["x", None, None, None]])))
+    assert broken is not None
+    assert not broken.holds
+    assert broken.noise_factor is None
+    assert "published exactly" in broken.text
+    assert noise_slack(find(plan, membership_of(parts, [[""] * 40, [""] * 40]))) is None
 
 
 def test_where_the_groups_protect_everyone_no_noise_is_needed() -> None:

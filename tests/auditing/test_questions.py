@@ -398,7 +398,7 @@ def test_an_exact_count_tells_the_answer_and_leaves_the_rest_of_the_number(tmp_p
     kept = result.questions[0].least_remaining_uncertainty
     assert kept is not None
     assert kept.lower == 0
-    assert "at least 17 % of the most exposed record's uncertainty remains" in result.verdict.text
+    assert "at least 17 % of the most exposed record's uncertainty" in result.verdict.text
 
 
 def test_the_answer_behind_laplace_noise(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ import pytest
 import sightline as sl
 from sightline import jobs
 from sightline.auditing import assemble
+from sightline.auditing.remedies import Remedies
 from sightline.auditing.what_if_result import Setting, SwitchKind, WhatIf
 from sightline.examples.shipped import example_plan
 
@@ -131,7 +132,8 @@ def changed(plan: dict[str, Any], found: WhatIf, setting: Setting) -> dict[str, 
 def without_advice(patch: pytest.MonkeyPatch) -> None:
     """Let audits leave out sections that take long and that no setting shows."""
     patch.setattr(jobs, "with_designed_advice", lambda result, *_: result)
-    for section in ("remedies", "timeline", "alternatives", "release_map", "losses"):
+    patch.setattr(assemble, "remedies", lambda *_: Remedies(changes=(), more=""))
+    for section in ("timeline", "alternatives", "release_map", "losses"):
         patch.setattr(assemble, section, lambda *_, **__: ())
 
 

@@ -24,7 +24,7 @@ from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.progress import silent
 from sightline.rehearsing import publication, run
-from sightline.rehearsing.linear_attacks import best_linear, prior_errors
+from sightline.rehearsing.attack_weights import best_linear, prior_errors
 from sightline.rehearsing.result import AttackKind, Coverage, Guess, Rehearsal
 from sightline.rehearsing.run import publish_and_rehearse, rehearse
 from sightline.rehearsing.truth import Truth
@@ -256,6 +256,23 @@ class TestSmallGroups:
 
 @pytest.mark.slow
 class TestAnswers:
+    def test_weights_bands_and_clipped_sums_are_not_rehearsed(self, tmp_path: Path) -> None:
+        plan = PLANS["number"](tmp_path)
+        for sql in ("SELECT SUM(2 * watts) FROM data", "SELECT SUM(LEAST(watts, 50)) FROM data"):
+            plan["release"][0]["sql"] = sql
+            with pytest.raises(InvalidPlan, match="categories without weights"):
+                rehearse(plan, seed=2, repetitions=20)
+
+    def test_a_plan_that_computes_with_its_numbers_has_no_file_of_them(self, tmp_path: Path) -> None:
+        plan = PLANS["number"](tmp_path)
+        made = publish_and_rehearse(plan, seed=2, repetitions=20)
+        path = tmp_path / "answers.csv"
+        path.write_text(made.publication.text(), encoding="utf-8")
+        for release in plan["release"]:
+            release["sql"] = release["sql"].replace("AVG(watts)", "ROUND(AVG(watts))")
+        with pytest.raises(InvalidInput, match="numbers that are published as aggregates"):
+            rehearse(plan, seed=2, repetitions=20, answers=path)
+
     def test_what_was_published_is_read_back(self, tmp_path: Path) -> None:
         for name in ("number", "category", "laplace", "mixed"):
             plan = PLANS[name](tmp_path)

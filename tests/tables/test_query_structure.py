@@ -257,7 +257,9 @@ class TestCheck:
 
 def test_having_tells_sizes(folder: Path) -> None:
     hidden = plan(folder, "SELECT land, SUM(spent) FROM data GROUP BY land HAVING COUNT(*) > 3")
-    with pytest.raises(InvalidPlan, match="knows_sizes = true where HAVING tells sizes"):
+    with pytest.raises(
+        InvalidPlan, match="knows_sizes = true where sizes are published, got false, and HAVING"
+    ):
         check(hidden | {"attacker": {"knows_sizes": False}})
 
 

@@ -13,25 +13,33 @@ from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.losses import guaranteed_by_noise, losses
-from sightline.auditing.noise_slack import noise_slack
+from sightline.auditing.noise_slack import noise_slack, slack_under
 from sightline.auditing.plan_text import plan_text, public_source, publishable_plan_text
 from sightline.auditing.questions import question_text
 from sightline.auditing.release_map import release_map
 from sightline.auditing.releases import release_reports
 from sightline.auditing.remedies import remedies
-from sightline.auditing.result import SCHEMA_VERSION, AuditResult, QuestionReport
+from sightline.auditing.result import SCHEMA_VERSION, AuditResult, QuestionReport, Verdict
 from sightline.auditing.sharpest import sharpest_view
 from sightline.auditing.timeline import timeline
 from sightline.auditing.verdict import verdict
 from sightline.progress import Progress, silent
 
+_TOP = 20  # exposed that are listed, unless another number is asked for
 _MOST_HOMOGENEOUS = 100  # cells that are listed
+
+
+def judged(findings: Findings, *, keys: Keys | None, totals: Totals | None) -> Verdict:
+    """The owner's verdict alone, as :func:`assemble` has it."""
+    section = exposed_section(findings, top=_TOP, names=False, keys=keys)
+    open_questions = unverified(findings, homogeneous_cells(findings, totals))
+    return verdict(findings, section, open_questions, publishable=False)
 
 
 def assemble(
     findings: Findings,
     *,
-    top: int = 20,
+    top: int = _TOP,
     names: bool = False,
     keys: Keys | None = None,
     totals: Totals | None = None,
@@ -57,6 +65,7 @@ def assemble(
     open_questions = unverified(findings, homogeneous)
     slack = noise_slack(findings)
     advice = remedies(findings, reports, section, slack)
+    judged = verdict(findings, section, open_questions, publishable=False)
     owner_differs = local is not None or any(one.owner_only for one in open_questions)
     return AuditResult(
         schema_version=SCHEMA_VERSION,
@@ -88,12 +97,12 @@ def assemble(
         release_map=release_map(findings),
         losses=losses(findings, delta=budget.delta),
         alternatives=alternatives(findings, progress),
-        verdict=verdict(findings, section, open_questions, publishable=False),
+        verdict=judged,
         publishable_verdict=(
             verdict(findings, section, open_questions, publishable=True) if owner_differs else None
         ),
         sharpest=sharpest_view(findings),
-        slack=slack,
+        slack=slack_under(judged, slack),
         what_to_change=advice.changes,
         more_to_change=advice.more,
         assumptions=assumptions(findings),

@@ -292,11 +292,13 @@ def find(
     *,
     values: Callable[[], RowValues] | None = None,
     linear: LinearFindings | None = None,
+    by_release: bool = True,
     progress: Progress = silent,
 ) -> Findings:
     """Price a plan and assess its design. ``values`` fetches the secrets, for releases not linear in them.
 
-    ``linear`` has the findings of the linear part, with attacks, if this plan was assessed before.
+    ``linear`` has the findings of the linear part, with attacks, if this plan was assessed before. Without
+    ``by_release`` there are no contributions of the releases.
     """
     require(
         membership.contributions <= 1 or membership.persons is not None,
@@ -315,7 +317,7 @@ def find(
         pricing=pricing,
         prior=SecretPrior.of(plan),
         linear=linear,
-        contributions=None if linear is None else _contributions(linear, progress),
+        contributions=None if linear is None or not by_release else _contributions(linear, progress),
         nonlinear=nonlinear,
         questions=_questions(plan, membership, pricing, progress),
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from sightline.auditing.findings import Findings, linear_findings
 from sightline.auditing.noise_factor import epsilon_for, noise_factor, rounded
 from sightline.auditing.pricing import price
-from sightline.auditing.result_summary import NoiseSlack
+from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
 from sightline.format import number
 
 _AGAIN = "Audit again before you use less: what the true values show was checked at today's noise only."
@@ -36,6 +36,19 @@ def noise_slack(findings: Findings) -> NoiseSlack | None:
         return _none_is_enough(f"No amount of this noise is shown to keep {share}: lower the limit.")
     text = _words(factor, epsilon) if holds else _need(factor, epsilon)
     return NoiseSlack(holds=holds, noise_factor=factor, epsilon=epsilon, text=text)
+
+
+def slack_under(verdict: Verdict, slack: NoiseSlack | None) -> NoiseSlack | None:
+    """The slack as it may be stated beside a verdict.
+
+    Slack speaks of the average over the prior. Beside a verdict that fails for another reason there is none,
+    and beside one that is not shown it depends on what was not verified.
+    """
+    if slack is None or not slack.holds or verdict.passed is not False:
+        return slack
+    if verdict.status is VerdictStatus.FAILED:
+        return None
+    return slack.model_copy(update={"text": f"If what was not verified holds: {slack.text}"})
 
 
 def _none_is_enough(text: str) -> NoiseSlack:

@@ -56,6 +56,11 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
     return with_noise_files(checked, path.parent), path.parent
 
 
+def plan_of_text(text: str, name: str) -> Plan:
+    """The checked plan in a TOML text; ``name`` is what messages call it."""
+    return with_noise_files(checked_plan(_parsed(text, name), name), Path())
+
+
 def with_limit(plan: Plan, limit: float | str) -> Plan:
     """The plan with another limit on the remaining uncertainty: 0.5 or "50%"."""
     number = _as_number(limit) if isinstance(limit, str) else limit

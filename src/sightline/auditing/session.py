@@ -121,7 +121,7 @@ class Session:
         """The secret of every row, which only the owner may see."""
         return row_values(self.engine, self.queries, self.subject)
 
-    def totals(self, question: Partition | None) -> FloatArray:
+    def totals(self, question: Partition | None = None) -> FloatArray:
         """Owner-only: the sum of the secrets that the attacker does not know, signature by signature.
 
         With a yes-or-no question about the secret, how many of them answer yes.

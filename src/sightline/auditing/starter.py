@@ -129,7 +129,7 @@ def starter_plan(
     text = _HEAD.format(
         name=out.name,
         accountants=_alternatives(tuple(ACCOUNTANTS)),
-        source=_quoted(_relative(source, out.parent)),
+        source=_quoted(relative_source(source, out.parent)),
         record=_field("record", _RECORD, key, own if given is None else None),
         secret=_field("secret", _SECRET, hidden, others if secret is None else None)
         + ("" if hidden is not None else "".join(map(_wide, running))),
@@ -237,7 +237,8 @@ def _quoted(text: str) -> str:
     return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
-def _relative(source: str, folder: Path) -> str:
+def relative_source(source: str, folder: Path) -> str:
+    """A source whose path starts from the folder of a plan."""
     if "://" in source:
         return source
     path, _, table = source.partition("::")

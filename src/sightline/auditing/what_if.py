@@ -25,11 +25,9 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.auditing.assumptions import unverified
 from sightline.auditing.exposed import ExposedSection, distribution
-from sightline.auditing.findings import Findings, LinearFindings, find, linear_findings
+from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.pricing import price
-from sightline.auditing.questions import questions_of
 from sightline.auditing.session import Session
 from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.verdict import verdict
@@ -77,7 +75,7 @@ def what_if(
     """
     found = findings.linear
     plan = findings.plan
-    if found is None or findings.has_nonlinear or not found.repeatable:
+    if found is None or findings.has_nonlinear or findings.questions or not found.repeatable:
         return None
     if plan.correlation or plan.privacy.periods or any(release.noise for release in plan.releases):
         return None
@@ -238,24 +236,12 @@ class _Variants:
     sums: dict[tuple[tuple[str, ...], Partition | None], FloatArray] = field(default_factory=dict)
 
     def findings(self, noise: NoiseStop, switches: list[Switch]) -> Findings:
-        """The findings of one setting. The check for rows that are all alike needs the attacks' errors."""
+        """The findings of one setting, as an audit has them."""
         plan = changed_plan(self.plan, noise, switches)
         kept = {release.name for release in plan.releases}
         gone = {place for place, release in enumerate(self.plan.releases) if release.name not in kept}
         membership = without_queries(self._against(plan), gone)
-        pricing = price(plan, membership)
-        linear = linear_findings(plan, membership, pricing)
-        if linear is None or questions_of(membership):
-            return find(plan, membership)
-        return Findings(
-            plan=plan,
-            membership=membership,
-            pricing=pricing,
-            prior=linear.linear.prior,
-            linear=linear,
-            contributions=None,
-            nonlinear=None,
-        )
+        return find(plan, membership, by_release=False)
 
     def totals(self, switches: list[Switch], question: Partition | None) -> FloatArray:
         """The sums of the secrets that the attacker of a setting does not know, or of the answers."""

@@ -96,7 +96,22 @@ def simulate_publication(
 
 
 def read_publication(path: Path, findings: Findings) -> Publication:
-    """Read what was really published. Messages name a row of the file and quote nothing from it."""
+    """Read what was really published. Messages name a row of the file and quote nothing from it.
+
+    The numbers must be the noisy aggregates themselves: what a release computes with them is not undone.
+    """
+    harmless = ("ORDER BY", "LIMIT")
+    changed = [
+        part.name
+        for part in findings.membership.partitions
+        if part.computed is not None and any(not step.startswith(harmless) for step in part.computed.steps)
+    ]
+    require(
+        not changed,
+        f"{path.name}: numbers that are published as aggregates",
+        got=f"a plan that computes with those of {changed[0][:60]!r}" if changed else "",
+        fix="give a plan with the aggregates alone, and their noisy numbers",
+    )
     cells, names = _numbers(findings)
     keys = _most_keys(names)
     wanted = {_padded(name, keys): place for place, name in enumerate(names)}

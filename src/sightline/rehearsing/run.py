@@ -18,14 +18,14 @@ from sightline.auditing.session import Session, opened
 from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.noise.published import PublishedLaw
 from sightline.progress import Progress, silent
-from sightline.rehearsing.likelihood import MOST_VALUES, SmallGroup, small_groups
-from sightline.rehearsing.linear_attacks import (
-    LinearAttack,
+from sightline.rehearsing.attack_weights import (
+    AttackWeights,
     best_linear,
     best_unbiased,
     prior_errors,
     sample_rows,
 )
+from sightline.rehearsing.likelihood import MOST_VALUES, SmallGroup, small_groups
 from sightline.rehearsing.publication import Publication, read_publication, simulate_publication
 from sightline.rehearsing.result import (
     CONFIDENCE,
@@ -274,7 +274,7 @@ class _Rehearsing:
             )
 
     def _fixed_values_errors(
-        self, found: LinearFindings, attack: LinearAttack, exact: FloatArray
+        self, found: LinearFindings, attack: AttackWeights, exact: FloatArray
     ) -> FloatArray:
         """Guess less truth with the true values and fresh noise, publication by publication."""
         linear, errors = found.linear, np.empty((self.repetitions, attack.columns.size))

@@ -38,9 +38,9 @@ def draw(result: AuditResult) -> Any:
         across = alt.Axis(
             values=[at + 0.5 for at in range(visible)],
             labelExpr="column_labels[floor(datum.value)]",
-            labelAngle=-60 if visible > 4 else 0,
+            labelAngle=-90 if visible > _ROOMY else -60 if visible > 4 else 0,
             labelLimit=150,
-            labelOverlap=False,
+            labelOverlap=visible > _ROOMY,
             grid=False,
         )
     one_line_each = all(len(name) == 1 for name in releases)
@@ -105,7 +105,7 @@ def describe(result: AuditResult) -> str:
     if not worst:
         return f"The {shown} that are most exposed. Leaving out one release would not hide anyone."
     listed = "; ".join(f'{number:,} fewer without "{short(name, 40)}"' for number, name in worst)
-    return f"The {shown} that are most exposed. Fewer records could be singled out: {listed}."
+    return f"The {shown} that are most exposed. Fewer {result.unit}s could be singled out: {listed}."
 
 
 def drawable(result: AuditResult) -> bool:

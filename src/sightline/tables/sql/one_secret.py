@@ -13,7 +13,7 @@ from typing import NoReturn
 import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
-from sqlglot.tokens import TokenType
+from sqlglot.tokenizer_core import TokenType
 
 from sightline.tables.sql.grammar import parse_query, refuse
 

@@ -31,7 +31,7 @@ _BLOCK = 4_000_000  # drawn values that are held at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class LinearAttack:
+class AttackWeights:
     """Weights for some columns: guess = weights · rows + constant; rows are less what the attacker knows."""
 
     columns: IndexArray
@@ -44,11 +44,11 @@ class LinearAttack:
         return np.asarray(rows @ self.weights.T + self.constants)
 
 
-def best_unbiased(found: LinearFindings, columns: IndexArray) -> LinearAttack:
+def best_unbiased(found: LinearFindings, columns: IndexArray) -> AttackWeights:
     """The recipes for the sums of some columns of the main design, all of them identifiable."""
     exposures, law = found.exposures, found.linear.design.law
     weights = np.stack([exposures.group_recipe(int(exposures.group[j])) for j in columns])
-    return LinearAttack(
+    return AttackWeights(
         columns=columns,
         weights=weights,
         constants=np.zeros(columns.size),
@@ -56,7 +56,7 @@ def best_unbiased(found: LinearFindings, columns: IndexArray) -> LinearAttack:
     )
 
 
-def best_linear(linear: LinearDesign, columns: IndexArray) -> LinearAttack:
+def best_linear(linear: LinearDesign, columns: IndexArray) -> AttackWeights:
     """The best linear attacks on one record of each of some columns."""
     design, prior = linear.design, linear.prior
     blocks, width = linear.main.blocks, linear.main.width
@@ -74,7 +74,7 @@ def best_linear(linear: LinearDesign, columns: IndexArray) -> LinearAttack:
     mean = _mean(linear)
     shares = np.stack([combined(design, line) for line in weights])
     counts = np.asarray(linear.counts[: design.size] * unknown, dtype=np.float64)
-    return LinearAttack(
+    return AttackWeights(
         columns=columns,
         weights=weights,
         constants=mean - mean * (shares @ counts),
@@ -103,7 +103,7 @@ def _of_values(linear: LinearDesign, unknown: FloatArray) -> FloatArray:
 
 
 def prior_errors(
-    linear: LinearDesign, attack: LinearAttack, repetitions: int, generator: np.random.Generator
+    linear: LinearDesign, attack: AttackWeights, repetitions: int, generator: np.random.Generator
 ) -> FloatArray:
     """Guess less truth, publication by publication, with values drawn from the prior and fresh noise."""
     blocks, width = linear.main.blocks, linear.main.width
