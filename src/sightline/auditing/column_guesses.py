@@ -101,9 +101,9 @@ def facts_of(engine: Engine) -> tuple[ColumnFacts, ...]:
     n = int(answer["n"][0])
     facts = []
     for column in columns:
-        place = looked.index(column) if column in looked else None
-        distinct = 0 if place is None else int(answer[f"d{place}"][0])
-        fractions = int(answer[f"f{place}"][0]) if column.kind is ColumnKind.NUMBER else 0
+        number = looked.index(column) if column in looked else None
+        distinct = 0 if number is None else int(answer[f"d{number}"][0])
+        fractions = int(answer[f"f{number}"][0]) if column.kind is ColumnKind.NUMBER else 0
         facts.append(
             ColumnFacts(
                 column=column,

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from sightline.auditing.result import AuditResult
 from sightline.format import number
-from sightline.report.first_screen import limit_line, picture, status_words
+from sightline.report.first_screen import limit_line, picture, secret_line, status_words
 from sightline.report.formats.problems import PlanProblems
 from sightline.report.names import short
 from sightline.report.wording import accuracy_words, how, noise_range, unverified_line, who
@@ -25,6 +25,9 @@ def result_markdown(result: AuditResult, file: str) -> str:
         parts += ["\n".join(["```text", *picture(result), "```"]), escaped(result.sharpest.text)]
     if result.slack is not None:
         parts.append(f"**{'Slack' if result.slack.holds else 'Shortfall'}**: {escaped(result.slack.text)}")
+    if result.all_secrets is not None:
+        listed = [f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)]
+        parts += [*_titled("Every secret", listed), escaped(result.all_secrets.text)]
     changes = [
         f"{place}. {escaped(change.text)}{f' (cost: {escaped(change.cost)})' if change.cost else ''}"
         for place, change in enumerate(result.what_to_change, start=1)

@@ -75,7 +75,23 @@ class PlanProblems:
 
 
 def problems_of(result: AuditResult, lines: PlanLines) -> PlanProblems:
-    """The problems of a publishable result."""
+    """The problems of a publishable result, with those of each secret if there are several."""
+    found = _of_result(result)
+    for other in result.other_secrets:
+        found += [replace(one, text=_cut(f"{other.secret}: {one.text}")) for one in _of_result(other)]
+    order = list(Level)
+    return PlanProblems(
+        file=lines.file,
+        summary=summary(result),
+        problems=tuple(_placed(one, lines) for one in sorted(found, key=lambda one: order.index(one.level))),
+        releases=tuple(
+            dict.fromkeys(release.name for one in (result, *result.other_secrets) for release in one.releases)
+        ),
+        passed=result.verdict.passed,
+    )
+
+
+def _of_result(result: AuditResult) -> list[Problem]:
     found = []
     if result.verdict.passed is False:
         found.append(Problem(rule=Rule.LIMIT, level=Level.ERROR, text=summary(result)))
@@ -88,14 +104,7 @@ def problems_of(result: AuditResult, lines: PlanLines) -> PlanProblems:
         found += _of_exposed(result, place, exposed)
     for release in result.releases:
         found += _of_release(result, release)
-    order = list(Level)
-    return PlanProblems(
-        file=lines.file,
-        summary=summary(result),
-        problems=tuple(_placed(one, lines) for one in sorted(found, key=lambda one: order.index(one.level))),
-        releases=tuple(release.name for release in result.releases),
-        passed=result.verdict.passed,
-    )
+    return found
 
 
 def problems_of_check(error: str | None, lines: PlanLines) -> PlanProblems:
