@@ -51,7 +51,7 @@ class Session:
     @property
     def subject(self) -> Subject:
         """What the audit is about."""
-        return replace(_subject_of(self.plan), expression=self.expression)
+        return replace(subject_of(self.plan), expression=self.expression)
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""

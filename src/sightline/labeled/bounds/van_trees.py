@@ -162,7 +162,8 @@ def _series(information: FloatArray) -> tuple[FloatArray, FloatArray]:
     """The bound w of the cos² density below ``_LITTLE_COSINE``, and its slope."""
     moments = _cosine_moments()
     w = np.polynomial.polynomial.polyval(information, moments)
-    return w, np.polynomial.polynomial.polyval(information, np.polynomial.polynomial.polyder(moments))
+    slope = np.polynomial.polynomial.polyval(information, np.polynomial.polynomial.polyder(moments))
+    return np.asarray(w, dtype=np.float64), np.asarray(slope, dtype=np.float64)
 
 
 @cache

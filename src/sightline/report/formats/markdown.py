@@ -37,6 +37,9 @@ def _of_secret(result: AuditResult) -> list[str]:
         parts += ["\n".join(["```text", *picture(result), "```"]), escaped(result.sharpest.text)]
     if result.slack is not None:
         parts.append(f"**{'Slack' if result.slack.holds else 'Shortfall'}**: {escaped(result.slack.text)}")
+    if result.all_secrets is not None:
+        listed = [f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)]
+        parts += [*_titled("Every secret", listed), escaped(result.all_secrets.text)]
     changes = [
         f"{place}. {escaped(change.text)}{f' (cost: {escaped(change.cost)})' if change.cost else ''}"
         for place, change in enumerate(result.what_to_change, start=1)
