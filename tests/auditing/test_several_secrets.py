@@ -137,7 +137,7 @@ def test_pipelines_and_comparisons_see_each_secret(survey: str) -> None:
     problems = problems_of(result.publishable(), lines)
     assert problems.passed is False
     assert problems.releases == ("by area", "days", "days but isle", "smokers")
-    told = [one.text for one in problems.problems if one.text.startswith("income: Exposed: ")]
+    told = [one.text for one in problems.problems if one.text.startswith("Secret income: Exposed: ")]
     assert len(told) == len([one for one in result.other_secrets[0].exposed if one.identifiable]) == 1
     # The worst secret may be another one than last time: each is compared with itself.
     better = plan_of(survey)
