@@ -22,7 +22,7 @@ ROOMS = (
     *("privacy", "releases", "noise"),
     *("labeled", "geometry", "multiset", "attacks"),
     *("tables", "auditing", "rehearsing", "designing", "jobs", "report", "paper"),
-    *("examples", "demo", "rehearse_command", "cli", "root"),
+    *("testing", "examples", "demo", "check_command", "rehearse_command", "cli", "root"),
 )
 
 Graph = Mapping[str, frozenset[str]]

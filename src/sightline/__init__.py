@@ -14,3 +14,10 @@ def __getattr__(name: str) -> object:
 
         return version("sightline")
     return _load(name)
+
+
+def load_ipython_extension(shell: object) -> None:
+    """What ``%load_ext sightline`` calls: add the cell magic ``%%sightline``."""
+    from sightline.report.cell_magic import register
+
+    register(shell)

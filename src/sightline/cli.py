@@ -9,8 +9,6 @@ from __future__ import annotations
 import sys
 
 try:
-    import codecs
-    import os
     from collections.abc import Sequence
     from dataclasses import asdict
     from pathlib import Path
@@ -18,15 +16,17 @@ try:
 
     import click
 
+    from sightline.check_command import check
     from sightline.errors import InvalidInput, MissingExtra, SightlineError
-    from sightline.format import count
     from sightline.rehearse_command import rehearse
     from sightline.report.json_output import print_json
+    from sightline.report.streams import accept_any_encoding, discard_output
 except KeyboardInterrupt:
     print("Interrupted.", file=sys.stderr)
     raise SystemExit(130) from None
 
 if TYPE_CHECKING:
+    from sightline.auditing.column_guesses import Guess
     from sightline.auditing.result import AuditResult
 
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
@@ -40,7 +40,7 @@ class _Commands(click.Group):
         try:
             return super().invoke(ctx)
         except (BrokenPipeError, SystemExit):  # Rich turns the former into the latter
-            _discard_output()
+            discard_output()
             raise click.exceptions.Exit(_READER_GONE) from None
         except KeyboardInterrupt:  # here, because click would print an empty line first
             print("Interrupted.", file=sys.stderr)
@@ -87,6 +87,20 @@ _publishable = click.option(
 @commands.command(epilog="Example:  sightline audit plan.toml --limit 50% --html report.html")
 @_plan
 @_json
+@click.option(
+    "--format",
+    "shown",
+    type=click.Choice(["text", "json", "github", "junit", "sarif", "markdown"]),
+    help="Print for a pipeline: annotations, a test report, a code scan, a comment. They name nobody.",
+)
+@click.option(
+    "--write", multiple=True, metavar="FORMAT=FILE", help="Also write a format to a file; repeatable."
+)
+@click.option(
+    "--exposures",
+    type=click.Path(path_type=Path),
+    help="Also write the most exposed to this .csv or .xlsx file.",
+)
 @_limit
 @_names
 @click.option("--top", default=20, show_default=True, help="How many of the most exposed to list.")
@@ -114,6 +128,9 @@ _publishable = click.option(
 def audit(  # many parameters: one for each option
     plan: str,
     as_json: bool,
+    shown: str | None,
+    write: tuple[str, ...],
+    exposures: Path | None,
     limit: str | None,
     names: bool,
     top: int,
@@ -130,6 +147,7 @@ def audit(  # many parameters: one for each option
 ) -> int:
     """Audit a plan: who is exposed, how sharply, through which releases, and what to change."""
     from sightline import jobs
+    from sightline.report.audit_outputs import AuditOutputs
     from sightline.report.files import check_new
     from sightline.report.progress import Ticker
 
@@ -138,10 +156,14 @@ def audit(  # many parameters: one for each option
             cost = jobs.explain_cost(plan, progress=progress, max_memory=max_memory, max_seconds=max_seconds)
         print(cost)
         return 0
+    outputs = AuditOutputs.of(
+        plan, shown=shown or ("json" if as_json else "text"), write=write, exposures=exposures, force=force
+    )
+    outputs.check(names=names)
     if html is not None:
         check_new(html, force=force)
-    last = None if against is None else jobs.read_result(against)
-    with Ticker() as progress:
+    with outputs.errors(), Ticker() as progress:
+        last = None if against is None else jobs.read_result(against)
         result = jobs.audit(
             plan,
             limit=limit,
@@ -155,18 +177,15 @@ def audit(  # many parameters: one for each option
         )
     if last is not None:
         result = jobs.compare(result, last)
-    _print_result(result.publishable() if publishable else result, as_json)
+    outputs.write(result.publishable() if publishable else result)
     if html is not None:
         from sightline.report.html import write_report
 
         with Ticker() as progress:
             progress("drawing the report", 0.0)
             write_report(result, html, force=force, publishable=publishable, date=date)
-        if what_if and not publishable and result.what_if is None:
-            print(
-                "No what-if: the plan is too large, or not all of it is linear in the secret.",
-                file=sys.stderr,
-            )
+        if result.no_what_if is not None:
+            print(f"No what-if: {result.no_what_if}.", file=sys.stderr)
         print(f"Wrote {html}", file=sys.stderr)
     return 2 if result.verdict.passed is False else 0
 
@@ -260,22 +279,7 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     return 2 if result.verdict.passed is False else 0
 
 
-@commands.command(epilog="Example:  sightline check plan.toml")
-@click.argument("plan", type=click.Path(), required=False)
-@click.option("--schema", is_flag=True, help="Print the JSON Schema of a plan file instead.")
-def check(plan: str | None, schema: bool) -> None:
-    """Check a plan: its fields, the columns of its table, and its SQL. No row is read."""
-    if schema:
-        from sightline.auditing.reading import plan_schema
-
-        print_json(plan_schema())
-        return
-    if plan is None:
-        raise click.UsageError("expected a plan file, got none; or ask for --schema")
-    from sightline import jobs
-
-    checked = jobs.check(plan)
-    print(f"{plan}: a good plan, with {count(len(checked.releases), 'release')}")
+commands.add_command(check)
 
 
 @commands.command(epilog="Example:  sightline explain plan.toml --record A7")
@@ -303,22 +307,58 @@ commands.add_command(rehearse)
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
 @click.argument("table")
+@click.option("--record", metavar="COLUMN", help="The column that says whose row it is.")
+@click.option("--secret", metavar="COLUMN", help="The column to protect.")
 @click.option(
-    "--record", metavar="COLUMN", help="The column that says whose row it is. Guessed if not given."
+    "--from-dbt",
+    type=click.Path(path_type=Path),
+    metavar="MANIFEST",
+    help="Take the releases from a dbt project: its target/manifest.json.",
 )
-@click.option("--secret", metavar="COLUMN", help="The column to protect. Guessed if not given.")
 @click.option("--out", default="plan.toml", show_default=True, type=click.Path(path_type=Path))
 @click.option("--force", is_flag=True, help="Replace the file if it exists.")
-def init(table: str, record: str | None, secret: str | None, out: Path, force: bool) -> None:
-    """Write a commented plan for a table, from the names and types of its columns."""
-    from sightline.auditing.starter import starter_plan
-    from sightline.report.files import write_new
+def init(
+    table: str, record: str | None, secret: str | None, from_dbt: Path | None, out: Path, force: bool
+) -> None:
+    """Write a commented plan for a table, or one with the releases of a dbt project.
 
-    text = starter_plan(table, out=out, record=record, secret=secret)
-    write_new(out, text.encode("utf-8"), force=force)
+    A column that is not given is guessed where names leave no doubt. Otherwise a terminal is asked, and
+    without one the plan leaves it open, with candidates.
+    """
+    from sightline.auditing.dbt import dbt_plan_text
+    from sightline.auditing.starter import propose, starter_plan
+    from sightline.report.files import check_new, write_new
+
+    if from_dbt is not None:
+        if record is not None or secret is not None:
+            raise InvalidInput("expected --record and --secret in meta.sightline.data, got them as options")
+        write_new(out, dbt_plan_text(from_dbt, table, out=out).encode("utf-8"), force=force)
+        print(f"Wrote {out}. Check the order of its releases, then:  sightline audit {out}")
+        return
+    check_new(out, force=force)
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        record = record or _asked("says whose row it is", propose(table).record)
+        secret = secret or _asked("is to be protected", propose(table, record=record).secret)
+    plan = starter_plan(table, out=out, record=record, secret=secret)
+    write_new(out, plan.text.encode("utf-8"), force=force)
+    for note in plan.notes:
+        print(note, file=sys.stderr)
     print(
         f"Wrote {out}. Say in it what the secret can be, change what is wrong, then:  sightline audit {out}"
     )
+
+
+def _asked(what: str, guess: Guess) -> str | None:
+    """Ask for a column on a terminal, unless one alone can be meant; None if it is left open."""
+    if guess.sure is not None:
+        return None
+    for place, one in enumerate(guess.candidates, start=1):
+        print(f"  {place}. {one.name}: {one.reasons}", file=sys.stderr)
+    question = f"Which column {what}? A name{' or a number' if guess.candidates else ''}, or nothing"
+    answer = str(click.prompt(question, default="", show_default=False, err=True)).strip()
+    if answer.isdigit() and 1 <= int(answer) <= len(guess.candidates):
+        return guess.candidates[int(answer) - 1].name
+    return answer or None
 
 
 @commands.command(epilog="Example:  sightline demo --json")
@@ -409,7 +449,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit status."""
     try:
-        _accept_any_encoding()
+        accept_any_encoding()
         status = commands.main(arguments, prog_name="sightline", standalone_mode=False)
         sys.stdout.flush()  # a full disk is noticed here, and not when Python ends
     except SightlineError as error:
@@ -421,10 +461,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("Interrupted.", file=sys.stderr)
         return _INTERRUPTED
     except BrokenPipeError:
-        _discard_output()
+        discard_output()
         return _READER_GONE
     except OSError as error:  # a file or a device that fails, not a defect of Sightline
-        _discard_output()
+        discard_output()
         where = "" if error.filename is None else f" ({error.filename})"
         return _failed(f"{type(error).__name__}: {(error.strerror or str(error)).lower()}{where}")
     # Options such as --help end early with a status of their own; a command that ran may return None.
@@ -434,47 +474,3 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _failed(message: str) -> int:
     print(message, file=sys.stderr)
     return 1
-
-
-def _discard_output() -> None:
-    """Drop what standard output no longer takes, so that Python does not fail to write it at its end."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-
-
-# What to write for a character that the terminal's encoding lacks.
-_PLAIN = {
-    "×": "x",
-    "−": "-",
-    "–": "-",
-    "…": "...",
-    "±": "+-",
-    "·": "*",
-    "²": "^2",
-    "≤": "<=",
-    "≥": ">=",
-    "≈": "~",
-    "→": "->",
-    "∞": "inf",
-    "─": "-",
-    "█": "#",
-    "▒": ":",
-    "\N{NO-BREAK SPACE}": " ",
-}
-
-
-def _accept_any_encoding() -> None:
-    """Let the standard streams write something for every character, whatever their encoding."""
-    codecs.register_error("sightline", _plain_text)
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="sightline")
-
-
-def _plain_text(error: UnicodeError) -> tuple[str, int]:
-    if not isinstance(error, UnicodeEncodeError):
-        raise error
-    missing = error.object[error.start : error.end]
-    return "".join(_PLAIN.get(character, "?") for character in missing), error.end

@@ -18,7 +18,9 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
+from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.what_if import what_if as other_settings
+from sightline.auditing.what_if import why_no_what_if
 from sightline.auditing.work import WorkLimits
 from sightline.designing.advice import with_designed_advice
 from sightline.errors import InvalidInput, require
@@ -58,16 +60,26 @@ def audit(  # many parameters: the options of the command of the same name
         checked = with_limit(checked, limit)
     limits = WorkLimits.of(max_memory, max_seconds)
     watch = limits.watched(progress or silent)
-    watch("opening the table", 0.0)
-    with opened(checked, base, limits=limits, progress=watch) as session:
-        findings = _find(session, watch, place)
-        keys = session.keys(findings.membership)
-        result = assemble(findings, top=top, names=names, keys=keys, totals=session.totals, progress=watch)
-        result = with_designed_advice(result, findings, watch)
-        if not what_if:
-            return result
-        settings = other_settings(session, findings, also=_stops(result), names=names, progress=watch)
-        return result.model_copy(update={"what_if": settings, "owner_only": (*result.owner_only, "what_if")})
+    results = []
+    for part in plans_by_secret(checked):
+        watch("opening the table", 0.0)
+        with opened(part, base, limits=limits, progress=watch) as session:
+            findings = _find(session, watch, place)
+            keys, totals = session.keys(findings.membership), session.totals
+            result = assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
+            result = with_designed_advice(result, findings, watch)
+            if what_if:
+                result = _with_settings(result, session, findings, names, watch)
+        results.append(result)
+    return together(results)
+
+
+def _with_settings(
+    result: AuditResult, session: Session, findings: Findings, names: bool, watch: Progress
+) -> AuditResult:
+    settings = other_settings(session, findings, also=_stops(result), names=names, progress=watch)
+    found = {"what_if": settings, "no_what_if": why_no_what_if(findings)}
+    return result.model_copy(update={**found, "owner_only": (*result.owner_only, *found)})
 
 
 def _stops(result: AuditResult) -> tuple[float, ...]:
@@ -119,8 +131,10 @@ def explain_cost(
 def check(plan: PlanLike) -> Plan:
     """Check a plan's fields, its table's columns and its SQL, and return it. No row is read."""
     checked, base = read_plan(plan)
-    with opened(checked, base):
-        return checked
+    for part in plans_by_secret(checked):
+        with opened(part, base):
+            pass
+    return checked
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -22,6 +22,7 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
     audit = audit_of(plan, result.what_if, setting)
     status = audit.verdict.status
     assert setting.status == (None if status is None else status.value)
+    assert setting.proven == audit.budget.proven
     assert setting.below_limit == audit.verdict.below_limit
     assert setting.records == audit.distribution.records
     least = audit.least_remaining_uncertainty
@@ -42,6 +43,7 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
         if least is not None
         and one.remaining_uncertainty is not None
         and one.remaining_uncertainty.lower == pytest.approx(least.lower, rel=1e-9)
+        and one.remaining_uncertainty.upper == pytest.approx(least.upper, rel=1e-6)
     ]
     if alike and setting.worst is not None:
         worst = result.what_if.worst[setting.worst]
@@ -54,7 +56,15 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
 
 @pytest.mark.parametrize(
     ("name", "stops"),
-    [("months", (0.5, 1.0, 20.0)), ("budgeted", (2.0,)), ("categories", ()), ("persons", (1.0,))],
+    [
+        ("months", (0.5, 1.0, 20.0)),
+        ("budgeted", (2.0,)),
+        ("categories", ()),
+        ("persons", (1.0,)),
+        ("sections", (1.0, 20.0)),
+        ("periods", (0.5,)),
+        ("threshold", (1.0, 20.0)),
+    ],
 )
 def test_every_setting_is_what_an_audit_says(
     name: str, stops: tuple[float, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -66,6 +76,9 @@ def test_every_setting_is_what_an_audit_says(
         "budgeted": what_if_plans.budgeted,
         "categories": lambda: what_if_plans.categories(tmp_path),
         "persons": lambda: what_if_plans.persons(tmp_path),
+        "sections": what_if_plans.sections,
+        "periods": what_if_plans.periods,
+        "threshold": what_if_plans.threshold,
     }[name]()
     result = sl.audit(plan, names=True, what_if=True)
     found = result.what_if
@@ -86,7 +99,13 @@ def test_every_setting_is_what_an_audit_says(
         "budgeted": set(SwitchKind),
         "categories": {SwitchKind.LEAVE_OUT},
         "persons": {SwitchKind.LEAVE_OUT, SwitchKind.PRIOR},
+        "sections": {SwitchKind.LEAVE_OUT, SwitchKind.PRIOR},
+        "periods": set(SwitchKind),
+        "threshold": {SwitchKind.LEAVE_OUT, SwitchKind.PRIOR},
     }
+    if name in {"budgeted", "periods"}:
+        at_own = {one.proven for one in found.settings if found.noises[one.noise].accountant == "basic"}
+        assert at_own == {False, True}
     assert kinds == wanted[name]
 
 
@@ -158,41 +177,63 @@ class TestWhatFitsTheWork:
         assert self.steps(9 * 2.1e7, monkeypatch) == (True, False, False, False)
 
 
+COUNT = {"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
+MEAN = {"name": "mean", "sql": "SELECT AVG(evening_watts) FROM data"}
+TWO = {"numbers": [{"release": "January"}, {"release": "March"}], "rows": [[], [0.5]]}
+MONTHS = [{"name": "one", "epsilon": 1.0}, {"name": "two", "epsilon": 2.0}]
+
+
 @pytest.mark.parametrize(
-    "change",
+    ("change", "why"),
     [
-        {"release": [{"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}]},
-        {
-            "release": [
-                {
-                    "name": "square",
-                    "sql": "SELECT AVG(evening_watts * evening_watts) FROM data",
-                    "noise_stddev": 1e6,
-                },
-                {"name": "mean", "sql": "SELECT AVG(evening_watts) FROM data", "noise_stddev": 10.0},
-            ]
-        },
-        {
-            "correlation": {
-                "numbers": [{"release": "January"}, {"release": "March"}],
-                "rows": [[], [0.5]],
-            }
-        },
-        {"privacy": {"delta": 1e-5, "periods": 2}},
-        {
-            "release": [
-                {
-                    "name": "mean",
-                    "sql": "SELECT AVG(evening_watts) FROM data",
-                    "noise": {"law": "laplace", "stddev": 9.0},
-                }
-            ]
-        },
+        ({"release": [COUNT]}, "nothing that is published depends on the secret"),
+        ({"correlation": TWO}, "its noise is correlated"),
+        (
+            {"release": [MEAN | {"period": "one"}], "privacy": {"delta": 1e-5, "periods": MONTHS}},
+            "its periods have different budgets",
+        ),
+        (
+            {"release": [MEAN | {"noise": {"law": "laplace", "epsilon": 1.0}}]},
+            "its releases have budgets of their own",
+        ),
     ],
-    ids=["nothing linear", "a moment", "correlated noise", "periods", "another law"],
+    ids=["nothing", "correlated noise", "periods", "budgets of their own"],
 )
-def test_some_plans_have_none(change: dict[str, Any]) -> None:
-    assert sl.audit(microgrid_months("January", "March") | change, what_if=True).what_if is None
+def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> None:
+    result = sl.audit(microgrid_months("January", "March") | change, what_if=True)
+    assert result.what_if is None
+    assert result.no_what_if == why
+    assert f"There are no other settings to choose from here: {why}." in sl.report_html(result)
+    assert result.publishable().no_what_if is None
+
+
+def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_advice(monkeypatch)
+    monkeypatch.setattr("sightline.auditing.findings._MOST_ROWS", 1)
+    result = sl.audit(microgrid_months("January", "March"), what_if=True)
+    assert (result.what_if, result.no_what_if) == (
+        None,
+        "the plan is too large to audit it again for every setting",
+    )
+    monkeypatch.undo()
+    without_advice(monkeypatch)
+    monkeypatch.setattr(what_if, "_MOST_ROWS", 17)
+    result = sl.audit(what_if_plans.threshold(), what_if=True)
+    assert result.no_what_if == "it has moments or thresholds of more than 17 rows"
+
+
+def test_of_a_question_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(what_if, "_STOPS", (1.0,))
+    without_advice(monkeypatch)
+    plan = what_if_plans.threshold()
+    plan["release"] = [
+        {**plan["release"][2], "noise_stddev": 0.05},
+        plan["release"][0] | {"noise_stddev": 1e4},
+    ]
+    result = sl.audit(plan, what_if=True)
+    assert result.least_about == "evening_watts > 900"
+    assert result.what_if is not None
+    assert "one record, about evening_watts > 900" in result.what_if.worst
 
 
 def test_a_condition_that_the_attacker_may_know_is_checked() -> None:

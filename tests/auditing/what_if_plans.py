@@ -17,6 +17,8 @@ from sightline.auditing.remedies import Remedies
 from sightline.auditing.what_if_result import Setting, SwitchKind, WhatIf
 from sightline.examples.shipped import example_plan
 
+_SIZES = ("stddev", "noise_multiplier")
+
 
 def microgrid_months(*names: str) -> dict[str, Any]:
     """Some months of the shipped micro-grid, with the noise that its operator chose."""
@@ -106,6 +108,37 @@ def persons(folder: Path) -> dict[str, Any]:
     }
 
 
+def sections() -> dict[str, Any]:
+    """Laplace noise and a noise multiplier, each stated in a section of its own."""
+    plan = microgrid_months("January", "March", "May")
+    for release, section in zip(
+        plan["release"],
+        ({"law": "laplace", "stddev": 10.0}, {"noise_multiplier": 0.1}, None),
+        strict=True,
+    ):
+        if section is not None:
+            del release["noise_stddev"]
+            release["noise"] = [section]
+    return plan
+
+
+def periods() -> dict[str, Any]:
+    """The same budget in each of three months, under the classical rule, which is not proven beyond 1."""
+    return budgeted(privacy={"epsilon": 2.0, "delta": 1e-5, "accountant": "basic", "periods": 3})
+
+
+def threshold() -> dict[str, Any]:
+    """A mean, a question about the secret, and a second moment."""
+    plan = microgrid_months("January", "March")
+    plan["data"]["bandwidth"] = 10.0
+    queries = ("COUNT(*) FILTER (WHERE evening_watts > 900)", "AVG(evening_watts * evening_watts)")
+    plan["release"] += [
+        {"name": query, "sql": f"SELECT {query} FROM data", "noise_stddev": noise}
+        for query, noise in zip(queries, (0.4, 1e6), strict=True)
+    ]
+    return plan
+
+
 def changed(plan: dict[str, Any], found: WhatIf, setting: Setting) -> dict[str, Any]:
     """The plan of one setting."""
     noise, switches = found.noises[setting.noise], [found.switches[s] for s in setting.switches]
@@ -113,7 +146,12 @@ def changed(plan: dict[str, Any], found: WhatIf, setting: Setting) -> dict[str, 
     privacy, attacker = dict(plan.get("privacy", {})), dict(plan.get("attacker", {}))
     if noise.factor is not None:
         for release in releases:
-            release["noise_stddev"] *= noise.factor
+            if "noise_stddev" in release:
+                release["noise_stddev"] *= noise.factor
+            release["noise"] = [
+                {name: part * noise.factor if name in _SIZES else part for name, part in section.items()}
+                for section in release.get("noise", ())
+            ]
     else:
         privacy |= {"epsilon": noise.epsilon, "accountant": noise.accountant}
     for switch in switches:

@@ -10,8 +10,12 @@ from scipy.optimize import minimize
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray
+from sightline.designing.following import FollowingRisks, Hiders
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, RowLimits
+from sightline.labeled.bounds.cosine import CosineSquaredPrior
+from sightline.labeled.bounds.target import NumberPrior
+from sightline.labeled.bounds.uniform import UniformPrior
 
 TAU, LIMIT = 0.8, 0.5
 NEEDED = LIMIT * TAU / (TAU - LIMIT)
@@ -35,22 +39,34 @@ def problem_of(  # many parameters: one for each variety of problem
     fixed: int = 0,
     ceiling: float = np.inf,
     grouped: bool = False,
+    prior: NumberPrior | None = None,
+    several: bool = False,
     floor: float = 0.05,
     budget: float | None = None,
 ) -> NoiseProblem:
     """A problem over the rows of A: the last ``fixed`` rows are published, ``grouped`` takes rows in twos.
 
-    A ``budget`` is on levels that three rows share each; then a ceiling is one on the rows' variances.
+    With a ``prior`` the precisions of hidden records follow the noise. With ``several``, records are in some
+    rows several times. A ``budget`` is on levels that three rows share each; then a ceiling is one on the
+    rows' variances.
     """
     generator = np.random.default_rng(seed + 100)
     rows, records = A.shape
+    if several:  # records are in some rows more than once
+        A = A * generator.integers(1, 4, A.shape)
     first = np.arange(records) % 2 == 0 if kinds == "both" else np.full(records, kinds == "hidden")
     tau = np.asarray(TAU * (0.7 + 0.6 * generator.random(records)))
     risks: list[Risks] = []
     if first.any():
         columns = csc_array(A[:, first])
         needed = np.full(columns.shape[1], NEEDED)
-        risks.append(HiddenRisks(columns=columns, needed=needed, tau=tau[first], products=(A * tau) @ A.T))
+        if prior is None:
+            given = HiddenRisks(columns=columns, needed=needed, tau=tau[first], products=(A * tau) @ A.T)
+            risks.append(given)
+        else:
+            hiders = hiders_of(A, np.asarray(generator.integers(1, 4, records), dtype=np.float64), prior)
+            own = np.flatnonzero(first)
+            risks.append(FollowingRisks(columns=columns, needed=needed, hiders=hiders, own=own))
     if not first.all():
         columns = csc_array(A[:, ~first])
         risks.append(KnownRisks(columns=columns, needed=np.full(columns.shape[1], 1.1 * NEEDED)))
@@ -70,6 +86,22 @@ def problem_of(  # many parameters: one for each variety of problem
     return plain if budget is None else with_budget(plain, budget, ceiling)
 
 
+UNIFORM, COSINE = UniformPrior(0.0, 3.0), CosineSquaredPrior(0.0, 6.0)
+
+
+def hiders_of(A: FloatArray, counts: FloatArray, prior: NumberPrior) -> Hiders:
+    """The columns of A as records that hide each other."""
+    return Hiders(
+        columns=csc_array(A),
+        counts=counts,
+        precision=prior.precision,
+        precision_slope=prior.precision_slope,
+        excess=prior.precision_excess,
+        gram=lambda weights: (A * weights) @ A.T,
+        forms=lambda matrix: np.einsum("lk,lm,mk->k", A, matrix, A),
+    )
+
+
 def with_budget(plain: NoiseProblem, budget: float, ceiling: float) -> NoiseProblem:
     """The problem with a level for each three rows, whose costs sum to the budget at most."""
     rows, count = plain.floors.size, plain.weights.size
@@ -85,6 +117,11 @@ def with_budget(plain: NoiseProblem, budget: float, ceiling: float) -> NoiseProb
         columns = csc_array(np.pad(one.columns.toarray(), ((0, levels), (0, 0))))
         if isinstance(one, HiddenRisks):
             risks.append(replace(one, columns=columns, products=np.pad(one.products, (0, levels))))
+        elif isinstance(one, FollowingRisks):
+            old = one.hiders
+            everyone = np.pad(old.columns.toarray(), ((0, levels), (0, 0)))
+            wider = hiders_of(everyone, old.counts, UNIFORM)
+            risks.append(replace(one, columns=columns, hiders=wider))
         elif isinstance(one, KnownRisks):
             risks.append(replace(one, columns=columns))
     risks.append(KnownRisks(columns=csc_array(virtual), needed=np.array([1 / budget])))
@@ -123,10 +160,25 @@ def _phis(problem: NoiseProblem, x: FloatArray) -> list[FloatArray]:
         if isinstance(one, RowLimits):
             found.append(one.sign * (one.columns.toarray().T @ s))
             continue
+        if isinstance(one, FollowingRisks):
+            found.append(_following_phi(one, s))
+            continue
         M = np.diag(s) + (one.products if isinstance(one, HiddenRisks) else 0.0)
         columns, tau = one.columns.toarray(), one.tau if isinstance(one, HiddenRisks) else 0.0
         found.append(1 / np.sum(columns * np.linalg.solve(M, columns), axis=0) - tau)
     return found
+
+
+def _following_phi(one: FollowingRisks, s: FloatArray) -> FloatArray:
+    """1/Q of each record: its group is taken out of what hides it."""
+    A, counts = one.hiders.columns.toarray(), one.hiders.counts
+    tau = 1 / one.hiders.precision((A**2).T @ (1 / s))
+    found = []
+    for own, column in zip(one.own, one.columns.toarray().T, strict=True):
+        others = np.arange(counts.size) != own
+        M = np.diag(s) + (A[:, others] * (counts * tau)[others]) @ A[:, others].T
+        found.append(1 / (column @ np.linalg.solve(M, column)))
+    return np.array(found)
 
 
 def variances(problem: NoiseProblem, x: FloatArray) -> FloatArray:
@@ -146,6 +198,10 @@ def naive_optimum(problem: NoiseProblem, start: FloatArray) -> float:
         return naive_phi(problem, x) - 1
 
     def slopes(x: FloatArray) -> FloatArray:
+        if any(isinstance(one, FollowingRisks) for one in problem.risks):
+            steps = 1e-6 * np.diag(x)
+            ends = [naive_phi(problem, x + step) - naive_phi(problem, x - step) for step in steps]
+            return np.stack(ends, axis=1) / (2e-6 * x)
         s, found = variances(problem, x), []
         for one, columns in zip(problem.risks, rows, strict=True):
             if isinstance(one, RowLimits):

@@ -127,10 +127,21 @@ def test_no_covariance_that_keeps_the_limits_costs_less_than_the_bound(seed: int
 
 
 @pytest.mark.slow
+def test_independent_noise_is_proposed_where_correlated_noise_costs_more(tmp_path: Path) -> None:
+    """Records hide each other better under independent noise, here by more than correlation saves."""
+    plan = plan_for(write_table(tmp_path), MEANS, noise=1.0, data=NUMBER, limits={"accept": ["homogeneous"]})
+    found, independent = sl.design(plan, limit=0.3, noise="correlated"), sl.design(plan, limit=0.3)
+    assert found.loss_independent is None
+    assert found.loss_designed == pytest.approx(independent.loss_designed)
+    assert found.passed
+    assert "correlation" not in tomllib.loads(found.plan)
+
+
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("releases", "noise", "data"),
-    [(COUNTS, 0.1, YES_OR_NO), (MEANS, 1.0, NUMBER)],
-    ids=["yes or no", "number"],
+    [(COUNTS, 0.1, YES_OR_NO), (COUNTS, 0.02, YES_OR_NO)],
+    ids=["some noise", "little noise"],
 )
 def test_the_plan_states_the_correlation_and_passes_the_audit(
     tmp_path: Path, releases: Any, noise: float, data: dict[str, Any]

@@ -170,6 +170,12 @@ class RecordedPrior:
         self.asked = information
         return self.own.precision(information)
 
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        return self.own.precision_slope(information)
+
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return self.own.precision_excess(information)
+
     def lower(self, seen: Seen) -> FloatArray:
         self.seen = seen
         return self.own.lower(seen)

@@ -173,7 +173,8 @@ class TestInTheBrowser:
             assert not seen["missing"]
             assert seen["worst"] == ("nobody" if setting.worst is None else found.worst[setting.worst])
             noise = found.noises[setting.noise]
-            assert bool(seen["budget"]) == (noise.accountant is not None and not noise.proven)
+            proven = audit_of(plan, found, setting).budget.proven
+            assert bool(seen["budget"]) == (noise.accountant is not None and not proven)
             sizes.add(len(setting.switches))
         assert sizes == {0, 1, 2}
         assert page.complaints == []

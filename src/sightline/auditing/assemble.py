@@ -19,19 +19,27 @@ from sightline.auditing.questions import question_text
 from sightline.auditing.release_map import release_map
 from sightline.auditing.releases import release_reports
 from sightline.auditing.remedies import remedies
-from sightline.auditing.result import SCHEMA_VERSION, AuditResult, QuestionReport
+from sightline.auditing.result import SCHEMA_VERSION, AuditResult, QuestionReport, Verdict
 from sightline.auditing.sharpest import sharpest_view
 from sightline.auditing.timeline import timeline
 from sightline.auditing.verdict import verdict
 from sightline.progress import Progress, silent
 
+_TOP = 20  # exposed that are listed, unless another number is asked for
 _MOST_HOMOGENEOUS = 100  # cells that are listed
+
+
+def judged(findings: Findings, *, keys: Keys | None, totals: Totals | None) -> Verdict:
+    """The owner's verdict alone, as :func:`assemble` has it."""
+    section = exposed_section(findings, top=_TOP, names=False, keys=keys)
+    open_questions = unverified(findings, homogeneous_cells(findings, totals))
+    return verdict(findings, section, open_questions, publishable=False)
 
 
 def assemble(
     findings: Findings,
     *,
-    top: int = 20,
+    top: int = _TOP,
     names: bool = False,
     keys: Keys | None = None,
     totals: Totals | None = None,
@@ -61,7 +69,7 @@ def assemble(
     owner_differs = local is not None or any(one.owner_only for one in open_questions)
     return AuditResult(
         schema_version=SCHEMA_VERSION,
-        source=public_source(plan.data.source),
+        source=public_source(str(plan.data.source)),
         record=plan.data.record,
         secret=plan.data.secret,
         kind=plan.data.secret_kind.value,

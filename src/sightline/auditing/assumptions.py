@@ -37,6 +37,7 @@ _NOT_COMPARED = (
     "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
     "one end of that is not found"
 )
+_JUDGED_ALONE = "may tell something about this one, and something is published about it: each is judged alone"
 _DRAWN_KNOWN = (
     "of 100 records are known to the attacker, drawn by their keys; nothing is shown of those, nor for "
     "another draw"
@@ -100,6 +101,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=membership.telling_groups,
             one=f"group {_LISTED}",
             many=f"groups {_LISTED}",
+        ),
+        _Case(
+            name=name.SECRETS,
+            count=len(data.other_secrets),
+            one=f"other secret column {_JUDGED_ALONE}",
+            many=f"other secret columns {_JUDGED_ALONE.replace('about it', 'about them')}",
+            owner_only=False,
         ),
         _Case(
             name=name.UNDECIDED,

@@ -25,40 +25,21 @@ _FOR_DISCRETE = "zcdp"  # and this one what discrete Gaussian noise costs
 
 def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> BudgetReport:
     """The cost of the noise that is used, and the noise that each accountant would have asked for."""
-    given = [one.delta for one in plan.privacy.budgets if one.delta is not None]
-    delta = min(given, default=_USUAL_DELTA)
+    delta = _delta(plan)
     budget = budget_of(plan)
     sharing, name = pricing.releases, plan.privacy.accountant
     spent = _spent(membership, pricing, delta)
-    needed, proven, note = {}, False, "no budget was given: the noise was chosen elsewhere"
-    if plan.privacy.epsilon is not None:
-        note = "no release takes a share of the budget"
-    if budget is not None and not sharing and name in spent:
-        proven = spent[name] <= budget.epsilon
-        kept = "keeps to the budget" if proven else "costs more than the budget"
-        note += f": the noise was chosen elsewhere, and {kept}"
-    if sharing:
-        if budget is not None:
-            asked = shared_noise(accountants(budget), membership, pricing)
-            needed = {one: math.sqrt(kappa) for one, kappa in asked.items()}
-        proven, note = _validity(plan, membership, pricing)
-        if sharing < pricing.multipliers.size:
-            proven, note = False, "releases with a noise of their own are outside the budget; " + note
-    exact = int(sum(law is PublishedLaw.NONE for law in pricing.release_laws))
-    if exact:
-        are = "release is" if exact == 1 else "releases are"
-        proven, note = (
-            False,
-            f"{exact} {are} published exactly: no budget covers that, epsilon is infinite; {note}",
-        )
-    if not plan.attacker.knows_sizes:
-        proven, note = False, f"it is for tables of the same groups, and group sizes are secret; {note}"
+    needed = {}
+    if sharing and budget is not None:
+        asked = shared_noise(accountants(budget), membership, pricing)
+        needed = {one: math.sqrt(kappa) for one, kappa in asked.items()}
+    proven, note = proof_of_budget(plan, membership, pricing)
     epsilons = {one.epsilon for one in plan.privacy.budgets}
     return BudgetReport(
         accountant=name if sharing else None,
         epsilon=next(iter(epsilons)) if sharing and len(epsilons) == 1 else None,
         delta=delta,
-        delta_given=bool(given),
+        delta_given=any(one.delta is not None for one in plan.privacy.budgets),
         releases=int(pricing.multipliers.size),
         sharing=sharing,
         noise_multiplier=needed.get(name),
@@ -69,6 +50,36 @@ def budget_report(plan: Plan, membership: Membership, pricing: Pricing) -> Budge
         periods=len(plan.privacy.budgets) if sharing else 1,
         **_total(spent, name, sharing=sharing, several=len(plan.privacy.budgets) > 1, pricing=pricing),
     )
+
+
+def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[bool, str]:
+    """Whether the noise is proven to keep to the plan's budget; and why, or why not."""
+    budget, name = budget_of(plan), plan.privacy.accountant
+    if pricing.releases:
+        proven, note = _validity(plan, membership, pricing)
+        if pricing.releases < pricing.multipliers.size:
+            proven, note = False, "releases with a noise of their own are outside the budget; " + note
+    else:
+        proven, note = False, "no budget was given: the noise was chosen elsewhere"
+        if plan.privacy.epsilon is not None:
+            note = "no release takes a share of the budget"
+        spent = {} if budget is None else _spent(membership, pricing, _delta(plan))
+        if budget is not None and name in spent:
+            proven = spent[name] <= budget.epsilon
+            kept = "keeps to the budget" if proven else "costs more than the budget"
+            note += f": the noise was chosen elsewhere, and {kept}"
+    exact = int(sum(law is PublishedLaw.NONE for law in pricing.release_laws))
+    if exact:
+        are = "release is" if exact == 1 else "releases are"
+        note = f"{exact} {are} published exactly: no budget covers that, epsilon is infinite; {note}"
+    if not plan.attacker.knows_sizes:
+        note = f"it is for tables of the same groups, and group sizes are secret; {note}"
+    return proven and not exact and plan.attacker.knows_sizes, note
+
+
+def _delta(plan: Plan) -> float:
+    """The smallest delta of a budget; the usual one if none is given."""
+    return min((one.delta for one in plan.privacy.budgets if one.delta is not None), default=_USUAL_DELTA)
 
 
 def _total(

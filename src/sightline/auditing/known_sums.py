@@ -42,14 +42,17 @@ class KnownSums:
     names: tuple[str, ...]  # what it is read off, for people
     cells: IndexArray  # the first published number that it is read off
     weighted: bool = False  # whether members are weights
+    reflected: FloatArray | None = (
+        None  # added to each sum: values with a negative weight count as low + high - x
+    )
 
     def __len__(self) -> int:
         return len(self.names)
 
     def totals(self, sums: FloatArray) -> FloatArray:
         """The true sums, from those of every signature and column."""
-        found = self.members @ sums
-        return np.asarray(found[np.arange(len(self)), self.column], dtype=np.float64)
+        found = (self.members @ sums)[np.arange(len(self)), self.column]
+        return np.asarray(found if self.reflected is None else found + self.reflected, dtype=np.float64)
 
     def signatures(self, place: int) -> IndexArray:
         """The signatures of one sum."""
@@ -107,32 +110,36 @@ def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
 
 
 def weighted_sums(findings: Findings) -> KnownSums | None:
-    """One sum for each number whose rows have positive weights, over the least weight; none if there is none.
+    """One sum for each number whose rows have weights, over the least absolute weight; none if there is none.
 
-    The rows' values count by their weights: the sum is at its least if and only if all values are.
+    The rows' values count by their weights: the sum is at its least if and only if all values are. A value
+    with a negative weight is reflected: that of low + high - x is positive.
     """
     weighted = [p for p in _filled_linear(findings) if findings.membership.partitions[p].weighted]
     if not weighted:
         return None
     sums = published_sums(findings, weighted)
-    weights = sparse.csr_array(sums.members, copy=True)
-    line = np.repeat(np.arange(len(sums)), np.diff(weights.indptr))
-    owner = np.array([findings.membership.cells[c].partition for c in sums.cells], dtype=np.intp)
     table = findings.membership.weights
     assert table is not None  # some partition is weighted
-    weights.data = table[weights.indices, owner[line]]
+    owner = np.array([findings.membership.cells[c].partition for c in sums.cells], dtype=np.intp)
+    weights = sparse.csr_array(sums.members, copy=True)
+    weights.data = table[weights.indices, np.repeat(owner, np.diff(weights.indptr))]
+    weights.eliminate_zeros()  # a mean also divides by rows of weight 0
+    counted = np.flatnonzero(np.diff(weights.indptr))
+    sums, weights = sums.take(counted), weights[counted]
+    line = np.repeat(np.arange(len(sums)), np.diff(weights.indptr))
     least = np.full(len(sums), np.inf)
-    np.minimum.at(least, line, weights.data)
-    weights.data = weights.data / np.where(least > 0, least, 1.0)[line]
-    rows = np.asarray(weights @ unknown_rows(findings.membership))
-    scaled = replace(
+    np.minimum.at(least, line, np.abs(weights.data))
+    weights.data = weights.data / least[line]
+    unknown, (low, high) = unknown_rows(findings.membership), findings.prior.bounds
+    return replace(
         sums,
         members=weights,
-        rows=rows,
-        deviation=sums.deviation / np.where(least > 0, least, 1.0),
+        rows=np.asarray(abs(weights) @ unknown),
+        deviation=sums.deviation / least,
         weighted=True,
+        reflected=np.asarray(-weights.minimum(0) @ unknown) * (low + high),
     )
-    return scaled.take(np.flatnonzero(least > 0))
 
 
 def category_lists(findings: Findings) -> tuple[tuple[str, ...], ...]:

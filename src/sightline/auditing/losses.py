@@ -25,7 +25,7 @@ from sightline.privacy.gaussian_curve import smallest_epsilon
 from sightline.privacy.zero_concentrated import epsilon_of_rho
 
 # What a scatter can show; beyond it records are counted in a grid of this many steps of loss × uncertainty.
-_MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 2_000, 9, 99
+_MOST_POINTS, _LOSS_STEPS, _UNCERTAINTY_STEPS = 1_000, 9, 99
 # More rows than this go to the grid without looking for equal ones.
 _WORTH_SORTING = 50_000
 

@@ -15,8 +15,9 @@ from sightline.auditing.plan_attacker import Attacker as Attacker
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
-from sightline.auditing.plan_fields import Number, Positive, Section, Share, Text
+from sightline.auditing.plan_fields import Number, Positive, Section, Share, Source, Text
 from sightline.auditing.plan_privacy import Privacy as Privacy
+from sightline.auditing.plan_secret import Bounds, Categories, Kind, OtherSecret, WideForm, checked_kind
 from sightline.auditing.release_noise import (
     CellNoise,
     ReleaseNoises,
@@ -49,23 +50,32 @@ class KeptRows(Section):
 class Data(Section):
     """The table, and what in it is to be protected."""
 
-    source: Text = Field(
+    source: Source = Field(
         description="A Parquet or CSV file, a table of a DuckDB file, or the URL of another engine. "
-        "A relative path starts from the plan's folder."
+        "A relative path starts from the plan's folder. In Python also a pandas or Polars DataFrame, an "
+        "Arrow table or a DuckDB relation."
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
     secret: Text = Field(
         description="The column to protect, or arithmetic of columns of numbers, such as quantity * price."
     )
-    bounds: Annotated[tuple[Number, Number], Field(strict=False)] | None = Field(
+    bounds: Bounds | None = Field(
         default=None,
         description="The smallest and largest value of a number. Values outside are clipped, and counted.",
     )
-    categories: Annotated[tuple[str, ...], Field(strict=False, min_length=2)] | None = Field(
-        default=None, description="All values of a categorical secret."
-    )
-    kind: Literal["number", "boolean", "category"] | None = Field(
+    categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
+    kind: Kind | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
+    )
+    wide: WideForm | None = Field(
+        default=None,
+        description="If several columns hold the secret, such as one for each hour: which ones. The table is "
+        "unpivoted first, and secret is what the new column of values is called.",
+    )
+    other_secrets: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Columns that are secret, too, and that other plans publish something about. No release "
+        "may use them here, and a pass has to accept 'secrets'.",
     )
     dialect: Literal["duckdb", "postgres", "spark"] | None = Field(
         default=None, description="The engine that the SQL is written for; it must be the source's own."
@@ -116,44 +126,7 @@ class Data(Section):
 
     @model_validator(mode="after")
     def _kind_and_domain_agree(self) -> Data:
-        known = self.kind or ("number" if self.bounds else None) or ("category" if self.categories else None)
-        require(
-            known is not None,
-            "bounds for a number, categories for a category, or kind = 'boolean'",
-            got="none of them",
-            fix="a guess from the data would reveal them; say what the secret can be",
-            error=InvalidPlan,
-        )
-        require(
-            (self.bounds is not None) == (known == "number"),
-            "bounds for a number and for nothing else",
-            got=f"kind {known!r} {'with' if self.bounds else 'without'} bounds",
-            error=InvalidPlan,
-        )
-        require(
-            (self.categories is not None) == (known == "category"),
-            "categories for a category and for nothing else",
-            got=f"kind {known!r} {'with' if self.categories else 'without'} categories",
-            error=InvalidPlan,
-        )
-        if self.bounds is not None:
-            low, high = self.bounds
-            require(
-                low < high,
-                "bounds [low, high] with low < high",
-                got=[low, high],
-                error=InvalidPlan,
-            )
-            require(
-                high - low >= SMALLEST,
-                f"bounds at least {SMALLEST:g} apart",
-                got=[low, high],
-                fix="state the secret in another unit",
-                error=InvalidPlan,
-            )
-        if self.categories is not None:
-            twice = [name for name, times in Counter(self.categories).items() if times > 1]
-            require(not twice, "distinct categories", got=f"{twice[:1]} twice", error=InvalidPlan)
+        known = checked_kind(self.kind, self.bounds, self.categories)
         require(
             self.keep is None or self.total_by is None,
             "keep or total_by",
@@ -338,6 +311,7 @@ class AssumptionName(StrEnum):
     VALUES = "values"
     NOISE_FIRST = "noise_first"
     DRAWN = "drawn"
+    SECRETS = "secrets"
 
 
 class Limits(Section):
@@ -373,6 +347,21 @@ class Plan(Section):
     attacker: Attacker = Attacker()
     limits: Limits = Limits()
     correlation: Correlation | None = None
+    secrets: Annotated[tuple[OtherSecret, ...], Field(strict=False)] = Field(
+        default=(), alias="secret", description="More secrets of the table, beside that of [data]."
+    )
+
+    @model_validator(mode="after")
+    def _secrets_are_distinct(self) -> Plan:
+        names = [self.data.record, self.data.secret, *(one.column for one in self.secrets)]
+        folded = Counter(name.casefold() for name in names)
+        require(
+            not self.secrets or max(folded.values()) == 1,
+            "a column of its own for the record and for each secret",
+            got=f"{folded.most_common(1)[0][0]!r} twice",
+            error=InvalidPlan,
+        )
+        return self
 
     @model_validator(mode="after")
     def _names_and_noise(self) -> Plan:

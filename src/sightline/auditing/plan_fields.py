@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+)
+
+from sightline.errors import InvalidPlan, require
+from sightline.tables.engines.in_memory import InMemoryTable, in_memory
 
 # Squares and quotients of numbers between these stay far from the ends of what a double can hold.
 SMALLEST, LARGEST = 1e-50, 1e50
@@ -31,6 +42,27 @@ Share = Annotated[
     float,
     BeforeValidator(_share, json_schema_input_type=float | str),
     Field(gt=0, le=LARGEST_LIMIT, allow_inf_nan=False),
+]
+
+
+def _source(value: object) -> str | InMemoryTable:
+    """A file or an address as text, or a table that the caller holds in memory."""
+    if isinstance(value, InMemoryTable):
+        return value
+    if isinstance(value, int | float | dict):  # what TOML can hold
+        got = "a section" if isinstance(value, dict) else value
+        require(False, "text in quotes", got=got, error=InvalidPlan)
+    if not isinstance(value, str):
+        return in_memory(value)
+    require(bool(value), "text, not an empty string", got="''", error=InvalidPlan)
+    return value
+
+
+Source = Annotated[
+    str | InMemoryTable,
+    PlainValidator(_source),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "minLength": 1}),
 ]
 
 

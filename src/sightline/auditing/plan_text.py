@@ -36,6 +36,11 @@ def plan_text(plan: Plan) -> str:
     return _toml(content)
 
 
+def plan_file_text(plan: Plan) -> str:
+    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords."""
+    return _toml(plan.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+
+
 def publishable_plan_text(plan: Plan) -> str:
     """The plan in TOML without passwords, folders, and what the attacker knows.
 

@@ -23,10 +23,12 @@ from sightline.auditing.plan import (
     Release,
 )
 from sightline.auditing.plan_fields import SMALLEST
+from sightline.auditing.plan_secret import OtherSecret
 from sightline.errors import InvalidPlan
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 
+SCHEMA_ID = "urn:sightline:plan"
 _LARGEST_FILE = 4_000_000  # bytes; a thousand queries need a tenth of it
 _TABLES = {".csv", ".tsv", ".gz", ".parquet", ".duckdb", ".db"}
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -36,6 +38,7 @@ _SECTIONS: dict[str, type[BaseModel]] = {
     "attacker": Attacker,
     "limits": Limits,
     "correlation": Correlation,
+    "secret": OtherSecret,
 }
 
 
@@ -47,10 +50,15 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
     if isinstance(plan, Plan):
         return with_noise_files(plan, Path()), Path()
     if isinstance(plan, Mapping):
-        return with_noise_files(_checked(dict(plan), "plan"), Path()), Path()
+        return with_noise_files(checked_plan(dict(plan), "plan"), Path()), Path()
     path = Path(plan)
-    checked = _checked(_parsed(_text(path), path.name), path.name)
+    checked = checked_plan(_parsed(_text(path), path.name), path.name)
     return with_noise_files(checked, path.parent), path.parent
+
+
+def plan_of_text(text: str, name: str) -> Plan:
+    """The checked plan in a TOML text; ``name`` is what messages call it."""
+    return with_noise_files(checked_plan(_parsed(text, name), name), Path())
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:
@@ -74,7 +82,7 @@ def _as_number(text: str) -> float | str:
 def plan_schema() -> dict[str, Any]:
     """The JSON Schema of a plan file."""
     schema = Plan.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}
 
 
 def _text(path: Path) -> str:
@@ -111,7 +119,8 @@ def _parsed(text: str, name: str) -> dict[str, Any]:
         raise InvalidPlan(f"{name}: expected TOML, got a file that is not: {reason}") from None
 
 
-def _checked(content: dict[str, Any], name: str) -> Plan:
+def checked_plan(content: dict[str, Any], name: str) -> Plan:
+    """The plan with these sections; an error starts with ``name``."""
     try:
         return Plan.model_validate(content)
     except ValidationError as error:

@@ -12,7 +12,7 @@ from sightline.auditing.signature_names import signature_names
 from sightline.labeled.contributions import Contributions
 
 # What a page can draw and a reader can take in.
-_MOST_COLUMNS, _MOST_ENTRIES = 2_000, 24_000
+_MOST_COLUMNS, _MOST_ENTRIES = 1_000, 12_000
 _MOST_NAMED = 300
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9

@@ -183,6 +183,14 @@ class QuestionReport(ResultPart):
     below_limit: int
 
 
+class AllSecrets(ResultPart):
+    """What a plan about several secrets costs in all, and how the result is to be read."""
+
+    epsilon: float  # an upper bound: the sum over the secrets
+    delta: float  # likewise
+    text: str
+
+
 class HomogeneousCell(ResultPart):
     """A published number whose true answer tells the values of its rows. Owner-only."""
 
@@ -274,6 +282,9 @@ class AuditResult(Displayed, ResultPart):
     least_about: str | None = None  # the question that least_remaining_uncertainty is about; none: the secret
     homogeneous: Annotated[tuple[HomogeneousCell, ...] | None, Many] = ()  # none in a publishable result
     what_if: WhatIf | None = None  # owner-only; none unless it was asked for
+    no_what_if: str | None = None  # why there is none, if it was asked for
+    all_secrets: AllSecrets | None = None  # none if the plan has one secret
+    other_secrets: Annotated[tuple[AuditResult, ...], Many] = ()  # the results of secrets that fare no worse
     since: Comparison | None = None  # what changed since another audit, if it is compared with one
 
     @property
@@ -300,6 +311,7 @@ class AuditResult(Displayed, ResultPart):
                 for one in self.release_map
             ),
             "releases": tuple(one.model_copy(update={"accuracy": None}) for one in self.releases),
+            "other_secrets": tuple(one.publishable() for one in self.other_secrets),
             "since": None if self.since is None else self.since.publishable(),
             "source": file_name(self.source),
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,

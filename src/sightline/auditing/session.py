@@ -25,6 +25,7 @@ from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
 from sightline.tables.persons import keys_of_kinds, person_of, person_table
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
+from sightline.tables.reshaped import leave_out, unpivot
 from sightline.tables.secret_column import with_secret_column
 from sightline.tables.sql.grammar import own_text
 from sightline.tables.sql.person_values import read_person_values
@@ -50,7 +51,7 @@ class Session:
     @property
     def subject(self) -> Subject:
         """What the audit is about."""
-        return replace(_subject_of(self.plan), expression=self.expression)
+        return replace(subject_of(self.plan), expression=self.expression)
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
@@ -247,7 +248,15 @@ def _bound_contributions(engine: Engine, data: Data, subject: Subject) -> None:
         total_rows(engine, subject, by=data.total_by)
 
 
-def _subject_of(plan: Plan) -> Subject:
+def _reshape(engine: Engine, data: Data) -> None:
+    """Unpivot a secret in wide form, and leave other secrets out."""
+    if data.wide is not None:
+        unpivot(engine, data.wide.columns, name=data.wide.name, value=data.secret)
+    if data.other_secrets:
+        leave_out(engine, data.other_secrets)
+
+
+def subject_of(plan: Plan) -> Subject:
     """What a plan's audit is about; its secret as the plan writes it."""
     data = plan.data
     return Subject(
@@ -273,15 +282,24 @@ def opened(
     Without ``limits``, memory is bounded by what is free. At the end the table must still be as it was, and
     is closed.
     """
+    require(
+        not plan.secrets,
+        "a plan about one secret",
+        got=f"{len(plan.secrets) + 1} of them",
+        fix="an audit takes them one by one; otherwise leave the other sections [[secret]] out, and their "
+        "releases, and list their columns in other_secrets of [data]",
+        error=InvalidPlan,
+    )
     limits = limits or WorkLimits.of(None, None)
     opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables, memory=limits.memory)
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
-        subject = with_secret_column(engine, _subject_of(plan))
+        _reshape(engine, plan.data)
+        subject = with_secret_column(engine, subject_of(plan))
         check_declared(engine, subject)
         _bound_contributions(engine, plan.data, subject)
         schema = Schema.of(engine, list(plan.data.tables), expression=subject.expression)
-        check_public(schema, subject)
+        check_public(schema, subject, plan.data.other_secrets)
         _check_dialect(plan, engine)
         texts = [release.sql for release in plan.releases]
         values = read_person_values(

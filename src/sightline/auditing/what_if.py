@@ -24,20 +24,22 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.assumptions import unverified
+from sightline.auditing.budget import proof_of_budget
 from sightline.auditing.exposed import ExposedSection, distribution
 from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.plan import Plan, Release
+from sightline.auditing.questions import question_text
+from sightline.auditing.release_noise import CellNoise, ReleaseNoise
 from sightline.auditing.session import Session
-from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.verdict import verdict
 from sightline.auditing.what_if_result import NoiseStop, Setting, Switch, SwitchKind, WhatIf
 from sightline.errors import InvalidInput
 from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.registry import ACCOUNTANTS, accountants
+from sightline.privacy.registry import ACCOUNTANTS
 from sightline.progress import Progress, silent
-from sightline.tables.membership import Membership, Partition
+from sightline.tables.membership import Membership, Partition, RowValues
 from sightline.tables.published import without_queries
 from sightline.tables.subject import SecretKind
 
@@ -45,6 +47,7 @@ _STOPS = (0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 50.0)  # of epsilon, or of t
 # Operations for one setting besides those of its factorisations, and for all: some seconds.
 _EACH, _PER_COLUMN, _MOST = 2e7, 2.3e4, 5e9
 _PERSONS = 4  # times as much work for persons with several rows
+_MOST_ROWS = 1_000  # of a table with moments or thresholds, whose rows are factorised one by one
 
 _Key = tuple[int, tuple[int, ...]]  # a noise stop and the switches that are on
 
@@ -68,20 +71,13 @@ def what_if(
     names: bool = False,
     progress: Progress = silent,
 ) -> WhatIf | None:
-    """The settings of a plan that fit the work; none if nothing linear is published, or if it is too large.
+    """The settings of a plan that fit the work; none if ``why_no_what_if`` gives a reason.
 
     ``also`` are more stops for the slider, such as the noise that keeps the limit. ``names`` names records.
-    Plans with moments, thresholds, correlated noise, noise sections or periods of the budget have none.
     """
-    found = findings.linear
-    plan = findings.plan
-    if found is None or findings.has_nonlinear or findings.questions or not found.repeatable:
+    if why_no_what_if(findings) is not None:
         return None
-    if plan.correlation or plan.privacy.periods or any(release.noise for release in plan.releases):
-        return None
-    design = found.linear.design
-    work = _EACH + float(design.row_count) ** 3 + _PER_COLUMN * design.size
-    work *= 1 if found.persons is None else _PERSONS
+    work = _work(findings)
     variants = _Variants(session=session, plan=findings.plan, membership=findings.membership)
     noises, own = _noises(findings, also)
     switches = _switches(findings.plan)
@@ -92,7 +88,7 @@ def what_if(
             chosen += step
             done.add(name)
     settings: list[Setting] = []
-    worst: dict[_Who, int] = {}
+    worst: dict[_Who | str, int] = {}
     for place, (noise, on) in enumerate(chosen):
         progress("trying other settings", place / len(chosen))
         try:
@@ -106,12 +102,45 @@ def what_if(
         switches=switches,
         own_noise=own,
         settings=tuple(settings),
-        worst=tuple(variants.name(who) if names else _unnamed(who) for who in worst),
+        worst=tuple(_words(who, variants if names else None) for who in worst),
         other_accountants=_Step.ACCOUNTANTS in done,
         single_switches=_Step.SWITCHES in done,
         switches_at_every_noise=_Step.EVERYWHERE in done,
         pairs=_Step.PAIRS in done,
     )
+
+
+def why_no_what_if(findings: Findings) -> str | None:
+    """Why a plan has no what-if; none if it has one."""
+    plan, sharing = findings.plan, findings.pricing.releases
+    parts = [one.linear for one in (findings, *findings.questions) if one.linear is not None]
+    if not parts and not findings.has_nonlinear:
+        return "nothing that is published depends on the secret"
+    if not all(part.repeatable for part in parts):
+        return "the plan is too large to audit it again for every setting"
+    if findings.has_nonlinear and findings.membership.rows > _MOST_ROWS:
+        return f"it has moments or thresholds of more than {_MOST_ROWS:,} rows"
+    if plan.correlation:
+        return "its noise is correlated"
+    if sharing and any(one.epsilon or one.delta for one in plan.privacy.periods):
+        return "its periods have different budgets"
+    stated = [noise for release in plan.releases for noise in release.noise]
+    if not sharing and any(one.epsilon or one.rho for one in stated):
+        return "its releases have budgets of their own"
+    return None
+
+
+def _work(findings: Findings) -> float:
+    """About how many operations one setting takes."""
+    work = _EACH
+    for part in (findings, *findings.questions):
+        if part.linear is not None:
+            design = part.linear.linear.design
+            alone = float(design.row_count) ** 3 + _PER_COLUMN * design.size
+            work += alone if part.linear.persons is None else _PERSONS * (_EACH + alone)
+    if findings.has_nonlinear:
+        work += len(findings.membership.cells) * float(findings.membership.rows) ** 2
+    return work
 
 
 class _Step(Enum):
@@ -161,8 +190,7 @@ def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[tuple[NoiseSto
     plan, sharing = findings.plan, findings.pricing.releases
     if sharing == 0:
         factors = sorted({*_STOPS, *also})
-        stops = [NoiseStop(accountant=None, epsilon=None, factor=f, proven=False) for f in factors]
-        return tuple(stops), factors.index(1.0)
+        return tuple(NoiseStop(accountant=None, epsilon=None, factor=f) for f in factors), factors.index(1.0)
     own = plan.privacy.epsilon
     assert own is not None  # releases share it
     all_priced = not any(release.noise_given for release in plan.releases)
@@ -172,13 +200,8 @@ def _noises(findings: Findings, also: tuple[float, ...]) -> tuple[tuple[NoiseSto
         if (entry.law is NoiseLaw.LAPLACE and all_priced)
         or (entry.law is NoiseLaw.GAUSSIAN and plan.privacy.delta is not None)
     ]
-    stops = []
-    for name in names:
-        for epsilon in sorted({*_STOPS, *also, own}):
-            budget = budget_of(_with_budget(plan, name, epsilon))
-            assert budget is not None
-            proven = all_priced and accountants(budget)[name].validity(sharing).ok
-            stops.append(NoiseStop(accountant=name, epsilon=epsilon, factor=None, proven=proven))
+    epsilons = sorted({*_STOPS, *also, own})
+    stops = [NoiseStop(accountant=name, epsilon=one, factor=None) for name in names for one in epsilons]
     mine = (plan.privacy.accountant, own)
     return tuple(stops), [(one.accountant, one.epsilon) for one in stops].index(mine)
 
@@ -192,8 +215,19 @@ def _scaled(release: Release, factor: float) -> Release:
     """The release with its own noise times a factor."""
     if release.noise_stddev is not None:
         return release.model_copy(update={"noise_stddev": release.noise_stddev * factor})
-    cells = tuple(one.model_copy(update={"stddev": one.stddev * factor}) for one in release.noise_by_cell)
-    return release.model_copy(update={"noise_by_cell": cells})
+    noise = tuple(_scaled_section(one, factor) for one in release.noise)
+    cells = _scaled_cells(release.noise_by_cell, factor)
+    return release.model_copy(update={"noise_by_cell": cells, "noise": noise})
+
+
+def _scaled_section(noise: ReleaseNoise, factor: float) -> ReleaseNoise:
+    sizes = {name: getattr(noise, name) for name in ("stddev", "noise_multiplier")}
+    scaled = {name: size * factor for name, size in sizes.items() if size is not None}
+    return noise.model_copy(update={**scaled, "cells": _scaled_cells(noise.cells, factor)})
+
+
+def _scaled_cells(cells: tuple[CellNoise, ...], factor: float) -> tuple[CellNoise, ...]:
+    return tuple(one.model_copy(update={"stddev": one.stddev * factor}) for one in cells)
 
 
 def changed_plan(plan: Plan, noise: NoiseStop, switches: list[Switch]) -> Plan:
@@ -227,13 +261,14 @@ def _attacker(plan: Plan, switch: Switch) -> object:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Variants:
-    """The memberships and sums of every attacker, each fetched once."""
+    """The memberships, sums and values for every attacker, each fetched once."""
 
     session: Session
     plan: Plan
     membership: Membership  # against the plan's own attacker
     memberships: dict[tuple[str, ...], Membership] = field(default_factory=dict)
     sums: dict[tuple[tuple[str, ...], Partition | None], FloatArray] = field(default_factory=dict)
+    values: dict[tuple[str, ...], RowValues] = field(default_factory=dict)
 
     def findings(self, noise: NoiseStop, switches: list[Switch]) -> Findings:
         """The findings of one setting, as an audit has them."""
@@ -241,7 +276,7 @@ class _Variants:
         kept = {release.name for release in plan.releases}
         gone = {place for place, release in enumerate(self.plan.releases) if release.name not in kept}
         membership = without_queries(self._against(plan), gone)
-        return find(plan, membership, by_release=False)
+        return find(plan, membership, values=partial(self._values, plan), by_release=False)
 
     def totals(self, switches: list[Switch], question: Partition | None) -> FloatArray:
         """The sums of the secrets that the attacker of a setting does not know, or of the answers."""
@@ -269,14 +304,21 @@ class _Variants:
             self.memberships[knows] = self._session(everything).membership(silent)
         return self.memberships[knows]
 
+    def _values(self, plan: Plan) -> RowValues:
+        knows = plan.attacker.knows
+        if knows not in self.values:
+            everything = plan.model_copy(update={"releases": self.plan.releases})
+            self.values[knows] = self._session(everything).values()
+        return self.values[knows]
+
     def _session(self, plan: Plan) -> Session:
         return replace(self.session, plan=plan)
 
 
-_NO_NOISE = NoiseStop(accountant=None, epsilon=None, factor=None, proven=False)
+_NO_NOISE = NoiseStop(accountant=None, epsilon=None, factor=None)
 
 
-def _setting(findings: Findings, totals: Totals, key: _Key, worst: dict[_Who, int]) -> Setting:
+def _setting(findings: Findings, totals: Totals, key: _Key, worst: dict[_Who | str, int]) -> Setting:
     """What the audit says of one setting."""
     found = findings.linear
     section = ExposedSection(
@@ -292,15 +334,16 @@ def _setting(findings: Findings, totals: Totals, key: _Key, worst: dict[_Who, in
         publishable=False,
     )
     (least, question), noise = findings.least_about, findings.pricing.noise_stddev
-    who = (
-        None
-        if found is None or least is None or question is not None
-        else _worst(found, findings.plan.attacker.knows)
-    )
+    who: _Who | str | None = None
+    if question is not None:
+        who = f"one record, about {question_text(question, findings.plan.data.secret)}"
+    elif least is not None:
+        who = "one record" if found is None else _worst(found, findings.plan.attacker.knows)
     return Setting(
         noise=key[0],
         switches=key[1],
         status=None if judged.status is None else judged.status.value,
+        proven=proof_of_budget(findings.plan, findings.membership, findings.pricing)[0],
         below_limit=judged.below_limit,
         lower=None if least is None else least.lower,
         upper=None if least is None else least.upper,
@@ -312,13 +355,15 @@ def _setting(findings: Findings, totals: Totals, key: _Key, worst: dict[_Who, in
 
 
 def _worst(found: LinearFindings, knows: tuple[str, ...]) -> _Who:
-    """The most exposed, in the order of the audit's list."""
+    """The most exposed: the one whose bracket the audit states; of several, in the order of its list."""
     people, linear = found.persons, found.linear
     if people is not None:
         kind = int(people.most_exposed(np.arange(people.lower.size), 1)[0])
         place, count = int(people.place[kind]), int(people.number[kind])
         return _Who(places=(place,), kind=True, count=count, category="", knows=knows)
-    column = int(found.most_exposed(np.flatnonzero(~linear.known), 1)[0])
+    lower, upper = found.lower, found.exposures.remaining_upper
+    alike = np.flatnonzero(lower == np.nanmin(lower))
+    column = int(alike[np.lexsort((found.group_rmse(alike), upper[alike]))[0]])
     if linear.people is not None:
         places: tuple[int, ...] = (int(linear.people.kind[linear.column_signature[column]]),)
     else:
@@ -332,8 +377,15 @@ def _worst(found: LinearFindings, knows: tuple[str, ...]) -> _Who:
     )
 
 
-def _unnamed(who: _Who) -> str:
-    """How many are alike. Of persons, where a release is left out, more may be alike than are of one kind."""
+def _words(who: _Who | str, named_by: _Variants | None) -> str:
+    """Who it is: by key if that was asked for, else how many are alike.
+
+    Of persons, where a release is left out, more may be alike than are of one kind.
+    """
+    if isinstance(who, str):
+        return who
+    if named_by is not None:
+        return named_by.name(who)
     alone = who.count == 1 or who.kind
     text = "one record" if alone else f"one of {who.count:,} records that nothing tells apart"
     return f"{text}, {who.category}" if who.category else text

@@ -34,12 +34,14 @@ class Switch(_Part):
 
 
 class NoiseStop(_Part):
-    """An amount of noise: an accountant's for an epsilon, or a factor on the plan's own noise."""
+    """An amount of noise: an accountant's for an epsilon, or a factor on the plan's own noise.
+
+    If the budget has periods, the epsilon is that of each.
+    """
 
     accountant: str | None
     epsilon: float | None
     factor: float | None
-    proven: bool  # that the accountant's noise keeps to the epsilon; always false for a factor
 
 
 class Setting(_Part):
@@ -48,6 +50,7 @@ class Setting(_Part):
     noise: int  # a position in ``noises``
     switches: Annotated[tuple[int, ...], _Many]  # positions in ``switches``, ascending
     status: str | None  # of the verdict; none if no limit was set
+    proven: bool  # that the noise keeps to the plan's budget; false if there is none
     below_limit: int
     lower: float | None  # what the most exposed record keeps; none if nothing depends on an unknown secret
     upper: float | None

@@ -11,7 +11,6 @@ from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.recipes import RecipeWriter
 from sightline.designing.choice import Chosen
 from sightline.designing.result import PricedAttack
-from sightline.designing.risks import squared
 
 _NOTHING = 1e-6  # a share of the added noise that is only rounding
 
@@ -28,16 +27,17 @@ class PricedAttacks:
 def priced_attacks(findings: Findings, chosen: Chosen, *, top: int, keys: Keys | None) -> PricedAttacks:
     r"""The dearest attacks, and how many have a price.
 
-    At the optimum :math:`w = \sum_i \lambda_i h_i^2` on all numbers that were raised, so the added loss
-    :math:`w^\top (s - s_0)` is a sum over the attacks of
-    :math:`\lambda_i \sum_\ell h_{i\ell}^2 (s - s_0)_\ell`. These parts over their sum are the prices.
+    At the optimum :math:`w = \sum_i \lambda_i \nabla\varphi_i` on all numbers that were raised, so the added
+    loss :math:`w^\top (s - s_0)` is a sum over the attacks of
+    :math:`\lambda_i\, \nabla\varphi_i^\top (s - s_0)`. These parts over their sum are the prices.
     """
     problem, optimum = chosen.problem, chosen.optimum
     cuts = optimum.cuts
     added = problem.variances(optimum.x) - problem.floors
+    each = zip(problem.risks, cuts.chosen, cuts.recipes, cuts.prices, strict=True)
     parts = [
-        prices * np.asarray(squared(recipes).T @ added)
-        for prices, recipes in zip(cuts.prices, cuts.recipes, strict=True)
+        prices * np.asarray(one.at(cuts.variances).tangents(chosen, recipes, prices).each.T @ added)
+        for one, chosen, recipes, prices in each
     ]
     attacks = len(chosen.bounds)  # the other constraints are the budget's
     total = float(sum(part.sum() for part in parts[:attacks]))

@@ -17,20 +17,24 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.common_factor import common_factor
+from sightline.designing.following import FollowingRisks, Hiders
 from sightline.designing.levels import (
     HiddenLevel,
     hidden_level,
+    hidden_needed,
+    hiders_of,
     precisions_at,
 )
 from sightline.designing.newton import Optimum, least_noise
 from sightline.designing.problem import NoiseProblem
-from sightline.designing.risks import HiddenRisks, KnownRisks, inverse_of_sum
+from sightline.designing.risks import HiddenRisks, KnownRisks, Risks, inverse_of_sum
 from sightline.designing.targets import Targets, row_variances
 from sightline.designing.task import DesignTask
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.progress import Progress, silent
 
 _ROUNDS = 5
+_FIRST = 0.03  # the certified gap of an optimum that only suggests a choice
 _ROUGH = 1e-2  # the certified gap of a quick answer
 _FEW_ROWS = 200  # up to which more choices are tried
 _MANY_ROWS = 1_000  # from which on one choice is tried besides the bound for known others
@@ -87,19 +91,20 @@ def best_noise(
 
     ``starts`` are standard deviations that keep the limit. They suggest choices where those are cheap.
     """
-    nobody = np.zeros(len(targets), dtype=np.bool_)
-    known = _Choice(targets=targets, hidden=nobody)
-    # In a large plan the bound for known others is a start; it is solved again if nothing is better.
-    rough = targets.can_hide and task.rows > _MANY_ROWS
-    best = known.solved(task, progress, tolerance=_ROUGHLY if rough else _TOLERANCE)
+    nobody, hiders = np.zeros(len(targets), dtype=np.bool_), _hiders(task, targets)
+    known = _Choice(targets=targets, hidden=nobody, hiders=hiders)
+    if hiders is not None and task.rows > _FEW_ROWS:
+        return _by_rough_optima(task, known, progress)
+    best = known.solved(task, progress)
     if not targets.can_hide:
         return best
     places = [] if best is None else [best.variances]
     places += [row_variances(task, one) for one in starts]
-    tried = [(_Choice(targets=targets, hidden=~nobody), places[0])] if task.rows <= _MANY_ROWS else []
+    everyone = replace(known, hidden=~nobody)
+    tried = [(everyone, places[0])] if task.rows <= _MANY_ROWS else []
     if task.rows <= _FEW_ROWS or not tried:
         some = places if tried else places[:1]
-        tried += [(_roomiest(task, targets, place), place) for place in some]
+        tried += [(_roomiest(task, known, place), place) for place in some]
     seen: set[bytes] = set()
     for choice, place in tried:
         if (mark := choice.hidden.tobytes()) in seen:
@@ -111,22 +116,42 @@ def best_noise(
     for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 0):
         if best is None:
             break
-        choice = _roomiest(task, best.targets, best.variances)
+        choice = _roomiest(task, replace(known, targets=best.targets), best.variances)
         if np.array_equal(choice.hidden, best.hidden):
             break
         found = choice.solved_with_its_own_precisions(task, best.variances, progress)
         if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
             break
         best = found
-    if rough and best is not None and not best.hidden.any():
-        return known.solved(task, progress, near=best.optimum)
     return best
 
 
-def quick_noise(task: DesignTask, targets: Targets) -> Chosen | None:
-    """The least noise against an attacker who knows all other records, to a percent: one convex problem."""
+def _by_rough_optima(task: DesignTask, known: _Choice, progress: Progress) -> Chosen | None:
+    """Improve the choice at rough optima, and solve the last choice alone to the end."""
+    choice, best = known, known.solved(task, progress, tolerance=_FIRST)
+    for _ in range(_ROUNDS if task.rows <= _MANY_ROWS else 1):
+        if best is None:
+            return None
+        other = _roomiest(task, known, best.variances)
+        if np.array_equal(other.hidden, choice.hidden):
+            break
+        found = other.solved(task, progress, start=best.variances, tolerance=_ROUGHLY)
+        if found is None or found.optimum.upper > best.optimum.upper * (1 - _WORTHWHILE):
+            break
+        choice, best = other, found
+    if best is None:
+        return None
+    if choice is known:  # nothing was better: its optimum is too rough to go on from
+        return known.solved(task, progress)
+    tolerance = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
+    optimum = least_noise(best.problem, tolerance=tolerance, near=best.optimum, progress=progress)
+    return None if optimum is None else replace(best, optimum=optimum)
+
+
+def quick_noise(task: DesignTask, targets: Targets, tolerance: float = _ROUGH) -> Chosen | None:
+    """The least noise against an attacker who knows all other records: one convex problem, to a percent."""
     nobody = np.zeros(len(targets), dtype=np.bool_)
-    return _Choice(targets=targets, hidden=nobody).solved(task, silent, tolerance=_ROUGH)
+    return _Choice(targets=targets, hidden=nobody).solved(task, silent, tolerance=tolerance)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -135,7 +160,8 @@ class _Choice:
 
     targets: Targets
     hidden: BoolArray
-    level: HiddenLevel | None = None  # of all targets, for those that are hidden
+    hiders: Hiders | None = None  # for targets that are hidden, unless there are persons with several rows
+    level: HiddenLevel | None = None  # and if there are: of all targets
 
     def solved_with_its_own_precisions(
         self, task: DesignTask, start: FloatArray, progress: Progress
@@ -147,8 +173,9 @@ class _Choice:
         enough. ``start`` is noise, in variances of the rows, whose precisions are tried first. ``None`` if no
         noise is enough with one of them.
         """
-        if not self.hidden.any():
-            return self.solved(task, progress)
+        if not self.hidden.any() or self.hiders is not None:
+            last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
+            return self.solved(task, progress, start=start, tolerance=last)
         assumed, found = precisions_at(task.linear, task.of_numbers(start)), None
         choice, raising, tolerance = self, False, _ROUGHLY
         last = _TOLERANCE if task.rows <= _MANY_ROWS else _LARGE_TOLERANCE
@@ -253,10 +280,14 @@ class _Choice:
         names = (BoundName.KNOWN, BoundName.HIDDEN, BoundName.HIDDEN)
         return [(name, np.flatnonzero(mask)) for name, mask in zip(names, masks, strict=True)]
 
-    def _risks(self, task: DesignTask, name: BoundName, place: IndexArray) -> KnownRisks | HiddenRisks:
+    def _risks(self, task: DesignTask, name: BoundName, place: IndexArray) -> Risks:
         columns = csc_array(self.targets.columns[:, place])
         if name is BoundName.KNOWN:
             return KnownRisks(columns=columns, needed=self.targets.known_needed[place])
+        if self.hiders is not None:
+            own = self.targets.record[place]
+            needed = hidden_needed(task.linear.prior, task.limit, task.linear.counts[own])
+            return FollowingRisks(columns=columns, needed=needed, hiders=self.hiders, own=own)
         level = self.level
         assert level is not None  # the choice names the bound only with its level
         if self.targets.record[place[0]] < 0:  # features have one precision, and rows one for each
@@ -276,10 +307,19 @@ class _Choice:
         )
 
 
-def _roomiest(task: DesignTask, targets: Targets, variances: FloatArray) -> _Choice:
+def _hiders(task: DesignTask, targets: Targets) -> Hiders | None:
+    """The records that hide each other; none if none does, or if there are persons with several rows."""
+    if not targets.can_hide or len(targets.people):
+        return None
+    return hiders_of(task.linear, task.columns(np.arange(task.linear.design.size)))
+
+
+def _roomiest(task: DesignTask, choice: _Choice, variances: FloatArray) -> _Choice:
     """For each target the bound that it keeps with most room at some noise; for each person, one."""
-    level = _level(task, targets, precisions_at(task.linear, task.of_numbers(variances)))
-    both = _Choice(targets=targets, hidden=np.ones(len(targets), dtype=np.bool_), level=level)
+    targets, level = choice.targets, None
+    if choice.hiders is None:
+        level = _level(task, targets, precisions_at(task.linear, task.of_numbers(variances)))
+    both = replace(choice, hidden=np.ones(len(targets), dtype=np.bool_), level=level)
     room = np.full((2, len(targets)), np.inf)
     for place, name in enumerate(BoundName):
         for own in (targets.rows, targets.features) if place else (np.arange(len(targets)),):

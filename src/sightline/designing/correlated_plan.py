@@ -13,6 +13,7 @@ from sightline.auditing.plan import Correlation, NumberName, Plan
 from sightline.auditing.pricing import price
 from sightline.designing.choice import Chosen
 from sightline.designing.correlated import CorrelatedOptimum, least_correlated_noise
+from sightline.designing.following import FollowingRisks
 from sightline.designing.levels import hidden_level, precisions_at, precisions_under
 from sightline.designing.problem import NoiseProblem
 from sightline.designing.risks import HiddenRisks, KnownRisks, Risks
@@ -72,10 +73,11 @@ def correlated_plan(task: DesignTask, chosen: Chosen, progress: Progress = silen
     at the covariance, a few times. The cheapest plan that the audit passes is taken.
     """
     problem = chosen.problem
-    if not all(isinstance(one, KnownRisks | HiddenRisks) for one in problem.risks):
+    if not all(isinstance(one, KnownRisks | FollowingRisks) for one in problem.risks):
         return None
     best: CorrelatedPlan | None = None
     assumed = precisions_at(task.linear, chosen.variances)
+    problem = _with_precisions(task, chosen, assumed)
     for _ in range(_PRECISIONS):
         found = least_correlated_noise(problem, chosen.variances, progress)
         plan = _audited(task, problem, found)
@@ -87,19 +89,23 @@ def correlated_plan(task: DesignTask, chosen: Chosen, progress: Progress = silen
         if float(np.max(ratio)) <= 1 + _SAME:
             break
         assumed = assumed * np.maximum(ratio, 1.0)
-        problem = replace(
-            problem, risks=tuple(_risks(task, chosen, kind, assumed) for kind in range(len(problem.risks)))
-        )
+        problem = _with_precisions(task, chosen, assumed)
     return best
 
 
-def _risks(task: DesignTask, chosen: Chosen, kind: int, precision: FloatArray) -> Risks:
-    """One kind of limits, with other precisions of the hidden records."""
-    one = chosen.problem.risks[kind]
-    if not isinstance(one, HiddenRisks):
-        return one
-    level = hidden_level(task.linear, chosen.records[kind], task.limit, precision)
-    return replace(one, needed=level.needed, tau=level.tau, products=level.products)
+def _with_precisions(task: DesignTask, chosen: Chosen, precision: FloatArray) -> NoiseProblem:
+    """The chosen limits, with given precisions of the hidden records."""
+    risks: list[Risks] = []
+    for one, records in zip(chosen.problem.risks, chosen.records, strict=True):
+        if isinstance(one, FollowingRisks):
+            level = hidden_level(task.linear, records, task.limit, precision)
+            given = HiddenRisks(
+                columns=one.columns, needed=level.needed, tau=level.tau, products=level.products
+            )
+            risks.append(given)
+        else:
+            risks.append(one)
+    return replace(chosen.problem, risks=tuple(risks))
 
 
 def _audited(task: DesignTask, problem: NoiseProblem, found: CorrelatedOptimum) -> CorrelatedPlan | None:

@@ -13,7 +13,10 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.iterate import Iterate, split
+from sightline.designing.risks import heavy
 
+_NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
+_TINY = float(np.finfo(np.float64).tiny)
 _STEP = 0.99  # how far towards the nearest bound a step goes
 
 
@@ -44,6 +47,7 @@ class Equations:
     e: FloatArray  # 1 where there is no ceiling
     y: FloatArray
     finite: NDArray[np.bool_]
+    missing: FloatArray  # the curvature that earlier steps have shown to be missing
 
     @classmethod
     def of(cls, at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> Equations | None:
@@ -52,16 +56,17 @@ class Equations:
         G = [one[active] if isinstance(one, np.ndarray) else one.tocsr()[active].tocsc() for one in gradients]
         e_or_one, g = np.where(finite, e, 1.0), np.concatenate(at.g)
         diagonal = at.z / at.below + at.y / e_or_one
-        solve = _factorised(_hessian(at, G, diagonal, exact=True))
+        missing = at.secants.missing(active)
+        solve = _factorised(_hessian(at, G, diagonal, missing, exact=True))
         if solve is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
-            solve = _factorised(_hessian(at, G, diagonal, exact=False))
+            solve = _factorised(_hessian(at, G, diagonal, missing, exact=False))
         if solve is None:
             return None
         return cls(
             solve=solve,
             G=G,
             working=at.working,
-            dual=at.problem.weights[active] - used[active] - at.z + at.y,
+            dual=at.balance(used),
             primal=at.slack - g,
             g=g,
             lam=np.concatenate(at.lam),
@@ -70,6 +75,7 @@ class Equations:
             e=e_or_one,
             y=at.y,
             finite=finite,
+            missing=missing,
         )
 
     def direction(self, centre: float, before: Direction | None) -> Direction:
@@ -100,6 +106,14 @@ class Equations:
         beta = min(_longest(self.lam, step.lam), _longest(self.z, step.z), _longest(self.y[own], step.y[own]))
         return alpha, beta
 
+    def missed(self, step: Direction, alpha: float, beta: float, after: FloatArray) -> FloatArray:
+        """What the Hessian missed of a step without its correction, from the balance after the step."""
+        gained = sum(one @ part for one, part in zip(self.G, split(step.lam, self.working), strict=True))
+        balance = gained + step.z - step.y - self.dual  # the curvature times the step
+        corrected = self.missing @ (self.missing.T @ step.x)
+        found: FloatArray = after - (1 - beta) * self.dual - (alpha - beta) * balance + alpha * corrected
+        return found
+
     def unbalanced(self) -> float:
         """How far the loss is from balance with its multipliers, in the unit of the products."""
         return float(np.mean(np.abs(self.dual) * self.d))
@@ -114,15 +128,15 @@ class Equations:
 
 
 def _hessian(
-    at: Iterate, G: list[FloatArray | csc_array], diagonal: FloatArray, *, exact: bool
+    at: Iterate, G: list[FloatArray | csc_array], others: FloatArray, missing: FloatArray, *, exact: bool
 ) -> FloatArray:
     lift = csc_array(at.problem.lift[:, at.active])
     own_rows = np.unique(lift.indices).size == lift.nnz == at.active.size  # a row for each variable
     rows = lift.indices if own_rows else np.unique(lift.indices)
     curved = np.zeros((rows.size, rows.size))
-    for now, recipes, lam in zip(at.now, at.recipes, at.lam, strict=True):
+    for own, lam in zip(at.tangents, at.lam, strict=True):
         if lam.size:
-            now.add_curvature(curved, recipes, lam, rows)
+            own.add_curvature(curved, rows, exact=exact)
     if own_rows:
         total = curved
         total *= lift.data
@@ -130,19 +144,18 @@ def _hessian(
     else:
         lift = csc_array(lift.tocsr()[rows])
         total = np.asarray(lift.T @ (lift.T @ curved).T)
-    each = zip(at.now, at.working, G, at.lam, at.g, strict=True)
-    for now, own, one, lam, g in each:
+    for one, lam, g in zip(G, at.lam, at.g, strict=True):
         if not lam.size:
             continue
-        weight = lam / g - (2 * lam * now.inverse_phi[own] if exact else 0.0)
         if isinstance(one, np.ndarray):
-            for sign, part in ((1.0, weight > 0), (-1.0, weight < 0)):
-                if part.any():
-                    scaled = (one if part.all() else one[:, part]) * np.sqrt(sign * weight[part])
-                    total += sign * (scaled @ scaled.T)
+            diagonal = np.diagonal(total) + others
+            kept = heavy(one, lam / g, np.maximum(diagonal, _TINY), _NEGLIGIBLE)
+            scaled = one[:, kept] * np.sqrt((lam / g)[kept])
+            total += scaled @ scaled.T
         else:
-            total += (one.multiply(weight) @ one.T).toarray()
-    total[np.diag_indices_from(total)] += diagonal
+            total += (one.multiply(lam / g) @ one.T).toarray()
+    total += missing @ missing.T
+    total[np.diag_indices_from(total)] += others
     return total
 
 

@@ -9,8 +9,10 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.problem import NoiseProblem
-from sightline.designing.risks import Recipes, RiskAt, squared
+from sightline.designing.risks import Recipes, RiskAt, Tangents
+from sightline.designing.secants import Secants
 
+_MUCH = 0.1  # the share of what is used of a variable from which on a constraint has much of it
 _NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero
 
 
@@ -42,7 +44,9 @@ class Iterate:
     y: FloatArray = field(default_factory=lambda: np.zeros(0))
     now: tuple[RiskAt, ...] = ()
     recipes: tuple[Recipes, ...] = ()
+    tangents: tuple[Tangents, ...] = ()
     factorisations: int = 0
+    secants: Secants = field(default_factory=Secants)
 
     @property
     def below(self) -> FloatArray:
@@ -66,22 +70,57 @@ class Iterate:
     def find_recipes(self) -> None:
         self.recipes = tuple(now.recipes(own) for now, own in zip(self.now, self.working, strict=True))
 
+    def find_tangents(self, prices: list[FloatArray]) -> None:
+        each = zip(self.now, self.working, self.recipes, prices, strict=True)
+        self.tangents = tuple(now.tangents(own, recipes, price) for now, own, recipes, price in each)
+
     def gradients(self) -> list[FloatArray | csc_array]:
         """The derivative of every constraint that takes part by every variable, kind by kind."""
         found = [
-            self.problem.lift.T @ (squared(own) * one.sign if one.sign < 0 else squared(own))
-            for own, one in zip(self.recipes, self.problem.risks, strict=True)
+            self.problem.lift.T @ (own.each * one.sign if one.sign < 0 else own.each)
+            for own, one in zip(self.tangents, self.problem.risks, strict=True)
         ]
         return [one if isinstance(one, np.ndarray) else csc_array(one) for one in found]
 
-    def lower_bound(self, used: FloatArray) -> float:
-        r"""The bound of the prices and best recipes here, whose :math:`b = \kappa - \varphi \pm \sum h^2 s`.
+    def used(self) -> FloatArray:
+        """What the prices use of every variable's weight."""
+        each = zip(self.tangents, self.problem.risks, strict=True)
+        total = sum((one.sign * own.total for own, one in each), np.zeros(self.problem.floors.size))
+        return np.asarray(self.problem.lift.T @ total)
+
+    def lower_bound(self, used: FloatArray, prices: list[FloatArray]) -> float:
+        r"""The bound of some prices and the best recipes here: :math:`b = \kappa - \varphi + u^\top s`.
 
         It uses values at hand: the bound that is reported is computed again from the recipes.
         """
-        each = zip(self.now, self.problem.risks, self.working, self.lam, strict=True)
+        each = zip(self.now, self.problem.risks, self.working, prices, strict=True)
         value = sum(float(lam @ (one.needed - now.phi)[own]) for now, one, own, lam in each)
         return self.problem.bound(value + float(used @ self.x), used)
+
+    def affordable_prices(
+        self, gradients: list[FloatArray | csc_array], used: FloatArray
+    ) -> tuple[list[FloatArray], FloatArray]:
+        """Prices that use hardly more than the weights, and what they use.
+
+        The prices of constraints that have much of a variable that is used too much are lowered. Otherwise a
+        bound would have to lower all prices by what is too much for one variable.
+        """
+        limited = np.isinf(self.problem.ceilings)
+        excess = np.where(limited, np.maximum(used - self.problem.weights, 0.0), 0.0)
+        too_much = excess / np.where(excess > 0, used, 1.0)
+        over = np.flatnonzero(too_much)
+        prices, less = [], used.copy()
+        for G, lam in zip(gradients, self.lam, strict=True):
+            own = G[over] if isinstance(G, np.ndarray) else G.tocsr()[over].toarray()
+            share = np.minimum(own * lam / (_MUCH * used[over, None]), 1.0)
+            cut = lam * np.max(share * too_much[over, None], axis=0, initial=0.0)
+            prices.append(lam - cut)
+            less -= G @ cut
+        return prices, less
+
+    def balance(self, used: FloatArray) -> FloatArray:
+        """How far the loss is from balance with its multipliers, of the variables that may be raised."""
+        return self.problem.weights[self.active] - used[self.active] - self.z + self.y
 
     def centre(self) -> float:
         """The mean product of a slack and its multiplier."""

@@ -21,6 +21,7 @@ from scipy.sparse import csc_array
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
 from sightline.auditing.secret_prior import SecretPrior
+from sightline.designing.following import Hiders
 from sightline.designing.risks import inverse_of_sum, quadratic_forms
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.column_forms import MatrixForms
@@ -78,8 +79,33 @@ class LowerEnds:
 
     def least(self, variances: FloatArray) -> float:
         """The least lower end over these records."""
-        if not self.records.size:
-            return 1.0
+        return self.least_of(self.seen(variances))
+
+    def least_of(self, seen: Seen) -> float:
+        """The least lower end of what is seen."""
+        return float(np.min(self.linear.prior.of_column.lower(seen), initial=1.0))
+
+    def told(self, variances: FloatArray) -> FloatArray:
+        """What an attacker who knows all others sees of these records."""
+        return _forms(self.linear, 1 / variances)[self.records]
+
+    def from_added(self, told: FloatArray, added: FloatArray | None) -> Seen:
+        """What is seen if the hidden records outside a record's group add some variance."""
+        alike = self.linear.counts[self.records].astype(np.float64)
+        hidden = precision = None
+        if added is not None:
+            precision = self.linear.prior.of_column.precision(told)
+            hidden = 1 / (1 / told + added + (alike - 1) / precision)
+        return Seen(
+            information=told,
+            linear_information=np.zeros(told.size),
+            hidden_information=hidden,
+            precision=precision,
+            alike=alike,
+        )
+
+    def seen(self, variances: FloatArray) -> Seen:
+        """What is seen of these records: one factorisation."""
         linear = self.linear
         design, prior = linear.design, linear.prior.of_column
         everyone = _forms(linear, 1 / variances)
@@ -92,14 +118,13 @@ class LowerEnds:
             with np.errstate(divide="ignore", invalid="ignore"):
                 found = passes / (1 - passes / own)
             hidden = np.where((found > 0) & (found < told), found, told)
-        seen = Seen(
+        return Seen(
             information=told,
             linear_information=np.zeros(told.size),
             hidden_information=hidden,
             precision=own,
             alike=linear.counts[self.records].astype(np.float64),
         )
-        return float(np.min(prior.lower(seen)))
 
 
 def lower_ends(linear: LinearDesign, records: IndexArray, columns: csc_array) -> LowerEnds | None:
@@ -156,6 +181,50 @@ def hidden_level(
 def can_hide(prior: TargetPrior) -> bool:
     """Whether unknown records with this prior hide each other: it has a density."""
     return math.isfinite(float(prior.precision(np.zeros(1))[0]))
+
+
+def hiders_of(linear: LinearDesign, columns: csc_array) -> Hiders:
+    """The records that hide each other, if the attacker knows none but those that the plan states.
+
+    ``columns`` are those of all columns of the design, with rows for levels at the end.
+    """
+    design, prior = linear.design, linear.prior.of_column
+    numbers = linear.cells.size
+    unknown = np.where(linear.known[: design.size], 0.0, linear.counts[: design.size].astype(np.float64))
+    each = np.maximum(unknown, 1.0)  # a weight of the incidence is that of one record
+
+    def gram(weights: FloatArray) -> FloatArray:
+        found = design.incidence.weighted_gram(weights / each, silent)
+        more = columns.shape[0] - numbers
+        return np.pad(found, (0, more)) if more else found
+
+    return Hiders(
+        columns=columns,
+        counts=unknown,
+        precision=prior.precision,
+        precision_slope=prior.precision_slope,
+        excess=prior.precision_excess,
+        gram=gram,
+        forms=lambda matrix: _forms(linear, matrix[:numbers, :numbers]),
+    )
+
+
+def hidden_needed(prior: SecretPrior, limit: float, alike: IndexArray) -> FloatArray:
+    r"""The least :math:`1/Q` with which the bound for hidden others keeps the limit, by records alike."""
+    distinct, place = np.unique(alike, return_inverse=True)
+    target, unit = prior.of_column, 1 / prior.of_column.width**2
+
+    def kept(information: FloatArray) -> FloatArray:
+        seen = Seen(
+            information=np.full(information.size, _MOST * unit),
+            linear_information=np.zeros(information.size),
+            hidden_information=information,
+            precision=np.full(information.size, np.inf),
+            alike=distinct.astype(np.float64),
+        )
+        return target.lower(seen)
+
+    return 1 / _most_information(kept, limit, distinct.size, unit)[place]
 
 
 def most_information(prior: SecretPrior, limit: float, alike: IndexArray) -> FloatArray:

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.sparse import csc_array
 
-from sightline.arrays import FloatArray
-from sightline.designing.equations import Equations
+from sightline.arrays import FloatArray, IndexArray
+from sightline.designing.equations import Direction, Equations
 from sightline.designing.iterate import Iterate, Waypoint, split
 from sightline.designing.problem import Cuts, NoiseProblem
 from sightline.designing.start import first_constraints, near_guess, strictly_feasible, worst_of_each_row
@@ -30,6 +30,7 @@ _ROUNDS = 120
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
 _UNBALANCED = 0.8  # what a step aims at while the optimality conditions are further off than the products
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
+_WHOLE = 0.9  # of a step that says what the Hessian missed
 _PRICED = 1e-3  # a price over the largest that shows how far apart two problems are
 _BEHIND = 3.0  # a start near another optimum is at a gap of so many times the difference
 _TOO_FAR = 0.03  # and one that differs by more is of no use
@@ -45,6 +46,7 @@ class Optimum:
     cuts: Cuts  # the proof of the lower bound
     rounds: int
     factorisations: int
+    problem: NoiseProblem
     path: tuple[Waypoint, ...] = ()
 
     @property
@@ -74,28 +76,38 @@ def least_noise(
         return None
     at, safe, safe_phi = begun
     best_x, best_upper, best_lower = safe, problem.loss(safe), -np.inf
-    best_cuts, path, rounds = None, [], 0
+    best_cuts, path, rounds, taken = None, [], 0, None
     for rounds in range(1, _ROUNDS + 1):
         if rounds > 1:
             _admit_constraints(at)
         at.find_recipes()
-        gradients = at.gradients()
-        used = sum((G @ lam for G, lam in zip(gradients, at.lam, strict=True)), np.zeros(floor.size))
-        lower = at.lower_bound(used)
-        if best_cuts is None or lower > best_lower:
+        at.find_tangents(at.lam)
+        gradients, used = at.gradients(), at.used()
+        if taken is not None and any(own.approximate for own in at.tangents):
+            taken.learn(at, used)
+        for prices, what in ((at.lam, used), at.affordable_prices(gradients, used)):
+            lower = at.lower_bound(what, prices)
+            if best_cuts is not None and lower <= best_lower:
+                continue
             best_lower = lower
-            best_cuts = Cuts(prices=tuple(at.lam), recipes=at.recipes, chosen=tuple(at.working))
+            best_cuts = Cuts(
+                prices=tuple(prices),
+                recipes=at.recipes,
+                chosen=tuple(at.working),
+                variances=problem.variances(at.x),
+            )
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
-        progress("choosing the noise", rounds / _ROUNDS)
         gap = (best_upper - best_lower) / abs(best_upper)
+        progress("choosing the noise", _share_done(gap, tolerance))
         path.append(at.waypoint(gap, safe))
         if gap <= tolerance:
             break
         if rounds > 1:
             _admit_variables(at, used)
-        if not _newton_step(at, gradients, used):
+        taken = _newton_step(at, gradients, used)
+        if taken is None:
             break
     assert best_cuts is not None  # there was at least one round
     best_x, best_upper = _repaired(problem, best_x, safe)
@@ -106,8 +118,14 @@ def least_noise(
         cuts=best_cuts,
         rounds=rounds,
         factorisations=at.factorisations,
+        problem=problem,
         path=tuple(path),
     )
+
+
+def _share_done(gap: float, tolerance: float) -> float:
+    """About how much of the way from no digit to a certified gap is done: the gap falls geometrically."""
+    return min(max(np.log(max(gap, tolerance)) / np.log(tolerance), 0.0), 1.0) if tolerance < 1 else 0.0
 
 
 def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
@@ -116,9 +134,10 @@ def _at_the_floor(problem: NoiseProblem, floor: FloatArray) -> Optimum:
         prices=tuple(np.zeros(0) for _ in problem.risks),
         recipes=tuple(csc_array((problem.floors.size, 0)) for _ in problem.risks),
         chosen=nobody,
+        variances=problem.variances(floor),
     )
     loss = problem.loss(floor)
-    return Optimum(x=floor, upper=loss, lower=loss, cuts=nothing, rounds=0, factorisations=1)
+    return Optimum(x=floor, upper=loss, lower=loss, cuts=nothing, rounds=0, factorisations=1, problem=problem)
 
 
 _Begun = tuple[Iterate, FloatArray, list[FloatArray]]
@@ -136,6 +155,7 @@ def _begun(problem: NoiseProblem, guess: FloatArray | None) -> _Begun | None:
     weights = problem.weights
     slack = at.slack
     at.g = split(slack, at.working)
+    at.find_tangents([1 / g for g in at.g])
     each = zip(at.gradients(), at.g, strict=True)
     used = sum((abs(G) @ (1 / g) for G, g in each), np.zeros(weights.size))
     # One product of slacks and multipliers for all: half of the optimality conditions err each way.
@@ -148,9 +168,14 @@ def _begun(problem: NoiseProblem, guess: FloatArray | None) -> _Begun | None:
 
 
 def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
-    """The method at a waypoint of another problem, before it came closer than the two problems differ."""
+    """The method at a waypoint of another problem, before it came closer than the two problems differ.
+
+    Of the same problem, at the last one.
+    """
     if near is None or not near.path:
         return None
+    if near.problem is problem:
+        return _resumed(problem, near.path[-1])
     slacks = problem.slacks(near.x)
     chosen = zip(slacks, near.cuts.chosen, near.cuts.prices, strict=True)
     priced = [
@@ -160,7 +185,11 @@ def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
     far = [one for one in near.path if one.gap >= _BEHIND * difference]
     if difference > _TOO_FAR or not far:
         return None
-    point = far[-1]
+    return _resumed(problem, far[-1])
+
+
+def _resumed(problem: NoiseProblem, point: Waypoint) -> _Begun | None:
+    """The method at a waypoint; ``None`` if limits are broken at the waypoint's safe point."""
     safe = Iterate(problem=problem, x=point.safe, active=point.active, working=list(point.working))
     safe.evaluate()
     phi = [now.phi for now in safe.now]
@@ -226,15 +255,37 @@ def _admit_variables(at: Iterate, used: FloatArray) -> None:
     at.y = np.concatenate([at.y, np.where(np.isfinite(above), centre / above, 0.0)])
 
 
-def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> bool:
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Step:
+    """A step that was taken: how far its primal and its dual part went."""
+
+    equations: Equations
+    direction: Direction
+    alpha: float
+    beta: float
+    active: IndexArray
+
+    def learn(self, at: Iterate, used: FloatArray) -> None:
+        """Remember what the Hessian missed of this step, if it was nearly a whole one."""
+        if min(self.alpha, self.beta) < _WHOLE:
+            return
+        kept = self.active.size  # variables that have joined since are the last ones
+        after = at.balance(used)[:kept]
+        step, missed = np.zeros((2, at.x.size))
+        step[self.active] = self.alpha * self.direction.x
+        missed[self.active] = self.equations.missed(self.direction, self.alpha, self.beta, after)
+        at.secants.learn(step, missed)
+
+
+def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: FloatArray) -> _Step | None:
     """Take one step: Mehrotra's predictor tells how far towards the boundary the step may aim.
 
-    False if the equations have no digits left.
+    ``None`` if the equations have no digits left.
     """
     problem, active = at.problem, at.active
     equations = Equations.of(at, gradients, used)
     if equations is None:
-        return False
+        return None
     centre = at.centre()
     predicted = equations.direction(0.0, None)
     alpha, beta = equations.longest(predicted)
@@ -259,7 +310,7 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
     at.g = split(np.where(true > 0.1 * moved, true, moved), at.working)
     at.lam = split(equations.lam + beta * chosen.lam, at.working)
     at.z, at.y = at.z + beta * chosen.z, at.y + beta * chosen.y
-    return True
+    return _Step(equations=equations, direction=chosen, alpha=alpha, beta=beta, active=active)
 
 
 def _repaired(problem: NoiseProblem, x: FloatArray, safe: FloatArray) -> tuple[FloatArray, float]:

@@ -20,7 +20,7 @@ import numpy as np
 from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.risks import Recipes, Risks, squared
+from sightline.designing.risks import Recipes, Risks
 
 FIXED = -1
 # So that a price that is scaled to its weight is not above it by rounding.
@@ -105,6 +105,7 @@ class Cuts:
     prices: tuple[FloatArray, ...]  # for each kind of constraint
     recipes: tuple[Recipes, ...]
     chosen: tuple[IndexArray, ...]  # the constraints that they are for
+    variances: FloatArray  # where hiding that follows the noise is replaced by its tangent
 
     def lower_bound(self, problem: NoiseProblem) -> float:
         r"""A lower bound on the loss of all noise that keeps the limits, whatever made the cuts.
@@ -120,7 +121,7 @@ class Cuts:
         lift, constant = problem.lift, problem.constant
         each = zip(problem.risks, self.prices, self.recipes, self.chosen, strict=True)
         for risks, prices, recipes, chosen in each:
-            paid = risks.sign * np.asarray(squared(recipes) @ prices)
-            value += float(prices @ risks.offsets(recipes, chosen)) - float(constant @ paid)
-            used += lift.T @ paid
+            slopes, least = risks.cut(prices, recipes, chosen, self.variances)
+            value += least - float(constant @ (risks.sign * slopes))
+            used += lift.T @ (risks.sign * slopes)
         return problem.bound(value, used)

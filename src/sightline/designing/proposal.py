@@ -10,6 +10,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import LinearFindings
+from sightline.designing.common_search import CommonSearch
 from sightline.designing.newton import least_noise
 from sightline.designing.problem import NoiseProblem
 from sightline.designing.task import DesignTask, lowest
@@ -58,18 +59,22 @@ def certified(task: DesignTask, factors: FloatArray) -> Certified | None:
 
 
 def certified_common(task: DesignTask, guess: float) -> Certified | None:
-    """The least common factor on all noise with which the audit passes, near a guess; none if none does.
+    """The least common factor on all noise with which the audit passes; none if none does.
 
-    By estimates alone for plans that are too large to be audited for a rival.
+    ``guess`` is enough against an attacker who knows all other records. Where there are quick estimates, at
+    most four factorisations find the factor. For plans that are too large to be audited for a rival they
+    decide.
     """
 
     def noise(factor: float) -> FloatArray:
         return task.times_common(guess * factor)
 
-    if task.findings.repeatable or task.lower_ends is None:
+    if task.lower_ends is None:
         return _least(task, noise, least=1 / guess)
-    factor = _by_estimates(task, noise, least=1 / guess)
-    return None if factor is None else Certified(stddevs=noise(factor), audits=0)
+    factor = CommonSearch(task=task, ends=task.lower_ends).least(guess) / guess
+    if task.findings.repeatable:
+        return _audited(task, noise, factor)
+    return Certified(stddevs=noise(factor), audits=0)
 
 
 def proportional(task: DesignTask) -> FloatArray | None:
@@ -111,9 +116,16 @@ def _least(
 
     Estimates choose the factor, and the audit decides. Its findings are kept if they have ``attacks``.
     """
-    limit, audits = task.limit, 0
     factor = _by_estimates(task, noise, least=least)
-    while factor is not None and factor <= _LAST:
+    return None if factor is None else _audited(task, noise, factor, attacks=attacks)
+
+
+def _audited(
+    task: DesignTask, noise: Callable[[float], FloatArray], factor: float, *, attacks: bool = False
+) -> Certified | None:
+    """The least noise of a family from a factor on with which the audit passes."""
+    limit, audits = task.limit, 0
+    while factor <= _LAST:
         audits += 1
         findings = task.audited(noise(factor), attacks=attacks)
         if (found := lowest(findings)) >= limit:

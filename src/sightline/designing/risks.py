@@ -19,7 +19,7 @@ from typing import ClassVar, Protocol, TypeAlias
 
 import numpy as np
 from scipy.linalg.lapack import dpotrf, dpotri
-from scipy.sparse import csc_array, diags_array
+from scipy.sparse import csc_array, csr_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidNoise
@@ -39,17 +39,30 @@ class RiskAt(Protocol):
     def phi(self) -> FloatArray:
         """The value of each constraint."""
 
-    @property
-    def inverse_phi(self) -> FloatArray:
-        r""":math:`a^\top M^{-1} a` of each, which is :math:`1/(\varphi + \tau)`; zero for a linear one."""
-
     def recipes(self, chosen: IndexArray) -> Recipes:
         """The best recipes of some constraints, a column for each: rows × constraints."""
 
-    def add_curvature(
-        self, total: FloatArray, recipes: Recipes, prices: FloatArray, rows: IndexArray
-    ) -> None:
-        r"""Add :math:`2 M^{-1} \circ (H \Lambda H^\top)` on some rows."""
+    def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> Tangents:
+        """The slopes of some constraints by the variances at their best recipes."""
+
+
+class Tangents(Protocol):
+    """The slopes of some constraints, and the curvature of their sum with some prices."""
+
+    @property
+    def each(self) -> Recipes:
+        """Rows × constraints."""
+
+    @property
+    def total(self) -> FloatArray:
+        """Their sum with the prices."""
+
+    @property
+    def approximate(self) -> bool:
+        """Whether some curvature is left out even if it is asked for exactly."""
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
+        """Add minus the second derivative of the sum, on some rows; unless ``exact``, a little more."""
 
 
 class Risks(Protocol):
@@ -68,8 +81,13 @@ class Risks(Protocol):
     def at(self, variances: FloatArray) -> RiskAt:
         """The constraints at some variances."""
 
-    def offsets(self, recipes: Recipes, chosen: IndexArray) -> FloatArray:
-        r"""The right-hand sides of the cuts :math:`\pm\sum h^2 s \ge b` that any recipes make."""
+    def cut(
+        self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, float]:
+        r"""The cut :math:`\pm u^\top s \ge b` that any recipes make, summed with prices: u and b.
+
+        ``variances`` are those at which hiding that follows the noise is replaced by its tangent.
+        """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -84,17 +102,16 @@ class HiddenRisks:
 
     def at(self, variances: FloatArray) -> HiddenAt:
         inverse = inverse_of_sum(self.products, variances)
-        inverse_phi = quadratic_forms(self.columns, inverse)
-        return HiddenAt(
-            phi=1 / inverse_phi - self.tau, inverse_phi=inverse_phi, inverse=inverse, columns=self.columns
-        )
+        passes = quadratic_forms(self.columns, inverse)
+        return HiddenAt(phi=1 / passes - self.tau, passes=passes, inverse=inverse, columns=self.columns)
 
-    def offsets(self, recipes: Recipes, chosen: IndexArray) -> FloatArray:
+    def cut(
+        self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, float]:
         H = np.asarray(recipes)
-        share = np.asarray(self.columns[:, chosen].multiply(H).sum(axis=0)).ravel()
+        share = shares(self.columns[:, chosen], H)
         everyone = np.einsum("lj,lj->j", H, self.products @ H)
-        found: FloatArray = (self.needed + self.tau)[chosen] * share**2 - everyone
-        return found
+        return H**2 @ prices, float(prices @ ((self.needed + self.tau)[chosen] * share**2 - everyone))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -102,25 +119,45 @@ class HiddenAt:
     """Constraints against an attacker who knows no other record, at some variances."""
 
     phi: FloatArray
-    inverse_phi: FloatArray
+    passes: FloatArray  # aᵀ M⁻¹ a
     inverse: FloatArray
     columns: csc_array
 
     def recipes(self, chosen: IndexArray) -> FloatArray:
         images = np.asfortranarray((self.columns[:, chosen].T @ self.inverse).T)
-        images /= self.inverse_phi[chosen]
+        images /= self.passes[chosen]
         return images
 
-    def add_curvature(
-        self, total: FloatArray, recipes: Recipes, prices: FloatArray, rows: IndexArray
-    ) -> None:
+    def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> HiddenTangents:
         H = np.asarray(recipes)
-        every = np.array_equal(rows, np.arange(len(self.inverse)))
-        H = H if every else H[rows]
-        scaled = H * np.sqrt(2 * prices)
+        return HiddenTangents(
+            each=H**2, prices=prices, recipes=H, passes=self.passes[chosen], inverse=self.inverse
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HiddenTangents:
+    r"""The curvature is :math:`2 M^{-1} \circ (H \Lambda H^\top) - 2 H_2 \Lambda Q H_2^\top`."""
+
+    each: FloatArray
+    prices: FloatArray
+    recipes: FloatArray
+    passes: FloatArray
+    inverse: FloatArray
+    approximate: ClassVar[bool] = False
+
+    @property
+    def total(self) -> FloatArray:
+        return np.asarray(self.each @ self.prices)
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
+        scaled = self.recipes[rows] * np.sqrt(2 * self.prices)
         found: FloatArray = scaled @ scaled.T  # of a matrix and its own transpose BLAS computes one half
-        found *= self.inverse if every else self.inverse[np.ix_(rows, rows)]
+        found *= self.inverse[np.ix_(rows, rows)]
         total += found
+        if exact:
+            scaled = self.each[rows] * np.sqrt(2 * self.prices * self.passes)
+            total -= scaled @ scaled.T
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -132,15 +169,14 @@ class KnownRisks:
     sign: ClassVar[float] = 1.0
 
     def at(self, variances: FloatArray) -> KnownAt:
-        inverse_phi = np.asarray(self.columns.power(2).T @ (1 / variances))
-        return KnownAt(
-            phi=1 / inverse_phi, inverse_phi=inverse_phi, columns=self.columns, variances=variances
-        )
+        information = np.asarray(self.columns.power(2).T @ (1 / variances))
+        return KnownAt(phi=1 / information, columns=self.columns, variances=variances)
 
-    def offsets(self, recipes: Recipes, chosen: IndexArray) -> FloatArray:
-        share = np.asarray(self.columns[:, chosen].multiply(recipes).sum(axis=0)).ravel()
-        found: FloatArray = self.needed[chosen] * share**2
-        return found
+    def cut(
+        self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, float]:
+        share = shares(self.columns[:, chosen], recipes)
+        return np.asarray(squared(recipes) @ prices), float(prices @ (self.needed[chosen] * share**2))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -148,7 +184,6 @@ class KnownAt:
     """Constraints against an attacker who knows all other records, at some variances."""
 
     phi: FloatArray
-    inverse_phi: FloatArray
     columns: csc_array
     variances: FloatArray
 
@@ -156,11 +191,31 @@ class KnownAt:
         images = diags_array(1 / self.variances) @ self.columns[:, chosen]
         return csc_array(images @ diags_array(self.phi[chosen]))
 
-    def add_curvature(
-        self, total: FloatArray, recipes: Recipes, prices: FloatArray, rows: IndexArray
-    ) -> None:
-        diagonal = 2 * np.asarray(squared(recipes) @ prices) / self.variances
-        total[np.diag_indices_from(total)] += diagonal[rows]
+    def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> KnownTangents:
+        return KnownTangents(
+            each=squared(recipes), prices=prices, phi=self.phi[chosen], variances=self.variances
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class KnownTangents:
+    r"""The curvature of :class:`HiddenTangents` with :math:`M = S`."""
+
+    each: Recipes
+    prices: FloatArray
+    phi: FloatArray
+    variances: FloatArray
+    approximate: ClassVar[bool] = False
+
+    @property
+    def total(self) -> FloatArray:
+        return np.asarray(self.each @ self.prices)
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
+        total[np.diag_indices_from(total)] += (2 * self.total / self.variances)[rows]
+        if exact:
+            own = csc_array(csr_array(self.each)[rows])
+            total -= (own.multiply(2 * self.prices / self.phi) @ own.T).toarray()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -176,16 +231,13 @@ class RowLimits:
         return self.sign * self.bounds
 
     def at(self, variances: FloatArray) -> RowLimitsAt:
-        return RowLimitsAt(
-            phi=np.asarray(self.sign * (self.columns.T @ variances)),
-            inverse_phi=np.zeros(self.bounds.size),
-            columns=self.columns,
-        )
+        return RowLimitsAt(phi=np.asarray(self.sign * (self.columns.T @ variances)), columns=self.columns)
 
-    def offsets(self, recipes: Recipes, chosen: IndexArray) -> FloatArray:
+    def cut(
+        self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, float]:
         worth = np.asarray(squared(recipes).sum(axis=0)).ravel()
-        found: FloatArray = self.needed[chosen] * worth
-        return found
+        return np.asarray(squared(recipes) @ prices), float(prices @ (self.needed[chosen] * worth))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -193,16 +245,42 @@ class RowLimitsAt:
     """Linear constraints at some variances."""
 
     phi: FloatArray
-    inverse_phi: FloatArray
     columns: csc_array
 
     def recipes(self, chosen: IndexArray) -> csc_array:
         return csc_array(self.columns[:, chosen])
 
-    def add_curvature(
-        self, total: FloatArray, recipes: Recipes, prices: FloatArray, rows: IndexArray
-    ) -> None:
-        """A linear constraint has none."""
+    def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> LinearTangents:
+        return LinearTangents(each=squared(recipes), prices=prices)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class LinearTangents:
+    """The slopes of linear constraints, which have no curvature."""
+
+    each: Recipes
+    prices: FloatArray
+    approximate: ClassVar[bool] = False
+
+    @property
+    def total(self) -> FloatArray:
+        return np.asarray(self.each @ self.prices)
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
+        """None."""
+
+
+def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share: float) -> IndexArray:
+    """The columns c whose product w c cᵀ has more than a share of some entry of a diagonal."""
+    with np.errstate(over="ignore"):
+        largest = np.max(columns**2 / diagonal[:, None], axis=0, initial=0.0)
+        found: IndexArray = np.flatnonzero(weights * largest > share)
+    return found
+
+
+def shares(columns: csc_array, recipes: Recipes) -> FloatArray:
+    """What each recipe has of its own record: aᵀh."""
+    return np.asarray(columns.multiply(recipes).sum(axis=0)).ravel()
 
 
 def quadratic_forms(columns: csc_array, matrix: FloatArray) -> FloatArray:

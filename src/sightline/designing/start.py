@@ -18,7 +18,7 @@ _ROOM = 0.01  # by how much of its level each limit must hold there
 _AT_FLOOR, _OFF_FLOOR = 1e-4, 0.03  # a guess that is not raised, and how far from the floor a start is
 _INSIDE = 1e-6  # how far below its ceiling, over the distance to the floor, a start is
 # Constraints of one kind are taken without a choice up to this number, and up to these entries of recipes.
-_ALL, _ENTRIES = 10_000, 3e7
+_ALL, _ENTRIES = 1_000, 3e7
 
 
 def near_guess(problem: NoiseProblem, guess: FloatArray | None) -> tuple[FloatArray, IndexArray] | None:

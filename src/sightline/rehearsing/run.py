@@ -120,7 +120,7 @@ def publish_and_rehearse(
     return Publishing(
         publication=publication,
         rehearsal=Rehearsal(
-            source=public_source(data.source),
+            source=public_source(str(data.source)),
             record=data.record,
             secret=data.secret,
             kind=data.secret_kind.value,

@@ -6,6 +6,7 @@ import math
 
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.format import count, number, number_bracket, percent, percent_at_most
+from sightline.report.names import one_line
 
 _WIDTH = 50  # characters of a picture in the terminal
 
@@ -36,8 +37,20 @@ def status_word(result: AuditResult) -> str:
             return "VERDICT"
 
 
+def secret_line(result: AuditResult) -> str:
+    """One of several secrets, its verdict and what remains of it."""
+    least = result.least_remaining_uncertainty
+    remains = "" if least is None else f"; {least} remains of the most exposed record's uncertainty"
+    return f"{one_line(result.secret)}: {status_words(result)}{remains}."
+
+
 def limit_line(result: AuditResult) -> str:
     """Whether the limit holds, with the limit as a share of the variance and of the standard deviation."""
+    several = len(result.other_secrets) + 1
+    return f"Of {several} secrets, {one_line(result.secret)} fares worst. " * (several > 1) + _line(result)
+
+
+def _line(result: AuditResult) -> str:
     verdict = result.verdict
     if verdict.limit is None:
         told = count(result.identifiable_records, "record")

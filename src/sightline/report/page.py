@@ -18,6 +18,7 @@ from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
 from sightline.report.figures.catalogue import ReportFigure, Result
+from sightline.report.first_screen import secret_line
 from sightline.report.names import one_line, short, unbroken
 from sightline.report.what_if import what_if_part
 from sightline.report.wording import (
@@ -34,8 +35,10 @@ from sightline.report.wording import (
 )
 
 _ASSETS = Path(__file__).parent / "assets"
-# A drawing with more data than this is smaller as a bitmap and faster on a canvas.
+# A drawing that is longer than this as a text is smaller as a bitmap and faster on a canvas.
 _MOST_CHARACTERS = 150_000
+# With these limits a page has at most two megabytes; it says what it leaves out.
+_MOST_RELEASES, _MOST_OF_THE_PLAN, _MOST_OF_A_RECIPE, _MOST_OF_A_TITLE = 200, 100_000, 600, 400
 
 
 def page_html(
@@ -61,6 +64,9 @@ def page_html(
             bundle=style.bundle(),
             script=script,
             what_if=what_if,
+            most_releases=_MOST_RELEASES,
+            most_of_plan=_MOST_OF_THE_PLAN,
+            most_of_recipe=_MOST_OF_A_RECIPE,
             policy=_policy(scripts=(style.bundle(), script), styles=(css,)),
             **words,
         )
@@ -73,11 +79,10 @@ def page_html(
 
 def _figure(figure: ReportFigure[Result], result: Result) -> dict[str, Any]:
     chart = style.specification(figure.draw(result))
-    large = len(json.dumps(chart)) > _MOST_CHARACTERS
+    still = style.svg_source(style.svg(chart))
+    large = len(still) > _MOST_CHARACTERS
     if large:
         still = "data:image/png;base64," + base64.b64encode(style.png(chart, scale=1.0)).decode()
-    else:
-        still = style.svg_source(style.svg(chart))
     page = {**chart, "width": "container", "autosize": {"type": "fit-x", "contains": "padding"}}
     page["usermeta"] = {"renderer": "canvas" if large else "svg"}
     return {
@@ -86,6 +91,11 @@ def _figure(figure: ReportFigure[Result], result: Result) -> dict[str, Any]:
         "still": still,
         "chart": page,
     }
+
+
+def _whole(text: str) -> str:
+    """A text that is shown in full where the pointer rests on it, unless it is very long."""
+    return text if len(text) <= _MOST_OF_A_TITLE else f"{text[:_MOST_OF_A_TITLE]}…"
 
 
 def _data(charts: dict[str, Any]) -> str:
@@ -133,12 +143,13 @@ def _environment() -> Any:
         budget_words=budget_words,
         percent=percent,
     )
-    environment.filters.update(unverified_line=unverified_line, unbroken=unbroken)
+    environment.filters.update(unverified_line=unverified_line, unbroken=unbroken, whole=_whole)
     environment.globals.update(
         who=who,
         shown_recipe=short_recipe,
         how=how,
         still_known=still_known,
+        secret_line=secret_line,
         accuracy_words=accuracy_words,
         relative_error_words=relative_error_words,
         count=count,

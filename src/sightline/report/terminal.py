@@ -10,7 +10,7 @@ from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
-from sightline.report.first_screen import limit_line, picture, status_word
+from sightline.report.first_screen import limit_line, picture, secret_line, status_word
 from sightline.report.names import one_line
 from sightline.report.wording import (
     MOST_ALIKE,
@@ -31,7 +31,12 @@ _MOST_STEPS = 8  # of an unbiased attack that are printed; the folded attack has
 
 
 def print_result(result: AuditResult, screen: Console) -> None:
-    """Print the whole result: the first screen, then the rest."""
+    """Print the whole result: the first screen, then the rest; of several secrets, the worst first."""
+    if result.all_secrets is not None:
+        screen.print(Text(result.all_secrets.text))
+        for one in (result, *result.other_secrets):
+            screen.print(Text(f"  {secret_line(one)}"))
+        screen.print()
     screen.print(
         f"{result.source}: secret {result.secret}, {domain(result)}; each {result.record} is a record",
         markup=False,
@@ -60,6 +65,9 @@ def print_result(result: AuditResult, screen: Console) -> None:
     screen.print("\n[bold]What this rests on[/]")
     for line in result.assumptions:
         screen.print("  ", line, sep="", markup=False, soft_wrap=True)
+    for other in result.other_secrets:
+        screen.print()
+        print_result(other, screen)
 
 
 def print_verdict(result: AuditResult, screen: Console) -> None:

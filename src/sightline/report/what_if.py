@@ -49,6 +49,7 @@ class WhatIfPart:
     css: str = ""
     script: str = ""
     present: bool = False
+    why_none: str = ""  # if it was asked for and is not there
     accountants: tuple[str, ...] = ()  # empty where the slider is a factor on the noise
     own_accountant: int = 0
     stops: tuple[str, ...] = ()
@@ -66,16 +67,18 @@ class WhatIfPart:
 
 def what_if_part(result: object) -> WhatIfPart:
     """The what-if of an audit's page; an empty one for a result without."""
-    if not isinstance(result, AuditResult) or result.what_if is None:
+    if not isinstance(result, AuditResult):
         return WhatIfPart()
-    found = result.what_if
+    if result.what_if is None:
+        return WhatIfPart(why_none=result.no_what_if or "")
+    found, each = result.what_if, " in each period" if result.budget.periods > 1 else ""
     settings = {(one.noise, one.switches): one for one in found.settings}
     own = settings[found.own_noise, ()]
     accountants = tuple(
         dict.fromkeys(one.accountant for one in found.noises if one.accountant and _computed(found, one))
     )
     mine = found.noises[found.own_noise]
-    stops = tuple(_stop(one) for one in found.noises if one.accountant == mine.accountant)
+    stops = tuple(_stop(one, each) for one in found.noises if one.accountant == mine.accountant)
     switches = [_words(one) for one in found.switches] if found.single_switches else []
     leave_out = [one.kind is SwitchKind.LEAVE_OUT for one in found.switches]
     return WhatIfPart(
@@ -85,14 +88,14 @@ def what_if_part(result: object) -> WhatIfPart:
         accountants=accountants,
         own_accountant=accountants.index(mine.accountant) if mine.accountant else 0,
         stops=stops,
-        own_stop=stops.index(_stop(mine)),
+        own_stop=stops.index(_stop(mine, each)),
         releases=tuple((n, text) for n, text in enumerate(switches) if leave_out[n]),
         attackers=tuple((n, text) for n, text in enumerate(switches) if not leave_out[n]),
         own=_shown(result, own),
         limit=result.verdict.limit,
         edges=result.distribution.edges,
         by_noise=tuple(
-            (_noise(one), _shown(result, settings[place, ()]))
+            (_noise(one, each) + _doubt(one, settings[place, ()]), _shown(result, settings[place, ()]))
             for place, one in enumerate(found.noises)
             if (place, ()) in settings
         ),
@@ -102,7 +105,7 @@ def what_if_part(result: object) -> WhatIfPart:
             if (found.own_noise, (place,)) in settings
         ),
         computed=_what_was_computed(found, accountants),
-        data=_data(result, found, accountants, stops),
+        data=_data(result, accountants, stops, each),
     )
 
 
@@ -136,18 +139,20 @@ def _shown(result: AuditResult, setting: Setting) -> Shown:
     )
 
 
-def _data(result: AuditResult, found: WhatIf, accountants: tuple[str, ...], stops: tuple[str, ...]) -> str:
+def _data(result: AuditResult, accountants: tuple[str, ...], stops: tuple[str, ...], each: str) -> str:
     """The settings as JSON that can neither close the HTML element around it nor open another."""
+    found = result.what_if
+    assert found is not None  # there is a part only for a result with one
     texts: dict[str, int] = {}
     settings = {}
     for one in found.settings:
         noise = found.noises[one.noise]
         place = accountants.index(noise.accountant) if noise.accountant else 0
-        key = setting_key(place, stops.index(_stop(noise)), one.switches)
+        key = setting_key(place, stops.index(_stop(noise, each)), one.switches)
         shown = _shown(result, one)
         words = (shown.verdict, shown.below, shown.keeps, shown.worst, shown.noise)
         filled = [[bin_, records] for bin_, records in enumerate(one.records) if records]
-        budget = "" if noise.accountant is None or noise.proven else _NOT_PROVEN
+        budget = _NOT_PROVEN if _doubt(noise, one) else ""
         settings[key] = [
             *(texts.setdefault(text, len(texts)) for text in (*words, budget)),
             shown.good,
@@ -166,14 +171,19 @@ def _data(result: AuditResult, found: WhatIf, accountants: tuple[str, ...], stop
 _NOT_PROVEN = "It is not proven that this noise keeps to the epsilon."
 
 
-def _stop(noise: NoiseStop) -> str:
+def _stop(noise: NoiseStop, each: str) -> str:
     if noise.factor is not None:
         return f"{parameter(noise.factor)} × today's noise"
-    return f"epsilon = {parameter(noise.epsilon or 0.0)}"
+    return f"epsilon = {parameter(noise.epsilon or 0.0)}{each}"
 
 
-def _noise(noise: NoiseStop) -> str:
-    return _stop(noise) if noise.accountant is None else f"{noise.accountant}, {_stop(noise)}"
+def _noise(noise: NoiseStop, each: str) -> str:
+    return _stop(noise, each) if noise.accountant is None else f"{noise.accountant}, {_stop(noise, each)}"
+
+
+def _doubt(noise: NoiseStop, setting: Setting) -> str:
+    """A remark on noise of which it is not proven that it keeps to the epsilon."""
+    return "" if noise.accountant is None or setting.proven else " (not proven)"
 
 
 def _words(switch: Switch) -> str:

@@ -63,6 +63,12 @@ class CoinPrior:
     def precision(self, information: FloatArray) -> FloatArray:
         return np.full_like(information, math.inf)
 
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)
+
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)
+
     def lower(self, seen: Seen) -> FloatArray:
         r"""The better of two bounds, for n records with the target's signature.
 

@@ -21,6 +21,8 @@ from sightline.labeled.bounds.van_trees import (
     COSINE_VARIANCE,
     cosine_bound,
     cosine_precision,
+    cosine_precision_excess,
+    cosine_precision_slope,
 )
 from sightline.labeled.bounds.weiss_weinstein import COSINE_AFFINITY
 
@@ -29,6 +31,7 @@ _BOUNDS = DensityBounds(
     laplace=cosine_laplace_table,
     van_trees=cosine_bound,
     added_precision=cosine_precision,
+    precision_change=cosine_precision_slope,
     affinity=COSINE_AFFINITY,
     v=COSINE_VARIANCE,
     entropy_power=2 / (math.pi * math.e**3),
@@ -83,6 +86,12 @@ class CosineSquaredPrior:
 
     def precision(self, information: FloatArray) -> FloatArray:
         return _BOUNDS.precision(information, self.width)
+
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return cosine_precision_excess(information * self.width**2)
+
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        return _BOUNDS.precision_slope(information, self.width)
 
     def lower(self, seen: Seen) -> FloatArray:
         return _BOUNDS.lower(seen, self.width)

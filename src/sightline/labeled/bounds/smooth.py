@@ -40,6 +40,7 @@ class DensityBounds:
     laplace: _Table
     van_trees: Callable[[FloatArray], FloatArray]
     added_precision: Callable[[FloatArray], FloatArray]  # D
+    precision_change: Callable[[FloatArray], FloatArray]  # its derivative
     affinity: PriorAffinity
     v: float
     entropy_power: float  # N: the variance of the Gaussian with the density's entropy
@@ -47,6 +48,10 @@ class DensityBounds:
     def precision(self, information: FloatArray, width: float) -> FloatArray:
         """D(G) on a domain of some width."""
         return self.added_precision(information * width**2) / width**2
+
+    def precision_slope(self, information: FloatArray, width: float) -> FloatArray:
+        """The derivative of D(G) by G on a domain of some width."""
+        return self.precision_change(information * width**2)
 
     def lower(self, seen: Seen, width: float) -> FloatArray:
         """The best of the three bounds, over v, on a domain of some width."""

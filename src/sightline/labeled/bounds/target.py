@@ -93,6 +93,12 @@ class TargetPrior(Protocol):
     def precision(self, information: FloatArray) -> FloatArray:
         """D(G): what an unknown record with this prior adds to its information, or infinity."""
 
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        """How far D may be above the exact one, over it: it is rounded up."""
+
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        """The derivative of D(G) by G; zero where D is infinite."""
+
     def lower(self, seen: Seen) -> FloatArray:
         """At most the risk of every attack over v."""
 

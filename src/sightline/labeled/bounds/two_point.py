@@ -64,6 +64,12 @@ class TwoPointPrior:
     def precision(self, information: FloatArray) -> FloatArray:
         return np.full_like(information, math.inf)
 
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)
+
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        return np.zeros_like(information)
+
     def lower(self, seen: Seen) -> FloatArray:
         G, n = seen.information * self.width**2, np.asarray(seen.alike, dtype=np.float64)
         table = two_point_table()

@@ -11,7 +11,13 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.smooth import DensityBounds
 from sightline.labeled.bounds.tables import uniform_laplace_table, uniform_table
 from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
-from sightline.labeled.bounds.van_trees import UNIFORM_VARIANCE, uniform_bound, uniform_precision
+from sightline.labeled.bounds.van_trees import (
+    UNIFORM_VARIANCE,
+    uniform_bound,
+    uniform_precision,
+    uniform_precision_excess,
+    uniform_precision_slope,
+)
 from sightline.labeled.bounds.weiss_weinstein import UNIFORM_AFFINITY
 
 _BOUNDS = DensityBounds(
@@ -19,6 +25,7 @@ _BOUNDS = DensityBounds(
     laplace=uniform_laplace_table,
     van_trees=uniform_bound,
     added_precision=uniform_precision,
+    precision_change=uniform_precision_slope,
     affinity=UNIFORM_AFFINITY,
     v=UNIFORM_VARIANCE,
     entropy_power=1 / (2 * math.pi * math.e),
@@ -77,6 +84,12 @@ class UniformPrior:
 
     def precision(self, information: FloatArray) -> FloatArray:
         return _BOUNDS.precision(information, self.width)
+
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return uniform_precision_excess(information * self.width**2)
+
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        return _BOUNDS.precision_slope(information, self.width)
 
     def lower(self, seen: Seen) -> FloatArray:
         return _BOUNDS.lower(seen, self.width)

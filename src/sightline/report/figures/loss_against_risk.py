@@ -7,7 +7,7 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult
 from sightline.format import number, parameter, percent
-from sightline.report.figures.parts import EXPOSED, NEUTRAL, WIDTH, labelled_line, rows, zoom
+from sightline.report.figures.parts import EXPOSED, NEUTRAL, WIDTH, labelled_line, lists, zoom
 from sightline.report.style import altair
 
 _LARGE_RATIO = 30.0  # if the losses differ by more than this factor, the axis is logarithmic
@@ -18,11 +18,11 @@ def draw(result: AuditResult) -> Any:
     alt = altair()
     points = [
         {
-            "epsilon": point.epsilon,
-            "lower": point.remaining_uncertainty.lower,
-            "upper": point.remaining_uncertainty.upper,
+            "epsilon": _digits(point.epsilon),
+            "lower": _digits(point.remaining_uncertainty.lower),
+            "upper": _digits(point.remaining_uncertainty.upper),
             "records": point.records,
-            "status": "singled out" if point.identifiable else "not singled out",
+            "seen": int(point.identifiable),
         }
         for point in result.losses
     ]
@@ -31,7 +31,7 @@ def draw(result: AuditResult) -> Any:
     ticks: dict[str, Any] = {"values": _powers(min(epsilons), max(epsilons))} if log else {"tickCount": 6}
     colours = {"singled out": EXPOSED, "not singled out": NEUTRAL}
     status = alt.Color("status:N").title(None).scale(domain=list(colours), range=list(colours.values()))
-    base = alt.Chart(rows(points)).encode(
+    base = alt.Chart().encode(
         x=alt.X("epsilon:Q")
         .title(f"a record's own epsilon at delta = {parameter(result.budget.delta)}")
         .scale(type="log" if log else "linear", zero=False, padding=24)
@@ -63,7 +63,17 @@ def draw(result: AuditResult) -> Any:
     if result.verdict.limit is not None:
         limit = result.verdict.limit
         layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=EXPOSED)
-    return alt.layer(*layers).properties(width=WIDTH, height=260, description=describe(result))
+    return (
+        alt.layer(*layers, data=lists(points))
+        .transform_flatten(list(points[0]))
+        .transform_calculate(status="datum.seen ? 'singled out' : 'not singled out'")
+        .properties(width=WIDTH, height=260, description=describe(result))
+    )
+
+
+def _digits(value: float) -> float:
+    """A coordinate with as many digits as a drawing can show; texts are written from the full numbers."""
+    return float(f"{value:.5g}")
 
 
 def describe(result: AuditResult) -> str:

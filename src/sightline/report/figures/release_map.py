@@ -15,6 +15,8 @@ _ROOMY = 12  # with more columns, a name has one line
 _NAMED = 40  # with more columns, their names are left out
 _SEPARATE = 300  # with more columns, neighbours of the same role become one mark
 _GAP = 0.04  # between separate columns
+_TALL = 20  # with more releases, a name has one line
+_MOST_RELEASES = 40  # with more, those that the attacks use most
 
 _WORDS = {
     Role.ABSENT: "not in it",
@@ -28,19 +30,21 @@ _COLOURS = {Role.ABSENT: GRID, Role.PRESENT: PALETTE[4], Role.USED: NEUTRAL, Rol
 def draw(result: AuditResult) -> Any:
     """Draw the map of roles. Hovering shows the record and what remains; zooming separates neighbours."""
     alt = altair()
-    columns, releases = result.release_map, [wrapped(release.name, 24) for release in result.releases]
+    columns = result.release_map
+    shown = _shown_releases(result)
+    releases = [wrapped(result.releases[i].name, 24, 1 if len(shown) > _TALL else 2) for i in shown]
     names = _names(result)
     visible = _first_view(result)
     first = visible if visible <= _SEPARATE else 0
-    marks = [*_separate(result, first), *_merged(result, first)]
+    marks = _marks(result, first)
     across = alt.Axis(grid=False, tickMinStep=1, format="d")
     if visible <= _NAMED:
         across = alt.Axis(
             values=[at + 0.5 for at in range(visible)],
             labelExpr="column_labels[floor(datum.value)]",
-            labelAngle=-60 if visible > 4 else 0,
+            labelAngle=-90 if visible > _ROOMY else -60 if visible > 4 else 0,
             labelLimit=150,
-            labelOverlap=False,
+            labelOverlap=visible > _ROOMY,
             grid=False,
         )
     one_line_each = all(len(name) == 1 for name in releases)
@@ -54,6 +58,7 @@ def draw(result: AuditResult) -> Any:
     words = [_WORDS[role] for role in Role]
     chart = (
         alt.Chart(rows(marks), name="release_map")
+        .transform_flatten(["from", "to", "code"])
         .transform_calculate(
             role="role_names[datum.code]",
             name="join(release_names[datum.release], ' ')",
@@ -86,7 +91,7 @@ def draw(result: AuditResult) -> Any:
             alt.param(name="column_keeps", value=[str(column.remaining_uncertainty) for column in columns]),
         )
     )
-    height = max(60, min((26 if one_line_each else 32) * len(releases), 640))
+    height = max(60, (26 if one_line_each else 32) * len(releases))
     return chart.properties(width=WIDTH, height=height, description=describe(result))
 
 
@@ -102,15 +107,35 @@ def describe(result: AuditResult) -> str:
     shown = (
         signatures if all(column.category is None for column in columns) else f"categories of {signatures}"
     )
+    rows_shown = len(_shown_releases(result))
+    left_out = (
+        f" Of {len(result.releases):,} releases, the {rows_shown} that their attacks use most are drawn."
+        if rows_shown < len(result.releases)
+        else ""
+    )
     if not worst:
-        return f"The {shown} that are most exposed. Leaving out one release would not hide anyone."
+        return f"The {shown} that are most exposed.{left_out} Leaving out one release would not hide anyone."
     listed = "; ".join(f'{number:,} fewer without "{short(name, 40)}"' for number, name in worst)
-    return f"The {shown} that are most exposed. Fewer records could be singled out: {listed}."
+    return (
+        f"The {shown} that are most exposed.{left_out} Fewer {result.unit}s could be singled out: {listed}."
+    )
 
 
 def drawable(result: AuditResult) -> bool:
     """Whether there is anything to draw."""
     return bool(result.release_map and result.releases)
+
+
+def _shown_releases(result: AuditResult) -> list[int]:
+    """The releases that have a row, in the order of publication."""
+    everything = range(len(result.releases))
+    if len(everything) <= _MOST_RELEASES:
+        return list(everything)
+    roles = [[column.roles[i] for column in result.release_map] for i in everything]
+    most = [
+        tuple(-roles[i].count(role) for role in (Role.NEEDED, Role.USED, Role.PRESENT)) for i in everything
+    ]
+    return sorted(sorted(everything, key=most.__getitem__)[:_MOST_RELEASES])
 
 
 def _first_view(result: AuditResult) -> int:
@@ -158,23 +183,24 @@ def _name(column: MapColumn, keys: dict[int, str], several: str) -> str:
     return name if column.size == 1 else name + several
 
 
-def _separate(result: AuditResult, first: int) -> list[dict[str, Any]]:
-    """One mark for each entry of the first columns."""
-    return [
-        {"from": at + _GAP, "to": at + 1 - _GAP, "release": i, "code": int(role)}
-        for at, column in enumerate(result.release_map[:first])
-        for i, role in enumerate(column.roles)
-    ]
+def _marks(result: AuditResult, first: int) -> list[dict[str, Any]]:
+    """The marks of every release as lists, which are a quarter as long in a page as one entry for each mark.
 
-
-def _merged(result: AuditResult, first: int) -> list[dict[str, Any]]:
-    """One mark for each run of neighbours with the same role, from column ``first`` on."""
-    marks = []
-    for i in range(len(result.releases)):
+    The first columns have a mark each; after them, a run of neighbours with the same role has one.
+    """
+    found = []
+    for row, i in enumerate(_shown_releases(result)):
+        roles = [column.roles[i] for column in result.release_map]
+        marks = [
+            (round(at + _GAP, 2), round(at + 1 - _GAP, 2), role) for at, role in enumerate(roles[:first])
+        ]
         at = first
-        for role, run in groupby(column.roles[i] for column in result.release_map[first:]):
+        for role, run in groupby(roles[first:]):
             to = at + sum(1 for _ in run)
             if role != Role.ABSENT:
-                marks.append({"from": at, "to": to, "release": i, "code": int(role)})
+                marks.append((at, to, role))
             at = to
-    return marks
+        ends = zip(*marks, strict=True) if marks else ((), (), ())
+        start, stop, codes = (list(one) for one in ends)
+        found.append({"release": row, "from": start, "to": stop, "code": [int(role) for role in codes]})
+    return found

@@ -46,7 +46,7 @@ def draw(result: AuditResult) -> Any:
         labelLimit=140,
         grid=False,
     )
-    base = alt.Chart(rows(stages)).encode(
+    base = alt.Chart().encode(
         x=alt.X("at:Q")
         .title("published so far")
         .axis(axis)
@@ -87,7 +87,8 @@ def draw(result: AuditResult) -> Any:
     if result.verdict.limit is not None:
         limit = result.verdict.limit
         layers += labelled_line(limit, f"limit {percent(limit)}", axis="y", dashed=False, colour=EXPOSED)
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, description=describe(result))
+    whole = alt.layer(*layers, data=rows(stages))
+    return whole.properties(width=WIDTH, height=HEIGHT, description=describe(result))
 
 
 def describe(result: AuditResult) -> str:

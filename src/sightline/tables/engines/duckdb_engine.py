@@ -26,6 +26,7 @@ from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.tables.engines.address import public_source
 from sightline.tables.engines.csv_fault import csv_fault
 from sightline.tables.engines.csv_header import delimiter_of
+from sightline.tables.engines.in_memory import Holder, InMemoryTable
 from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
 from sightline.tables.engines.spill import private_folder, remove_folder
 from sightline.tables.sql.translate import with_names
@@ -48,6 +49,7 @@ _CONFIG: dict[str, str | bool | int | float | list[str]] = {
 # DuckDB turns every long IN list into a join of its own, and hundreds of joins take it minutes. Over a small
 # table it is faster to compare one by one.
 _SMALL_TABLE = 1 << 24  # bytes
+_BYTES_PER_VALUE = 8
 _LEAST_MEMORY = 1 << 25  # bytes: with less, DuckDB cannot run at all
 _MOST_SPILLED = 10  # times the memory, on disk
 _TIMES = ("DATE", "TIME")  # TIMESTAMP, TIMESTAMP WITH TIME ZONE, TIMESTAMP_NS, …
@@ -70,9 +72,15 @@ class DuckDBEngine:
     dialect = "duckdb"
 
     def __init__(
-        self, source: str, *, base: Path, tables: Mapping[str, str] = NO_TABLES, memory: float | None = None
+        self,
+        source: str | InMemoryTable,
+        *,
+        base: Path,
+        tables: Mapping[str, str] = NO_TABLES,
+        memory: float | None = None,
     ) -> None:
-        sources = {DATA: source, **tables}
+        held = source if isinstance(source, InMemoryTable) else None
+        sources = {**({DATA: source} if isinstance(source, str) else {}), **tables}
         paths = {name: _existing(text, base) for name, text in sources.items()}
         _check_distinct(sources, paths)
         self._states = {path: _state(path) for path in paths.values()}
@@ -86,11 +94,13 @@ class DuckDBEngine:
                 *_memory_settings(memory, self._spill),
                 f"temp_directory={_quoted(str(self._spill))}",
                 f"allowed_paths=[{', '.join(map(_quoted, allowed))}]",
-                *(["disabled_optimizers='in_clause'"] if self._is_small() else []),
+                *(["disabled_optimizers='in_clause'"] if self._is_small(held) else []),
                 "enable_external_access=false",
                 "lock_configuration=true",
             ):
                 self._connection.execute(f"SET {setting}")
+            if held is not None:
+                self._register_held(held)
             for name, text in sources.items():
                 self._register(name, paths[name], text.partition("::")[2])
             self._opened = self._digests()
@@ -98,8 +108,12 @@ class DuckDBEngine:
             self.close()
             raise
 
-    def _is_small(self) -> bool:
-        return sum(state[2] for state in self._states.values() if state) < _SMALL_TABLE
+    def _is_small(self, held: InMemoryTable | None) -> bool:
+        if held is not None and held.values is None:
+            return False
+        values = 0 if held is None else held.values or 0
+        files = sum(state[2] for state in self._states.values() if state)
+        return files + _BYTES_PER_VALUE * values < _SMALL_TABLE
 
     def columns(self, table: str = DATA) -> tuple[Column, ...]:
         described = self._connection.execute(f"DESCRIBE {_identifier(table)}").fetchall()
@@ -150,14 +164,14 @@ class DuckDBEngine:
             )
         require(
             self._digests() == self._opened,
-            "a view that shows the same rows each time",
+            "a view that shows the same rows each time, and a table in memory that nobody changes",
             got="other rows than before",
-            fix="copy it into a table",
+            fix="copy it first",
             error=InvalidPlan,
         )
 
     def _digests(self) -> list[object]:
-        """For each view of a DuckDB file, its number of rows and the sum of their hashes.
+        """For each view of a DuckDB file or table in memory, its number of rows and the sum of their hashes.
 
         A view may compute random numbers.
         """
@@ -238,6 +252,25 @@ class DuckDBEngine:
                 f"got {_without_values(error)}; {_FIXES[suffix.lower()]}"
             ) from None
 
+    def _register_held(self, held: InMemoryTable) -> None:
+        """Show a table in memory as ``data``: in place, or for a relation the answer to it."""
+        name = uuid4().hex  # no plan can name it
+        try:
+            self._connection.register(name, held.readable())
+            kind = "TABLE" if held.holder is Holder.DUCKDB else "VIEW"
+            self._create(kind, DATA, _identifier(name))
+            (row,) = self._connection.execute(f"SELECT COUNT(*) FROM {_identifier(DATA)}").fetchall()
+        except duckdb.Error as error:
+            if isinstance(error, duckdb.OutOfMemoryException):
+                _refuse_query(error)
+            raise InvalidPlan(
+                f"expected {held} that DuckDB can read, got {_without_values(error)}; "
+                "convert its columns to numbers, text, truth values or times"
+            ) from None
+        require(row[0] > 0, f"rows in {held}", got="an empty table", error=InvalidPlan)
+        if kind == "VIEW":
+            self._views.add(DATA)  # its owner may change it
+
     def _create(self, kind: str, name: str, source: str) -> None:
         """Create a view or table of ``source``; times with a zone become plain times in UTC."""
         described = self._connection.execute(f"DESCRIBE SELECT * FROM {source}").fetchall()
@@ -315,7 +348,7 @@ def _state(path: Path) -> tuple[int, ...]:
 
 def _check_distinct(sources: Mapping[str, str], paths: Mapping[str, Path]) -> None:
     """Refuse the data as a declared public table: its columns would count as public."""
-    for name, path in paths.items():
+    for name, path in paths.items() if DATA in paths else ():
         tables = [sources[relation].partition("::")[2].casefold() for relation in (DATA, name)]
         same = path.samefile(paths[DATA]) and (tables[0] == tables[1] or not all(tables))
         require(

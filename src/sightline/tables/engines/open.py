@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.address import POSTGRES_SCHEMES, SPARK_SCHEMES, checked_source, scheme_of
+from sightline.tables.engines.in_memory import InMemoryTable
 from sightline.tables.engines.protocol import DATA, NO_TABLES, Engine
 
 if TYPE_CHECKING:
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def open_source(
-    source: str | Path | SparkSession,
+    source: str | Path | InMemoryTable | SparkSession,
     *,
     base: Path,
     table: str | None = None,
@@ -25,7 +26,7 @@ def open_source(
     """Open the engine that holds ``source`` and the declared public ``tables``.
 
     A file is read in place by DuckDB: Parquet, CSV (also ``.gz``), or a table of a DuckDB file
-    (``homes.duckdb::homes``). ``postgresql://…?table=homes`` is a Postgres server;
+    (``homes.duckdb::homes``). So is a table in memory. ``postgresql://…?table=homes`` is a Postgres server;
     ``spark://…?table=homes`` is Spark (also ``sc://…`` for Spark Connect, ``spark://local[2]`` in this
     process), and so is a ``SparkSession`` with ``table``. Relative paths count from ``base``, the plan's
     folder. ``memory`` bounds the bytes that DuckDB takes; the other engines have limits of their own.
@@ -36,6 +37,10 @@ def open_source(
             f"expected declared tables with names of their own, got {', '.join(tables)}; "
             "the plan's own table is data, and names that differ only in case are the same"
         )
+    if isinstance(source, InMemoryTable):
+        from sightline.tables.engines.duckdb_engine import DuckDBEngine
+
+        return DuckDBEngine(source, tables=tables, base=base, memory=memory)
     if not isinstance(source, str | Path):
         from sightline.tables.engines.spark_engine import SparkEngine
 

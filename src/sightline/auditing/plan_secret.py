@@ -1,0 +1,87 @@
+"""What a secret can be, where its values are, and a second secret of the same table."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Annotated, Literal
+
+from pydantic import Field, model_validator
+
+from sightline.auditing.plan_fields import SMALLEST, Number, Positive, Section, Text
+from sightline.errors import InvalidPlan, require
+
+Bounds = Annotated[tuple[Number, Number], Field(strict=False)]
+Categories = Annotated[tuple[str, ...], Field(strict=False, min_length=2)]
+Kind = Literal["number", "boolean", "category"]
+
+
+class WideForm(Section):
+    """A secret in wide form: a row has a column for each hour, say, and each of them holds a value."""
+
+    columns: Annotated[tuple[Text, ...], Field(strict=False, min_length=2)] = Field(
+        description="The columns that hold the secret. Each row becomes one row for each of them."
+    )
+    name: Text = Field(
+        description="What to call the new public column that says which of them a value is from."
+    )
+
+    @model_validator(mode="after")
+    def _columns_are_distinct(self) -> WideForm:
+        folded = Counter(column.casefold() for column in self.columns)
+        twice = [column for column, times in folded.items() if times > 1]
+        require(not twice, "distinct columns", got=f"{twice[:1]} twice", error=InvalidPlan)
+        return self
+
+
+class OtherSecret(Section):
+    """Another secret of the same table, which releases of the same plan are about."""
+
+    column: Text = Field(description="The column to protect.")
+    bounds: Bounds | None = Field(default=None, description="The smallest and largest value of a number.")
+    categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
+    kind: Kind | None = Field(default=None, description="As in [data].")
+    wide: WideForm | None = Field(default=None, description="As in [data].")
+    bandwidth: Positive | None = Field(default=None, description="As in [data].")
+
+    @model_validator(mode="after")
+    def _kind_and_domain_agree(self) -> OtherSecret:
+        checked_kind(self.kind, self.bounds, self.categories)
+        return self
+
+
+def checked_kind(
+    kind: Kind | None, bounds: tuple[float, float] | None, categories: tuple[str, ...] | None
+) -> Kind:
+    """What a secret is, given or inferred; refuse a domain that does not go with it."""
+    known = kind or ("number" if bounds else None) or ("category" if categories else None)
+    if known is None:
+        raise InvalidPlan(
+            "expected bounds for a number, categories for a category, or kind = 'boolean', got none of them; "
+            "a guess from the data would reveal them; say what the secret can be"
+        )
+    require(
+        (bounds is not None) == (known == "number"),
+        "bounds for a number and for nothing else",
+        got=f"kind {known!r} {'with' if bounds else 'without'} bounds",
+        error=InvalidPlan,
+    )
+    require(
+        (categories is not None) == (known == "category"),
+        "categories for a category and for nothing else",
+        got=f"kind {known!r} {'with' if categories else 'without'} categories",
+        error=InvalidPlan,
+    )
+    if bounds is not None:
+        low, high = bounds
+        require(low < high, "bounds [low, high] with low < high", got=[low, high], error=InvalidPlan)
+        require(
+            high - low >= SMALLEST,
+            f"bounds at least {SMALLEST:g} apart",
+            got=[low, high],
+            fix="state the secret in another unit",
+            error=InvalidPlan,
+        )
+    if categories is not None:
+        twice = [name for name, times in Counter(categories).items() if times > 1]
+        require(not twice, "distinct categories", got=f"{twice[:1]} twice", error=InvalidPlan)
+    return known

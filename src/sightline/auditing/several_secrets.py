@@ -1,0 +1,148 @@
+"""A plan about several secrets: one plan for each of them, and their results as one.
+
+Each secret is audited by itself, on a table without the columns of the others, with the releases that are
+about it. The result is that of the worst, with the others' beside it. What a record loses in all is at most
+the sum of what it loses for each secret (basic composition, ``eq:basic``): a record whose values all change
+passes through one mechanism for each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from sightline.auditing.plan import Data, Plan, Release
+from sightline.auditing.plan_secret import OtherSecret
+from sightline.auditing.reading import checked_plan
+from sightline.auditing.result import AllSecrets, AuditResult, VerdictStatus
+from sightline.errors import InvalidPlan
+from sightline.format import number, parameter
+from sightline.tables.engines.address import POSTGRES_SCHEMES, SPARK_SCHEMES, scheme_of
+from sightline.tables.sql.one_secret import part_about, uses
+
+_STANDING = (VerdictStatus.FAILED, VerdictStatus.NOT_SHOWN, VerdictStatus.PASSED, None)  # the worst first
+
+
+def plans_by_secret(plan: Plan) -> tuple[Plan, ...]:
+    """One plan for each secret, in the order of the file; the plan itself if it has one secret."""
+    if not plan.secrets:
+        return (plan,)
+    first = OtherSecret.model_construct(
+        column=plan.data.secret,
+        **{name: getattr(plan.data, name) for name in ("bounds", "categories", "kind", "wide", "bandwidth")},
+    )
+    secrets = (first, *plan.secrets)
+    return tuple(_plan_about(plan, secret, [o for o in secrets if o is not secret]) for secret in secrets)
+
+
+def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) -> Plan:
+    releases = tuple(
+        found for one in plan.releases if (found := _part(plan, one, secret, others)) is not None
+    )
+    if not any(uses(one.sql, [secret.column], dialect=_dialect(plan.data)) for one in releases):
+        raise InvalidPlan(
+            f"[secret] column: expected a release about each secret, got none about {secret.column[:60]!r}; "
+            "list the column in other_secrets of [data] instead"
+        )
+    names = {one.name for one in releases}
+    correlation = plan.correlation
+    if correlation is not None:
+        inside = [one.release in names for one in correlation.numbers]
+        if any(inside) and not all(inside):
+            raise InvalidPlan(
+                "[correlation] numbers: expected noise that is correlated between numbers about one secret, "
+                "got numbers about several; draw the noise of each secret by itself"
+            )
+        correlation = correlation if all(inside) else None
+    hidden = [column for other in others for column in _columns(other)]
+    data = plan.data.model_copy(
+        update={
+            "secret": secret.column,
+            **{name: getattr(secret, name) for name in ("bounds", "categories", "kind", "wide", "bandwidth")},
+            "other_secrets": (*plan.data.other_secrets, *hidden),
+        }
+    )
+    # The checks of a plan again: attacker and releases have to go with this secret, too.
+    given = {name: getattr(data, name) for name in data.model_fields_set}
+    content = {name: getattr(plan, name) for name in plan.model_fields_set - {"secrets"}}
+    return checked_plan(
+        {**content, "data": given, "releases": releases, "correlation": correlation},
+        f"secret {secret.column[:60]!r}",
+    )
+
+
+def _part(plan: Plan, release: Release, secret: OtherSecret, others: Sequence[OtherSecret]) -> Release | None:
+    try:
+        sql = part_about(
+            release.sql,
+            secret={secret.column, *_columns(secret)},
+            others={name for other in others for name in (other.column, *_columns(other))},
+            dialect=_dialect(plan.data),
+        )
+    except InvalidPlan as error:
+        raise InvalidPlan(f"release {release.name!r}: {error}") from None
+    return None if sql is None else release.model_copy(update={"sql": sql})
+
+
+def _columns(secret: OtherSecret) -> tuple[str, ...]:
+    """The columns of the table that hold a secret."""
+    return (secret.column,) if secret.wide is None else secret.wide.columns
+
+
+def _dialect(data: Data) -> str:
+    scheme = scheme_of(data.source) if isinstance(data.source, str) else None
+    if data.dialect is not None:
+        return data.dialect
+    return "postgres" if scheme in POSTGRES_SCHEMES else "spark" if scheme in SPARK_SCHEMES else "duckdb"
+
+
+def together(results: Sequence[AuditResult]) -> AuditResult:
+    """The result of the worst secret, with those of the others and what all of them cost together."""
+    if len(results) == 1:
+        return results[0]
+    worst = min(results, key=_standing)
+    epsilon = math.fsum(map(_epsilon, results))
+    delta = math.fsum(one.budget.delta for one in results)
+    cost = f"epsilon = {number(epsilon)}" if math.isfinite(epsilon) else "an infinite epsilon"
+    own = worst.budget.epsilon
+    each = "" if own is None else f" The plan's epsilon of {parameter(own)} is that of each secret by itself."
+    text = (
+        f"The plan is about {len(results)} secrets: {', '.join(one.secret for one in results)}. "
+        "Each is judged by itself, as if the others told nothing about it, and the verdict is that of the "
+        f"worst: {worst.secret}.{each} The noise of all of them together costs at most {cost} at delta = "
+        f"{parameter(delta)}, the sum over the secrets."
+    )
+    verdicts = {
+        name: one.model_copy(
+            update={"text": f"Of {len(results)} secrets, {worst.secret} fares worst. {one.text}"}
+        )
+        for name in ("verdict", "publishable_verdict")
+        if (one := getattr(worst, name)) is not None
+    }
+    return worst.model_copy(
+        update={
+            **verdicts,
+            "other_secrets": tuple(one for one in results if one is not worst),
+            "all_secrets": AllSecrets(epsilon=epsilon, delta=delta, text=text),
+        }
+    )
+
+
+def _standing(result: AuditResult) -> tuple[int, int, float]:
+    """Smaller is worse: by the verdict, then by what is publishable of it, then by what remains."""
+    least = result.least_remaining_uncertainty
+    shown = result.publishable_verdict or result.verdict
+    return (
+        _STANDING.index(result.verdict.status),
+        _STANDING.index(shown.status),
+        math.inf if least is None else least.lower,
+    )
+
+
+def _epsilon(result: AuditResult) -> float:
+    """What the noise of one secret's releases costs: an upper bound, by the plan's own rule if it has one."""
+    budget = result.budget
+    if budget.total_epsilon is not None:
+        return budget.total_epsilon
+    own = budget.spent.get(budget.accountant or "")
+    return own if own is not None else min(budget.spent.values(), default=0.0)

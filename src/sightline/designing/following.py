@@ -1,0 +1,282 @@
+r"""Limits on attacks by someone who knows no other record, where hiding follows the noise.
+
+An unknown record k hides others like a number with the variance :math:`\tau_k = 1/D(1/y_k)`. Here
+:math:`1/y_k = G_{kk} = \sum_\ell a_{k\ell}^2/s_\ell` is the information of an attacker who knows all
+others, and D is the precision of the prior. With :math:`n_k` records of each signature and
+:math:`M(s) = \operatorname{diag}(s) + \sum_k n_k \tau_k(s)\, a_k a_k^\top`,
+
+.. math:: \varphi_j(s) = \frac{1}{a_j^\top M^{-1} a_j} - n_j \tau_j = \min_{a_j^\top h = 1}\;
+    \sum_\ell h_\ell^2 s_\ell + \sum_{k \ne j} n_k \tau_k(s)\, (a_k^\top h)^2 = \frac{1}{Q_j} .
+
+Each :math:`\tau_k` is concave in s, so :math:`\varphi_j` is, too (theory page): the problem is convex with
+the precisions at the noise itself. With :math:`c_k = n_k\, y_k^2\, d\tau_k/dy_k` the slope at the best
+recipe h is
+
+.. math:: \frac{\partial\varphi_j}{\partial s_\ell}
+    = h_\ell^2 + \frac{1}{s_\ell^2} \sum_{k \ne j} c_k\, (a_k^\top h)^2\, a_{k\ell}^2 .
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from scipy.sparse import csc_array, csr_array, diags_array
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.designing.risks import Recipes, heavy, inverse_of_sum, quadratic_forms
+
+# The records that hide most take part in the slope of every constraint; all of them in the sum of the slopes.
+_MOST_HIDERS, _MOST_CURVED = 3_000, 800  # and at most half as many as rows in the curvature
+_SIGNS = 16  # random signs by which hiders are compared
+_NOTHING, _NEGLIGIBLE = (
+    1e-14,
+    1e-8,
+)  # shares of sums of slopes, and of curvature, that rounding or a step covers
+_TINY = float(np.finfo(np.float64).tiny)
+_FEW_HIDERS = 200  # all of so few do
+_LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not take part
+_BEND = 1e-4  # the relative change of y over which the second derivative is a difference
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Hiders:
+    """The records that the attacker does not know, by signature."""
+
+    columns: csc_array  # rows × signatures
+    counts: FloatArray  # records of each signature
+    precision: Callable[[FloatArray], FloatArray]  # D
+    precision_slope: Callable[[FloatArray], FloatArray]  # its derivative
+    excess: Callable[[FloatArray], FloatArray]  # how far D may be above the exact one, over it
+    gram: Callable[[FloatArray], FloatArray]  # Σ weight · a aᵀ over the signatures
+    forms: Callable[[FloatArray], FloatArray]  # aᵀ N a of each signature
+
+    @cached_property
+    def by_signature(self) -> csr_array:
+        """Signatures × rows."""
+        return csr_array(self.columns.T)
+
+    @cached_property
+    def squares(self) -> csc_array:
+        """The columns squared: themselves, if they are 0 and 1."""
+        return self.columns if self.plain else csc_array(self.columns.power(2))
+
+    @cached_property
+    def squares_by_signature(self) -> csr_array:
+        """Signatures × rows."""
+        return self.by_signature if self.plain else csr_array(self.squares.T)
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether all entries are 0 and 1."""
+        return bool(np.all(self.columns.data == 1.0))
+
+    def gram_of_squares(self, weights: FloatArray) -> FloatArray:
+        """The same as ``gram`` with the squares of the columns."""
+        if self.plain:
+            return self.gram(weights)
+        return np.asarray((self.squares.multiply(weights) @ self.squares.T).toarray())
+
+    def at(self, variances: FloatArray) -> HidersAt:
+        """How they hide each other at some variances."""
+        y = 1 / np.asarray(self.squares_by_signature @ (1 / variances))
+        return HidersAt(
+            hiders=self, variances=variances, y=y, tau=1 / self.precision(1 / y), slope=self.slope(y)
+        )
+
+    def slope(self, y: FloatArray) -> FloatArray:
+        """dτ/dy."""
+        found: FloatArray = self.precision_slope(1 / y) / (y * self.precision(1 / y)) ** 2
+        return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class HidersAt:
+    """How unknown records hide each other at some variances."""
+
+    hiders: Hiders
+    variances: FloatArray
+    y: FloatArray
+    tau: FloatArray
+    slope: FloatArray  # dτ/dy
+
+    @property
+    def change(self) -> FloatArray:
+        """c: how much hiding follows the noise."""
+        found: FloatArray = self.hiders.counts * self.slope * self.y**2
+        return found
+
+    def spread(self, weights: FloatArray) -> FloatArray:
+        r""":math:`s_\ell^{-2} \sum_k w_k a_{k\ell}^2` of each row."""
+        return np.asarray(self.hiders.squares @ weights) / self.variances**2
+
+    def own_slopes(self, own: IndexArray) -> FloatArray:
+        r""":math:`n_k\, d\tau_k/ds` of some signatures, a column for each."""
+        found = self.hiders.squares[:, own] @ diags_array(self.change[own])
+        return np.asarray(found.toarray()) / self.variances[:, None] ** 2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FollowingRisks:
+    """The attacker knows no other record, and the precisions of these are those at the noise itself."""
+
+    columns: csc_array
+    needed: FloatArray
+    hiders: Hiders
+    own: IndexArray  # the signature of each of these records
+    sign: ClassVar[float] = 1.0
+
+    def at(self, variances: FloatArray) -> FollowingAt:
+        others = self.hiders.at(variances)
+        hiding = self.hiders.counts * others.tau
+        inverse = inverse_of_sum(self.hiders.gram(hiding), variances)
+        passes = quadratic_forms(self.columns, inverse)
+        return FollowingAt(
+            phi=1 / passes - hiding[self.own], passes=passes, inverse=inverse, risks=self, others=others
+        )
+
+    def cut(
+        self, prices: FloatArray, recipes: Recipes, chosen: IndexArray, variances: FloatArray
+    ) -> tuple[FloatArray, float]:
+        r"""For any recipes, :math:`\tau_k(s) \le \tau_k + \tau_k'\,(\sum_\ell g_{k\ell}^2 s_\ell - y_k)`."""
+        H, others = np.asarray(recipes), self.hiders.at(variances)
+        share = np.asarray(self.columns[:, chosen].multiply(H).sum(axis=0)).ravel() ** 2
+        scaled = H * np.sqrt(prices)
+        outer = scaled @ scaled.T
+        seen = self.hiders.forms(outer)
+        np.subtract.at(seen, self.own[chosen], prices * share)
+        seen = np.maximum(seen, 0.0)
+        constant = self.hiders.counts * (
+            others.tau * (1 + self.hiders.excess(1 / others.y)) - others.slope * others.y
+        )
+        value = float(prices @ (self.needed[chosen] * share)) - float(seen @ constant)
+        return np.diagonal(outer) + others.spread(others.change * seen), value
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FollowingAt:
+    """Constraints against an attacker who knows no other record, at some variances."""
+
+    phi: FloatArray
+    passes: FloatArray  # aᵀ M⁻¹ a
+    inverse: FloatArray
+    risks: FollowingRisks
+    others: HidersAt
+
+    def recipes(self, chosen: IndexArray) -> FloatArray:
+        images = np.asfortranarray((self.risks.columns[:, chosen].T @ self.inverse).T)
+        images /= self.passes[chosen]
+        return images
+
+    def _worth(self, chosen: IndexArray, H: FloatArray) -> FloatArray:
+        r"""About how much of the constraints each hider has; all count alike, whatever their prices.
+
+        The sum of :math:`(a_k^\top h_j)^2/\kappa_j` over the recipes on others, from a few random signs.
+        """
+        unit = 1 / np.sqrt(self.risks.needed[chosen])
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (chosen.size, _SIGNS)) * unit[:, None]
+        seen = self.risks.hiders.by_signature @ (H @ signs)
+        np.subtract.at(seen, self.risks.own[chosen], signs)
+        return np.asarray(np.mean(seen**2, axis=1))
+
+    def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> FollowingTangents:
+        H, others = np.asarray(recipes), self.others
+        priced = heavy(H, prices, np.maximum(H**2 @ prices, _TINY), _NOTHING)
+        scaled = H[:, priced] * np.sqrt(prices[priced])
+        outer = scaled @ scaled.T  # of a matrix and its own transpose BLAS computes one half
+        all_seen = self.risks.hiders.forms(outer)
+        seen = all_seen.copy()
+        own = self.risks.own[chosen]
+        np.subtract.at(seen, own, prices)
+        seen = np.maximum(seen, 0.0)
+        change = others.change
+        kept = _largest(change * self._worth(chosen, H) / others.y, _MOST_HIDERS)
+        each = _hidden_slopes(self.risks.hiders, kept, H, change[kept])
+        each /= others.variances[:, None] ** 2
+        place = np.searchsorted(kept, own)
+        place[place == kept.size] = 0
+        mine = np.flatnonzero(kept[place] == own)
+        each[:, mine] -= others.own_slopes(own[mine])
+        each += H * H
+        return FollowingTangents(
+            each=each,
+            total=np.diagonal(outer) + others.spread(change * seen),
+            at=self,
+            chosen=chosen,
+            prices=prices,
+            outer=outer,
+            all_seen=all_seen,
+            seen=seen,
+        )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class FollowingTangents:
+    """The slopes of some constraints, and what their curvature is made of."""
+
+    each: FloatArray
+    total: FloatArray
+    at: FollowingAt
+    chosen: IndexArray
+    prices: FloatArray
+    outer: FloatArray  # X = H Λ Hᵀ
+    all_seen: FloatArray  # aᵀ X a of each hider
+    seen: FloatArray  # the same without the recipes on itself
+
+    @property
+    def approximate(self) -> bool:
+        return self.seen.size > _FEW_HIDERS
+
+    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
+        r"""With :math:`E = dM` it is :math:`2\,h^\top E (M^{-1} - q h h^\top) E h - h^\top (d^2M)\, h`."""
+        at, others = self.at, self.at.others
+        hiders, s, y, N = at.risks.hiders, others.variances, others.y, at.inverse
+        change = others.change
+        found = self.outer * N
+        part = np.asarray(hiders.squares_by_signature @ (1 / (s**2 * np.maximum(self.total, _TINY))))
+        kept = _largest(change * self.all_seen * part, int(np.clip(s.size // 2, _FEW_HIDERS, _MOST_CURVED)))
+        A = hiders.by_signature[kept]
+        V = csr_array(diags_array(s**-2.0) @ hiders.squares[:, kept] @ diags_array(change[kept]))
+        AX, AN = A @ self.outer, A @ N
+        third = (A @ AX.T) * (A @ AN.T)
+        cross = V @ (AX * AN)
+        found += cross
+        found += cross.T
+        found += V @ (V @ third).T
+        found *= 2
+        bend = (hiders.slope(y * (1 + _BEND)) - hiders.slope(y * (1 - _BEND))) / (2 * _BEND * y)
+        seen = hiders.counts * self.seen
+        weight = seen * (-bend * y**4 - 2 * others.slope * y**3)
+        rest = 2 * change**2 * self.all_seen * hiders.forms(N)
+        rest[kept] = 0.0
+        more = hiders.gram_of_squares(weight + rest)
+        more /= s**2
+        more /= (s**2)[:, None]
+        found += more
+        found[np.diag_indices_from(found)] += others.spread(2 * seen * others.slope * y**2) / s
+        if exact:
+            P, weights = self.each + others.own_slopes(at.risks.own[self.chosen]), 2 * self.prices
+            weights *= at.passes[self.chosen]
+            most = heavy(P, weights, np.maximum(np.diagonal(found), _TINY), _NEGLIGIBLE)
+            scaled = P[:, most] * np.sqrt(weights[most])
+            found -= scaled @ scaled.T
+        total += found[np.ix_(rows, rows)]
+
+
+def _hidden_slopes(hiders: Hiders, kept: IndexArray, H: FloatArray, change: FloatArray) -> FloatArray:
+    seen = hiders.by_signature[kept] @ H
+    seen *= seen
+    seen *= change[:, None]
+    return np.asarray(hiders.squares[:, kept] @ seen)
+
+
+def _largest(values: FloatArray, most: int) -> IndexArray:
+    """The places of the largest values, until the others are a small share of the sum."""
+    order = np.argsort(-values, kind="stable")[:most]
+    total = np.cumsum(values[order])
+    enough = int(np.searchsorted(total, (1 - _LEFT_OUT) * float(values.sum()))) + 1
+    found: IndexArray = np.sort(order[: max(enough, _FEW_HIDERS)])
+    return found

@@ -1,0 +1,290 @@
+"""Several secrets in one plan: each is judged as in a plan of its own, and none is public to another."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import sightline as sl
+from sightline.auditing.comparison import with_comparison
+from sightline.auditing.reading import read_plan
+from sightline.auditing.result import VerdictStatus
+from sightline.auditing.several_secrets import plans_by_secret
+from sightline.cli import main
+from sightline.errors import InvalidPlan
+from sightline.report.formats.markdown import result_markdown
+from sightline.report.formats.plan_lines import PlanLines
+from sightline.report.formats.problems import problems_of
+from sightline.report.terminal import print_result
+
+
+@pytest.fixture(scope="module")
+def survey(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """Forty people in areas of different sizes; the last one is alone in theirs."""
+    random = np.random.default_rng(3)
+    areas = ["north"] * 20 + ["south"] * 19 + ["isle"]
+    lines = ["person,area,income,sick_days,smoker"]
+    for place, area in enumerate(areas):
+        income, days = random.integers(10, 90), random.integers(0, 40)
+        lines.append(f"p{place},{area},{income}000,{days},{'true' if place % 3 else 'false'}")
+    path = tmp_path_factory.mktemp("survey") / "survey.csv"
+    path.write_text("\n".join(lines) + "\n")
+    return str(path)
+
+
+BY_AREA = "SELECT area, AVG(income), AVG(sick_days), COUNT(*) FROM data GROUP BY 1"
+MAINLAND = "WHERE area <> 'isle'"
+
+
+def plan_of(source: str, **changes: Any) -> dict[str, Any]:
+    return {
+        "data": {"source": source, "record": "person", "secret": "income", "bounds": [0, 100_000]},
+        "secret": [{"column": "sick_days", "bounds": [0, 366]}, {"column": "smoker", "kind": "boolean"}],
+        "privacy": {"epsilon": 2.0, "delta": 1e-6},
+        "limits": {"remaining_uncertainty": 0.3, "accept": ["secrets", "few_values", "homogeneous"]},
+        "release": [
+            {"name": "by area", "sql": BY_AREA},
+            {"name": "smokers", "sql": f"SELECT COUNT(*) FILTER (WHERE smoker) FROM data {MAINLAND}"},
+            {"name": "days", "sql": "SELECT SUM(sick_days) FROM data", "noise_stddev": 0.001},
+            {
+                "name": "days but isle",
+                "sql": f"SELECT SUM(sick_days) FROM data {MAINLAND}",
+                "noise_stddev": 0.001,
+            },
+        ],
+        **changes,
+    }
+
+
+def own_plan(source: str, secret: dict[str, Any], releases: list[dict[str, Any]]) -> dict[str, Any]:
+    """The plan that somebody would write for one of the secrets."""
+    plan = plan_of(source)
+    del plan["secret"]
+    return {**plan, "data": {"source": source, "record": "person", **secret}, "release": releases}
+
+
+@pytest.mark.slow
+def test_each_secret_is_judged_as_in_a_plan_of_its_own(survey: str) -> None:
+    result = sl.audit(plan_of(survey))
+    found = {one.secret: one for one in (result, *result.other_secrets)}
+    days = plan_of(survey)["release"][2:]
+    own = {
+        "income": own_plan(
+            survey,
+            {"secret": "income", "bounds": [0, 100_000]},
+            [{"name": "by area", "sql": "SELECT area, AVG(income), COUNT(*) FROM data GROUP BY area"}],
+        ),
+        "sick_days": own_plan(
+            survey,
+            {"secret": "sick_days", "bounds": [0, 366]},
+            [
+                {"name": "by area", "sql": "SELECT area, AVG(sick_days), COUNT(*) FROM data GROUP BY area"},
+                *days,
+            ],
+        ),
+        "smoker": own_plan(survey, {"secret": "smoker", "kind": "boolean"}, [plan_of(survey)["release"][1]]),
+    }
+    assert set(found) == set(own)
+    for secret, plan in own.items():
+        alone = sl.audit(plan)
+        assert found[secret].least_remaining_uncertainty == alone.least_remaining_uncertainty
+        assert found[secret].exposed == alone.exposed
+        assert found[secret].budget == alone.budget
+    assert result.secret == "sick_days", "two sums differ by one person's days: the worst of the three"
+    assert result.verdict.status is VerdictStatus.FAILED
+    assert result.verdict.text.startswith("Of 3 secrets, sick_days fares worst. ")
+    assert [one.verdict.status for one in result.other_secrets] == [VerdictStatus.PASSED] * 2
+
+
+@pytest.mark.slow
+def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
+    survey: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = plan_of(survey)
+    plan["release"] = plan["release"][:2]
+    result = sl.audit(plan)
+    assert result.all_secrets is not None
+    assert math.isclose(result.all_secrets.epsilon, 6.0, rel_tol=1e-9), "three secrets at epsilon = 2"
+    assert result.all_secrets.epsilon >= 6.0 - 1e-9
+    assert math.isclose(result.all_secrets.delta, 3e-6)
+    print_result(result, Console(width=100))
+    screen = " ".join(capsys.readouterr().out.split())
+    page = " ".join(sl.report_html(result).split())
+    for text in (screen, page):
+        assert "epsilon of 2 is that of each secret by itself" in text
+        assert "at most epsilon = 6 at delta = 3e-06, the sum over the secrets" in text
+        assert all(f"{one}: The limit holds; " in text for one in ("income", "sick_days", "smoker"))
+    again = sl.AuditResult.from_json(result.to_json())
+    assert again == result
+    shown = result.publishable()
+    assert all(one.dropped is None for one in (shown, *shown.other_secrets)), (
+        "others hide what the owner sees"
+    )
+
+
+@pytest.mark.slow
+def test_pipelines_and_comparisons_see_each_secret(survey: str) -> None:
+    result = sl.audit(plan_of(survey))
+    text = result_markdown(result.publishable(), "plan.toml")
+    assert "Of 3 secrets, sick&#95;days fares worst." in text
+    assert all(f"- {one}: " in text for one in ("sick&#95;days", "income", "smoker"))
+    lines = PlanLines(file="plan.toml")
+    problems = problems_of(result.publishable(), lines)
+    assert problems.passed is False
+    assert problems.releases == ("by area", "days", "days but isle", "smokers")
+    told = [one.text for one in problems.problems if one.text.startswith("income: Exposed: ")]
+    assert len(told) == len([one for one in result.other_secrets[0].exposed if one.identifiable]) == 1
+    # The worst secret may be another one than last time: each is compared with itself.
+    better = plan_of(survey)
+    better["release"] = better["release"][:2]
+    again = with_comparison(sl.audit(better), result)
+    for one in (again, *again.other_secrets):
+        assert one.since is not None
+        assert one.since.comparable
+    days = next(one for one in (again, *again.other_secrets) if one.secret == "sick_days")
+    assert (days.since.status_before, days.since.status_after) == ("failed", "passed")  # type: ignore[union-attr]
+
+
+def test_that_secrets_tell_of_each_other_has_to_be_accepted(survey: str) -> None:
+    plan = plan_of(survey, limits={"remaining_uncertainty": 0.3, "accept": ["few_values", "homogeneous"]})
+    plan["release"] = plan["release"][:2]
+    result = sl.audit(plan)
+    assert {one.verdict.status for one in (result, *result.other_secrets)} == {VerdictStatus.NOT_SHOWN}
+    assert "(secrets)" in result.verdict.text
+
+
+MEETINGS = {
+    "a condition": "SELECT AVG(income) FROM data WHERE sick_days > 3",
+    "a group": "SELECT smoker, AVG(income) FROM data GROUP BY smoker",
+    "a product": "SELECT SUM(income * sick_days) FROM data",
+    "another's name": "SELECT area, AVG(income) AS sick_days FROM data GROUP BY area",
+    "another's name in quotes": 'SELECT area, AVG(income) AS "SICK_DAYS" FROM data GROUP BY area',
+    "a subquery": "SELECT AVG(income) FROM (SELECT income, area FROM data WHERE smoker) AS t",
+    "a table expression": "WITH t AS (SELECT income, sick_days FROM data) SELECT AVG(income) FROM t",
+    "an order": "SELECT area, AVG(income), AVG(sick_days) FROM data GROUP BY area ORDER BY 3",
+    "HAVING": "SELECT area, AVG(income) FROM data GROUP BY area HAVING SUM(sick_days) > 3",
+    "a position that moves": "SELECT AVG(sick_days), area, AVG(income) FROM data GROUP BY 2",
+    "a union": "SELECT AVG(income) FROM data UNION ALL SELECT AVG(sick_days) FROM data",
+    "the same word as a table": "SELECT AVG(smoker.income) FROM data AS smoker",
+}
+
+
+@pytest.mark.parametrize("case", MEETINGS)
+def test_a_secret_is_never_public_to_another(case: str, survey: str) -> None:
+    plan = plan_of(survey)
+    plan["release"].append({"name": "meeting", "sql": MEETINGS[case]})
+    with pytest.raises(InvalidPlan, match=r"^release 'meeting': expected a release about one secret"):
+        plans_by_secret(read_plan(plan)[0])
+
+
+def test_what_words_do_not_show_is_not_in_the_table(survey: str) -> None:
+    """Each part of the plan sees a table without the other secrets: conditions, orders and stars, too."""
+    for changes in ({"attacker": {"knows": ["sick_days > 3"]}}, {"attacker": {"may_know": ["smoker"]}}):
+        with pytest.raises(InvalidPlan, match="expected a column of the table"):
+            sl.audit(plan_of(survey, **changes))
+    plan = plan_of(survey)
+    plan["data"]["keep"] = {"rows": 1, "order": ["sick_days"]}
+    with pytest.raises(InvalidPlan, match="expected a column of the table"):
+        sl.audit(plan)
+
+
+BAD = {
+    "twice": ({"secret": [{"column": "Income", "bounds": [0, 1]}]}, "'income' twice"),
+    "the key": ({"secret": [{"column": "person", "bounds": [0, 1]}]}, "'person' twice"),
+    "no domain": ({"secret": [{"column": "sick_days"}]}, "[secret] number 1: expected bounds for a number"),
+    "no release": ({"secret": [{"column": "area", "categories": ["a", "b"]}]}, "beside another secret"),
+    "a strange field": ({"secret": [{"column": "a", "bound": [0, 1]}]}, "did you mean 'bounds'?"),
+    "values known": (
+        {"attacker": {"values_within": 1.0}},
+        "secret 'smoker': expected [attacker] values_within for a number",
+    ),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_a_bad_secret_is_one_line(case: str, survey: str) -> None:
+    changes, words = BAD[case]
+    with pytest.raises(InvalidPlan) as caught:
+        sl.audit(plan_of(survey, **changes))
+    assert words in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+def test_a_secret_without_a_release_is_refused(survey: str) -> None:
+    plan = plan_of(survey)
+    plan["release"] = plan["release"][:1]
+    with pytest.raises(InvalidPlan, match="a release about each secret, got none about 'smoker'"):
+        sl.audit(plan)
+
+
+def test_what_the_plan_gives_is_given_to_every_part(survey: str) -> None:
+    plan = plan_of(survey)
+    plan["data"]["keep"] = {"rows": 2, "order": ["area"]}
+    parts = plans_by_secret(read_plan(plan)[0])
+    assert [part.data.contribution_limit for part in parts] == [2, 2, 2], "as keep says, not the default"
+    assert [part.data.other_secrets for part in parts] == [
+        ("sick_days", "smoker"),
+        ("income", "smoker"),
+        ("income", "sick_days"),
+    ]
+    assert [[one.name for one in part.releases] for part in parts] == [
+        ["by area"],
+        ["by area", "days", "days but isle"],
+        ["smokers"],
+    ]
+
+
+def test_correlated_noise_is_about_one_secret(survey: str) -> None:
+    numbers = [{"release": "days"}, {"release": "smokers"}]
+    plan = plan_of(survey, correlation={"numbers": numbers, "rows": [[], [0.5]]})
+    plan["release"][1]["noise_stddev"] = 1.0
+    with pytest.raises(InvalidPlan, match="correlated between numbers about one secret"):
+        plans_by_secret(read_plan(plan)[0])
+    plan["correlation"]["numbers"][1] = {"release": "days but isle"}
+    parts = plans_by_secret(read_plan(plan)[0])
+    assert [part.correlation is not None for part in parts] == [False, True, False]
+
+
+def test_other_jobs_ask_for_one_secret(survey: str) -> None:
+    for job in (sl.design, sl.rehearse):
+        with pytest.raises(InvalidPlan, match="expected a plan about one secret, got 3 of them"):
+            job(plan_of(survey))
+    with pytest.raises(InvalidPlan, match="expected a plan about one secret"):
+        sl.explain(plan_of(survey), record="p1")
+
+
+def test_check_reads_the_releases_of_every_secret(
+    survey: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"""
+[data]
+source = "{survey}"
+record = "person"
+secret = "income"
+bounds = [0, 100000]
+
+[[secret]]
+column = "smoker"
+kind = "boolean"
+
+[[release]]
+name = "income"
+sql = "SELECT AVG(income) FROM data"
+noise_stddev = 1
+
+[[release]]
+name = "smokers"
+sql = "SELECT {{}} FROM data"
+noise_stddev = 1
+"""
+    path = tmp_path / "plan.toml"
+    path.write_text(text.format("COUNT(*) FILTER (WHERE smoker)"))
+    assert main(["check", str(path)]) == 0
+    path.write_text(text.format("MAX(smoker)"))
+    assert main(["check", str(path)]) == 1
+    assert "release 'smokers': expected" in capsys.readouterr().err
