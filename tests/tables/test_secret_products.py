@@ -306,3 +306,12 @@ def test_a_name_stays_a_name(secret: str, duckdb_engine: Engine) -> None:
     assert with_secret_column(duckdb_engine, subject) is subject
     other = replace(SUBJECT, record="nobody")  # perhaps a table without a header: its names are not shown
     assert with_secret_column(duckdb_engine, other) is other
+
+
+def test_a_plan_about_several_secrets_is_about_columns(
+    with_total: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(with_total)
+    plan = plan_of("load * age", ["SELECT SUM(SECRET) FROM data", "SELECT AVG(region) FROM data"])
+    with pytest.raises(InvalidPlan, match="a release about each secret"):
+        sl.audit({**plan, "secret": [{"column": "region", "bounds": [0, 9]}]})
