@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -147,3 +147,34 @@ class TestLattices:
         assert least(stddev * factor)[1] >= limit
         if law == "geometric" or stddev * factor * 0.97 >= 1.5:  # the least that there are bounds for
             assert least(stddev * factor * 0.97)[1] < limit
+
+
+class TestCorrelatedNoise:
+    COLUMNS: ClassVar[dict[str, list[Any]]] = {
+        "id": [f"p{i}" for i in range(40)],
+        "g": ["a"] * 20 + ["b"] * 20,
+        "x": [0.0] * 40,
+    }
+
+    def plan(self, folder: Path, values: list[float], stddev: float, correlation: float) -> Any:
+        release = {"sql": "SELECT g, SUM(x) FROM data GROUP BY g", "noise_stddev": stddev}
+        numbers = [{"release": "r0", "key": [key]} for key in "ab"]
+        plan = plan_of(folder, self.COLUMNS | {"x": values}, release)
+        plan["correlation"] = {"numbers": numbers, "rows": [[], [correlation]]}
+        plan["limits"] = {"remaining_uncertainty": 0.5}
+        return plan
+
+    def test_the_noise_guarantees_no_more_than_an_attacker_who_knows_all_others_leaves(
+        self, tmp_path: Path
+    ) -> None:
+        """Positive correlation: one number tells the noise of the other, and the record is in one alone."""
+        plan = self.plan(tmp_path, spread(40), 0.35, 0.99)
+        kept = sl.audit(plan).guaranteed_by_noise
+        plan["attacker"] = {"knows": ["id <> 'p3'"]}
+        told = sl.audit(plan).least_remaining_uncertainty
+        risk = 1 / (1 + VARIANCE / (0.35**2 * (1 - 0.99**2)))
+        assert told is not None and told.upper == pytest.approx(risk, rel=1e-9)
+        assert kept is not None and kept <= told.lower
+        # So a draw of known records cannot be said not to matter.
+        plan["attacker"] = {"knows_share": 0.5}
+        assert "drawn" in [one.name for one in sl.audit(plan).unverified]
