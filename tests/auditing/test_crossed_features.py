@@ -178,3 +178,28 @@ class TestCorrelatedNoise:
         # So a draw of known records cannot be said not to matter.
         plan["attacker"] = {"knows_share": 0.5}
         assert "drawn" in [one.name for one in sl.audit(plan).unverified]
+
+    @pytest.mark.parametrize("correlation", [-0.99, 0.0])
+    def test_a_sum_of_groups_has_the_noise_of_its_covariance(
+        self, correlation: float, tmp_path: Path
+    ) -> None:
+        """Noise of opposite signs cancels in the total, which tells that all values are at the bound."""
+        result = sl.audit(self.plan(tmp_path, [0.0] * 39 + [1e-3], 4.0, correlation))
+        noise = 4.0 * np.sqrt(2 + 2 * correlation)
+        mean = noise * np.sqrt(2 / np.pi) / 40
+        remaining = mean * (1 - mean) / VARIANCE  # 13 % of the uncertainty, or 120 % if it is independent
+        assert (remaining < 0.5) == (correlation < 0)
+        found = [one.remaining for one in result.homogeneous]
+        assert found == ([pytest.approx(remaining, rel=1e-2)] if remaining < 0.5 else [])
+
+    def test_a_difference_has_the_noise_of_its_covariance(self, tmp_path: Path) -> None:
+        """Equal noise on the total and on one group cancels in their difference: the other group."""
+        plan = self.plan(tmp_path, [0.0] * 20 + spread(20), 3.0, 0.99)
+        sqls = ("SELECT SUM(x) FROM data", "SELECT SUM(x) FROM data WHERE g = 'b'")
+        plan["release"] = [
+            {"name": f"r{place}", "sql": sql, "noise_stddev": 3.0} for place, sql in enumerate(sqls)
+        ]
+        plan["correlation"]["numbers"] = [{"release": "r0"}, {"release": "r1"}]
+        mean = 3.0 * np.sqrt(2 - 2 * 0.99) * np.sqrt(2 / np.pi) / 20
+        (alike,) = sl.audit(plan).homogeneous
+        assert alike.remaining == pytest.approx(mean * (1 - mean) / VARIANCE, rel=1e-9)
