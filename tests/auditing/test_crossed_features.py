@@ -173,8 +173,10 @@ class TestCorrelatedNoise:
         plan["attacker"] = {"knows": ["id <> 'p3'"]}
         told = sl.audit(plan).least_remaining_uncertainty
         risk = 1 / (1 + VARIANCE / (0.35**2 * (1 - 0.99**2)))
-        assert told is not None and told.upper == pytest.approx(risk, rel=1e-9)
-        assert kept is not None and kept <= told.lower
+        assert told is not None
+        assert told.upper == pytest.approx(risk, rel=1e-9)
+        assert kept is not None
+        assert kept <= told.lower
         # So a draw of known records cannot be said not to matter.
         plan["attacker"] = {"knows_share": 0.5}
         assert "drawn" in [one.name for one in sl.audit(plan).unverified]

@@ -190,7 +190,8 @@ def comparable_sums(findings: Findings) -> KnownSums:
 def covariance(findings: Findings, sums: KnownSums) -> FloatArray:
     """The covariance of the noise on some sums, where the noise on the published numbers is correlated."""
     pricing = findings.pricing
-    assert sums.combination is not None and pricing.correlation is not None  # correlated noise
+    assert sums.combination is not None
+    assert pricing.correlation is not None
     scaled = sums.combination * pricing.noise_stddev / np.sqrt(pricing.times[pricing.owner])
     found: FloatArray = scaled @ pricing.correlation @ scaled.T
     return found
