@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -147,3 +147,61 @@ class TestLattices:
         assert least(stddev * factor)[1] >= limit
         if law == "geometric" or stddev * factor * 0.97 >= 1.5:  # the least that there are bounds for
             assert least(stddev * factor * 0.97)[1] < limit
+
+
+class TestCorrelatedNoise:
+    COLUMNS: ClassVar[dict[str, list[Any]]] = {
+        "id": [f"p{i}" for i in range(40)],
+        "g": ["a"] * 20 + ["b"] * 20,
+        "x": [0.0] * 40,
+    }
+
+    def plan(self, folder: Path, values: list[float], stddev: float, correlation: float) -> Any:
+        release = {"sql": "SELECT g, SUM(x) FROM data GROUP BY g", "noise_stddev": stddev}
+        numbers = [{"release": "r0", "key": [key]} for key in "ab"]
+        plan = plan_of(folder, self.COLUMNS | {"x": values}, release)
+        plan["correlation"] = {"numbers": numbers, "rows": [[], [correlation]]}
+        plan["limits"] = {"remaining_uncertainty": 0.5}
+        return plan
+
+    def test_the_noise_guarantees_no_more_than_an_attacker_who_knows_all_others_leaves(
+        self, tmp_path: Path
+    ) -> None:
+        """Positive correlation: one number tells the noise of the other, and the record is in one alone."""
+        plan = self.plan(tmp_path, spread(40), 0.35, 0.99)
+        kept = sl.audit(plan).guaranteed_by_noise
+        plan["attacker"] = {"knows": ["id <> 'p3'"]}
+        told = sl.audit(plan).least_remaining_uncertainty
+        risk = 1 / (1 + VARIANCE / (0.35**2 * (1 - 0.99**2)))
+        assert told is not None
+        assert told.upper == pytest.approx(risk, rel=1e-9)
+        assert kept is not None
+        assert kept <= told.lower
+        # So a draw of known records cannot be said not to matter.
+        plan["attacker"] = {"knows_share": 0.5}
+        assert "drawn" in [one.name for one in sl.audit(plan).unverified]
+
+    @pytest.mark.parametrize("correlation", [-0.99, 0.0])
+    def test_a_sum_of_groups_has_the_noise_of_its_covariance(
+        self, correlation: float, tmp_path: Path
+    ) -> None:
+        """Noise of opposite signs cancels in the total, which tells that all values are at the bound."""
+        result = sl.audit(self.plan(tmp_path, [0.0] * 39 + [1e-3], 4.0, correlation))
+        noise = 4.0 * np.sqrt(2 + 2 * correlation)
+        mean = noise * np.sqrt(2 / np.pi) / 40
+        remaining = mean * (1 - mean) / VARIANCE  # 13 % of the uncertainty, or 120 % if it is independent
+        assert (remaining < 0.5) == (correlation < 0)
+        found = [one.remaining for one in result.homogeneous]
+        assert found == ([pytest.approx(remaining, rel=1e-2)] if remaining < 0.5 else [])
+
+    def test_a_difference_has_the_noise_of_its_covariance(self, tmp_path: Path) -> None:
+        """Equal noise on the total and on one group cancels in their difference: the other group."""
+        plan = self.plan(tmp_path, [0.0] * 20 + spread(20), 3.0, 0.99)
+        sqls = ("SELECT SUM(x) FROM data", "SELECT SUM(x) FROM data WHERE g = 'b'")
+        plan["release"] = [
+            {"name": f"r{place}", "sql": sql, "noise_stddev": 3.0} for place, sql in enumerate(sqls)
+        ]
+        plan["correlation"]["numbers"] = [{"release": "r0"}, {"release": "r1"}]
+        mean = 3.0 * np.sqrt(2 - 2 * 0.99) * np.sqrt(2 / np.pi) / 20
+        (alike,) = sl.audit(plan).homogeneous
+        assert alike.remaining == pytest.approx(mean * (1 - mean) / VARIANCE, rel=1e-9)

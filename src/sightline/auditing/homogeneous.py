@@ -41,6 +41,7 @@ from sightline.auditing.known_sums import (
     KnownSums,
     column_shares,
     comparable_sums,
+    covariance,
     linear_blocks,
     nested_pairs,
     published_sums,
@@ -144,6 +145,11 @@ class _View:
         """The standard deviation of the noise on each sum."""
         if self.chosen is None or self.less is None:
             return self.sums.deviation
+        if self.sums.combination is not None:
+            between = covariance(self.findings, self.sums)
+            own = np.diagonal(between)
+            apart = own[self.chosen] + own[self.less] - 2 * between[self.chosen, self.less]
+            return np.asarray(np.sqrt(np.maximum(apart, np.finfo(np.float64).tiny)))
         return np.hypot(self.sums.deviation[self.chosen], self.sums.deviation[self.less])
 
     def totals(self, sums: FloatArray) -> FloatArray:

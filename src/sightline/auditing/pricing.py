@@ -128,8 +128,8 @@ class Pricing:
 
     @cached_property
     def information_multipliers(self) -> FloatArray:
-        """The same by what bounds on attacks count."""
-        return self._of_releases(self.scale / self.sensitivity)
+        """The same by what bounds on attacks count; independent noise that protects no better than theirs."""
+        return self._of_releases(self.scale * math.sqrt(self.own_share) / self.sensitivity)
 
     @property
     def accounted_scale(self) -> FloatArray:
