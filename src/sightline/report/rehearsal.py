@@ -37,7 +37,9 @@ def print_rehearsal(result: Rehearsal, screen: Console) -> None:
             meaning = _MEANING[kind].format(prior=result.prior)
             screen.print(f"{meaning} {_stated(chosen[0])}", style="bold", markup=False)
             screen.print(_table(chosen, result.secret))
-    if not result.guesses:
+    if result.guesses:
+        screen.print(f"  {_columns(result.guesses)}", markup=False)
+    else:
         screen.print("\nThere is nobody to attack.")
     screen.print()
     for line in conclusions(result):
@@ -116,6 +118,20 @@ def who(guess: Guess, secret: str) -> str:
     if guess.what != secret:
         return f"{name}: {short(guess.what, 30)}"
     return name if guess.alike == 1 else f"{name} (1 of {guess.alike:,} alike)"
+
+
+def _columns(guesses: tuple[Guess, ...]) -> str:
+    """What the columns of the tables mean."""
+    bracket = (
+        "; bracket: of the error of the best of all attacks, as the audit states it, up to this attack's"
+        if any(guess.bracket is not None for guess in guesses)
+        else ""
+    )
+    return (
+        "interval: for the true value; it is not cut at the secret's bounds, and one that covers them tells "
+        "nothing; holds: whether the truth is in it; coverage: in how many of "
+        f"{guesses[0].repetitions:,} repetitions it was; rms error: over the repetitions{bracket}"
+    )
 
 
 def _stated(guess: Guess) -> str:
