@@ -36,7 +36,7 @@ from sightline.progress import Progress, silent
 _ROUNDS = 5
 _FIRST = 0.03  # the certified gap of an optimum that only suggests a choice
 _ROUGH = 1e-2  # the certified gap of a quick answer
-_FEW_ROWS = 200  # up to which more choices are tried
+_FEW_ROWS = 200  # up to which, or up to as many variables, more choices are tried
 _MANY_ROWS = 1_000  # from which on one choice is tried besides the bound for known others
 _WORTHWHILE = 1e-4  # by how much of the loss another choice must be better
 # How often the precisions of hidden records are taken between two noises: as often as this work allows.
@@ -93,7 +93,8 @@ def best_noise(
     """
     nobody, hiders = np.zeros(len(targets), dtype=np.bool_), _hiders(task, targets)
     known = _Choice(targets=targets, hidden=nobody, hiders=hiders)
-    if hiders is not None and task.rows > _FEW_ROWS:
+    few = task.rows <= _FEW_ROWS or (task.rows <= _MANY_ROWS and task.ceilings.size <= _FEW_ROWS)
+    if hiders is not None and not few:
         return _by_rough_optima(task, known, progress)
     best = known.solved(task, progress)
     if not targets.can_hide:
@@ -102,7 +103,7 @@ def best_noise(
     places += [row_variances(task, one) for one in starts]
     everyone = replace(known, hidden=~nobody)
     tried = [(everyone, places[0])] if task.rows <= _MANY_ROWS else []
-    if task.rows <= _FEW_ROWS or not tried:
+    if few or not tried:
         some = places if tried else places[:1]
         tried += [(_roomiest(task, known, place), place) for place in some]
     seen: set[bytes] = set()
