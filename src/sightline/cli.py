@@ -26,6 +26,7 @@ except KeyboardInterrupt:
     raise SystemExit(130) from None
 
 if TYPE_CHECKING:
+    from sightline.auditing.column_guesses import Guess
     from sightline.auditing.result import AuditResult
 
 _INTERRUPTED = 128 + 2  # what a shell reports of a program that a signal has ended: INT
@@ -306,10 +307,8 @@ commands.add_command(rehearse)
 
 @commands.command(epilog="Example:  sightline init homes.parquet --secret watts --out plan.toml")
 @click.argument("table")
-@click.option(
-    "--record", metavar="COLUMN", help="The column that says whose row it is. Guessed if not given."
-)
-@click.option("--secret", metavar="COLUMN", help="The column to protect. Guessed if not given.")
+@click.option("--record", metavar="COLUMN", help="The column that says whose row it is.")
+@click.option("--secret", metavar="COLUMN", help="The column to protect.")
 @click.option(
     "--from-dbt",
     type=click.Path(path_type=Path),
@@ -321,10 +320,14 @@ commands.add_command(rehearse)
 def init(
     table: str, record: str | None, secret: str | None, from_dbt: Path | None, out: Path, force: bool
 ) -> None:
-    """Write a commented plan for a table, from the names and types of its columns, or from a dbt project."""
+    """Write a commented plan for a table, or one with the releases of a dbt project.
+
+    A column that is not given is guessed where names leave no doubt. Otherwise a terminal is asked, and
+    without one the plan leaves it open, with candidates.
+    """
     from sightline.auditing.dbt import dbt_plan_text
-    from sightline.auditing.starter import starter_plan
-    from sightline.report.files import write_new
+    from sightline.auditing.starter import propose, starter_plan
+    from sightline.report.files import check_new, write_new
 
     if from_dbt is not None:
         if record is not None or secret is not None:
@@ -332,11 +335,30 @@ def init(
         write_new(out, dbt_plan_text(from_dbt, table, out=out).encode("utf-8"), force=force)
         print(f"Wrote {out}. Check the order of its releases, then:  sightline audit {out}")
         return
-    text = starter_plan(table, out=out, record=record, secret=secret)
-    write_new(out, text.encode("utf-8"), force=force)
+    check_new(out, force=force)
+    if sys.stdin.isatty() and sys.stderr.isatty():
+        record = record or _asked("says whose row it is", propose(table).record)
+        secret = secret or _asked("is to be protected", propose(table, record=record).secret)
+    plan = starter_plan(table, out=out, record=record, secret=secret)
+    write_new(out, plan.text.encode("utf-8"), force=force)
+    for note in plan.notes:
+        print(note, file=sys.stderr)
     print(
         f"Wrote {out}. Say in it what the secret can be, change what is wrong, then:  sightline audit {out}"
     )
+
+
+def _asked(what: str, guess: Guess) -> str | None:
+    """Ask for a column on a terminal, unless one alone can be meant; None if it is left open."""
+    if guess.sure is not None:
+        return None
+    for place, one in enumerate(guess.candidates, start=1):
+        print(f"  {place}. {one.name}: {one.reasons}", file=sys.stderr)
+    question = f"Which column {what}? A name{' or a number' if guess.candidates else ''}, or nothing"
+    answer = str(click.prompt(question, default="", show_default=False, err=True)).strip()
+    if answer.isdigit() and 1 <= int(answer) <= len(guess.candidates):
+        return guess.candidates[int(answer) - 1].name
+    return answer or None
 
 
 @commands.command(epilog="Example:  sightline demo --json")

@@ -10,6 +10,7 @@ from sightline import jobs
 from sightline.auditing.reading import PlanLike
 from sightline.auditing.result import AuditResult
 from sightline.errors import InvalidInput
+from sightline.report.first_screen import secret_line
 from sightline.report.terminal import print_changes, print_verdict
 
 _WIDTH = 100
@@ -34,6 +35,8 @@ def assert_keeps(plan: PlanLike, limit: float | str | None = None) -> AuditResul
 def _first_screen(result: AuditResult) -> str:
     text = StringIO()
     screen = Console(file=text, width=_WIDTH, no_color=True, highlight=False, force_terminal=False)
+    for other in (result, *result.other_secrets) if result.other_secrets else ():
+        screen.print(secret_line(other), markup=False)
     print_verdict(result, screen)
     print_changes(result, screen)
     return text.getvalue().rstrip()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from pathlib import Path
 
 import duckdb
@@ -155,123 +154,6 @@ def test_check_reads_the_plan_and_the_columns(tmp_path: Path, capsys: Captured) 
 def test_check_prints_the_schema(capsys: Captured) -> None:
     assert main(["check", "--schema"]) == 0
     assert json.loads(capsys.readouterr().out) == plan_schema()
-
-
-# ------------------------------------------------------------------ init
-
-
-def filled_in(text: str) -> str:
-    """A plan of init's with what the secret can be."""
-    return text.replace("# bounds", "bounds").replace("# categories", "categories")
-
-
-@pytest.mark.slow
-def test_init_writes_a_plan_that_waits_for_what_the_secret_can_be(tmp_path: Path, capsys: Captured) -> None:
-    (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
-    out = tmp_path / "mine.toml"
-    assert main(["init", str(tmp_path / "t.csv"), "--out", str(out)]) == 0
-    assert f"Say in it what the secret can be, change what is wrong, then:  sightline audit {out}" in (
-        capsys.readouterr().out
-    )
-    text = out.read_text(encoding="utf-8")
-    assert "then run:  sightline audit mine.toml\n" in text
-    content = tomllib.loads(text)
-    assert content["data"] == {"source": "t.csv", "record": "home", "secret": "watts"}
-    assert [r["name"] for r in content["release"]] == ["everyone", "by feeder", "by ill"]
-    for command in ("check", "audit"):
-        assert main([command, str(out)]) == 1
-        captured = capsys.readouterr()
-        assert captured.out == ""
-        assert "got none of them; a guess from the data would reveal them; say what the secret can be" in (
-            captured.err
-        )
-    out.write_text(filled_in(text), encoding="utf-8")
-    assert main(["check", str(out)]) == 0
-    assert main(["audit", str(out)]) == 0
-
-
-def test_init_never_overwrites_unless_forced(tmp_path: Path, capsys: Captured) -> None:
-    (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
-    out = tmp_path / "plan.toml"
-    out.write_text("mine")
-    arguments = ["init", str(tmp_path / "t.csv"), "--out", str(out)]
-    assert main(arguments) == 1
-    said = capsys.readouterr().err
-    assert said.startswith("InvalidInput: expected a new file")
-    assert "which exists; give another name, or --force" in said
-    assert out.read_text() == "mine"
-    assert main([*arguments, "--force"]) == 0
-    assert out.read_text() != "mine"
-    assert sorted(p.name for p in tmp_path.iterdir()) == ["plan.toml", "t.csv"], "nothing is left behind"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("table", "domain", "sql"),
-    [
-        ("k,s\na,true\nb,false\n", {"kind": "boolean"}, "COUNT(*) FILTER"),
-        ("k,s\na,flu\nb,well\n", {"categories": ["yes", "no"]}, 'GROUP BY "s"'),
-        ('k,"odd ""na\'me"\na,1\nb,2\n', {"bounds": [0, 100]}, "AVG("),
-    ],
-)
-def test_init_knows_what_a_secret_can_be(
-    table: str, domain: dict[str, object], sql: str, tmp_path: Path
-) -> None:
-    (tmp_path / "t.csv").write_text(table, encoding="utf-8")
-    out = tmp_path / "plan.toml"
-    assert main(["init", str(tmp_path / "t.csv"), "--out", str(out)]) == 0
-    out.write_text(filled_in(out.read_text(encoding="utf-8")), encoding="utf-8")
-    content = tomllib.loads(out.read_text(encoding="utf-8"))
-    assert {field: content["data"][field] for field in domain} == domain
-    assert sql in content["release"][0]["sql"]
-    # The example's categories are not the table's: nothing is shown of such values, and the limit is not.
-    assert main(["audit", str(out)]) == (2 if "categories" in domain else 0)
-
-
-@pytest.mark.parametrize(
-    ("options", "record", "secret"),
-    [
-        ([], "home", "watts"),
-        (["--secret", "ill"], "home", "ill"),
-        (["--secret", "HOME"], "feeder", "home"),
-        (["--record", "watts"], "watts", "ill"),
-        (["--record", "feeder", "--secret", "home"], "feeder", "home"),
-    ],
-)
-def test_init_takes_the_columns_that_it_is_given(
-    options: list[str], record: str, secret: str, tmp_path: Path
-) -> None:
-    (tmp_path / "t.csv").write_text(TABLE, encoding="utf-8")
-    out = tmp_path / "plan.toml"
-    assert main(["init", str(tmp_path / "t.csv"), "--out", str(out), *options]) == 0
-    data = tomllib.loads(out.read_text(encoding="utf-8"))["data"]
-    assert (data["record"], data["secret"]) == (record, secret)
-
-
-def test_init_needs_columns_that_can_be_a_key_and_a_secret(tmp_path: Path, capsys: Captured) -> None:
-    table = tmp_path / "odd.parquet"
-    duckdb.execute(f"COPY (SELECT 'A' AS home, 2 AS b, [1] AS list) TO '{table}'")
-    for options, words in (
-        (["--secret", "c"], 'expected a column of the table, got "c"'),
-        (["--secret", "list"], 'numbers, text, or yes and no, got "list", which holds something else'),
-        (["--record", "b", "--secret", "b"], "expected a table with a key and a secret, got 3 columns"),
-    ):
-        assert main(["init", str(table), "--out", str(tmp_path / "p.toml"), *options]) == 1
-        assert words in capsys.readouterr().err
-
-
-def test_init_needs_a_table_and_a_place(tmp_path: Path, capsys: Captured) -> None:
-    assert main(["init", str(tmp_path / "none.csv")]) == 1
-    assert capsys.readouterr().err.count("\n") == 1
-    (tmp_path / "one.csv").write_text("k\na\n")
-    assert main(["init", str(tmp_path / "one.csv"), "--out", str(tmp_path / "p.toml")]) == 1
-    assert "a key and a secret, got 1 column of which none can be the secret" in capsys.readouterr().err
-    (tmp_path / "t.csv").write_text(TABLE)
-    assert main(["init", str(tmp_path / "t.csv"), "--out", str(tmp_path / "no" / "p.toml")]) == 1
-    assert "expected a place to write" in capsys.readouterr().err
-    duckdb.execute(f"COPY (SELECT [1] AS a, 2 AS b) TO '{tmp_path / 'odd.parquet'}'")
-    assert main(["init", str(tmp_path / "odd.parquet"), "--out", str(tmp_path / "p.toml")]) == 1
-    assert "a key and a secret, got 2 columns and nothing for both" in capsys.readouterr().err
 
 
 # ------------------------------------------------------------------ whatever is wrong is one line

@@ -151,7 +151,10 @@ REFUSED: dict[str, tuple[dict[str, Any], str]] = {
         node("m", f"with data as (select 1 as watts) select avg(h.watts) from {HOMES} h, data"),
         "a WITH that does not define a name",
     ),
-    "a block that is a list": (with_config(meta={"sightline": []}), "meta.sightline with data, privacy"),
+    "a block that is a list": (
+        with_config(meta={"sightline": []}),
+        "meta.sightline with data, secret, privacy",
+    ),
     "an unknown block": (with_config(meta={"sightline": {"relase": {}}}), "got 'relase'"),
     "a release that is text": (with_config(meta={"sightline": {"release": "yes"}}), "fields of a release"),
     "sql in the block": (with_config(meta={"sightline": {"release": {"sql": "x"}}}), "other than sql"),

@@ -16,6 +16,9 @@ import sightline as sl
 from sightline.auditing.reading import read_plan
 from sightline.errors import InvalidInput
 from sightline.examples.shipped import EXAMPLES, example_plan
+from tests.auditing.example_tables import HOURS, TABLES, table_text
+
+ROOT = Path(__file__).parents[2]
 
 
 def homes() -> list[dict[str, str]]:
@@ -157,8 +160,42 @@ def test_both_examples_read_as_plans_and_have_what_they_promise(survey: sl.Audit
     assert sum(sizes) < 200_000, "small enough to ship"
 
 
+@pytest.mark.parametrize("name", TABLES)
+def test_the_made_up_tables_are_drawn_again(name: str) -> None:
+    folder = example_plan(name).parent
+    assert (folder / TABLES[name][0]).read_text(encoding="utf-8") == table_text(name)
+    assert "made up by us" in (folder / "PROVENANCE.md").read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("name", TABLES)
+def test_the_page_of_five_tables_shows_the_plans_that_ship(name: str) -> None:
+    page = (ROOT / "docs" / "tables.md").read_text(encoding="utf-8")
+    schema, plan = example_plan(name).read_text(encoding="utf-8").split("\n", maxsplit=1)
+    assert schema == "#:schema ./plan.schema.json"
+    assert f"```toml\n{plan}```\n" in page
+
+
+@pytest.mark.slow
+def test_the_meters_rows_are_those_of_a_hand_made_long_table(tmp_path: Path) -> None:
+    """The numbers of the wide example, from a long table that this test makes by itself."""
+    plan, base = read_plan(example_plan("meters"))
+    with (base / "meters.csv").open(encoding="utf-8") as file:
+        wide = list(csv.DictReader(file))
+    lines = ["home,feeder,tariff,hour,kwh"]
+    for row in wide:
+        lines += [f"{row['home']},{row['feeder']},{row['tariff']},{h},{row[h]}" for h in HOURS]
+    (tmp_path / "long.csv").write_text("\n".join(lines) + "\n")
+    data = plan.data.model_copy(update={"source": str(tmp_path / "long.csv"), "wide": None})
+    long = sl.audit(plan.model_copy(update={"data": data}))
+    own = {"source", "plan", "publishable_plan"}
+    assert long.model_dump(exclude=own) == sl.audit(example_plan("meters")).model_dump(exclude=own)
+
+
 def test_an_example_that_does_not_exist() -> None:
-    with pytest.raises(InvalidInput, match="one of microgrid, health_survey, got 'nothing'"):
+    with pytest.raises(
+        InvalidInput,
+        match="one of microgrid, health_survey, census, meters, orders, stays, salaries, got 'nothing'",
+    ):
         example_plan("nothing")
 
 

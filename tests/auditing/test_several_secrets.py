@@ -11,11 +11,15 @@ import pytest
 from rich.console import Console
 
 import sightline as sl
+from sightline.auditing.comparison import with_comparison
 from sightline.auditing.reading import read_plan
 from sightline.auditing.result import VerdictStatus
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.cli import main
 from sightline.errors import InvalidPlan
+from sightline.report.formats.markdown import result_markdown
+from sightline.report.formats.plan_lines import PlanLines
+from sightline.report.formats.problems import problems_of
 from sightline.report.terminal import print_result
 
 
@@ -121,6 +125,29 @@ def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
     assert all(one.dropped is None for one in (shown, *shown.other_secrets)), (
         "others hide what the owner sees"
     )
+
+
+@pytest.mark.slow
+def test_pipelines_and_comparisons_see_each_secret(survey: str) -> None:
+    result = sl.audit(plan_of(survey))
+    text = result_markdown(result.publishable(), "plan.toml")
+    assert "Of 3 secrets, sick&#95;days fares worst." in text
+    assert all(f"- {one}: " in text for one in ("sick&#95;days", "income", "smoker"))
+    lines = PlanLines(file="plan.toml")
+    problems = problems_of(result.publishable(), lines)
+    assert problems.passed is False
+    assert problems.releases == ("by area", "days", "days but isle", "smokers")
+    told = [one.text for one in problems.problems if one.text.startswith("Secret income: Exposed: ")]
+    assert len(told) == len([one for one in result.other_secrets[0].exposed if one.identifiable]) == 1
+    # The worst secret may be another one than last time: each is compared with itself.
+    better = plan_of(survey)
+    better["release"] = better["release"][:2]
+    again = with_comparison(sl.audit(better), result)
+    for one in (again, *again.other_secrets):
+        assert one.since is not None
+        assert one.since.comparable
+    days = next(one for one in (again, *again.other_secrets) if one.secret == "sick_days")
+    assert (days.since.status_before, days.since.status_after) == ("failed", "passed")  # type: ignore[union-attr]
 
 
 def test_that_secrets_tell_of_each_other_has_to_be_accepted(survey: str) -> None:

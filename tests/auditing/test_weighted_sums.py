@@ -222,17 +222,6 @@ def test_too_many_weights_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
         find(findings.plan, findings.membership)
 
 
-def test_a_design_of_noise_leaves_weights_to_the_audit(tmp_path: Path) -> None:
-    (tmp_path / "t.csv").write_text(TABLE)
-    plan = {
-        "data": {"source": str(tmp_path / "t.csv"), "record": "who", "secret": "x", "bounds": [0, 10]},
-        "release": [{"name": "r", "sql": "SELECT SUM(x * w) FROM data", "noise_stddev": 1.0}],
-        "limits": {"remaining_uncertainty": 0.5},
-    }
-    with pytest.raises(InvalidPlan, match="sums without weights per row"):
-        sl.design(plan)
-
-
 def test_weighted_powers_are_bounded_by_their_sensitivity() -> None:
     parts = [partition(0, "r", statistic=Statistic.SUM, feature=Feature.POWER, parameter=2.0)]
     membership = weighted(membership_of(parts, [[""] * 3]), {0: [1.0, 2.0, 4.0]}, np.zeros((3, 1)))

@@ -149,10 +149,10 @@ def test_any_prices_and_recipes_bound_the_loss_from_below(seed: int, variety: st
 @pytest.mark.parametrize("seed", range(6))
 def test_an_independent_solver_finds_the_same_optimum(variety: str, seed: int) -> None:
     problem = problem_of(rows_of(seed), seed=seed, **VARIETIES[variety])
-    found = least_noise(problem, tolerance=1e-8)
+    found = least_noise(problem, tolerance=5e-9)
     assert found is not None
     assert found.lower <= found.upper
-    assert found.gap <= 1e-8
+    assert found.gap <= 1e-8  # 5e-9, and what the cuts allow for precisions that are rounded up
     assert np.min(naive_phi(problem, found.x)) >= 1 - 1e-9
     assert np.all((found.x >= 1) & (found.x <= problem.ceilings))
     assert found.cuts.lower_bound(problem) == found.lower
@@ -226,7 +226,7 @@ def test_the_bound_at_hand_is_the_one_recomputed_from_the_recipes(seed: int, var
         float(lam @ np.abs(one.needed)) for lam, one in zip(at.lam, problem.risks, strict=True)
     )
     # The recomputed bound allows for precisions that are rounded up.
-    assert at.lower_bound(used, at.lam) == pytest.approx(recomputed, abs=1e-5 * size)
+    assert at.lower_bound(used, at.lam) == pytest.approx(recomputed, abs=1e-8 * size)
     assert at.lower_bound(used, at.lam) >= recomputed - 1e-9 * size
     prices, less = at.affordable_prices(at.gradients(), used)
     assert all(np.all((low >= 0) & (low <= high)) for low, high in zip(prices, at.lam, strict=True))

@@ -107,6 +107,37 @@ def category_plan(folder: Path) -> dict[str, Any]:
     }
 
 
+_WEIGHT = "CASE WHEN street = 'S1' THEN -2.5e0 WHEN feeder = 'F0' THEN 3 ELSE 1 END"
+
+
+def weighted_plan(folder: Path) -> dict[str, Any]:
+    """Sums and means with weights per row, of both signs."""
+    plan = number_plan(folder)
+    for release in plan["release"]:
+        release["sql"] = release["sql"].replace("(watts)", f"({_WEIGHT} * watts)")
+    return plan
+
+
+def weighted_category_plan(folder: Path) -> dict[str, Any]:
+    """Sums of a public weight over the homes of a category."""
+    plan = category_plan(folder)
+    for release in plan["release"]:
+        release["sql"] = release["sql"].replace("COUNT(*)", f"SUM({_WEIGHT})")
+    return plan
+
+
+def weighted_moments_plan(folder: Path) -> dict[str, Any]:
+    """Three moments of three values with weights 1, 2 and 3, and a weighted count below a threshold."""
+    plan = moments_plan(folder)
+    weight = "(1 + CASE WHEN home = 'H1' THEN 1 WHEN home = 'H2' THEN 2 ELSE 0 END)"
+    for release in plan["release"]:
+        release["sql"] = release["sql"].replace("AVG(", f"AVG({weight} * ")
+    sql = f"SELECT SUM({weight}) FROM data WHERE watts < 60"
+    plan["release"].append({"name": "low", "sql": sql, "noise_stddev": 0.5})
+    plan["data"]["bandwidth"] = 10.0
+    return plan
+
+
 def moments_plan(folder: Path) -> dict[str, Any]:
     """Three moments of three values, and one home's own mean beside them: a set with names."""
     path = folder / "three.csv"

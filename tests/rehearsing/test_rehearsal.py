@@ -25,6 +25,7 @@ from sightline.examples.shipped import example_plan
 from sightline.progress import silent
 from sightline.rehearsing import publication, run
 from sightline.rehearsing.attack_weights import best_linear, prior_errors
+from sightline.rehearsing.likelihood import small_groups
 from sightline.rehearsing.result import AttackKind, Coverage, Guess, Rehearsal
 from sightline.rehearsing.run import publish_and_rehearse, rehearse
 from sightline.rehearsing.truth import Truth
@@ -39,6 +40,9 @@ PLANS: dict[str, Callable[[Path], dict[str, Any]]] = {
     "yes or no": rehearsal_plans.yes_or_no_plan,
     "category": rehearsal_plans.category_plan,
     "moments": rehearsal_plans.moments_plan,
+    "weighted": rehearsal_plans.weighted_plan,
+    "weighted category": rehearsal_plans.weighted_category_plan,
+    "weighted moments": rehearsal_plans.weighted_moments_plan,
 }
 
 
@@ -69,7 +73,18 @@ def test_the_exact_answers_are_those_of_the_engine(name: str, tmp_path: Path) ->
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "name", ["number", "known", "share known", "laplace", "mixed", "yes or no", "category"]
+    "name",
+    [
+        "number",
+        "known",
+        "share known",
+        "laplace",
+        "mixed",
+        "yes or no",
+        "category",
+        "weighted",
+        "weighted category",
+    ],
 )
 def test_coverage_and_error_are_as_stated(name: str, tmp_path: Path) -> None:
     """Joint over all guesses; a false alarm in at most one of ten thousand draws of the seed."""
@@ -202,6 +217,33 @@ class TestSmallGroups:
         truth = {"H0": 12.5, "H1": 45.0, "H2": 88.0}
         assert {guess.record: guess.truth for guess in seen} == truth
 
+    def test_a_common_weight_is_a_unit_of_the_noise(self, tmp_path: Path) -> None:
+        """Twice each value with twice the noise is the value with the noise."""
+        plain = rehearsal_plans.moments_plan(tmp_path)
+        doubled = rehearsal_plans.moments_plan(tmp_path)
+        for release in doubled["release"]:
+            release["sql"] = release["sql"].replace("AVG(", "AVG(2 * ")
+            release["noise_stddev"] *= 2
+        ours, theirs = (rehearse(plan, repetitions=50).guesses for plan in (doubled, plain))
+        assert [one.truth for one in ours] == [one.truth for one in theirs]
+        assert [one.guess for one in ours] == pytest.approx([one.guess for one in theirs], rel=1e-6)
+        assert any(one.attack is AttackKind.LIKELIHOOD for one in ours)
+
+    def test_the_model_of_weighted_numbers_gives_their_answers(self, tmp_path: Path) -> None:
+        """At the true values, the model and the part that the attacker knows add up to the exact answers."""
+        plan = PLANS["weighted moments"](tmp_path)
+        plan["release"] = plan["release"][:3]
+        for knows, size in (([], 3), (["home = 'H2'"], 2)):
+            checked, base = read_plan({**plan, "attacker": {"knows": knows}})
+            with opened(checked, base) as session:
+                findings = find(checked, session.membership(silent))
+                truth = Truth.of(session, findings)
+            (group,) = small_groups(findings, truth)
+            assert group.labeled
+            seen = np.concatenate(group.model.expected([np.array([one]) for one in group.truth]))
+            assert group.values.size == size
+            assert seen + group.known_part == pytest.approx(truth.answers[group.cells], rel=1e-12)
+
     def test_counts_above_and_below_a_threshold_take_part(self, tmp_path: Path) -> None:
         """A count below a threshold tells the attack as much as the count above it."""
         plan = rehearsal_plans.moments_plan(tmp_path)
@@ -256,11 +298,15 @@ class TestSmallGroups:
 
 @pytest.mark.slow
 class TestAnswers:
-    def test_weights_bands_and_clipped_sums_are_not_rehearsed(self, tmp_path: Path) -> None:
+    def test_bands_and_clipped_sums_are_not_rehearsed(self, tmp_path: Path) -> None:
         plan = PLANS["number"](tmp_path)
-        for sql in ("SELECT SUM(2 * watts) FROM data", "SELECT SUM(LEAST(watts, 50)) FROM data"):
+        plan["data"]["bandwidth"] = 5.0
+        for sql in (
+            "SELECT COUNT(*) FROM data WHERE watts BETWEEN 20 AND 50",
+            "SELECT SUM(LEAST(watts, 50)) FROM data",
+        ):
             plan["release"][0]["sql"] = sql
-            with pytest.raises(InvalidPlan, match="categories without weights"):
+            with pytest.raises(InvalidPlan, match="got a band or a clipped sum in"):
                 rehearse(plan, seed=2, repetitions=20)
 
     def test_a_plan_that_computes_with_its_numbers_has_no_file_of_them(self, tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_excel_has_the_cells_of_the_csv(tmp_path: Path) -> None:
     cells = excel_cells(tmp_path / "out.xlsx")
     for y, row in enumerate(csv.reader(io.StringIO((tmp_path / "out.csv").read_text(encoding="utf-8")))):
         for x, text in enumerate(row):
-            cell = cells.get(f"{'ABCDEFGHIJKLM'[x]}{y + 1}", "")
+            cell = cells.get(f"{'ABCDEFGHIJKLMN'[x]}{y + 1}", "")
             # A workbook has 16 digits of a number.
             assert cell == (pytest.approx(float(text), rel=1e-15) if isinstance(cell, float) else text)
     assert (tmp_path / "out.xlsx").read_bytes() == (tmp_path / "again.xlsx").read_bytes()
@@ -90,7 +90,7 @@ def test_no_name_becomes_a_formula(name: str, tmp_path: Path) -> None:
     write_exposures(result, tmp_path / "out.xlsx")
     with zipfile.ZipFile(tmp_path / "out.xlsx") as parts:
         assert not [part for part in parts.namelist() if "hyperlink" in part.lower()]
-    assert excel_cells(tmp_path / "out.xlsx")["A2"] == 1
+    assert excel_cells(tmp_path / "out.xlsx")["B2"] == 1
 
 
 def test_a_number_that_is_not_finite_is_a_text(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_a_number_that_is_not_finite_is_a_text(tmp_path: Path) -> None:
     assert csv_rows(tmp_path / "out.csv")[0]["error"] == "Infinity"
     pytest.importorskip("xlsxwriter")
     write_exposures(result.model_copy(update={"exposed": (first,)}), tmp_path / "out.xlsx")
-    assert excel_cells(tmp_path / "out.xlsx")["F2"] == "inf"
+    assert excel_cells(tmp_path / "out.xlsx")["G2"] == "inf"
 
 
 @pytest.mark.slow

@@ -12,13 +12,16 @@ import sightline as sl
 from sightline.auditing.result import VerdictStatus
 from sightline.cli import main
 from sightline.examples.shipped import example_plan
+from sightline.report.exposures_file import write_exposures
 from sightline.report.formats.markdown import escaped
 from sightline.report.formats.output import PipelineFormat, checked_text, result_text
 from sightline.report.formats.plan_lines import PlanLines
 from sightline.report.formats.problems import Level, Rule, problems_of
 from sightline.report.names import one_line
+from sightline.testing import assert_keeps
 from tests.report.pipeline_cases import annotations_of, checked_junit, checked_sarif
 from tests.report.report_cases import HOSTILE, RESULTS
+from tools.rooms import ROOT
 
 MICROGRID = example_plan("microgrid")
 Captured = pytest.CaptureFixture[str]
@@ -71,9 +74,8 @@ class TestEveryResult:
         result, lines = RESULTS[name](), PlanLines.of(MICROGRID)
         report = problems_of(result.publishable(), lines)
         found = annotations_of(result_text(result, lines, PipelineFormat.GITHUB))
-        assert [one.text for one in found] == [one.text for one in report.problems] or (
-            not report.problems and [one.text for one in found] == [report.summary]
-        )
+        first = [] if result.verdict.passed is False else [report.summary]
+        assert [one.text for one in found] == [*first, *(one.text for one in report.problems)]
         assert ("error" in {one.level for one in found}) == (result.verdict.passed is False)
 
     def test_markdown_has_no_markup_of_others(self, name: str) -> None:
@@ -143,7 +145,55 @@ def test_what_is_not_shown_is_a_failure(tmp_path: Path) -> None:
     assert "is not shown: the reason is for the owner only." in limit.text
     # Were it not for the owner only, it would be told.
     told = result.model_copy(update={"unverified": (clipped.model_copy(update={"owner_only": False}),)})
-    assert checked_junit(result_text(told, lines, PipelineFormat.JUNIT))["assumption clipped"] == "failure"
+    assert checked_junit(result_text(told, lines, PipelineFormat.JUNIT))["assumptions"] == "failure"
+
+
+@pytest.mark.slow
+def test_every_secret_is_shown_and_the_worst_decides(tmp_path: Path, capsys: Captured) -> None:
+    rows = [f"H{place},{10 * place},{place}" for place in range(1, 9)]
+    (tmp_path / "t.csv").write_text("\n".join(["home,watts,gas", *rows]) + "\n")
+    releases = {
+        name: {"name": name, "sql": f"SELECT {sql} FROM data", "noise_stddev": noise}
+        for name, sql, noise in (
+            ("watts", "SUM(watts)", 900.0),
+            ("gas", "SUM(gas)", 0.01),
+            ("gas but one", "SUM(gas) FILTER (WHERE home <> 'H1')", 0.01),
+        )
+    }
+    plan = {
+        "data": {"source": str(tmp_path / "t.csv"), "record": "home", "secret": "watts", "bounds": [0, 100]},
+        "secret": [{"column": "gas", "bounds": [0, 10]}],
+        "limits": {"remaining_uncertainty": 0.5, "accept": ["secrets", "few_values", "homogeneous"]},
+        "release": list(releases.values()),
+    }
+    lines = PlanLines(file="plan.toml", releases={"gas": 20, "gas but one": 30, "watts": 10})
+    result = sl.audit(plan)
+    assert [one.verdict.passed for one in (result, *result.other_secrets)] == [False, True]
+    assert (result.secret, result.other_secrets[0].secret) == ("gas", "watts")
+    outcomes = checked_junit(result_text(result, lines, PipelineFormat.JUNIT))
+    assert {name: outcome for name, outcome in outcomes.items() if name.startswith("release")} == {
+        "release gas": "failure",
+        "release gas but one": "failure",
+        "release watts": "skipped",
+    }
+    # The same problems, whichever secret the result is that of.
+    swapped = result.other_secrets[0].model_copy(
+        update={"other_secrets": (result.model_copy(update={"other_secrets": ()}),)}
+    )
+    for one in (result, swapped):
+        found = annotations_of(result_text(one, lines, PipelineFormat.GITHUB))
+        assert all(note.text.startswith(("Secret gas: ", "Secret watts: ")) for note in found)
+        below = [note for note in found if note.title == "Sightline: below-limit"]
+        assert below
+        assert {note.line for note in below} <= {20, 30}
+        text = result_text(one, lines, PipelineFormat.MARKDOWN)
+        assert "## Secret gas: Below the limit" in text
+        assert "## Secret watts: The limit holds" in text
+    write_exposures(result, tmp_path / "out.csv")
+    listed = (tmp_path / "out.csv").read_text().splitlines()
+    assert len(listed) == 1 + len(result.exposed) + len(result.other_secrets[0].exposed)
+    with pytest.raises(AssertionError, match=r"^gas: Below the limit.*\nwatts: The limit holds"):
+        assert_keeps(plan)
 
 
 @pytest.mark.slow
@@ -244,3 +294,10 @@ def test_hostile_names_of_files_and_messages(name: str) -> None:
 
 def test_markdown_makes_no_mention_and_no_link() -> None:
     assert escaped("@ann #12 www.a.b ![x](y)") == ("@\u2060ann #\u206012 www&#46;a.b !&#91;x&#93;(y)")
+
+
+def test_the_ids_of_rules_are_those_that_are_stable() -> None:
+    page = (ROOT / "docs" / "stability.md").read_text(encoding="utf-8")
+    listed = page.partition("The ids of SARIF's rules (")[2].partition(")")[0]
+    assert re.findall("`([^`]+)`", listed) == [rule.value for rule in Rule]
+    assert all(rule.meaning.endswith(".") for rule in Rule)

@@ -46,6 +46,22 @@ def test_a_stage_that_is_done_gives_way_to_the_one_it_is_a_part_of() -> None:
     assert ticker.under_way == ticker.stage == "finding who is exposed"
 
 
+def test_the_time_that_is_left_is_that_of_the_rest_at_the_same_pace(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = iter([100.0, 100.0, 200.0])  # the ticker begins, then two steps
+    monkeypatch.setattr(progress.time, "monotonic", lambda: next(clock))
+    ticker = Ticker()
+    ticker("choosing the noise", 0.2)
+    assert ticker.seconds_left(110.0) is None, "nothing was done yet"
+    ticker("choosing the noise", 0.4)
+    assert ticker.seconds_left(102.0) is None, "too early to tell"
+    assert ticker.seconds_left(110.0) == pytest.approx(30.0)
+    ticker("choosing the noise", 0.1)  # another problem of the same kind
+    ticker("choosing the noise", 0.55)
+    assert ticker.seconds_left(209.0) == pytest.approx(9.0)
+    ticker("choosing the noise", 1.0)
+    assert ticker.seconds_left(209.0) is None
+
+
 def test_a_silent_stage_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     written = io.StringIO()
     monkeypatch.setattr(sys, "stderr", written)

@@ -234,6 +234,11 @@ ACCEPTED = [
     ),
     Accepted(
         "income",
+        "SELECT CASE WHEN income < 100 THEN 1 WHEN income < 250 THEN 2 WHEN income >= 250 THEN 3 END AS band"
+        ", COUNT(*) FROM data WHERE income IS NOT NULL GROUP BY band",
+    ),
+    Accepted(
+        "income",
         "SELECT region, CASE WHEN income BETWEEN 100 AND 500 THEN 1 WHEN income > 500 THEN 2 END AS band, "
         "COUNT(*) FILTER (WHERE old) FROM data WHERE income IS NOT NULL GROUP BY ROLLUP (region, band)",
         "SELECT COUNT(*) FILTER (WHERE old) FROM data WHERE income IS NOT NULL GROUP BY region, "
@@ -310,6 +315,10 @@ REFUSED = [
      "a different name for each band"),
     ("income", "SELECT CASE WHEN income > 9 THEN 'x' ELSE 'y' END AS b, SUM(age) FROM data GROUP BY b",
      "in a query grouped by the secret"),
+    ("income", "SELECT CASE WHEN income BETWEEN 0 AND 9 THEN 1 WHEN income BETWEEN 10 AND 99 THEN 2 ELSE 3 "
+     "END AS b, COUNT(*) FROM data GROUP BY b", "without gaps between them"),
+    ("income", "SELECT CASE WHEN income < 9 THEN 1 WHEN income >= 9 THEN 2 ELSE 3 END AS b, COUNT(*) "
+     "FROM data GROUP BY b", "without gaps between them"),
     ("income", "SELECT CASE WHEN income > 9 AND old THEN 1 ELSE 2 END AS b, COUNT(*) FROM data GROUP BY b",
      "by AND only"),
     ("income", "SELECT COUNT(*) FROM data GROUP BY CASE WHEN income > 9 THEN 1 ELSE 2 END, "

@@ -91,6 +91,19 @@ def test_a_view_of_random_numbers(postgres: tuple[str, Any], tmp_path: Path) -> 
     assert sl.audit(plan(f"{tmp_path}/t.duckdb::same", sql)).verdict.passed
 
 
+@pytest.mark.parametrize("kind", ["VIEW", "MATERIALIZED VIEW"])
+def test_a_view_as_a_public_table(kind: str, postgres: tuple[str, Any]) -> None:
+    """It copies the secret under another name: a join would publish the secret as a public column."""
+    source, connection = postgres
+    connection.execute("CREATE TABLE odd.t (id INT, g INT, x FLOAT8)")
+    connection.execute(FILL)
+    connection.execute(f"CREATE {kind} odd.v AS SELECT id, x AS y FROM odd.t")
+    plan_with = plan(source, "SELECT v.y, SUM(data.x) FROM data JOIN v ON data.id = v.id GROUP BY v.y")
+    plan_with["data"]["tables"] = {"v": "odd.v"}
+    with pytest.raises(InvalidPlan, match='a table as "v", got a view, which may copy the secret'):
+        sl.audit(plan_with)
+
+
 def test_rows_that_change_in_between_end_in_one_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A table that is written while it is read may break any step: the reason is told, not the step."""
     path = tmp_path / "t.csv"

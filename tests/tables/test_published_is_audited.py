@@ -352,7 +352,7 @@ class TestPublicTables:
             },
             "release": [{"name": "a", "sql": "SELECT AVG(x) FROM data", "noise_stddev": 1.0}],
         }
-        with pytest.raises(InvalidPlan, match=r'expected public tables, got "others" with a column "x"'):
+        with pytest.raises(InvalidPlan, match=r'expected public tables, got "others" with a column "X"'):
             sl.audit(plan)
 
     def test_on_postgres_and_spark(self, postgres_url: str, spark_engine: Any, spark_session: Any) -> None:

@@ -24,8 +24,14 @@ _MOST_NAMED = 20  # records and releases that are listed
 
 
 def with_comparison(result: AuditResult, last: AuditResult) -> AuditResult:
-    """The result with what changed since the last one."""
-    return result.model_copy(update={"since": compared(result, last)})
+    """The result with what changed since the last one; of several secrets, each with its own last one."""
+    before = {one.secret: one for one in (last, *last.other_secrets)}
+    others = [
+        with_comparison(one, before[one.secret]) if one.secret in before else one
+        for one in result.other_secrets
+    ]
+    since = compared(result, before.get(result.secret, last))
+    return result.model_copy(update={"since": since, "other_secrets": tuple(others)})
 
 
 def compared(result: AuditResult, last: AuditResult) -> Comparison:

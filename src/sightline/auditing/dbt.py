@@ -28,7 +28,7 @@ _HEAD = """\
 # From a dbt project. The order of the releases is the order of publication.
 # The models read {relation}: the source must be the same table.
 """
-_SECTIONS = ("data", "privacy", "limits", "attacker")
+_SECTIONS = ("data", "secret", "privacy", "limits", "attacker")
 _TABLE_NAME = "data"  # what plans call the table
 
 _Node = Mapping[str, Any]

@@ -18,7 +18,8 @@ to 200: with :math:`\pi` the posterior mean of the count over n, :math:`\pi(1 - 
 :math:`p(1 - p)` remains. It is computed for an attacker who takes every row for an independent toss with the
 prior's odds, and for one who knows no rate and takes every count for equally likely.
 
-Where rows have weights, n counts each row by its weight over the least weight.
+Where rows have weights, n counts each row by its weight over the least one. A value x with a negative weight
+counts as a + b - x with a positive one.
 
 The sums are those of the published numbers, and those that follow from several of them: differences, numbers
 about the same rows, all groups of a release (:mod:`sightline.auditing.known_sums`).
@@ -40,6 +41,7 @@ from sightline.auditing.known_sums import (
     KnownSums,
     column_shares,
     comparable_sums,
+    covariance,
     linear_blocks,
     nested_pairs,
     published_sums,
@@ -143,6 +145,11 @@ class _View:
         """The standard deviation of the noise on each sum."""
         if self.chosen is None or self.less is None:
             return self.sums.deviation
+        if self.sums.combination is not None:
+            between = covariance(self.findings, self.sums)
+            own = np.diagonal(between)
+            apart = own[self.chosen] + own[self.less] - 2 * between[self.chosen, self.less]
+            return np.asarray(np.sqrt(np.maximum(apart, np.finfo(np.float64).tiny)))
         return np.hypot(self.sums.deviation[self.chosen], self.sums.deviation[self.less])
 
     def totals(self, sums: FloatArray) -> FloatArray:
@@ -238,13 +245,14 @@ class _View:
         name = self.sums.names[first]
         if self.less is not None:
             name += f" less {self.sums.names[self.less[place]]}"
+        alike = "each is near one end of the bounds" if self.sums.weighted else "they are nearly all alike"
         words = [*cell.key, *([part.label] if part.label else [])]
         return HomogeneousCell(
             release=self.findings.plan.releases[part.query].name,
             cell=", ".join(words),
             rows=rows,
             remaining=remaining,
-            text=f"{name} tells the values of {counted(rows, 'row')}: they are nearly all alike, and "
+            text=f"{name} tells the values of {counted(rows, 'row')}: {alike}, and "
             f"at most {readable(100 * remaining, 2)} % of their uncertainty is left",
         )
 

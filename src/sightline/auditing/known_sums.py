@@ -8,6 +8,9 @@ set of rows. Three more kinds of sums follow from them:
 - *differences*: if the rows of one sum are among those of another, the difference is about the others, with
   the noise :math:`\sqrt{s^2 + t^2}`.
 
+Where the noise is correlated, a sum that is :math:`c^\top` times the published numbers has the noise
+:math:`\sqrt{c^\top \Sigma\, c}` instead.
+
 The sum over the rows with one signature is one more, with the error of the best unbiased recipe.
 """
 
@@ -42,14 +45,16 @@ class KnownSums:
     names: tuple[str, ...]  # what it is read off, for people
     cells: IndexArray  # the first published number that it is read off
     weighted: bool = False  # whether members are weights
+    reflected: FloatArray | None = None  # added: a value x with a negative weight counts as low + high - x
+    combination: FloatArray | None = None  # sums × cells: c of each sum, if the noise is correlated
 
     def __len__(self) -> int:
         return len(self.names)
 
     def totals(self, sums: FloatArray) -> FloatArray:
         """The true sums, from those of every signature and column."""
-        found = self.members @ sums
-        return np.asarray(found[np.arange(len(self)), self.column], dtype=np.float64)
+        found = (self.members @ sums)[np.arange(len(self)), self.column]
+        return np.asarray(found if self.reflected is None else found + self.reflected, dtype=np.float64)
 
     def signatures(self, place: int) -> IndexArray:
         """The signatures of one sum."""
@@ -67,6 +72,7 @@ class KnownSums:
             copies=self.copies[places],
             names=tuple(self.names[place] for place in places),
             cells=self.cells[places],
+            combination=None if self.combination is None else self.combination[places],
         )
 
 
@@ -93,6 +99,10 @@ def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
     cells = cells[chosen]
     owner = np.array([membership.cells[c].partition for c in cells], dtype=np.intp)
     size = np.array([_factor(membership, int(c)) for c in cells])
+    combination = None
+    if pricing.correlation is not None:
+        combination = np.zeros((cells.size, len(membership.cells)))
+        combination[np.arange(cells.size), cells] = size
     return KnownSums(
         members=members[chosen],
         column=column[chosen].astype(np.intp),
@@ -103,36 +113,41 @@ def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
         copies=np.asarray(pricing.times[owner], dtype=np.intp),
         names=tuple(f'"{cell_name(membership, int(c))}"' for c in cells),
         cells=cells,
+        combination=combination,
     )
 
 
 def weighted_sums(findings: Findings) -> KnownSums | None:
-    """One sum for each number whose rows have positive weights, over the least weight; none if there is none.
+    """One sum for each number whose rows have weights, over the least absolute weight; none if there is none.
 
-    The rows' values count by their weights: the sum is at its least if and only if all values are.
+    The rows' values count by their weights: the sum is at its least if and only if all values are. A value
+    with a negative weight is reflected: that of low + high - x is positive.
     """
     weighted = [p for p in _filled_linear(findings) if findings.membership.partitions[p].weighted]
     if not weighted:
         return None
     sums = published_sums(findings, weighted)
-    weights = sparse.csr_array(sums.members, copy=True)
-    line = np.repeat(np.arange(len(sums)), np.diff(weights.indptr))
-    owner = np.array([findings.membership.cells[c].partition for c in sums.cells], dtype=np.intp)
     table = findings.membership.weights
     assert table is not None  # some partition is weighted
-    weights.data = table[weights.indices, owner[line]]
+    owner = np.array([findings.membership.cells[c].partition for c in sums.cells], dtype=np.intp)
+    weights = sparse.csr_array(sums.members, copy=True)
+    weights.data = table[weights.indices, np.repeat(owner, np.diff(weights.indptr))]
+    weights.eliminate_zeros()  # a mean also divides by rows of weight 0
+    counted = np.flatnonzero(np.diff(weights.indptr))
+    sums, weights = sums.take(counted), weights[counted]
+    line = np.repeat(np.arange(len(sums)), np.diff(weights.indptr))
     least = np.full(len(sums), np.inf)
-    np.minimum.at(least, line, weights.data)
-    weights.data = weights.data / np.where(least > 0, least, 1.0)[line]
-    rows = np.asarray(weights @ unknown_rows(findings.membership))
-    scaled = replace(
+    np.minimum.at(least, line, np.abs(weights.data))
+    weights.data = weights.data / least[line]
+    unknown, (low, high) = unknown_rows(findings.membership), findings.prior.bounds
+    return replace(
         sums,
         members=weights,
-        rows=rows,
-        deviation=sums.deviation / np.where(least > 0, least, 1.0),
+        rows=np.asarray(abs(weights) @ unknown),
+        deviation=sums.deviation / least,
         weighted=True,
+        reflected=np.asarray(-weights.minimum(0) @ unknown) * (low + high),
     )
-    return scaled.take(np.flatnonzero(least > 0))
 
 
 def category_lists(findings: Findings) -> tuple[tuple[str, ...], ...]:
@@ -166,7 +181,20 @@ def comparable_sums(findings: Findings) -> KnownSums:
     if they were independent.
     """
     published = published_sums(findings, _coarse(findings))
-    return _merged(_stacked([published, *_whole_releases(findings, published)]))
+    merged = _merged(_stacked([published, *_whole_releases(findings, published)]))
+    if merged.combination is None:
+        return merged
+    return replace(merged, deviation=np.sqrt(np.diagonal(covariance(findings, merged))))
+
+
+def covariance(findings: Findings, sums: KnownSums) -> FloatArray:
+    """The covariance of the noise on some sums, where the noise on the published numbers is correlated."""
+    pricing = findings.pricing
+    assert sums.combination is not None
+    assert pricing.correlation is not None
+    scaled = sums.combination * pricing.noise_stddev / np.sqrt(pricing.times[pricing.owner])
+    found: FloatArray = scaled @ pricing.correlation @ scaled.T
+    return found
 
 
 def linear_blocks(findings: Findings) -> list[list[int]]:
@@ -244,6 +272,9 @@ def _whole_releases(findings: Findings, published: KnownSums) -> list[KnownSums]
                 copies=np.zeros(1, dtype=np.intp),
                 names=(f'all groups of "{name}" together',),
                 cells=published.cells[own[:1]],
+                combination=None
+                if published.combination is None
+                else published.combination[own].sum(axis=0, keepdims=True),
             )
         )
     return found
@@ -260,6 +291,10 @@ def _merged(sums: KnownSums) -> KnownSums:
     number = np.bincount(group)
     precision = np.bincount(group, sums.deviation**-2.0)
     merged = sums.take(first)
+    combination = None
+    if sums.combination is not None:
+        combination = np.zeros_like(sums.combination[: len(first)])
+        np.add.at(combination, group, sums.combination * (sums.deviation**-2.0 / precision[group])[:, None])
     several = [
         name if count == 1 else f"{name} and {count - 1} more about the same rows, averaged,"
         for name, count in zip(merged.names, number.tolist(), strict=True)
@@ -272,6 +307,7 @@ def _merged(sums: KnownSums) -> KnownSums:
         copies=np.where(number == 1, merged.copies, 0),
         names=tuple(several),
         cells=merged.cells,
+        combination=combination,
     )
 
 
@@ -297,13 +333,13 @@ def signature_sums(findings: Findings) -> KnownSums | None:
     entries = (np.concatenate(lines), np.concatenate(signatures))
     members = sparse.csr_array((np.ones(entries[0].size), entries), shape=shape)
     kinds = [linear.category(int(column)) for column in columns]
+    # What exact numbers give away has no error: it counts as the least noise.
+    least = float(findings.pricing.scale.min()) if findings.pricing.exact.any() else 0.0
     return KnownSums(
         members=members,
         column=np.array([0 if kind is None else categories.index(kind) for kind in kinds], dtype=np.intp),
         rows=np.asarray(members @ unknown_rows(findings.membership)),
-        deviation=np.maximum(
-            exposures.groups.rmse[exposures.group[columns]], float(findings.pricing.scale.min())
-        ),
+        deviation=np.maximum(exposures.groups.rmse[exposures.group[columns]], least),
         copies=np.zeros(columns.size, dtype=np.intp),
         names=("the best recipe for rows that nothing tells apart",) * columns.size,
         cells=np.full(columns.size, int(linear.cells[0]), dtype=np.intp),
@@ -320,4 +356,7 @@ def _stacked(sums: list[KnownSums]) -> KnownSums:
         copies=np.concatenate([one.copies for one in sums]),
         names=tuple(name for one in sums for name in one.names),
         cells=np.concatenate([one.cells for one in sums]),
+        combination=None
+        if any(one.combination is None for one in sums)
+        else np.concatenate([one.combination for one in sums if one.combination is not None]),
     )

@@ -16,6 +16,7 @@ from sightline.auditing.brackets import least_category_bound, most_information, 
 from sightline.auditing.findings import Findings, LinearFindings, linear_findings
 from sightline.auditing.nonlinear import kept_with_nonlinear, nonlinear_information
 from sightline.auditing.questions import coin_kept
+from sightline.noise.published import LEAST_DISCRETE_STDDEV
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountants
 
@@ -45,13 +46,12 @@ def _own_factor(findings: Findings, found: LinearFindings, limit: float) -> floa
     if not findings.not_shown:
         return _slack_factor(findings, found, limit)
     enough = _enough(findings, found, limit)
-    if found.persons is not None:  # the closed form is for one value: audit it
+    if found.persons is not None or _on_lattice(findings):  # the closed form is for one value: audit it
         while enough is not None and lowest(findings, enough) < limit:
             enough = 2 * enough if 2 * enough <= _MOST else None
     if enough is None:
         return None
-    design = found.linear.design
-    if design.row_count**3 + design.row_count * design.size > _SEARCHABLE:
+    if _is_large(found):
         return rounded(enough, up=True)
     guess = _least(findings, found, limit, low=1.0, high=enough)
     tried = (rounded(factor, up=True) for factor in (guess, enough, 2 * enough))
@@ -60,13 +60,11 @@ def _own_factor(findings: Findings, found: LinearFindings, limit: float) -> floa
 
 def _slack_factor(findings: Findings, found: LinearFindings, limit: float) -> float:
     """About the least factor up to 1 with which everyone still keeps the limit, as the audit finds."""
-    design = found.linear.design
-    if found.persons is None:
+    high = 1.0
+    if found.persons is None and not _on_lattice(findings):
         told = _enough(findings, found, limit, low=_LEAST)
         high = 1.0 if told is None else min(1.0, told)
-    else:
-        high = 1.0
-    if design.row_count**3 + design.row_count * design.size > _SEARCHABLE:
+    if _is_large(found):
         return rounded(high, up=True)
     while lowest(findings, low := high / _SMALLER) >= limit:
         high = low
@@ -77,9 +75,19 @@ def _slack_factor(findings: Findings, found: LinearFindings, limit: float) -> fl
     return next((factor for factor in tried if factor < 1 and lowest(findings, factor) >= limit), 1.0)
 
 
+def _is_large(found: LinearFindings) -> bool:
+    design = found.linear.design
+    return design.row_count**3 + design.row_count * design.size > _SEARCHABLE
+
+
+def _on_lattice(findings: Findings) -> bool:
+    """Whether some noise is of whole numbers: its information is not in proportion to 1/factor²."""
+    return any(law.on_lattice for law in findings.pricing.release_laws)
+
+
 def _least(findings: Findings, found: LinearFindings, limit: float, *, low: float, high: float) -> float:
-    """About the least factor between two: by a few factorisations, by closed forms, for persons by audits."""
-    if found.persons is not None:
+    """About the least factor between two: by a few factorisations, by closed forms, or by audits."""
+    if found.persons is not None or _on_lattice(findings):
         return _bisected(lambda factor: lowest(findings, factor) >= limit, low, high, close=_CLOSE)
     if findings.has_nonlinear:
         return _bisected(lambda f: _least_with_nonlinear(findings, found, f) >= limit, low, high)
@@ -101,8 +109,13 @@ def _least_with_nonlinear(findings: Findings, found: LinearFindings, factor: flo
 
 
 def lowest(findings: Findings, factor: float) -> float:
-    """What the audit says that everyone keeps with all noise multiplied by a factor."""
+    """What the audit says that everyone keeps with all noise multiplied by a factor.
+
+    Nothing, if discrete Gaussian noise would be less than its bounds are for.
+    """
     pricing = findings.pricing.scaled(factor)
+    if pricing.discrete.size and float(pricing.discrete.min()) < LEAST_DISCRETE_STDDEV:
+        return 0.0
     found = linear_findings(findings.plan, findings.membership, pricing, attacks=False)
     assert found is not None  # the plan has a linear part
     least = found.least

@@ -56,7 +56,9 @@ class Data(Section):
         "Arrow table or a DuckDB relation."
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
-    secret: Text = Field(description="The column to protect.")
+    secret: Text = Field(
+        description="The column to protect, or arithmetic of columns of numbers, such as quantity * price."
+    )
     bounds: Bounds | None = Field(
         default=None,
         description="The smallest and largest value of a number. Values outside are clipped, and counted.",

@@ -128,8 +128,8 @@ class Pricing:
 
     @cached_property
     def information_multipliers(self) -> FloatArray:
-        """The same by what bounds on attacks count."""
-        return self._of_releases(self.scale / self.sensitivity)
+        """The same by what bounds on attacks count; independent noise that protects no better than theirs."""
+        return self._of_releases(self.scale * math.sqrt(self.own_share) / self.sensitivity)
 
     @property
     def accounted_scale(self) -> FloatArray:
@@ -153,10 +153,17 @@ class Pricing:
     @property
     def lattice_share(self) -> float:
         """At least the probability that no discrete Gaussian number tells more than its stand-in."""
-        discrete = [law is PublishedLaw.DISCRETE_GAUSSIAN for law in self.laws]
-        return max(
-            0.0, 1 - LATTICE_SHARE * float(np.sum(self.times[self.owner][np.array(discrete)[self.owner]]))
-        )
+        return max(0.0, 1 - LATTICE_SHARE * float(np.sum(self.times[self.owner][self._is_discrete])))
+
+    @property
+    def discrete(self) -> FloatArray:
+        """The parameters of discrete Gaussian noise."""
+        return self.parameter[self._is_discrete]
+
+    @property
+    def _is_discrete(self) -> BoolArray:
+        own = [law is PublishedLaw.DISCRETE_GAUSSIAN for law in self.laws]
+        return np.array(own, dtype=np.bool_)[self.owner]
 
     def scaled(self, factor: float) -> Pricing:
         """The same releases with all standard deviations multiplied by a factor; exact numbers stay exact."""

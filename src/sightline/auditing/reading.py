@@ -28,6 +28,7 @@ from sightline.errors import InvalidPlan
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 
+SCHEMA_ID = "urn:sightline:plan"
 _LARGEST_FILE = 4_000_000  # bytes; a thousand queries need a tenth of it
 _TABLES = {".csv", ".tsv", ".gz", ".parquet", ".duckdb", ".db"}
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -81,7 +82,7 @@ def _as_number(text: str) -> float | str:
 def plan_schema() -> dict[str, Any]:
     """The JSON Schema of a plan file."""
     schema = Plan.model_json_schema(by_alias=True)
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SCHEMA_ID, **schema}
 
 
 def _text(path: Path) -> str:

@@ -26,10 +26,11 @@ from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowVal
 from sightline.tables.persons import keys_of_kinds, person_of, person_table
 from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
 from sightline.tables.reshaped import leave_out, unpivot
+from sightline.tables.secret_column import with_secret_column
 from sightline.tables.sql.grammar import own_text
 from sightline.tables.sql.person_values import read_person_values
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
-from sightline.tables.subject import Schema, SecretKind, Subject
+from sightline.tables.subject import Schema, SecretExpression, SecretKind, Subject
 from sightline.tables.suppressed import read_suppression, suppressed_cells
 from sightline.tables.verify import verify
 
@@ -44,12 +45,13 @@ class Session:
     limits: WorkLimits
     rows: Engine  # the engine that holds the rows; ``engine`` may hold one value per record
     data: Data  # of the plan as it was given: ``plan`` may be about one value per record
+    expression: SecretExpression | None = None  # that the secret is, if it is no column
     same_rows: tuple[str, ...] = ()  # queries to it that count differences, of which there must be none
 
     @property
     def subject(self) -> Subject:
         """What the audit is about."""
-        return subject_of(self.plan)
+        return replace(subject_of(self.plan), expression=self.expression)
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
@@ -238,9 +240,8 @@ def _about_values(plan: Plan, subject: Subject) -> Plan:
     return plan.model_copy(update={"data": plan.data.model_copy(update=changed)})
 
 
-def _bound_contributions(engine: Engine, plan: Plan) -> None:
+def _bound_contributions(engine: Engine, data: Data, subject: Subject) -> None:
     """Put the bounded table in the place of ``data``, if the plan bounds contributions."""
-    data, subject = plan.data, subject_of(plan)
     if data.keep is not None:
         keep_rows(engine, subject, rows=data.keep.rows, order=data.keep.order)
     if data.total_by is not None:
@@ -256,7 +257,7 @@ def _reshape(engine: Engine, data: Data) -> None:
 
 
 def subject_of(plan: Plan) -> Subject:
-    """What a plan's audit is about."""
+    """What a plan's audit is about; its secret as the plan writes it."""
     data = plan.data
     return Subject(
         record=data.record,
@@ -289,17 +290,16 @@ def opened(
         "releases, and list their columns in other_secrets of [data]",
         error=InvalidPlan,
     )
-    subject = subject_of(plan)
     limits = limits or WorkLimits.of(None, None)
     opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables, memory=limits.memory)
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
         _reshape(engine, plan.data)
+        subject = with_secret_column(engine, subject_of(plan))
         check_declared(engine, subject)
-        _bound_contributions(engine, plan)
-        schema = Schema.of(engine, list(plan.data.tables))
-        for secret in (plan.data.secret, *plan.data.other_secrets):
-            check_public(schema, secret)
+        _bound_contributions(engine, plan.data, subject)
+        schema = Schema.of(engine, list(plan.data.tables), expression=subject.expression)
+        check_public(schema, subject, plan.data.other_secrets)
         _check_dialect(plan, engine)
         texts = [release.sql for release in plan.releases]
         values = read_person_values(
@@ -331,6 +331,7 @@ def opened(
                     raise InvalidPlan(f"release {release.name!r}: {error}") from None
         yield Session(
             plan=audited,
+            expression=subject.expression,
             engine=reader,
             queries=tuple(queries),
             limits=limits,

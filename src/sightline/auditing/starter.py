@@ -1,11 +1,22 @@
-"""A first plan for a table, from the names and types of its columns alone: no value is read."""
+"""A first plan for a table: columns are guessed where their names leave no doubt, and left open otherwise."""
 
 from __future__ import annotations
 
 import json
 import os
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
+from sightline.auditing.column_guesses import (
+    Candidate,
+    ColumnFacts,
+    Guess,
+    facts_of,
+    guess_record,
+    guess_secret,
+    wide_columns,
+)
 from sightline.errors import InvalidPlan, require
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.tables.engines.open import open_source
@@ -15,15 +26,19 @@ from sightline.tables.sql.scope import find_column
 _MOST_RELEASES = 3
 
 _HEAD = """\
+#:schema ./plan.schema.json
+# For help in an editor:  sightline check --schema > plan.schema.json
+#
 # A plan for sightline: what will be published about a table, and what that lets an attacker see.
-# Read it, say what the secret can be, change what is wrong, then run:  sightline audit {name}
+# Read it, say what is left open, change what is wrong, then run:  sightline audit {name}
 
 [data]
 source = {source}
-record = {record}    # the column that says whose row it is: the unit of privacy
-secret = {secret}    # the column to protect
+{record}
+{secret}
 {domain}
-# max_rows_per_record = 1    # the most rows that one record may have
+{rows}
+# other_secrets = ["income"]    # more secret columns, which no release here may use
 # tables = {{ regions = "regions.csv" }}    # public tables that the queries join
 
 [privacy]
@@ -37,94 +52,167 @@ remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with
 
 # [attacker]
 # knows = ["{known} = 'A7'"]    # rows whose secret the attacker knows already
-"""
 
+# Who is in which group is public: leave out releases by columns that are secret themselves.
+"""
+_ONE_ROW = "# max_rows_per_record = 1    # the most rows that one record may have"
+_MORE_ROWS = """\
+# Several rows have the same {record}. SAY how many at most, and remove the # of the next lines.
+# max_rows_per_record = 10    # the data are checked; or bound them: keep, total_by
+# values = "independent"    # or "constant", if all rows of a record hold one value"""
 
 # The reader fills this in: with a guess, values would be clipped, and the plan might pass.
+_OPEN_DOMAIN = (
+    "# SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it."
+)
+_NUMBER = "# bounds = [0, 100]    # the smallest and the largest value"
+_CATEGORY = '# categories = ["yes", "no"]    # all its values'
 _DOMAINS = {
-    ColumnKind.NUMBER: """\
-# SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.
-# bounds = [0, 100]    # the smallest and the largest value""",
+    ColumnKind.NUMBER: f"{_OPEN_DOMAIN}\n{_NUMBER}",
     ColumnKind.BOOLEAN: 'kind = "boolean"',
-    ColumnKind.TEXT: """\
-# SAY WHAT IT CAN BE and remove the first # of the next line; a guess from the data would reveal it.
-# categories = ["yes", "no"]    # all its values""",
+    ColumnKind.TEXT: f"{_OPEN_DOMAIN}\n{_CATEGORY}",
 }
+_ANY_DOMAIN = f'{_OPEN_DOMAIN}\n{_NUMBER}\n{_CATEGORY}\n# kind = "boolean"'
+_RECORD = "the column that says whose row it is: the unit of privacy"
+_SECRET = "the column to protect"
+_OPEN = {"record": "SAY WHOSE ROW IT IS", "secret": "SAY WHICH COLUMN TO PROTECT"}
 
 
-def starter_plan(source: str, *, out: Path, record: str | None = None, secret: str | None = None) -> str:
-    """A commented plan for a table, to be written to ``out``; the columns are guessed if they are not given.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Proposal:
+    """What may be the record and the secret of a table, before anybody has decided."""
 
-    What a number or a category can be is left for its reader to say: without it, the plan is refused.
+    record: Guess
+    secret: Guess
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StarterPlan:
+    """The text of a first plan, and what was guessed or left open in it."""
+
+    text: str
+    notes: tuple[str, ...]
+
+
+def propose(source: str, *, record: str | None = None) -> Proposal:
+    """What may be the record and the secret of a table, with reasons; ``record`` is known already."""
+    facts = _facts(source)
+    key = None if record is None else find_column([one.column for one in facts], record).name
+    own = guess_record(facts)
+    sure = own.sure.name if own.sure is not None else None
+    return Proposal(record=own, secret=guess_secret(facts, record=key or sure))
+
+
+def starter_plan(
+    source: str, *, out: Path, record: str | None = None, secret: str | None = None
+) -> StarterPlan:
+    """A commented plan for a table, to be written to ``out``.
+
+    A column that is not given is guessed if one alone can be meant, and the plan says why. Otherwise it is
+    left open, with candidates, and the plan is refused until somebody fills it in. What a number or a
+    category can be is always left open.
     """
-    engine = open_source(source, base=Path())
-    try:
-        columns = engine.columns()
-    finally:
-        engine.close()
-    hidden, key = _chosen(columns, record=record, secret=secret)
+    facts = _facts(source)
+    columns = [one.column for one in facts]
+    require(len(columns) > 1, "a table with a key and a secret", got="1 column", error=InvalidPlan)
+    hidden = None if secret is None else _suitable(find_column(columns, secret))
+    given = None if record is None else find_column(columns, record)
+    usable = [one for one in facts if one.column != hidden]
+    own = guess_record(usable)
+    key = given or (find_column(columns, own.sure.name) if own.sure is not None else None)
+    others = guess_secret(facts, record=None if key is None else key.name)
+    if hidden is None and others.sure is not None:
+        hidden = find_column(columns, others.sure.name)
+    if key is not None and key == hidden:
+        raise InvalidPlan(f'expected a record and a secret in two columns, got "{key.name}" as both')
+    running = wide_columns(facts)
     text = _HEAD.format(
         name=out.name,
         accountants=_alternatives(tuple(ACCOUNTANTS)),
         source=_quoted(relative_source(source, out.parent)),
-        record=_quoted(key.name),
-        secret=_quoted(hidden.name),
-        domain=_DOMAINS[hidden.kind],
-        known=key.name.replace('"', "").replace("\\", ""),
+        record=_field("record", _RECORD, key, own if given is None else None),
+        secret=_field("secret", _SECRET, hidden, others if secret is None else None)
+        + ("" if hidden is not None else "".join(map(_wide, running))),
+        domain=_ANY_DOMAIN if hidden is None else _DOMAINS[hidden.kind],
+        rows=_rows(facts, key),
+        known="home" if key is None else key.name.replace('"', "").replace("\\", "").replace("\n", " "),
     )
-    others = [
-        c for c in columns if c not in (hidden, key) and c.kind in (ColumnKind.TEXT, ColumnKind.BOOLEAN)
-    ]
+    groups = [one.column for one in facts if one.may_group and one.column not in (key, hidden)]
     releases = [_release("everyone", None, hidden)]
-    releases += [_release(f"by {c.name}", c, hidden) for c in others[:_MOST_RELEASES]]
-    return "\n".join([text, *releases])
+    releases += [_release(f"by {column.name}", column, hidden) for column in groups[:_MOST_RELEASES]]
+    notes = [
+        *([] if given is not None else [_note("record", key, own)]),
+        *([] if secret is not None else [_note("secret", hidden, others)]),
+    ]
+    return StarterPlan(text="\n".join([text, *releases]), notes=tuple(notes))
+
+
+def _facts(source: str) -> tuple[ColumnFacts, ...]:
+    engine = open_source(source, base=Path())
+    try:
+        return facts_of(engine)
+    finally:
+        engine.close()
+
+
+def _suitable(column: Column) -> Column:
+    require(
+        column.kind in _DOMAINS,
+        "a secret of numbers, text, or yes and no",
+        got=f'"{column.name}", which holds something else',
+        fix="name another column",
+        error=InvalidPlan,
+    )
+    return column
+
+
+def _field(field: str, meaning: str, column: Column | None, guess: Guess | None) -> str:
+    """A field of [data]: as it was given, as it is guessed, or open with its candidates."""
+    if column is not None and (guess is None or guess.sure is None):
+        return f"{field} = {_quoted(column.name)}    # {meaning}"
+    if column is not None and guess is not None and guess.sure is not None:
+        return f"{field} = {_quoted(column.name)}    # GUESSED, check it: {guess.sure.reasons}"
+    candidates = () if guess is None else guess.candidates
+    listed = "".join(f"\n#   {_comment(one)}" for one in candidates)
+    return f'{field} = ""    # {_OPEN[field]}.{" Candidates:" if listed else ""}{listed}'
+
+
+def _wide(names: Sequence[str]) -> str:
+    """A comment about columns that may hold one secret in wide form."""
+    listed = ", ".join(map(_quoted, names))
+    return (
+        f"\n# {len(names)} columns of numbers are numbered. If they hold one secret, say in secret what to "
+        f'call its values, and:\n# wide = {{ columns = [{listed}], name = "column" }}'
+    )
+
+
+def _comment(one: Candidate) -> str:
+    return f"{' '.join(one.name.split())}: {one.reasons}"
+
+
+def _note(field: str, column: Column | None, guess: Guess) -> str:
+    if column is not None and guess.sure is not None:
+        return f"Guessed the {field}: {_comment(guess.sure)}. Check it."
+    listed = "; or ".join(_comment(one) for one in guess.candidates)
+    return f"Left the {field} open. " + (f"Candidates: {listed}." if listed else "No column looks like it.")
+
+
+def _rows(facts: Sequence[ColumnFacts], key: Column | None) -> str:
+    repeated = any(one.column == key and not one.unique for one in facts)
+    if key is None or not repeated:
+        return _ONE_ROW
+    return _MORE_ROWS.format(record=" ".join(key.name.split()))
 
 
 def _alternatives(names: tuple[str, ...]) -> str:
     return f"{', '.join(names[:-1])} or {names[-1]}"
 
 
-def _chosen(columns: tuple[Column, ...], *, record: str | None, secret: str | None) -> tuple[Column, Column]:
-    """The secret and the key: as they are named, else the likeliest, the last number and the first column."""
-    asked = None if record is None else find_column(columns, record)
-    hidden = _secret(columns, key=asked) if secret is None else find_column(columns, secret)
-    require(
-        hidden.kind in _DOMAINS,
-        "a secret of numbers, text, or yes and no",
-        got=f'"{hidden.name}", which holds something else',
-        fix="name another column",
-        error=InvalidPlan,
-    )
-    keys = [c for c in columns if c != hidden and c.kind in (ColumnKind.TEXT, ColumnKind.NUMBER)]
-    key = asked or (keys[0] if keys else None)
-    if key is None or key == hidden:
-        raise InvalidPlan(
-            f"expected a table with a key and a secret, got {_columns(columns)} and nothing for both; "
-            "add a column that says whose row it is"
-        )
-    return hidden, key
-
-
-def _secret(columns: tuple[Column, ...], *, key: Column | None) -> Column:
-    candidates = columns[1:] if key is None else [column for column in columns if column != key]
-    for kind in (ColumnKind.NUMBER, ColumnKind.BOOLEAN, ColumnKind.TEXT):
-        found = [column for column in candidates if column.kind is kind]
-        if found:
-            return found[-1]
-    raise InvalidPlan(
-        f"expected a table with a key and a secret, got {_columns(columns)} of which none can be the secret"
-    )
-
-
-def _columns(columns: tuple[Column, ...]) -> str:
-    return f"{len(columns)} column{'' if len(columns) == 1 else 's'}"
-
-
-def _release(name: str, by: Column | None, secret: Column) -> str:
-    column = _identifier(secret.name)
+def _release(name: str, by: Column | None, secret: Column | None) -> str:
+    column = "SECRET" if secret is None else _identifier(secret.name)
     groups = [] if by is None else [_identifier(by.name)]
-    match secret.kind:
-        case ColumnKind.NUMBER:
+    match None if secret is None else secret.kind:
+        case ColumnKind.NUMBER | None:
             what = f"AVG({column})"
         case ColumnKind.BOOLEAN:
             what = f"COUNT(*) FILTER (WHERE {column})"
@@ -133,7 +221,9 @@ def _release(name: str, by: Column | None, secret: Column) -> str:
     sql = f"SELECT {', '.join([*groups, what])} FROM data"
     if groups:
         sql += f" GROUP BY {', '.join(groups)}"
-    return f"[[release]]\nname = {_quoted(name)}\nsql = {_quoted(sql)}\n# times = 12    # published monthly\n"
+    text = f"[[release]]\nname = {_quoted(name)}\nsql = {_quoted(sql)}\n# times = 12    # published monthly\n"
+    # Without a secret the release is an example: the plan has none until somebody writes it.
+    return text if secret is not None else "".join(f"# {line}\n" for line in text.splitlines())
 
 
 def _identifier(name: str) -> str:

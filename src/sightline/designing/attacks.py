@@ -98,7 +98,7 @@ def sharpest_attack(findings: Findings, *, keys: Keys | None) -> tuple[PricedAtt
     weights = part.design.incidence.columns(np.array([own]))[:, 0] / part.design.law.variances
     writer = RecipeWriter(findings=findings, found=found)
     best, shortest = writer.best(column), writer.shortest(column)
-    recipe = best or writer.written(column, weights / float(weights.max()))
+    recipe = best or writer.written(column, weights / float(np.max(np.abs(weights))))
     attack = PricedAttack(
         record=_names(findings, np.array([column]), keys).get(column),
         size=int(found.counts[column]),

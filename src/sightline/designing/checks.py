@@ -10,6 +10,7 @@ from sightline.auditing.plan import Plan
 from sightline.designing.paid import PaidReleases
 from sightline.errors import InvalidPlan, require
 from sightline.tables.membership import Membership
+from sightline.tables.subject import SecretKind
 
 
 def check_plan(plan: Plan, membership: Membership) -> None:
@@ -35,10 +36,11 @@ def check_plan(plan: Plan, membership: Membership) -> None:
         fix="how much noise hides a record in them depends on the values; design the others without them",
         error=InvalidPlan,
     )
-    weighted = any(part.weighted or isinstance(part.parameter, tuple) for part in membership.partitions)
+    category = plan.data.secret_kind is SecretKind.CATEGORY
+    others = [part for part in membership.partitions if part.weighted or isinstance(part.parameter, tuple)]
     require(
-        not weighted,
-        "sums without weights per row, and counts of one category each",
+        not (category and others),
+        "counts of one category each, without weights per row",
         got="others",
         fix="design the other releases without them, and audit all of them together",
         error=InvalidPlan,

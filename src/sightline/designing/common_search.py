@@ -3,7 +3,9 @@ r"""The least common factor on all noise by the audit's lower ends, for at most 
 With all variances times f the information of an attacker who knows all others is a closed form. What needs a
 factorisation is the variance :math:`1/Q - 1/G` that hidden records outside a record's group add to it. It
 changes slowly with f: for each record by itself its logarithm is interpolated in :math:`\\log f` by a
-polynomial through the last points. Each point predicts the least factor, and the next point is there.
+polynomial through the last points. Each point predicts the least factor, and the next point is there. After
+the last point its prediction is the answer: near a point the interpolation is right to many digits, and where
+the audit decides it raises a factor that is too small.
 """
 
 from __future__ import annotations
@@ -20,8 +22,7 @@ from sightline.designing.task import DesignTask
 MOST_FACTORISATIONS = 4
 _POINTS = 3  # of an interpolation
 _CLOSE = 1e-7  # how near the least factor a search ends
-_AIM = (3e-3, 1e-4, 1e-6, 1e-6)  # how far above its prediction each point is, to end on the safe side
-_DOUBT = 0.1  # of the change from the last point but one to the last: how far its prediction may be off
+_AIM = (3e-3, 1e-4, 1e-6, 1e-8)  # how far above its prediction the next point is, to bracket the factor
 _LEAST = 1e-300  # a variance that stands for none
 
 
@@ -51,12 +52,10 @@ class CommonSearch:
             if not self.added:  # no record hides another: what is predicted is exact
                 return self._predicted(low, high)
             predicted = self._predicted(low, high)
-            last = self.factorisations == MOST_FACTORISATIONS - 1  # no other point can mend it
-            doubt = _DOUBT * abs(math.log(predicted / factor)) if last else 0.0
-            factor = min(predicted * (1 + aim + doubt), high)
+            factor = min(predicted * (1 + aim), high)
             if factor >= high * (1 - _CLOSE):
-                break
-        return high
+                return high
+        return self._predicted(low, high)
 
     def _keeps(self, factor: float) -> bool:
         self.factorisations += 1

@@ -45,7 +45,7 @@ class CorrelatedPlan:
 
     plan: Plan
     stddevs: FloatArray  # of all cells
-    at_least: float  # no covariance costs less, for the chosen bounds
+    at_least: float | None  # no covariance costs less, for the chosen bounds; none if hidden records count
 
 
 def check_correlated(task: DesignTask, grain: Grain) -> None:
@@ -70,7 +70,8 @@ def correlated_plan(task: DesignTask, chosen: Chosen, progress: Progress = silen
     """The least correlated noise for the chosen bounds that the audit passes; none if none was found.
 
     Correlated noise changes how well hidden records hide each other, so their precisions are raised to those
-    at the covariance, a few times. The cheapest plan that the audit passes is taken.
+    at the covariance, a few times. The cheapest plan that the audit passes is taken. The optimum for given
+    precisions proves nothing about a covariance with smaller ones, so there is no lower bound then.
     """
     problem = chosen.problem
     if not all(isinstance(one, KnownRisks | FollowingRisks) for one in problem.risks):
@@ -81,6 +82,8 @@ def correlated_plan(task: DesignTask, chosen: Chosen, progress: Progress = silen
     for _ in range(_PRECISIONS):
         found = least_correlated_noise(problem, chosen.variances, progress)
         plan = _audited(task, problem, found)
+        if plan is not None and chosen.hidden.any():
+            plan = replace(plan, at_least=None)
         if plan is not None and (best is None or task.total(plan.stddevs) < task.total(best.stddevs)):
             best = plan
         if not chosen.hidden.any():

@@ -67,7 +67,7 @@ class PartAudit:
     ) -> tuple[FloatArray, csc_array, FloatArray | None]:
         """The lower end of each distinct column, the columns, and the inverse of what recipes see."""
         columns, counts = self._columns(rows)
-        prior, information = self.task.linear.prior.of_column, columns.T @ (1 / variances)
+        prior, information = self.task.linear.prior.of_column, columns.T.power(2) @ (1 / variances)
         hidden = precision = inverse = None
         if can_hide(prior):
             precision = prior.precision(information)

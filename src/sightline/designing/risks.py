@@ -327,10 +327,12 @@ def _inverse(matrix: FloatArray) -> FloatArray:
         )
     half, _ = dpotri(factor, lower=1, overwrite_c=1)
     inverse: FloatArray = half.T  # its upper half is filled
+    below = np.tri(_BLOCK, k=-1, dtype=np.bool_)
     for first in range(0, len(inverse), _BLOCK):
         own, after = slice(first, first + _BLOCK), slice(first + _BLOCK, None)
         inverse[after, own] = inverse[own, after].T
-        inverse[own, own] = np.triu(inverse[own, own]) + np.triu(inverse[own, own], 1).T
+        corner = inverse[own, own]
+        np.copyto(corner, corner.T.copy(), where=below[: len(corner), : len(corner)])
     return inverse
 
 

@@ -164,11 +164,11 @@ def _with_correlation(
     watch("auditing the proposal", 0.0)
     findings = find(found.plan, task.membership)
     judgement = judged(findings, keys=session.keys(task.membership), totals=session.totals)
-    total = task.total(found.stddevs)
+    total, at_least = task.total(found.stddevs), found.at_least
     return independent.model_copy(
         update={
             "loss_designed": total,
-            "loss_at_least": found.at_least if found.at_least <= total else None,
+            "loss_at_least": None if at_least is None or at_least > total else at_least,
             "loss_independent": independent.loss_designed,
             "noise": _noise(task, found.stddevs),
             "attacks": (),

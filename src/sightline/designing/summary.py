@@ -60,7 +60,7 @@ def _comparison(result: DesignResult) -> Iterator[str]:
     share = percent(result.loss_designed / common)
     yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's"
     if result.gap is None:
-        yield "  The audit passes with less than the optimum for the chosen bounds: no gap is certified."
+        yield "  No lower bound is proved for what the audit passes here: no gap is certified."
     else:
         yield (
             f"  at least                {number(result.loss_at_least or 0.0)} for the chosen bounds: "

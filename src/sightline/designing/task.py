@@ -228,8 +228,8 @@ class DesignTask:
         return self.lower_ends.least(stddevs[self.linear.cells] ** 2 * self.row_unit)
 
     def columns(self, chosen: IndexArray) -> csc_array:
-        """Some columns of the design, 0 and 1 or rows of a person: rows of the problem × columns."""
-        if self.linear.people is not None:
+        """Some columns of the design, 0 and 1, weights or rows of a person: rows of the problem × columns."""
+        if self.linear.people is not None or self.membership.weights is not None:
             own = csc_array(self.linear.design.incidence.columns(chosen))
             own.resize((self.rows, len(chosen)))
             return own

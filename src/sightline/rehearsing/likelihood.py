@@ -117,19 +117,26 @@ def _group(findings: Findings, truth: Truth, signatures: IndexArray) -> SmallGro
     rows, cells, parts = [], [], []
     for p, partition in enumerate(membership.partitions):
         position = membership.positions(p)
+        weights = membership.weights_in(p)[values.signature]
         curve = _curve(partition, findings.plan.data.bandwidth)
         touched = np.unique(position[own])
         for cell in touched[touched >= 0]:
+            inside = position[own] == cell
+            own_weights = np.where(inside, weights[mine], 0.0)
+            if not own_weights.any():  # a mean of rows of weight 0
+                continue
             if curve is None:
                 return None
             divisor = membership.cells[cell].rows if partition.statistic is Statistic.MEAN else 1
             sign = 1.0 if partition.above else -1.0
-            inside = position[own] == cell
-            rows.append(Row(curve=curve, weights=tuple(np.where(inside, sign / divisor, 0.0).tolist())))
-            others = values.secret[(position[values.signature] == cell) & ~mine]
-            constant = 0.0 if partition.above else float(np.count_nonzero(inside))
-            parts.append((constant + float(feature_values(partition, others).sum())) / divisor)
+            rows.append(Row(curve=curve, weights=tuple((own_weights * sign / divisor).tolist())))
+            others = (position[values.signature] == cell) & ~mine
+            constant = 0.0 if partition.above else float(own_weights.sum())
+            rest = feature_values(partition, values.secret[others]) @ weights[others]
+            parts.append((constant + float(rest)) / divisor)
             cells.append(int(cell))
+    if not cells:
+        return None
     partition_of = np.array([membership.cells[c].partition for c in cells], dtype=np.intp)
     noise = pricing.scale[cells] / np.sqrt(pricing.times[partition_of])
     model = Model(rows=tuple(rows), records=tuple(range(secret.size)), whitening=tuple((1 / noise).tolist()))

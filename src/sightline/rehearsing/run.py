@@ -158,12 +158,12 @@ def _check(findings: Findings) -> None:
     other = [
         part.name
         for part in findings.membership.partitions
-        if part.weighted or part.feature in (Feature.BAND, Feature.CLIPPED)
+        if part.feature in (Feature.BAND, Feature.CLIPPED)
     ]
     require(
         not other,
-        "numbers, moments, thresholds and categories without weights",
-        got=f"weights, a band or a clipped sum in {', '.join(other[:3])!r}",
+        "numbers, moments, thresholds and categories",
+        got=f"a band or a clipped sum in {', '.join(other[:3])!r}",
         fix="leave these releases out to rehearse the others",
         error=InvalidPlan,
     )

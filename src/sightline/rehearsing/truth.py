@@ -138,7 +138,8 @@ def _add_nonlinear(answers: FloatArray, membership: Membership, values: RowValue
             )
         position = membership.positions(p)[values.signature]
         inside = position >= 0
-        added = feature_values(partition, values.secret[inside])
+        weights = membership.weights_in(p)[values.signature[inside]]
+        added = feature_values(partition, values.secret[inside]) * weights
         sums = np.bincount(position[inside], added, len(answers))
         for c in np.unique(position[inside]):
             mean = partition.statistic is Statistic.MEAN

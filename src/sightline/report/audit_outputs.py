@@ -78,15 +78,20 @@ class AuditOutputs:
             print_json(result.model_dump(mode="json"))
         else:
             print(result_text(result, lines, PipelineFormat(self.shown)))
+        parts = (result, *result.other_secrets)
         for name, path in self.files:
             if name == _JSON:
-                self._write_file(path, result.to_json(), owner_only=bool(result.owner_only))
+                owned = any(part.owner_only for part in parts)
+                self._write_file(path, result.to_json(), owner_only=owned)
             else:
                 self._write_file(path, result_text(result, lines, PipelineFormat(name)), owner_only=False)
         if self.exposures is not None:
             write_exposures(result, self.exposures, force=self.force)
-            listed = f"{len(result.exposed):,} of {result.exposed_in_all:,} exposed"
-            print(f"Wrote {self.exposures}: {listed}; --top lists more", file=sys.stderr)
+            listed = sum(len(one.exposed) for one in parts)
+            in_all = sum(one.exposed_in_all for one in parts)
+            print(
+                f"Wrote {self.exposures}: {listed:,} of {in_all:,} exposed; --top lists more", file=sys.stderr
+            )
 
     def _write_file(self, path: Path, text: str, *, owner_only: bool) -> None:
         write_new(path, f"{text}\n".encode("utf-8", "replace"), force=self.force, owner_only=owner_only)

@@ -17,7 +17,7 @@ from sightline.report.names import short
 from sightline.report.wording import how, who
 
 _COLUMNS = (
-    *("place", "who", "size", "rows", "identifiable", "error", "error_percent_of_range"),
+    *("secret", "place", "who", "size", "rows", "identifiable", "error", "error_percent_of_range"),
     *("remaining_lower", "remaining_upper", "remaining_stddev_lower", "remaining_stddev_upper"),
     *("releases", "how"),
 )
@@ -39,15 +39,17 @@ def check_suffix(path: Path) -> None:
 
 
 def write_exposures(result: AuditResult, path: Path, *, force: bool = False) -> None:
-    """Write the exposed that the result lists, one a line; only the owner can read what is not publishable.
+    """Write the exposed that the result lists, secret by secret, one a line.
 
-    A text never becomes a formula: in CSV an apostrophe is put before it, in Excel the cell is text. An error
-    is empty if there is no unbiased attack.
+    Only the owner of the file can read it, unless the result is publishable. A text never becomes a formula:
+    in CSV an apostrophe is put before it, in Excel the cell is text. An error is empty without an unbiased
+    attack.
     """
     check_suffix(path)
-    rows = [_COLUMNS, *_rows(result)]
+    parts = (result, *result.other_secrets)
+    rows = [_COLUMNS, *(row for part in parts for row in _rows(part))]
     content = _csv(rows) if path.suffix.lower() == ".csv" else _xlsx(rows)
-    write_new(path, content, force=force, owner_only=bool(result.owner_only))
+    write_new(path, content, force=force, owner_only=any(part.owner_only for part in parts))
 
 
 def _rows(result: AuditResult) -> Iterator[tuple[Cell, ...]]:
@@ -57,7 +59,7 @@ def _rows(result: AuditResult) -> Iterator[tuple[Cell, ...]]:
             (None,) * 4 if left is None else (left.lower, left.upper, left.stddev_lower, left.stddev_upper)
         )
         yield (
-            *(place, who(place, one), one.size, one.rows, "yes" if one.identifiable else "no"),
+            *(result.secret, place, who(place, one), one.size, one.rows, "yes" if one.identifiable else "no"),
             *(one.rmse, one.rmse_percent_of_range, *shares),
             *("; ".join(one.releases), how(one, result.unit)),
         )

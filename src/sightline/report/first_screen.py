@@ -46,6 +46,11 @@ def secret_line(result: AuditResult) -> str:
 
 def limit_line(result: AuditResult) -> str:
     """Whether the limit holds, with the limit as a share of the variance and of the standard deviation."""
+    several = len(result.other_secrets) + 1
+    return f"Of {several} secrets, {one_line(result.secret)} fares worst. " * (several > 1) + _line(result)
+
+
+def _line(result: AuditResult) -> str:
     verdict = result.verdict
     if verdict.limit is None:
         told = count(result.identifiable_records, "record")

@@ -11,6 +11,7 @@ from typing import Self
 PATIENCE = 2.0  # seconds before the first line
 _REFRESH = 0.2  # seconds between updates
 _REPEAT = 10.0  # seconds after which the line is printed again
+_ENOUGH = 3.0  # seconds of a step after which the time that is left of it is estimated
 
 
 class Ticker:
@@ -28,12 +29,15 @@ class Ticker:
     def __init__(self, *, patience: float | None = None) -> None:
         self._patience = PATIENCE if patience is None else patience
         self._began, self._latest = "working", ("working", 0.0)
+        self._step = time.monotonic(), 0.0  # when the latest step began, and the share that was done then
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def __call__(self, stage: str, share: float) -> None:
         if share <= 0:
             self._began = stage
+        if stage != self._latest[0] or share < self._latest[1]:
+            self._step = time.monotonic(), share
         self._latest = stage, share
 
     def __enter__(self) -> Self:
@@ -57,6 +61,13 @@ class Ticker:
         """The stage, and the share of it that is done if that is known."""
         stage, share = self._latest
         return f"{stage} {100 * share:.0f} %" if 0 < share < 1 else self.stage
+
+    def seconds_left(self, now: float) -> float | None:
+        """About how long the step under way still takes, if the rest is as fast; none if nothing is known."""
+        (_, share), (since, first) = self._latest, self._step
+        if now - since < _ENOUGH or not first < share < 1:
+            return None
+        return (now - since) * (1 - share) / (share - first)
 
     def _watch(self) -> None:
         start = time.monotonic()
@@ -86,4 +97,7 @@ class Ticker:
                 return
 
     def _line(self, start: float) -> str:
-        return f"{self.under_way} … {time.monotonic() - start:.0f} s"
+        now = time.monotonic()
+        left = self.seconds_left(now)
+        rest = "" if left is None else f", this step about {left:.0f} s more"
+        return f"{self.under_way} … {now - start:.0f} s{rest}"

@@ -63,6 +63,12 @@ def total_rows(engine: Engine, subject: Subject, *, by: Sequence[str]) -> None:
     No row is read yet.
     """
     columns = engine.columns()
+    if subject.expression is not None:
+        refuse(
+            "[data] total_by for a secret that is a column",
+            got=subject.expression.name,
+            fix="add up the rows of each record in a subquery of every release",
+        )
     secret = find_column(columns, subject.secret)
     if (
         subject.kind is not SecretKind.NUMBER
@@ -83,9 +89,8 @@ def total_rows(engine: Engine, subject: Subject, *, by: Sequence[str]) -> None:
 
 
 def _public(engine: Engine, subject: Subject, name: str, *, field: str) -> str:
-    columns = engine.columns()
-    column = find_column(columns, name)
-    if column == find_column(columns, subject.secret):
+    column = find_column(engine.columns(), name)
+    if subject.is_secret(column.name):
         refuse(
             f"[data] {field}: public columns",
             got=f'the secret "{column.name}"',

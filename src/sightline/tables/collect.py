@@ -132,7 +132,7 @@ def _weights(
 
 def known_condition(engine: Engine, subject: Subject) -> str:
     """The condition that the attacker knows a row, as SQL; empty if they know none."""
-    schema = Schema.of(engine)
+    schema = Schema.of(engine, expression=subject.expression)
     conditions = [read_condition(text, secret=subject.secret, schema=schema) for text in subject.known]
     if subject.known_share is not None:
         key = f"{quoted(DATA)}.{quoted(find_column(engine.columns(), subject.record).name)}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind, Engine
 from sightline.tables.sql.fragments import quoted
@@ -43,12 +45,18 @@ def check_declared(engine: Engine, subject: Subject) -> None:
         raise InvalidPlan(f"[data] secret: {error}") from None
 
 
-def check_public(schema: Schema, secret: str) -> None:
-    """Refuse a declared public table with a column of the secret's name: a join could publish the secret."""
+def check_public(schema: Schema, subject: Subject, others: Sequence[str] = ()) -> None:
+    """Refuse a declared public table with a column of a secret's name: a join could publish the secret."""
+    hidden = {other.casefold() for other in others}
     for name, columns in schema.tables.items():
-        if any(column.name.casefold() == secret.casefold() for column in columns):
+        secrets = [
+            column.name
+            for column in columns
+            if subject.is_secret(column.name) or column.name.casefold() in hidden
+        ]
+        if secrets:
             raise InvalidPlan(
-                f'[data] tables: expected public tables, got "{name}" with a column "{secret}", '
+                f'[data] tables: expected public tables, got "{name}" with a column "{secrets[0]}", '
                 "which is the secret's name; leave the column out, or rename it if it is public"
             )
 

@@ -84,8 +84,8 @@ def _groups(engine: Engine, rows: Rows, query: PartitionQuery, test: str) -> dic
 
 def read_suppression(engine: Engine, query: ReleaseQuery, subject: Subject, condition: str) -> str:
     """The condition as SQL for our own queries; refused if it depends on the secret."""
-    dialect, secret = engine.dialect, find_column(engine.columns(), subject.secret).name
-    _check_release(query, dialect, secret)
+    dialect = engine.dialect
+    _check_release(query, dialect, subject)
     test = exp.Paren(this=parse_condition(condition, dialect))
     for node in test.walk():
         if not isinstance(node, _ALLOWED):
@@ -98,12 +98,13 @@ def read_suppression(engine: Engine, query: ReleaseQuery, subject: Subject, cond
         refuse("suppress with an aggregate", got=shown(test), fix="for example COUNT(*) < 10")
     for column in list(test.find_all(exp.Column)):
         name = find_column(engine.columns(), column.name).name
-        if name == secret or column.table.casefold() not in ("", DATA):
+        secret = subject.is_secret(name)
+        if secret or column.table.casefold() not in ("", DATA):
             refuse(
                 "suppress on public columns of data",
                 got=f"{shown(column)} in {shown(test.this)}",
                 fix="which groups are missing would tell something of the secret"
-                if name == secret
+                if secret
                 else "name a column of data",
             )
         table = exp.to_identifier(DATA, quoted=True)
@@ -111,7 +112,7 @@ def read_suppression(engine: Engine, query: ReleaseQuery, subject: Subject, cond
     return embedded(test.this, dialect)
 
 
-def _check_release(query: ReleaseQuery, dialect: str, secret: str) -> None:
+def _check_release(query: ReleaseQuery, dialect: str, subject: Subject) -> None:
     """Refuse releases in which COUNT(*) depends on the secret, or is not the count of one set of rows."""
     select = parse_query(query.sql, dialect)
     source = select.args.get("from_")
@@ -125,15 +126,15 @@ def _check_release(query: ReleaseQuery, dialect: str, secret: str) -> None:
         )
     for clause in ("where", "group"):
         part = select.args.get(clause)
-        if part is not None and _columns(part) & {secret.casefold()}:
+        if part is not None and any(map(subject.is_secret, _columns(part))):
             refuse(
                 f"suppress for a release without the secret in {clause.upper()}",
                 got=shown(part),
                 fix="how many rows a group has would depend on the secret",
             )
     for item in select.expressions:
-        columns = _columns(item)
-        if has_aggregate(item) and secret.casefold() in columns and len(columns) > 1:
+        secret = [subject.is_secret(name) for name in _columns(item)]
+        if has_aggregate(item) and any(secret) and not all(secret):
             refuse(
                 "suppress for aggregates of the secret alone, over all rows of a group",
                 got=shown(item),

@@ -26,10 +26,12 @@ UNIFORM_VARIANCE = 1 / 12
 COSINE_VARIANCE = 1 / 12 - 1 / (2 * math.pi**2)
 COSINE_INFORMATION = 4 * math.pi**2
 
-# Below these informations the closed forms cancel: the weight that is best for no information serves there,
+# Below this information the closed form cancels: the weight that is best for no information serves there,
 # and gives 1/(1/v + a I) with its own a = E q², which is at most w.
 _LITTLE_UNIFORM, _SLOPE_UNIFORM = 1e-3, 1.2
-_LITTLE_COSINE = 0.05
+# Below this information the closed forms of the cos² density cancel, and a series with so many terms serves.
+_LITTLE_COSINE, _TERMS = 4.0, 18
+_COSINE_ROUNDING = 1e-12  # of a precision: rounding of its closed form is below 1000 units of the last place
 _NEAR_SQUARE = 0.05  # |k²| below which k coth(k/2) is a short series
 _LITTLE_SLOPE = 0.03  # below this information two terms of the slope's series are as good as its closed form
 
@@ -86,72 +88,98 @@ def uniform_precision_excess(information: FloatArray) -> FloatArray:
 
 
 def cosine_precision_excess(information: FloatArray) -> FloatArray:
-    """How far :func:`cosine_precision` may be above the exact D, over it: it is rounded up.
-
-    Below the closed form D is replaced by its tangent at 0, whose error grows with the square.
-    """
-    safe = np.maximum(information, _LITTLE_COSINE)
-    rounding = 32 * np.finfo(np.float64).eps * (1 + (COSINE_INFORMATION / safe) ** 2) / safe
-    closed = rounding / cosine_bound(safe) ** 2 * COSINE_VARIANCE  # D is at least 1/v
-    tangent = 2e-6 * (information / _LITTLE_COSINE) ** 2
-    return np.where(information < _LITTLE_COSINE, tangent, closed) + 1e-12
-
-
-def cosine_precision_slope(information: FloatArray) -> FloatArray:
-    r""":math:`D'(I) = -w'/w^2 - 1` of a number with the cos² density, from the derivative of its w."""
-    little = information < _LITTLE_COSINE
-    safe, J = np.where(little, 1.0, information), COSINE_INFORMATION
-    square = safe - math.pi**2
-    near, real = np.abs(square) < _NEAR_SQUARE, square >= 0
-    half = np.where(near, 1.0, np.sqrt(np.abs(square)) / 2)
-    ratio = 2 * half / np.where(real, np.tanh(half), np.tan(half))
-    series = 2 + square / 6 - square**2 / 360
-    sine = np.where(real, np.sinh(np.minimum(half, 300.0)), np.sin(half))
-    # Of k coth(k/2) by I; of k cot(k/2) where k is imaginary.
-    change = np.where(real, 1.0, -1.0) * (ratio / (2 * half) - half / sine**2) / (4 * half)
-    ratio, change = np.where(near, series, ratio), np.where(near, 1 / 6 - square / 180, change)
-    slope = (-1 + 2 * J / safe - 12 * J * ratio / safe**2 + 4 * J * change / safe) / safe**2
-    found = -slope / cosine_bound(safe) ** 2 - 1
-    return np.where(little, cosine_slope() - 1, np.maximum(found, 0.0))
+    """How far :func:`cosine_precision` may be above the exact D, over it: it is rounded up."""
+    return np.full_like(information, 4 * _COSINE_ROUNDING)
 
 
 def cosine_precision(information: FloatArray) -> FloatArray:
-    r""":math:`D(I) = 1/w(I) - I` of a number with the cos² density, rounded up: at most its information."""
-    return np.minimum(1 / cosine_bound(information) - information, COSINE_INFORMATION)
+    r""":math:`D(I) = 1/w(I) - I` of a number with the cos² density, rounded up: at most its information.
+
+    With :math:`r = k \coth(k/2)` and :math:`k = \sqrt{I - \pi^2}`, which is imaginary below :math:`\pi^2`,
+
+    .. math:: D(I) = \frac{J\,(1 - 4r/I)}{w(I)\,I}, \qquad
+        w(I)\,I = 1 - \frac{J}{I}\Bigl(1 - \frac{4r}{I}\Bigr) .
+
+    >>> cosine_precision(np.array([0.0, 1e12])).round(3).tolist()
+    [30.607, 39.478]
+    """
+    little = information < _LITTLE_COSINE
+    small, large = np.where(little, information, 0.0), np.where(little, _LITTLE_COSINE, information)
+    ratio, _ = _ratio(large)
+    share = 1 - 4 * ratio / large
+    closed = COSINE_INFORMATION * share / (1 - COSINE_INFORMATION / large * share)
+    found = np.where(little, 1 / _series(small)[0] - small, closed)
+    return np.minimum(found * (1 + _COSINE_ROUNDING), COSINE_INFORMATION)
+
+
+def cosine_precision_slope(information: FloatArray) -> FloatArray:
+    r""":math:`D'(I)` of a number with the cos² density: the derivative of its closed form, or of the series.
+
+    >>> cosine_precision_slope(np.array([0.0, 1e4])).round(8).tolist()
+    [0.02787185, 6.497e-05]
+    """
+    little, J = information < _LITTLE_COSINE, COSINE_INFORMATION
+    small, large = np.where(little, information, 0.0), np.where(little, _LITTLE_COSINE, information)
+    ratio, change = _ratio(large)
+    share, less = 1 - 4 * ratio / large, 4 * (ratio / large - change) / large  # and the share's slope
+    left = 1 - J / large * share
+    closed = J * less / left + J * share * (J / large) * (less - share / large) / left**2
+    w, slope = _series(small)
+    return np.where(little, -slope / w**2 - 1, closed)
 
 
 def cosine_bound(information: FloatArray) -> FloatArray:
     r"""For the cos² density, with :math:`k = \sqrt{I - \pi^2}`, which is imaginary below :math:`\pi^2`.
 
     .. math:: w(I) = \frac1I\Bigl(1 - \frac{4\pi^2}{I} + \frac{16\pi^2 k \coth(k/2)}{I^2}\Bigr)
+        = \frac{1}{I + D(I)}
 
     The weight 1 gives van Trees' own bound :math:`1/(I + 4\pi^2)`, which is below it.
 
     >>> (cosine_bound(np.array([0.0, 10.0, 1e4])) / COSINE_VARIANCE).round(4).tolist()
     [1.0, 0.7489, 0.003]
     """
-    little = information < _LITTLE_COSINE
-    safe = np.where(little, 1.0, information)
-    square = safe - math.pi**2
-    k = np.sqrt(np.abs(square))
-    half = np.maximum(k / 2, 1e-8)  # k coth(k/2) and k cot(k/2) are both 2 to the last digit here
-    ratio = 2 * half / np.where(square >= 0, np.tanh(half), np.tan(half))
-    closed = (1 - COSINE_INFORMATION / safe + 4 * COSINE_INFORMATION * ratio / safe**2) / safe
-    # The terms in brackets reach (4π²/I)², so that the last digits of the closed form are lost at small I.
-    rounding = 16 * np.finfo(np.float64).eps * (1 + (COSINE_INFORMATION / safe) ** 2) / safe
-    return np.where(little, 1 / (1 / COSINE_VARIANCE + cosine_slope() * information), closed - rounding)
+    return (1 - _COSINE_ROUNDING) / (information + cosine_precision(information))
+
+
+def _ratio(information: FloatArray) -> tuple[FloatArray, FloatArray]:
+    r""":math:`k \coth(k/2)` with :math:`k^2 = I - \pi^2`, and its slope; k cot(k/2) where k is imaginary."""
+    square = information - math.pi**2
+    near, real = np.abs(square) < _NEAR_SQUARE, square >= 0
+    half = np.where(near, 1.0, np.sqrt(np.abs(square)) / 2)
+    tangent = np.where(real, np.tanh(half), np.tan(half))
+    sine = np.where(real, np.sinh(np.minimum(half, 300.0)), np.sin(half))
+    ratio = 2 * half / tangent
+    change = np.where(real, 1.0, -1.0) * (1 / tangent - half / sine**2) / (4 * half)
+    # Of the series in k² the next terms are below 1e-14 of the sum.
+    terms = np.array([2.0, 1 / 6, -1 / 360, 1 / 15_120, -1 / 604_800, 1 / 23_950_080])
+    series = np.polynomial.polynomial.polyval(square, terms)
+    slope = np.polynomial.polynomial.polyval(square, np.polynomial.polynomial.polyder(terms))
+    return np.where(near, series, ratio), np.where(near, slope, change)
+
+
+def _series(information: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The bound w of the cos² density below ``_LITTLE_COSINE``, and its slope."""
+    moments = _cosine_moments()
+    w = np.polynomial.polynomial.polyval(information, moments)
+    slope = np.polynomial.polynomial.polyval(information, np.polynomial.polynomial.polyder(moments))
+    return np.asarray(w, dtype=np.float64), np.asarray(slope, dtype=np.float64)
 
 
 @cache
-def cosine_slope() -> float:
-    r""":math:`\mathbb E\,q^2 / (\mathbb E\,q)^2` of the weight that is best for no information, rounded up.
+def _cosine_moments() -> FloatArray:
+    r"""The first terms :math:`(-1)^p m_p` of :math:`w(I) = \sum_p (-I)^p m_p`.
 
-    That weight is :math:`q(x) = \frac{1}{p(x)} \int_x^{1/2} t\,p(t)\,dt`, and :math:`\mathbb E\,q = v`.
+    The poles of the closed form are at :math:`-\lambda_n` with :math:`\lambda_n = (4n^2 - 1)\,\pi^2`:
+
+    .. math:: w(I) = \sum_{n \ge 1} \frac{\mu_n}{\lambda_n + I}, \qquad
+        \mu_n = \frac{256\,n^2}{\pi^2 (4n^2 - 1)^3}, \qquad m_p = \sum_n \frac{\mu_n}{\lambda_n^{p+1}} .
+
+    The first term is the variance. An even number of terms is at most w, and short of it by less than the
+    next one: :math:`(4/3\pi^2)^{18}` of the first at the largest information.
     """
-    x, masses = np.polynomial.legendre.leggauss(200)
-    x, masses = x / 2, masses / 2
-    density = 2 * np.square(np.cos(np.pi * x))
-    # ∫ t p dt from x to 1/2, with p = 1 + cos 2πt.
-    tail = (0.25 - x**2) / 2 - (x * np.sin(2 * np.pi * x)) / (2 * np.pi)
-    tail -= (1 + np.cos(2 * np.pi * x)) / (4 * np.pi**2)
-    return float(masses @ (tail**2 / density)) / COSINE_VARIANCE**2 * (1 + MARGIN)
+    n = np.arange(1, 2_001)[::-1]  # the smallest first
+    pole = (4 * n**2 - 1) * math.pi**2
+    mass = 256 * n**2 / (math.pi**2 * (4.0 * n**2 - 1) ** 3)
+    rest = [float(np.sum(mass / pole ** (p + 1.0))) * (-1) ** p for p in range(1, _TERMS)]
+    return np.array([COSINE_VARIANCE, *rest])

@@ -68,9 +68,15 @@ def by_columns(problem: Problem) -> Reading | None:
 
 
 def groups_of_columns(gram: UnknownRecordsGram) -> tuple[IndexArray, IndexArray, IndexArray]:
-    """The group of each unknown record by its column, and each group's size and first member."""
-    signatures = gram.design.incidence.signatures(gram.unknown)[gram.unknown]
-    _, group = np.unique(signatures, return_inverse=True)
+    """The group of each unknown record by its column, and each group's size and first member.
+
+    Where columns stand for several records, each column is a group.
+    """
+    incidence, unknown = gram.design.incidence, gram.unknown
+    if incidence.counts is not None:
+        sizes = incidence.counts[unknown]
+        return np.arange(sizes.size), sizes, np.arange(sizes.size)
+    _, group = np.unique(incidence.signatures(unknown)[unknown], return_inverse=True)
     sizes, first = group_sizes(group)
     return group, sizes, first
 

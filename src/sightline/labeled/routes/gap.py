@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray
 from sightline.labeled.column_forms import MatrixForms, ProjectedForms
 from sightline.labeled.gram_factor import factor_of_rows
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.risk_forms import forms_from_factor
 from sightline.labeled.routes.columns import decide_distinct, groups_of_columns
-from sightline.labeled.routes.problem import Decisions, Problem, Reading, group_sizes
+from sightline.labeled.routes.problem import Decisions, Problem, Reading
 from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.rank import missing, present
@@ -27,22 +28,19 @@ def by_gap(problem: Problem) -> Reading | None:
     incidence = gram.design.incidence
     if incidence.integral:
         return None
-    group, _, first = groups_of_columns(gram)
+    group, sizes, first = groups_of_columns(gram)
     leverage, rank = balanced_leverages(gram)
-    decisions = decide_by_leverage(leverage, group, rank, row_count=incidence.row_count)
+    identifiable, undecided = decide_by_leverage(sizes * leverage[first], rank, row_count=incidence.row_count)
     exactly = decide_distinct(gram, first)
     factor, _ = gram.factor_of_rows(rank)
     if exactly is not None:
         if exactly.rank != rank.rank:  # numbers are those of the doubles as they are
             rank = Rank(rank=exactly.rank, evidence=Evidence.NONE)
-        doubtful = decisions.undecided | (decisions.identifiable != exactly.identifiable)
-        decisions = Decisions(
-            group=group,
-            sizes=decisions.sizes,
-            first=first,
-            identifiable=decisions.identifiable & ~doubtful,
-            undecided=doubtful,
-        )
+        undecided |= identifiable != exactly.identifiable
+        identifiable &= ~undecided
+    decisions = Decisions(
+        group=group, sizes=sizes, first=first, identifiable=identifiable, undecided=undecided
+    )
     nothing = np.zeros((0, incidence.row_count))
     forms = forms_from_factor(factor, gram.whitening, problem.risks, linear=nothing)
     quantities, _ = problem.read(forms)
@@ -71,22 +69,15 @@ def balanced_leverages(gram: UnknownRecordsGram) -> tuple[FloatArray, Rank]:
     return leverage, rank
 
 
-def decide_by_leverage(leverage: FloatArray, group: IndexArray, rank: Rank, *, row_count: int) -> Decisions:
-    """A group is identifiable iff its leverages sum to one.
+def decide_by_leverage(leverage: FloatArray, rank: Rank, *, row_count: int) -> tuple[BoolArray, BoolArray]:
+    """Which groups are identifiable, and which are undecided, by the sum of each group's leverages.
 
     Within rounding of one is a yes, clearly below it is a no, and anything between is undecided.
     """
-    sizes, first = group_sizes(group)
-    deficit = 1 - sizes * leverage[first]
+    deficit = 1 - leverage
     kept = max(rank.smallest_kept, np.finfo(np.float64).tiny)
     identifiable = deficit <= missing(row_count) / kept
     undecided = ~identifiable & (deficit < present(row_count) / kept)
     if not rank.decided:
-        undecided = leverage[first] > 0
-    return Decisions(
-        group=group,
-        sizes=sizes,
-        first=first,
-        identifiable=identifiable & ~undecided,
-        undecided=undecided,
-    )
+        undecided = leverage > 0
+    return identifiable & ~undecided, undecided

@@ -11,17 +11,17 @@ _COMMANDS = {Level.ERROR: "error", Level.WARNING: "warning", Level.NOTE: "notice
 
 
 def workflow_commands(reports: Sequence[PlanProblems]) -> str:
-    """A workflow command for each problem on a line of its own, or for the summary of a plan without any.
+    """A workflow command for each problem on a line of its own; without an error, first the plan's summary.
 
     GitHub shows ten of each level for a step, so the most important come first.
     """
     commands = []
     for report in reports:
+        if all(one.level is not Level.ERROR for one in report.problems):
+            commands.append(_command("notice", report.file, 1, "Sightline", report.summary))
         for one in report.problems:
             title = f"Sightline: {one.rule.value}"
             commands.append(_command(_COMMANDS[one.level], report.file, one.line, title, one.text))
-        if not report.problems:
-            commands.append(_command("notice", report.file, 1, "Sightline", report.summary))
     return "\n".join(commands)
 
 

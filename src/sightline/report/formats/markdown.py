@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 
 from sightline.auditing.result import AuditResult
 from sightline.format import number
-from sightline.report.first_screen import limit_line, picture, status_words
+from sightline.report.first_screen import limit_line, picture, secret_line, status_words
 from sightline.report.formats.problems import PlanProblems
 from sightline.report.names import short
 from sightline.report.wording import accuracy_words, how, noise_range, unverified_line, who
@@ -19,24 +19,39 @@ _LONGEST = 2_000  # characters of a text, and of a cell a tenth of it
 
 
 def result_markdown(result: AuditResult, file: str) -> str:
-    """The first screen of a publishable result, the most exposed, and the releases."""
-    parts = [f"## Sightline: {status_words(result)}", f"Plan {escaped(file)}: {escaped(limit_line(result))}"]
+    """The first screen of a publishable result, the most exposed, and the releases; for each secret."""
+    parts = [f"## Sightline: {status_words(result)}", f"Plan {escaped(file)}"]
+    if result.all_secrets is not None:
+        parts.append(escaped(result.all_secrets.text))
+        parts.append("\n".join(f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)))
+    for one in (result, *result.other_secrets):
+        if result.other_secrets:
+            parts.append(f"## Secret {escaped(one.secret)}: {status_words(one)}")
+        parts += _of_secret(one)
+    return "\n\n".join(parts)
+
+
+def _of_secret(result: AuditResult) -> list[str]:
+    parts = [escaped(limit_line(result))]
     if result.sharpest is not None:
         parts += ["\n".join(["```text", *picture(result), "```"]), escaped(result.sharpest.text)]
     if result.slack is not None:
         parts.append(f"**{'Slack' if result.slack.holds else 'Shortfall'}**: {escaped(result.slack.text)}")
+    if result.all_secrets is not None:
+        listed = [f"- {escaped(secret_line(one))}" for one in (result, *result.other_secrets)]
+        parts += [*_titled("Every secret", listed), escaped(result.all_secrets.text)]
     changes = [
         f"{place}. {escaped(change.text)}{f' (cost: {escaped(change.cost)})' if change.cost else ''}"
         for place, change in enumerate(result.what_to_change, start=1)
     ]
-    more = [escaped(result.more_to_change)] if result.more_to_change else []
+    more = ["", escaped(result.more_to_change)] if result.more_to_change else []
     parts += _titled("What to change", [*changes, *more])
     since = [] if result.since is None else list(result.since.lines) or ["nothing changed"]
     parts += _titled("Since the last audit", [f"- {escaped(line)}" for line in since])
     parts += _titled("Not verified", [f"- {escaped(unverified_line(one))}" for one in result.unverified])
     parts += _titled("Most exposed", _exposed(result))
     parts += _titled("Releases", _releases(result))
-    return "\n\n".join(parts)
+    return parts
 
 
 def checked_markdown(reports: Sequence[PlanProblems]) -> str:

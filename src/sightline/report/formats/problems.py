@@ -7,7 +7,7 @@ from enum import StrEnum
 
 from sightline.auditing.result import AuditResult, Exposed, ReleaseReport
 from sightline.format import count, parameter
-from sightline.report.first_screen import limit_line, status_words
+from sightline.report.first_screen import limit_line, secret_line, status_words
 from sightline.report.formats.plan_lines import PlanLines
 from sightline.report.names import short
 from sightline.report.wording import how, unverified_line, who
@@ -75,7 +75,20 @@ class PlanProblems:
 
 
 def problems_of(result: AuditResult, lines: PlanLines) -> PlanProblems:
-    """The problems of a publishable result."""
+    """The problems of a publishable result, for every secret of the plan."""
+    parts = (result, *result.other_secrets)
+    found = [one for part in parts for one in _of_secret(part, named=len(parts) > 1)]
+    order = list(Level)
+    return PlanProblems(
+        file=lines.file,
+        summary=summary(result),
+        problems=tuple(_placed(one, lines) for one in sorted(found, key=lambda one: order.index(one.level))),
+        releases=tuple(dict.fromkeys(release.name for part in parts for release in part.releases)),
+        passed=result.verdict.passed,
+    )
+
+
+def _of_secret(result: AuditResult, *, named: bool) -> list[Problem]:
     found = []
     if result.verdict.passed is False:
         found.append(Problem(rule=Rule.LIMIT, level=Level.ERROR, text=summary(result)))
@@ -88,14 +101,9 @@ def problems_of(result: AuditResult, lines: PlanLines) -> PlanProblems:
         found += _of_exposed(result, place, exposed)
     for release in result.releases:
         found += _of_release(result, release)
-    order = list(Level)
-    return PlanProblems(
-        file=lines.file,
-        summary=summary(result),
-        problems=tuple(_placed(one, lines) for one in sorted(found, key=lambda one: order.index(one.level))),
-        releases=tuple(release.name for release in result.releases),
-        passed=result.verdict.passed,
-    )
+    if not named:
+        return found
+    return [replace(one, text=_cut(f"Secret {result.secret}: {one.text}")) for one in found]
 
 
 def problems_of_check(error: str | None, lines: PlanLines) -> PlanProblems:
@@ -113,10 +121,16 @@ def _placed(one: Problem, lines: PlanLines) -> Problem:
 
 
 def summary(result: AuditResult) -> str:
-    """The verdict, what the sharpest attack knows, and the slack, in a few sentences."""
+    """The verdict, what the sharpest attack knows, and the slack, in a few sentences.
+
+    Of several secrets it is about the one that fares worst, and begins with a line about each.
+    """
+    each = " ".join(map(secret_line, (result, *result.other_secrets))) if result.other_secrets else ""
     sharpest = "" if result.sharpest is None else result.sharpest.text
     slack = "" if result.slack is None else result.slack.text
-    return _cut(" ".join(filter(None, (f"{status_words(result)}. {limit_line(result)}", sharpest, slack))))
+    return _cut(
+        " ".join(filter(None, (each, f"{status_words(result)}. {limit_line(result)}", sharpest, slack)))
+    )
 
 
 def _of_exposed(result: AuditResult, place: int, exposed: Exposed) -> list[Problem]:

@@ -41,6 +41,7 @@ _ROWS_KEPT = (
     "p",
     "m",
 )  # tables, partitioned tables and materialised views: a transaction keeps their rows
+_VIEWS = ("v", "m")
 _BATCH = 50_000
 
 
@@ -134,9 +135,8 @@ class PostgresEngine:
         digests: dict[str, tuple[object, ...]] = {}
         for name, table in self._names.items():
             text = table.sql("postgres")
-            regclass = f"CAST({exp.Literal.string(text).sql('postgres')} AS REGCLASS)"
             with self._cursor() as cursor:
-                self._execute(cursor, f"SELECT relkind FROM pg_class WHERE oid = {regclass}")
+                self._execute(cursor, f"SELECT relkind FROM pg_class WHERE oid = {self._regclass(name)}")
                 kind = (cursor.fetchone() or ("",))[0]
                 if kind in _ROWS_KEPT:
                     continue
@@ -203,25 +203,32 @@ class PostgresEngine:
             _refuse(error)
 
     def _check_distinct(self) -> None:
-        """Refuse the data as a declared public table: its columns would count as public."""
-        listed = ", ".join(
-            f"CAST({exp.Literal.string(table.sql('postgres')).sql('postgres')} AS REGCLASS) = "
-            f"CAST({exp.Literal.string(self._names[DATA].sql('postgres')).sql('postgres')} AS REGCLASS)"
-            for name, table in self._names.items()
-            if name != DATA
-        )
-        if not listed:
-            return
-        with self._cursor() as cursor:
-            self._execute(cursor, f"SELECT {listed}")
-            same = cursor.fetchone() or ()
-        require(
-            not any(same),
-            "declared public tables",
-            got="the data source itself as one",
-            fix="declare a table without the secret",
-            error=InvalidPlan,
-        )
+        """Refuse the data as a declared public table, and views: their columns would count as public."""
+        data = self._regclass(DATA)
+        for name in self._names:
+            if name == DATA:
+                continue
+            own = self._regclass(name)
+            with self._cursor() as cursor:
+                self._execute(cursor, f"SELECT {own} = {data}, relkind FROM pg_class WHERE oid = {own}")
+                same, kind = cursor.fetchone() or (False, "")
+            require(
+                not same,
+                "declared public tables",
+                got="the data source itself as one",
+                fix="declare a table without the secret",
+                error=InvalidPlan,
+            )
+            require(
+                kind not in _VIEWS,
+                f'a table as "{name}"',
+                got="a view, which may copy the secret",
+                fix="write its rows to a table",
+                error=InvalidPlan,
+            )
+
+    def _regclass(self, name: str) -> str:
+        return f"CAST({exp.Literal.string(self._names[name].sql('postgres')).sql('postgres')} AS REGCLASS)"
 
 
 def _refuse(error: psycopg.Error) -> NoReturn:

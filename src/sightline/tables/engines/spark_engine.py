@@ -47,7 +47,7 @@ class SparkEngine:
         prefix = self._tag = f"sightline_{uuid4().hex}"
         self._views = {name: f"{prefix}_{position}" for position, name in enumerate([DATA, *tables])}
         self._names = {name: exp.to_table(view) for name, view in self._views.items()}
-        self._restricted: tuple[str, ...] = ()  # a view in the place of data
+        self._restricted: tuple[str, ...] = ()  # views in the place of data, the latest last
         try:
             for name, text in {DATA: table, **tables}.items():
                 require(
@@ -83,10 +83,10 @@ class SparkEngine:
             _refuse(error)
 
     def restrict(self, query: str) -> None:
-        view = f"{self._tag}_bounded"
+        view = f"{self._tag}_bounded_{len(self._restricted)}"  # Spark has no views of themselves
         frame = self._session.sql(translated(query, dialect=self.dialect, names=self._names))
         frame.createOrReplaceTempView(view)
-        self._restricted, self._names[DATA] = (view,), exp.to_table(view)
+        self._restricted, self._names[DATA] = (*self._restricted, view), exp.to_table(view)
 
     def check_unchanged(self) -> None:
         require(

@@ -108,8 +108,15 @@ class _PersonTable:
         rows = 1 if self.inners[0].per_record else self.subject.most_rows
         return PersonValues(
             sql=self._table(value).sql(self.schema.dialect, comments=False),
-            subject=replace(self.subject, record=record.name, secret=name, bounds=bounds, most_rows=rows),
-            schema=replace(self.schema, columns=self._columns(value)),
+            subject=replace(
+                self.subject,
+                record=record.name,
+                secret=name,
+                expression=None,
+                bounds=bounds,
+                most_rows=rows,
+            ),
+            schema=self._table_schema(value),
             releases=tuple(
                 " UNION ALL ".join(levels[0].sql(self.schema.dialect, comments=False) for levels in release)
                 for release in chains
@@ -146,7 +153,7 @@ class _PersonTable:
 
     def _uses(self, levels: Levels, value: exp.Expr) -> list[exp.Column]:
         """Where the SELECTs name the value, except as a subquery's item by itself, which passes it on."""
-        schema = replace(self.schema, columns=self._columns(value))
+        schema = self._table_schema(value)
         found: list[exp.Column] = []
         for depth, select in enumerate(levels[:-1]):
             scope = read_source(select, schema=schema, secret=table_name(value)).scope
@@ -180,6 +187,9 @@ class _PersonTable:
             Column(name, ColumnKind.NUMBER if one is value else _kind(one, scope))
             for name, one in self._outputs(value).items()
         )
+
+    def _table_schema(self, value: exp.Expr) -> Schema:
+        return replace(self.schema, columns=self._columns(value), expression=None)
 
     def _table(self, value: exp.Expr) -> exp.Select:
         """The table, in the words of the first inner query."""

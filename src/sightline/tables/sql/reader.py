@@ -313,6 +313,7 @@ def _on_bounds(test: SecretTest, bounds: tuple[float, float] | None) -> SecretTe
 def _check_key(key: exp.Expr, secret: Secret) -> None:
     if not secret.scope.mentions_secret(key):
         return
+    secret.scope.check_whole(key, shown_as=key)
     if secret.kind is SecretKind.NUMBER:
         if read_bands(key, secret) is not None:
             return
