@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sightline.report.page import page_html
+from sightline.report.html import report_html
 from sightline.report.wording import budget_words
 from tests.report.report_cases import microgrid
 
@@ -14,12 +14,7 @@ def test_the_page_heads_several_periods_with_their_total() -> None:
     result = microgrid()
     update = {"epsilon": 1.0, "periods": 12, "total_epsilon": 3.613, "total_accountant": "zcdp"}
     budget = result.budget.model_copy(update={**update, "sharing": result.budget.releases})
-    page = page_html(
-        "report.html",
-        (),
-        result.model_copy(update={"budget": budget}),
-        {"publishable": False, "date": None, "headline": ("", "")},
-    )
+    page = report_html(result.model_copy(update={"budget": budget}))
     words = "epsilon = 3.613 in all under zcdp at delta = 1e-05 (12 periods with epsilon = 1 each)"
     assert budget_words(budget) == words
     assert f"<dt>Budget</dt><dd>{words}</dd>" in page
