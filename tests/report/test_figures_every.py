@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import struct
 import xml.etree.ElementTree as ElementTree
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -99,6 +101,22 @@ def test_a_lower_bound_is_never_rounded_up() -> None:
     for share in [0.0, 1e-9, 0.00999, 0.0999999, 0.12999, 0.5, 0.999, 1.0]:
         assert float(percent_at_least(share).removesuffix(" %")) / 100 <= share * (1 + 1e-12)
     assert percent(0.5) == "50 %"
+
+
+def test_a_smaller_png_has_the_same_pixels() -> None:
+    def chunk(kind: bytes, content: bytes) -> bytes:
+        checksum = zlib.crc32(kind + content)
+        return struct.pack(">I", len(content)) + kind + content + struct.pack(">I", checksum)
+
+    head, pixels = struct.pack(">IIBBBBB", 40, 40, 8, 0, 0, 0, 0), bytes(41 * 40)
+    loose = zlib.compress(pixels, 0)
+    image = b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", head)
+    image += chunk(b"IDAT", loose[:700]) + chunk(b"IDAT", loose[700:]) + chunk(b"IEND", b"")
+    packed = style.smaller_png(image)
+    tight = zlib.compress(pixels, 9)
+    assert packed == image[:33] + chunk(b"IDAT", tight) + chunk(b"IEND", b"")
+    assert len(packed) < len(image) / 10
+    assert style.smaller_png(packed) == packed
 
 
 class TestExport:
