@@ -184,6 +184,13 @@ def test_a_recipe_for_the_reference_category_gives_its_indicator() -> None:
 # ------------------------------------------------------------------ thresholds
 
 
+def risk_of_a_coin(noise: float) -> float:
+    """The exact Bayes risk over v of a yes or no with even chances, seen with noise."""
+    y = np.linspace(-12 * noise, 1 + 12 * noise, 40_001)
+    yes, no = norm.pdf(y, 1, noise) / 2, norm.pdf(y, 0, noise) / 2
+    return float(4 * np.sum(yes * no / np.maximum(yes + no, 1e-300)) * (y[1] - y[0]))
+
+
 def risk_of_a_sharp_threshold(at: float, noise: float) -> float:
     """The exact Bayes risk over v of a uniform value on [0, 1], from its noisy indicator."""
     x = (np.arange(20_000) + 0.5) / 20_000
@@ -219,7 +226,8 @@ def test_a_count_of_one_person_above_a_threshold_does_not_pass(tmp_path: Path, b
     assert result.verdict.passed is False
     least = result.least_remaining_uncertainty
     assert least is not None
-    assert least.lower <= truth <= least.upper
+    assert result.least_about == '"x" > 5', "the sharpest view is of the yes or no"
+    assert least.lower <= risk_of_a_coin(0.2) <= least.upper
     assert all(one.remaining_uncertainty.lower <= truth for one in result.release_map)
     assert result.budget.spent["gaussian-dp"] > 10, "a sharp count at noise 0.2 costs what it costs"
 

@@ -78,7 +78,11 @@ class TestEveryEngine:
     ) -> None:
         queries = read_all(duckdb_engine)
         own = collect(duckdb_engine, queries, BOUNDED)
-        assert membership.partitions == own.partitions
+        # Names of keys are written in the engine's own SQL.
+        ours, theirs = (
+            [replace(part, key_names=()) for part in one.partitions] for one in (membership, own)
+        )
+        assert ours == theirs
         assert membership.cells == own.cells
         for name in ("signatures", "counts", "known"):
             assert np.array_equal(getattr(membership, name), getattr(own, name)), name

@@ -73,7 +73,7 @@ def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccura
 
 def _relative(noise: FloatArray, size: FloatArray) -> FloatArray:
     """Noise over a size: infinite where that is 0, and 0 where there is no noise."""
-    with np.errstate(divide="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return np.where(noise == 0, 0.0, noise / size)
 
 

@@ -162,7 +162,7 @@ def _words(name: str) -> frozenset[str]:
     >>> sorted(_words("CustomerID")), sorted(_words("monthly_kWh")), sorted(_words("patientid"))
     (['customer', 'id'], ['kwh', 'monthly'], ['id', 'patient'])
     """
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z][a-z]|ID\b)", " ", name)
+    spaced = re.sub(r"(?<=[a-z]{2})(?=[A-Z][a-z]|ID\b)", " ", name)
     found = set()
     for word in re.findall(r"[a-z]+", spaced.casefold()):
         if word not in _PERSON | _KEY and word.endswith("id") and word[:-2] in _PERSON:
