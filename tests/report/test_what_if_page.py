@@ -15,6 +15,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing import what_if as engine
+from sightline.auditing.result import AllSecrets
 from sightline.auditing.what_if_result import Setting
 from sightline.format import count, number
 from sightline.report.html import report_html
@@ -292,6 +293,12 @@ class TestThePage:
         text = report_html(months().model_copy(update={"what_if": none}))
         assert "each switch" not in text
         assert 'name="what-if-switch"' not in text.split("<script>")[0]
+
+    def test_of_several_secrets_it_says_which_one_it_is_about(self) -> None:
+        words = "All of it is about <bdi>evening_watts</bdi> alone"
+        several = AllSecrets(epsilon=2.0, delta=1e-5, text="The plan is about 2 secrets.")
+        assert words in report_html(months().model_copy(update={"all_secrets": several}))
+        assert words not in page_of("months")
 
     def test_a_publishable_page_has_none(self) -> None:
         assert 'id="what-if"' not in report_html(months(), publishable=True)

@@ -39,12 +39,13 @@ def isolated(text: str, limit: int = 40) -> str:
 
 
 def unbroken(text: str) -> str:
-    """Return a text in which a number stays on one line with its sign before it and its unit after it.
+    """Return a text in which a number or a bracket stays on one line with its sign before it and its unit.
 
-    >>> unbroken("± 5 to 7 %") == "±\N{NO-BREAK SPACE}5 to 7\N{NO-BREAK SPACE}%"
+    >>> unbroken("± 5–7 %") == "±\N{NO-BREAK SPACE}5\N{WORD JOINER}–\N{WORD JOINER}7\N{NO-BREAK SPACE}%"
     True
     """
-    return text.replace("± ", "±\N{NO-BREAK SPACE}").replace(" %", "\N{NO-BREAK SPACE}%")
+    joined = text.replace("± ", "±\N{NO-BREAK SPACE}").replace(" %", "\N{NO-BREAK SPACE}%")
+    return joined.replace("–", "\N{WORD JOINER}–\N{WORD JOINER}")
 
 
 def wrapped(text: str, width: int, lines: int = 2) -> list[str]:

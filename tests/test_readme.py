@@ -1,0 +1,60 @@
+"""The README as a newcomer follows it: its plan, on a table like the one it describes, and its commands."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from sightline.cli import main
+
+README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+(PLAN,) = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)
+LIMIT = ["--limit", "50%"]
+
+
+@pytest.mark.slow
+def test_its_commands_run_on_its_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    duckdb.sql(
+        "COPY (SELECT i AS home, i % 3 AS feeder, 100.0 * i AS evening_watts FROM range(30) AS t(i)) "
+        "TO 'homes.parquet' (FORMAT parquet)"
+    )
+    Path("plan.toml").write_text(PLAN, encoding="utf-8")
+
+    def said(*words: str, status: int = 0) -> str:
+        assert main([*words]) == status, capsys.readouterr().err
+        return capsys.readouterr().out
+
+    for command in ("audit", "rehearse", "design", "init", "tour", "demo"):
+        assert f"sightline {command}" in README
+    audited = said("audit", "plan.toml", *LIMIT)
+    for words in ("PASSED", "before", "after", "Slack", "Releases, in order of publication", "zcdp"):
+        assert words in audited
+    Path("last.json").write_text(said("audit", "plan.toml", *LIMIT, "--json"), encoding="utf-8")
+    assert "Since the last audit\n  nothing changed" in said(
+        "audit", "plan.toml", *LIMIT, "--against", "last.json"
+    )
+    assert said("rehearse", "plan.toml", "--repetitions", "200").startswith("FOR THE OWNER OF THE TABLE ONLY")
+    assert "50 %" in said("design", "plan.toml", *LIMIT)
+    Path("plan.toml").unlink()
+    said("init", "homes.parquet")
+    assert 'source = "homes.parquet"' in Path("plan.toml").read_text(encoding="utf-8")
+
+
+@pytest.mark.slow
+def test_its_exit_code_is_2_if_someone_may_keep_less(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    duckdb.sql(
+        "COPY (SELECT i AS home, i AS feeder, 100.0 * i AS evening_watts FROM range(3) AS t(i)) "
+        "TO 'homes.parquet' (FORMAT parquet)"
+    )
+    Path("plan.toml").write_text(PLAN.replace("epsilon = 1.0", "epsilon = 100.0"), encoding="utf-8")
+    assert main(["audit", "plan.toml", *LIMIT]) == 2
+    assert "BELOW THE LIMIT" in capsys.readouterr().out
