@@ -79,9 +79,7 @@ class TestEveryEngine:
         queries = read_all(duckdb_engine)
         own = collect(duckdb_engine, queries, BOUNDED)
         # Names of keys are written in the engine's own SQL.
-        ours, theirs = (
-            [replace(part, key_names=()) for part in one.partitions] for one in (membership, own)
-        )
+        ours, theirs = ([replace(part, key_names=()) for part in one.partitions] for one in (membership, own))
         assert ours == theirs
         assert membership.cells == own.cells
         for name in ("signatures", "counts", "known"):

@@ -73,7 +73,8 @@ def _words(factor: float, epsilon: float | None) -> str:
         return "There is no slack: with less noise the limit is not shown to hold."
     up_to = "It holds" if epsilon is None else f"It holds up to epsilon = {number(epsilon, 3)}"
     if factor <= _NO_NOISE:
-        return f"{up_to}, even with a hundred-thousandth of the noise: the groups protect everyone. {_AGAIN}"
+        groups = "on average over what values may be, the groups protect everyone"
+        return f"{up_to}, even with a hundred-thousandth of the noise: {groups}. {_AGAIN}"
     return f"{up_to}; the noise could be {number(_down(1 / factor), 3)} times smaller. {_AGAIN}"
 
 
