@@ -6,8 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sightline.attacks import starts
 from sightline.arrays import namespace, to_numpy
+from sightline.attacks import starts
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
 from sightline.attacks.mle import sort_together
 from sightline.attacks.model import Model, columns_of, stacked
