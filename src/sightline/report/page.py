@@ -37,7 +37,7 @@ from sightline.report.wording import (
 _ASSETS = Path(__file__).parent / "assets"
 # A drawing that is longer than this as a text is smaller as a bitmap and faster on a canvas.
 _MOST_CHARACTERS = 150_000
-# With these limits a page has at most two megabytes; it says what it leaves out.
+# With these limits the largest page that was tried has just under two megabytes; it says what it leaves out.
 _MOST_RELEASES, _MOST_OF_THE_PLAN, _MOST_OF_A_RECIPE, _MOST_OF_A_TITLE = 200, 100_000, 600, 400
 
 
