@@ -15,14 +15,17 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
 from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
-from sightline.tables.sql.translate import as_column, translated, with_names
+from sightline.tables.sql.translate import translated, with_names
 
 try:
+    import pyarrow as pa
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession, types
-except ImportError:  # pragma: no cover - the tests have it
+
+    from sightline.tables.engines.spark_lookups import SparkLookups
+except ImportError as missing:  # pragma: no cover - the tests have it
     raise MissingExtra(
-        "expected pyspark to read spark://, got none; pip install 'sightline[spark]'"
+        f"expected {missing.name} to read spark://, got none; pip install 'sightline[spark]'"
     ) from None
 
 
@@ -47,6 +50,7 @@ class SparkEngine:
         prefix = self._tag = f"sightline_{uuid4().hex}"
         self._views = {name: f"{prefix}_{position}" for position, name in enumerate([DATA, *tables])}
         self._names = {name: exp.to_table(view) for name, view in self._views.items()}
+        self._lookups = SparkLookups(session, prefix=prefix)
         self._restricted: tuple[str, ...] = ()  # views in the place of data, the latest last
         try:
             for name, text in {DATA: table, **tables}.items():
@@ -106,25 +110,25 @@ class SparkEngine:
             hashed = f"SUM(CAST(XXHASH64({listed}) AS DECIMAL(20, 0)))" if plain else "0"
             try:
                 with self._tagged():
-                    row = self._session.sql(f"SELECT COUNT(*), {hashed} FROM {view}").collect()[0]
+                    (row,) = self._session.sql(f"SELECT COUNT(*), {hashed} FROM {view}").toArrow().to_pylist()
             except Exception as error:
                 _refuse(error)
-            digests[name] = tuple(0 if value is None else int(value) for value in row)
+            digests[name] = tuple(0 if value is None else int(value) for value in row.values())
         return digests
 
     def _answer(self, text: str) -> dict[str, NDArray[np.generic]]:
         try:
-            frame = self._session.sql(text)
+            with self._tagged():
+                frame = self._session.sql(self._lookups.in_place(text))
             for field in frame.schema.fields:
                 # Spark returns a timestamp with a time zone in the zone of this process.
                 if isinstance(field.dataType, types.TimestampType):
                     frame = frame.withColumn(field.name, frame[field.name].cast("timestamp_ntz"))
             with self._tagged():
-                rows = frame.collect()
+                answer = frame.toArrow()
+            return {name: _column(values) for name, values in zip(frame.columns, answer.columns, strict=True)}
         except Exception as error:  # Py4J has errors of its own, for example for a lost gateway
             _refuse(error)
-        names = frame.columns
-        return {name: as_column([row[position] for row in rows]) for position, name in enumerate(names)}
 
     def interrupt(self) -> None:
         """End our jobs: those with our tag, and no others of the session.
@@ -151,6 +155,7 @@ class SparkEngine:
                 remove(self._tag)
 
     def close(self) -> None:
+        self._lookups.close()
         for view in (*self._restricted, *self._views.values()):
             self._session.catalog.dropTempView(view)
         self._views, self._restricted = {}, ()
@@ -218,6 +223,20 @@ def _refuse(error: Exception) -> NoReturn:
         f"expected a query that Spark can run, got {condition or type(error).__name__}; "
         "check the types of its columns, and that Spark still runs"
     ) from None
+
+
+def _column(values: pa.ChunkedArray) -> NDArray[np.generic]:
+    """Return a column as an array: NumPy numbers and truth values, or Python objects for others and for NULLs."""
+    if values.null_count == 0:
+        if pa.types.is_boolean(values.type):
+            return np.asarray(values.to_numpy(), dtype=np.bool_)
+        if pa.types.is_integer(values.type):
+            return np.asarray(values.to_numpy(), dtype=np.int64)
+        if pa.types.is_floating(values.type):
+            return np.asarray(values.to_numpy(), dtype=np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values.to_pylist()
+    return column
 
 
 def _kind(data_type: types.DataType) -> ColumnKind:
