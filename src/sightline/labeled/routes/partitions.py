@@ -38,11 +38,30 @@ def by_partitions(problem: Problem) -> Reading | None:
 
 def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
     """The forms of every record with its leverage, and the rank."""
-    gram = problem.gram
-    incidence = gram.design.incidence
+    incidence = problem.gram.design.incidence
     if not isinstance(incidence, CellIncidence):
         return None
-    kept = independent_rows(incidence, gram.matrix)
+    kept = independent_rows(incidence, problem.gram.matrix)
+    forms = forms_over_rows(problem, kept)
+    return None if forms is None else (forms, Rank(rank=kept.size, evidence=Evidence.FULL_RANK))
+
+
+def forms_by_elimination(problem: Problem) -> tuple[RiskForms, Rank] | None:
+    """The same, with independent rows that an elimination of the products finds, whatever depends on what."""
+    matrix = problem.gram.matrix.astype(np.int64)
+    nothing = np.zeros((0, len(matrix)), dtype=np.int64)
+    kept = residues.reduced(matrix, lambda prime: nothing).pivots
+    forms = forms_over_rows(problem, kept)
+    return None if forms is None else (forms, Rank(rank=kept.size, evidence=Evidence.MODULAR))
+
+
+def forms_over_rows(problem: Problem, kept: IndexArray) -> RiskForms | None:
+    """The forms of every record, with its leverage over some rows that span all others.
+
+    ``None`` without a proof that these rows are independent, or without accuracy.
+    """
+    gram = problem.gram
+    incidence = gram.design.incidence
     inverse = inverse_of_products(gram.device.put(gram.matrix[np.ix_(kept, kept)]))
     if inverse is None or not inverse[1] <= PROOF:
         return None
@@ -58,9 +77,8 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
         offsets=np.append(without.forms.offsets, 0.0),
         linear=without.forms.linear,
     )
-    rank = Rank(rank=kept.size, evidence=Evidence.FULL_RANK)
     names = (*without.names, Quantity.LEVERAGE)
-    return RiskForms(names=names, forms=forms, share_error=without.share_error), rank
+    return RiskForms(names=names, forms=forms, share_error=without.share_error)
 
 
 def independent_rows(incidence: CellIncidence, gram: FloatArray) -> IndexArray:
