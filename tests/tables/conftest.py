@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -78,7 +79,8 @@ def spark_session(table_folder: Path) -> Iterator[Any]:
         pytest.skip("Java, which Spark runs on, is not installed")
     from pyspark.sql import SparkSession
 
-    builder: Any = SparkSession.builder.master("local[1]").appName("sightline tests")
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers
+    builder: Any = SparkSession.builder.master("local[1,4]").appName("sightline tests")  # 4: tries of a task
     for name, value in {
         "spark.ui.enabled": "false",
         "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
