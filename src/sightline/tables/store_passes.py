@@ -35,7 +35,10 @@ class CellSizes:
     layouts: tuple[Layout, ...]
 
     def of_batch(self, batch: SignatureBatch) -> Arrays:
-        found: dict[str, NDArray[np.generic]] = {"known": np.array([batch.known.sum()])}
+        found: dict[str, NDArray[np.generic]] = {
+            "rows": np.array([batch.counts.sum()]),
+            "known": np.array([batch.known.sum()]),
+        }
         pattern = np.zeros(len(batch), dtype=np.int64)
         place = 0
         for number, layout in enumerate(self.layouts):
@@ -50,7 +53,9 @@ class CellSizes:
         return found | _first_of_each(pattern, batch.words, batch.counts, batch.known)
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        found: dict[str, NDArray[np.generic]] = {"known": first["known"] + second["known"]}
+        found: dict[str, NDArray[np.generic]] = {
+            name: first[name] + second[name] for name in ("rows", "known")
+        }
         for number, layout in enumerate(self.layouts):
             if layout.size <= DIRECT:
                 found[f"rows{number}"] = first[f"rows{number}"] + second[f"rows{number}"]
@@ -86,7 +91,7 @@ class CellProducts:
     def of_batch(self, batch: SignatureBatch) -> Arrays:
         table = self.cells.table(batch.words)
         unknown = (batch.counts - batch.known).astype(np.float64)
-        found = {"products": _products(table, self.cells.widths, unknown)}
+        found = {"products": products_of_cells(table, self.cells.widths, unknown)}
         if self.precision is not None:
             each = self.precision.of_cells(table)
             ends = (each.min(initial=np.inf), each.max(initial=-np.inf))
@@ -111,7 +116,7 @@ class WeightedProducts:
     def of_batch(self, batch: SignatureBatch) -> Arrays:
         table = self.cells.table(batch.words)
         each = self.weights.levels(table) * (batch.counts - batch.known)
-        return {"products": _products(table, self.cells.widths, each)}
+        return {"products": products_of_cells(table, self.cells.widths, each)}
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
         return {"products": first["products"] + second["products"]}
@@ -167,7 +172,8 @@ class ExposureScan:
         chosen = own["near"].copy()
         if count:
             chosen[_first(own["words"], np.flatnonzero(own["cost"] == own["cost"].max()))] = True
-            worst = np.flatnonzero(np.isfinite(lower))
+            # Numbers of those near identifiability are refined later: they take no place of others.
+            worst = np.flatnonzero(np.isfinite(lower) & ~own["near"])
             if worst.size > self.most:
                 limit = np.partition(lower[worst], self.most - 1)[self.most - 1]
                 worst = worst[lower[worst] <= limit]
@@ -269,7 +275,7 @@ def _joined(first: Arrays, second: Arrays, *names: str) -> Sequence[NDArray[np.g
     return [np.concatenate([first[name], second[name]]) for name in names]
 
 
-def _products(table: NDArray[np.int32], widths: IndexArray, each: FloatArray) -> FloatArray:
+def products_of_cells(table: NDArray[np.int32], widths: IndexArray, each: FloatArray) -> FloatArray:
     """Sums of a weight over the signatures that every two cells have in common."""
     incidence = CellIncidence(
         table=table, widths=widths, counts=np.ones(each.size, dtype=np.intp), sizes=np.zeros(0, dtype=np.intp)
