@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections import Counter
 from collections.abc import Mapping
 from typing import Any
@@ -28,6 +31,12 @@ except ImportError as missing:  # pragma: no cover - the tests have it
         f"expected {missing.name} to read spark://, got none; pip install 'sightline[spark]'"
     ) from None
 
+# Of a session that we start. Each join makes a plan deeper, and plans are written out by recursion.
+_SETTINGS = {
+    "spark.driver.defaultJavaOptions": "-Xss16m",
+    "spark.executor.defaultJavaOptions": "-Xss16m",
+}
+
 
 class SparkEngine:
     """A table that a SparkSession can name: in its catalogue, a temporary view, or a file as parquet.`path`.
@@ -51,6 +60,7 @@ class SparkEngine:
         self._views = {name: f"{self._jobs.tag}_{position}" for position, name in enumerate([DATA, *tables])}
         self._names = {name: exp.to_table(view) for name, view in self._views.items()}
         self._lookups = SparkLookups(session, prefix=self._jobs.tag)
+        self._stores: list[SparkStore] = []
         self._restricted: tuple[str, ...] = ()  # views in the place of data, the latest last
         try:
             for name, text in {DATA: table, **tables}.items():
@@ -137,12 +147,16 @@ class SparkEngine:
                 frame = self._session.sql(self._lookups.in_place(text))
         except Exception as error:
             refuse(error)
-        return SparkStore(self._jobs, frame, word_count=word_count)
+        store = SparkStore(self._jobs, frame, word_count=word_count)
+        self._stores.append(store)
+        return store
 
     def interrupt(self) -> None:
         self._jobs.interrupt()
 
     def close(self) -> None:
+        for store in self._stores:
+            store.close()
         self._lookups.close()
         for view in (*self._restricted, *self._views.values()):
             self._session.catalog.dropTempView(view)
@@ -180,15 +194,17 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
     if chosen is None:
         raise InvalidPlan("expected the table's name in the address, got none; end it with ?table=homes")
     remote = bare.startswith("sc://")
-    target = bare.removeprefix("spark://") if bare.startswith("spark://local") else bare
+    target = bare if remote else _master(bare)
     builder: Any = SparkSession.builder.appName("sightline")
     builder = builder.remote(target) if remote else builder.master(target)
     active = SparkSession.getActiveSession()
-    if active is not None and not remote and active.sparkContext.master != target:
+    if active is not None and not remote and _master(active.sparkContext.master) != target:
         raise InvalidPlan(
             "expected the Spark master of the session that is already running, got the address of another; "
             "stop that session, or pass it with its table"
         )
+    for name, value in _SETTINGS.items() if active is None and not remote else ():
+        builder = builder.config(name, value)
     try:
         session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     except Exception as error:  # of PySpark, Py4J or Python
@@ -196,7 +212,19 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
             f"expected a Spark master that answers, got {type(error).__name__}; "
             "check the address and that Java is installed"
         ) from None
+    if active is None and target.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        session.sparkContext.pythonExec = sys.executable  # the workers are on this machine
     return SparkEngine(session, table=chosen, tables=tables, owned=active is None)
+
+
+def _master(address: str) -> str:
+    """The master of an address. In this process a task is tried again if its worker is lost, as on a cluster.
+
+    >>> _master("spark://local[2]"), _master("spark://host:7077")
+    ('local[2,4]', 'spark://host:7077')
+    """
+    bare = address.removeprefix("spark://") if address.startswith("spark://local") else address
+    return re.sub(r"local\[([0-9*]+)\]", r"local[\1,4]", bare)
 
 
 def _column(values: pa.ChunkedArray) -> NDArray[np.generic]:
