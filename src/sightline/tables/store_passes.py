@@ -126,8 +126,9 @@ class WeightedProducts:
 class ExposureScan:
     """Counts over all unknown records, and the signatures that are worth a closer look.
 
-    Kept are those that may be identifiable, the ``most`` of which the least may remain, the one that pays
-    most of the budget, and those that are asked for. The counts are of the signatures that are not kept.
+    Kept are those that may be identifiable, the ``most`` of which the least may remain, of those tied for the
+    least the one with the least upper end, the one that pays most of the budget, and those that are asked
+    for. The counts are of the signatures that are not kept.
     """
 
     cells: SignatureCells
@@ -143,20 +144,20 @@ class ExposureScan:
         unknown = batch.counts - batch.known
         cost = _sums(table, self.cells.widths, self.costs)
         # A signature that the attacker knows all rows of is nobody's exposure, but it may pay most.
-        lower, error = np.full(len(batch), np.inf), np.zeros(len(batch))
+        lower, upper, error = np.full(len(batch), np.inf), np.full(len(batch), np.inf), np.zeros(len(batch))
         near = _among(batch.words, self.always)
         some = np.flatnonzero(unknown > 0)
         seen = self.forms.assess(
             table if some.size == len(batch) else table[:, some], unknown[some].astype(np.float64)
         )
-        lower[some], error[some] = seen.lower, seen.relative_error
+        lower[some], upper[some], error[some] = seen.lower, seen.upper, seen.relative_error
         near[some] |= ~(seen.group_leverage <= NEAR)
         kept = {"words": batch.words, "counts": batch.counts, "known": batch.known}
-        kept |= {"lower": lower, "near": near, "cost": cost, "error": error}
+        kept |= {"lower": lower, "upper": upper, "near": near, "cost": cost, "error": error}
         return self._kept(kept, self._no_rest())
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        names = ("counts", "known", "lower", "near", "cost", "error")
+        names = ("counts", "known", "lower", "upper", "near", "cost", "error")
         kept = dict(zip(names, _joined(first, second, *names), strict=True))
         kept["words"] = np.concatenate([first["words"], second["words"]], axis=1)
         rest: dict[str, NDArray[np.generic]] = {
@@ -175,6 +176,9 @@ class ExposureScan:
             # Numbers of those near identifiability are refined later: they take no place of others.
             worst = np.flatnonzero(np.isfinite(lower) & ~own["near"])
             if worst.size > self.most:
+                least = worst[lower[worst] == lower[worst].min()]
+                least = least[own["upper"][least] == own["upper"][least].min()]
+                chosen[_first(own["words"], least)] = True
                 limit = np.partition(lower[worst], self.most - 1)[self.most - 1]
                 worst = worst[lower[worst] <= limit]
                 worst = worst[np.lexsort((*own["words"][::-1, worst], lower[worst]))[: self.most]]
