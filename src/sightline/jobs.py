@@ -20,7 +20,7 @@ from sightline.auditing.result import AuditResult, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
-from sightline.auditing.table_in_parts import table_of
+from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.what_if import what_if as other_settings
 from sightline.auditing.what_if import why_no_what_if
 from sightline.auditing.work import WorkLimits
@@ -90,8 +90,8 @@ def _audit_streamed(
     """The result for a table whose signatures stay in the engine."""
     findings = find_streamed(session.plan, table, watch, most=max(MOST_KEPT, top))
     watch("describing what is exposed", 0.0)
-    keys = session.keys(findings.membership)
-    return assemble(findings, top=top, names=names, keys=keys, progress=watch)
+    keys, totals = session.keys(findings.membership), streamed_totals(session, table, findings.membership)
+    return assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
 
 
 def _with_settings(
