@@ -27,6 +27,7 @@ from sightline.labeled.bracket_forms import (
     TotalProducts,
     WeightedByPrecision,
     bracket_forms,
+    is_worth_weighing,
 )
 from sightline.labeled.hidden import precision_unit
 from sightline.labeled.kept_exposures import kept_exposures
@@ -99,6 +100,8 @@ def _totals(linear: LinearDesign, table: StreamedTable, progress: Progress) -> T
     if unit is None:
         return TotalProducts(products=found["products"], most_precision=most)
     weights = WeightedByPrecision(form=precision, unit=unit)
+    if not is_worth_weighing(linear.design, found["products"], weights, most):
+        return TotalProducts(products=found["products"], most_precision=most)
     weighted = table.store.run(
         WeightedProducts(cells=table.cells, weights=weights), "weighted products of cells", progress
     )

@@ -8,6 +8,7 @@ over pairs of cells. Numbers are the same, to the last bit, as those of all reco
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,7 +30,7 @@ from sightline.labeled.incidence.cell_forms import CellFormTables
 from sightline.labeled.incidence.cells import CellIncidence
 from sightline.labeled.record_brackets import ReadNumbers, record_brackets
 from sightline.labeled.record_numbers import require_noise_to_count
-from sightline.labeled.risk_forms import Quantity, Risks, risks_over_v
+from sightline.labeled.risk_forms import Quantity, Risks, both_sides, is_mild, risks_over_v
 from sightline.labeled.routes.partitions import forms_by_elimination, forms_of_partitions
 from sightline.labeled.routes.problem import Problem
 from sightline.labeled.unknown_gram import LaplacePart, UnknownRecordsGram
@@ -198,10 +199,11 @@ def bracket_forms(
     hidden = None
     if totals.weights is not None and totals.weighted is not None:
         hidden = hidden_form(totals.weighted / totals.weights.unit, design.whitening)
-    if found is None:
+    if found is None or not math.isfinite(found[0].share_error):
         raise TooMuchWork(
-            "expected noise from which the products of the published numbers can be factorised accurately, "
-            "got too little for a table that is streamed; allow more with max_memory, or publish more noise"
+            "expected published numbers whose products can be factorised accurately, got some that are too "
+            "nearly dependent, or have too little noise, for a table that is streamed; allow more with "
+            "max_memory"
         )
     forms, rank = found
     linear, laplace = _laplace_forms(design, copies)
@@ -223,6 +225,18 @@ def bracket_forms(
         hidden_error=0.0 if hidden is None else hidden[1],
         laplace=laplace,
     )
+
+
+def is_worth_weighing(
+    design: LinearReleases, products: FloatArray, weights: WeightedByPrecision, most_precision: float
+) -> bool:
+    """Whether products weighted by precision can be factorised accurately, as far as those without tell.
+
+    Every weight is at least that of the largest precision, rounded down. If those are too much beside the
+    noise, so are the weighted ones.
+    """
+    least = math.floor(weights.unit / most_precision) / weights.unit
+    return is_mild(both_sides(design.whitening, products * least), 1.0)
 
 
 def _laplace_forms(design: LinearReleases, copies: FloatArray | None) -> tuple[FloatArray, bool]:

@@ -12,8 +12,15 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.column_forms import MatrixForms
+from sightline.labeled.gram_factor import factor_of_gram
 from sightline.labeled.incidence.cells import CellIncidence
-from sightline.labeled.risk_forms import PROOF, Quantity, RiskForms, forms_from_inverses
+from sightline.labeled.risk_forms import (
+    PROOF,
+    Quantity,
+    RiskForms,
+    forms_from_factor,
+    forms_from_inverses,
+)
 from sightline.labeled.routes.exact import modular_test
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
 from sightline.numerics import residues
@@ -48,11 +55,20 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
 
 def forms_by_elimination(problem: Problem) -> tuple[RiskForms, Rank] | None:
     """The same, with independent rows that an elimination of the products finds, whatever depends on what."""
-    matrix = problem.gram.matrix.astype(np.int64)
+    gram = problem.gram
+    matrix = gram.matrix.astype(np.int64)
     nothing = np.zeros((0, len(matrix)), dtype=np.int64)
     kept = residues.reduced(matrix, lambda prime: nothing).pivots
+    rank = Rank(rank=kept.size, evidence=Evidence.MODULAR)
     forms = forms_over_rows(problem, kept)
-    return None if forms is None else (forms, Rank(rank=kept.size, evidence=Evidence.MODULAR))
+    if forms is not None:
+        return forms, rank
+    # With little noise beside the number of records an inverse loses digits that a factor keeps.
+    factor = factor_of_gram(gram.matrix, rank.rank)
+    if factor.rank < rank.rank or not max(factor.certain_error, factor.coordinate_error) <= PROOF:
+        return None
+    linear = np.zeros((0, len(matrix)))
+    return forms_from_factor(factor, gram.whitening, problem.risks, linear=linear), rank
 
 
 def forms_over_rows(problem: Problem, kept: IndexArray) -> RiskForms | None:

@@ -24,7 +24,6 @@ class DuckDBStore:
     table: str  # its name, quoted
     word_count: int
     signatures: int
-    batch: int = BATCH
 
     def run(self, reduction: Reduction, stage: str, progress: Progress) -> Arrays:
         return run_batches(self._batches(), reduction, stage, progress, signatures=self.signatures)
@@ -34,9 +33,9 @@ class DuckDBStore:
 
     def _batches(self) -> Iterator[SignatureBatch]:
         names = [*(f"w{position}" for position in range(self.word_count)), "n", "known"]
-        for start in range(0, self.signatures, self.batch):
+        for start in range(0, self.signatures, BATCH):
             # A table that was written once has the rows 0, 1, …; DuckDB skips the blocks outside a range.
-            within = f"rowid >= {start} AND rowid < {start + self.batch}"
+            within = f"rowid >= {start} AND rowid < {start + BATCH}"
             answer = self.fetch(f"SELECT {', '.join(names)} FROM {self.table} WHERE {within}")
             whole = [np.ascontiguousarray(answer[name], dtype=np.int64) for name in names]
             yield SignatureBatch(words=np.stack(whole[:-2]), counts=whole[-2], known=whole[-1])
