@@ -23,7 +23,7 @@ try:
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession, types
 
-    from sightline.tables.engines.spark_jobs import SparkJobs, refuse
+    from sightline.tables.engines.spark_jobs import SparkJobs, refuse, without_pandas_warning
     from sightline.tables.engines.spark_lookups import SparkLookups
     from sightline.tables.engines.spark_store import SparkStore
 except ImportError as missing:  # pragma: no cover - the tests have it
@@ -206,7 +206,8 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
     for name, value in _SETTINGS.items() if active is None and not remote else ():
         builder = builder.config(name, value)
     try:
-        session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+        with without_pandas_warning():
+            session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     except Exception as error:  # of PySpark, Py4J or Python
         raise InvalidPlan(
             f"expected a Spark master that answers, got {type(error).__name__}; "
@@ -214,7 +215,8 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
         ) from None
     if active is None and target.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         session.sparkContext.pythonExec = sys.executable  # the workers are on this machine
-    return SparkEngine(session, table=chosen, tables=tables, owned=active is None)
+    with without_pandas_warning():
+        return SparkEngine(session, table=chosen, tables=tables, owned=active is None)
 
 
 def _master(address: str) -> str:

@@ -7,11 +7,15 @@ small. Some eighty of them in one query even overflow Java's stack: every join m
 
 from __future__ import annotations
 
+import numpy as np
+import pyarrow as pa
 import sqlglot
 from pyspark.sql import SparkSession
+from pyspark.sql.types import LongType
 from sqlglot import exp
 
 from sightline.tables.encoding import MOST_KEYS
+from sightline.tables.engines.spark_jobs import without_pandas_warning
 
 _BROADCAST = 1 << 26  # bytes up to which every executor gets a copy
 
@@ -31,7 +35,7 @@ class SparkLookups:
         for subquery in [found for found in tree.find_all(exp.Subquery) if _is_dictionary(found)]:
             sql = subquery.this.sql("spark")
             if sql not in self._views:
-                self._views[sql] = self._make(sql)
+                self._views[sql] = self._make(subquery.this)
             view = self._views[sql]
             if view is not None:
                 joined = isinstance(subquery.parent, exp.Join)
@@ -39,15 +43,20 @@ class SparkLookups:
                 subquery.replace(exp.Table(this=name, alias=subquery.args["alias"]))
         return tree.sql("spark")
 
-    def _make(self, sql: str) -> str | None:
-        answer = self._session.sql(f"SELECT * FROM ({sql}) AS listed ORDER BY c LIMIT {MOST_KEYS + 1}")
-        keys = answer.toArrow()
-        if keys.num_rows > MOST_KEYS:
+    def _make(self, dictionary: exp.Select) -> str | None:
+        """A view of the keys in their order with the numbers 1, 2, …; none if there are too many keys."""
+        keys = exp.select("k").from_(dictionary.copy().select("k", append=False).subquery("listed"))
+        ordered = exp.select("k").from_(keys.limit(MOST_KEYS + 1).subquery("listed")).order_by("k")
+        answer = self._session.sql(ordered.sql("spark"))
+        listed = answer.toArrow()
+        if listed.num_rows > MOST_KEYS:
             return None  # the query that names the cells will be refused
+        numbered = listed.append_column("c", pa.array(np.arange(1, listed.num_rows + 1)))
         view = f"{self._prefix}_lookup_{len(self._views)}"
-        frame = self._session.createDataFrame(keys, schema=answer.schema)
+        with without_pandas_warning():
+            frame = self._session.createDataFrame(numbered, schema=answer.schema.add("c", LongType()))
         frame.createOrReplaceTempView(view)
-        small = frame.hint("broadcast") if keys.nbytes < _BROADCAST else frame
+        small = frame.hint("broadcast") if listed.nbytes < _BROADCAST else frame
         small.createOrReplaceTempView(f"{view}_joined")
         return view
 

@@ -12,7 +12,7 @@ from sightline.errors import InvalidPlan, require
 from sightline.progress import Progress, silent
 from sightline.tables.engines.spark_jobs import SparkJobs, refuse, without_pandas_warning
 from sightline.tables.engines.spark_passes import PART, PartsOnWorker, SignaturesOnWorker, merged_parts
-from sightline.tables.signature_store import Arrays, Reduction
+from sightline.tables.signature_store import BATCH, Arrays, Reduction
 
 
 class SparkStore:
@@ -45,11 +45,14 @@ class SparkStore:
         require(self._signatures > 0, "at least one signature", got="none")
         try:
             with without_pandas_warning():
-                parts = self._frame.mapInArrow(
+                # Each task unpacks the pass's tables, so that small tasks cost more than they save.
+                parts = self._frame.coalesce(self._tasks()).mapInArrow(
                     SignaturesOnWorker(reduction, word_count=self._word_count), PART
                 )
                 # By the number of the task: a task that runs again must not send its arrays elsewhere.
-                merged = parts.repartition(self._groups(), "task").mapInArrow(PartsOnWorker(reduction), PART)
+                merged = parts.repartition(math.isqrt(self._tasks()), "task").mapInArrow(
+                    PartsOnWorker(reduction), PART
+                )
         except Exception as error:
             refuse(error)
         table = self._jobs.watched(merged.toArrow, stage, progress)
@@ -69,6 +72,8 @@ class SparkStore:
         with contextlib.suppress(Exception):  # the session may have been stopped
             self._frame.unpersist()
 
-    def _groups(self) -> int:
-        tasks = int(self._jobs.session.conf.get("spark.sql.shuffle.partitions", "200") or 200)
-        return max(1, math.isqrt(tasks))
+    def _tasks(self) -> int:
+        """Tasks that read half a batch each, and no fewer than Spark has cores."""
+        session = self._jobs.session
+        cores = 1 if self._jobs.remote else session.sparkContext.defaultParallelism
+        return max(cores, 2 * self._signatures // BATCH)
