@@ -198,7 +198,7 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
     builder: Any = SparkSession.builder.appName("sightline")
     builder = builder.remote(target) if remote else builder.master(target)
     active = SparkSession.getActiveSession()
-    if active is not None and not remote and _master(active.sparkContext.master) != target:
+    if active is not None and not remote and _master(str(active.sparkContext.master)) != target:
         raise InvalidPlan(
             "expected the Spark master of the session that is already running, got the address of another; "
             "stop that session, or pass it with its table"
