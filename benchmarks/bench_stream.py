@@ -112,8 +112,6 @@ def main() -> None:
         )
         if done.returncode:
             sys.exit(done.stderr)
-        import json
-
         found = json.loads(done.stdout)
         assert found["signatures"] == signatures
         print(
