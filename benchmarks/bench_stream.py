@@ -10,6 +10,7 @@ the largest memory of the process that audits.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
