@@ -245,6 +245,7 @@ def test_cells_and_their_sizes_are_counted_with_and_without_a_list(monkeypatch: 
             ),
         )
     assert np.array_equal(table, case.cells().table(case.words))
+    assert expected[2][1].sum() == case.counts[(case.words[1] & 15) > 0].sum()  # all rows that meet it
     # One signature for each of the two sets of conditions, the first in order, with its rows.
     patterns = np.array([(case.words[1] & 15) > 0])
     for pattern, word, count in zip(direct["pattern"], direct["words"].T, direct["counts"], strict=True):

@@ -173,8 +173,10 @@ class BracketForms:
     def _laplace_part(self, values: FloatArray) -> LaplacePart | None:
         if not self.laplace:
             return None
-        answers, information, others = values[-3:]
-        return LaplacePart(answers=answers, information=information, alone=others == 0)
+        answers, information = values[-2:]
+        return LaplacePart(
+            answers=answers, information=information, alone=np.ones(answers.size, dtype=np.bool_)
+        )
 
 
 def bracket_forms(
@@ -240,13 +242,14 @@ def is_worth_weighing(
 
 
 def _laplace_forms(design: LinearReleases, copies: FloatArray | None) -> tuple[FloatArray, bool]:
-    """Of each record: how many Laplace answers, their information, and how many answers with other noise."""
+    """Of each record: how many Laplace answers depend on it, and their information."""
     rows = laplace_rows(design.law)
     if not rows.any():
         return np.zeros((0, design.row_count)), False
     each = rows if copies is None else rows * copies
-    weights = np.where(rows > 0, np.square(design.whitening), 0.0)
-    return np.stack([each, weights, (rows == 0).astype(np.float64)]), True
+    require(bool(rows.all()), "noise of one law", got="Laplace noise on some numbers")
+    weights = np.square(design.whitening)
+    return np.stack([each, weights]), True
 
 
 def _cells(design: LinearReleases) -> CellIncidence:
