@@ -30,7 +30,7 @@ HEAP = "4g"
 DRIVER_LIMIT = 1e9  # bytes
 # Signatures that would need more than this on the driver are streamed.
 DRIVER_MEMORY = "100MB"
-DUCKDB_BYTES_PER_ROW = 100  # what DuckDB's audit may use; all signatures in memory need more
+DUCKDB_BYTES_PER_ROW = 160  # what DuckDB's audit may use; all signatures in memory need more
 
 
 def make_table(folder: Path, rows: int) -> Path:
@@ -61,7 +61,7 @@ def plan(source: str) -> dict[str, Any]:
 
 
 class Watch:
-    """The largest memory of this process's JVM and of its Python workers, and the core seconds of all of them."""
+    """The largest memory of the JVM and of its Python workers, and the core seconds of everything."""
 
     def __init__(self) -> None:
         self.jvm = self.workers = 0.0
@@ -176,7 +176,7 @@ def run(part: str, source: Path) -> dict[str, Any]:
     environment = {
         **os.environ,
         "PYSPARK_SUBMIT_ARGS": f"--driver-memory {HEAP} --conf spark.ui.enabled=false "
-        "--conf spark.log.level=ERROR pyspark-shell",
+        "--conf spark.ui.showConsoleProgress=false --conf spark.log.level=ERROR pyspark-shell",
         "PYSPARK_PYTHON": sys.executable,
     }
     done = subprocess.run(
@@ -201,15 +201,17 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="sightline-bench-spark-") as folder:
         source = make_table(Path(folder), arguments.rows)
-        found = {part: run(part, source) for part in PARTS}
+        found = {}
+        for part in PARTS:
+            found[part] = run(part, source)
+            seconds, spent = found[part]["seconds"], found[part]["core seconds"]
+            print(f"{part:>16}: {seconds:.0f} s, {spent:.0f} core seconds", flush=True)
     spark, own = found["spark"], found["duckdb"]
     for name in ("signatures", "cells", "identifiable", "distribution"):
         assert spark[name] == own[name], name
     for name in ("lower", "upper"):
         assert abs(spark[name] - own[name]) <= 1e-9 * own[name], name
     print(f"{arguments.rows:,} rows, {spark['signatures']:,} signatures, {spark['cells']:,} cells")
-    for name, part in found.items():
-        print(f"{name:>16}: {part['seconds']:.0f} s, {part['core seconds']:.0f} core seconds")
     for name in ("seconds", "core seconds"):
         ratios = [spark[name] / found[other][name] for other in ("spark group by", "duckdb")]
         print(f"{name}: {ratios[0]:.1f} × Spark's own GROUP BY, {ratios[1]:.1f} × DuckDB, streamed")
