@@ -283,13 +283,15 @@ def dense_exposures(gram: UnknownRecordsGram, attack: Attack) -> Exposures:
     """The exposures by the first dense route that applies."""
     precision, risks = attack.risks(gram)
     attack.progress("factorising the products", 0.0)
+    by_record = None if precision is None else hidden_by_record(gram, precision, attack.progress)
+    if by_record is not None and np.isfinite(by_record.information).all():
+        del risks[Quantity.HIDDEN]  # one precision for all records would add nothing
     problem = Problem(gram=gram, risks=risks, progress=attack.progress)
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
     attack.progress("the most exposed", 0.0)
     if attack.everyone_told:
         return _with_others_known(gram, reading, attack)
-    by_record = None if precision is None else hidden_by_record(gram, precision, attack.progress)
     numbers = refined_numbers(problem, reading, attacks=attack.attacks)
     return _with_others_unknown(gram, reading, numbers, attack, by_record)
 
@@ -318,7 +320,7 @@ def _with_others_unknown(
     laplace = LaplacePart.of(gram, attack.copies)
     sizes = decisions.sizes[decisions.group]
     alike = records_alike(gram, sizes)
-    hidden = None
+    hidden = by_record
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
         hidden = hidden_by_share(share, numbers.risks[Quantity.HIDDEN].precision)

@@ -82,10 +82,11 @@ def refined_numbers(problem: Problem, reading: Reading, *, attacks: bool) -> Rec
     relative_error[sharp] = refined
     errors = (reading.share_error, refined, found.relative_error, problem.gram.whitening_error)
     if max(errors) > (certified.ENOUGH if attacks else _ENOUGH_FOR_BRACKETS):
-        numbers = certified.certified_numbers(problem, reading)
+        numbers = certified.certified_numbers(problem, reading, attacks=attacks)
         if numbers is not None:
             error, quantities = certified.RELATIVE_ERROR, numbers.quantities
-            found = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
+            if numbers.rmse is not None and numbers.recipes is not None:
+                found = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
             share_error = np.zeros(touched.size)
             relative_error = np.where(touched, error, 0.0)
     return RecordNumbers(
