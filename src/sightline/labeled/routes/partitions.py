@@ -8,12 +8,21 @@ so few groups come near one, and only these need exact arithmetic.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.column_forms import MatrixForms
 from sightline.labeled.incidence.cells import CellIncidence
-from sightline.labeled.risk_forms import PROOF, Quantity, RiskForms, forms_from_inverses
+from sightline.labeled.risk_forms import (
+    PROOF,
+    Quantity,
+    RiskForms,
+    forms_from_inverses,
+    forms_of_disjoint_rows,
+    is_diagonal,
+)
 from sightline.labeled.routes.exact import modular_test
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
 from sightline.numerics import residues
@@ -42,6 +51,8 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
     incidence = gram.design.incidence
     if not isinstance(incidence, CellIncidence):
         return None
+    if gram.whitening.ndim == 1 and is_diagonal(gram.matrix):
+        return _forms_of_one_partition(problem)
     kept = independent_rows(incidence, gram.matrix)
     inverse = inverse_of_products(gram.device.put(gram.matrix[np.ix_(kept, kept)]))
     if inverse is None or not inverse[1] <= PROOF:
@@ -61,6 +72,22 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
     rank = Rank(rank=kept.size, evidence=Evidence.FULL_RANK)
     names = (*without.names, Quantity.LEVERAGE)
     return RiskForms(names=names, forms=forms, share_error=without.share_error), rank
+
+
+def _forms_of_one_partition(problem: Problem) -> tuple[RiskForms, Rank]:
+    """The same where no two rows share a record: rows with records are independent."""
+    gram = problem.gram
+    sizes = np.diagonal(gram.matrix)
+    nothing = np.zeros((0, sizes.size))
+    found = forms_of_disjoint_rows(sizes, gram.whitening, problem.risks, linear=nothing)
+    leverage = np.where(sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0), 0.0)
+    forms = MatrixForms(
+        symmetric=(*found.forms.matrices(), leverage),
+        offsets=np.append(found.forms.offsets, 0.0),
+        linear=nothing,
+    )
+    rank = Rank(rank=int(np.count_nonzero(sizes)), evidence=Evidence.FULL_RANK)
+    return replace(found, names=(*found.names, Quantity.LEVERAGE), forms=forms), rank
 
 
 def independent_rows(incidence: CellIncidence, gram: FloatArray) -> IndexArray:
