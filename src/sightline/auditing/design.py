@@ -385,9 +385,14 @@ class _Rows:
         if reference is not None:
             outside = columns.table.dtype.type(-1)
             # A count of categories with the reference is the size of its cell less those of the others.
-            owners = [membership.partitions[p] for p in self.order]
-            seen = [[_counts(part, c) != _counts(part, reference) for part in owners] for c in published]
-            tables = [np.where(mask, columns.table, outside) for mask in seen]
+            counted = [set(membership.partitions[p].categories) for p in self.order]
+            with_reference = np.array([reference in categories for categories in counted])
+            tables = [
+                np.where(
+                    [name in categories for categories in counted] != with_reference, columns.table, outside
+                )
+                for name in published
+            ]
         parts = [membership.partitions[p] for p in self.owner]
         is_mean = np.array([part.statistic is Statistic.MEAN for part in parts])
         rows = np.array([membership.cells[c].rows for c in self.cells], dtype=np.float64)

@@ -16,6 +16,7 @@ _MOST_COLUMNS, _MOST_ENTRIES = 1_000, 12_000
 _MOST_NAMED = 300
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
+_MOST_WEIGHTS = 2_000_000  # of recipes that are held at once
 
 
 def release_map(findings: Findings) -> tuple[MapColumn, ...]:
@@ -65,12 +66,14 @@ def _present(findings: Findings, found: LinearFindings, columns: IndexArray) -> 
 def _mark_used(roles: NDArray[np.str_], found: LinearFindings, columns: IndexArray) -> None:
     exposures = found.exposures
     place = np.cumsum(exposures.groups.identifiable) - 1
-    query_of_row = found.linear.query_of_row
-    for position, column in enumerate(columns):
-        group = exposures.group[column]
-        if exposures.groups.identifiable[group]:
-            weights = np.abs(exposures.recipes[place[group]])
-            roles[query_of_row[weights > _NOTHING * weights.max()], position] = Role.USED.value
+    query_of_row, group = found.linear.query_of_row, exposures.group[columns]
+    seen = np.flatnonzero(exposures.groups.identifiable[group])
+    step = max(1, _MOST_WEIGHTS // query_of_row.size)
+    for start in range(0, seen.size, step):
+        some = seen[start : start + step]
+        weights = np.abs(exposures.recipes[place[group[some]]])
+        used, rows = np.nonzero(weights > _NOTHING * weights.max(axis=1, keepdims=True))
+        roles[query_of_row[rows], some[used]] = Role.USED.value
 
 
 def _mark_needed(
