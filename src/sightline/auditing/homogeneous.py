@@ -34,7 +34,6 @@ from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
@@ -66,6 +65,7 @@ _WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
 _MOST_COMBINED = 2_000  # sums of several numbers that are looked at for rows that no other one has
 _BLOCK = 20_000  # posteriors that are computed at once
+_LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_SMALL + 1), 1)))
 
 
 def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[HomogeneousCell, ...]:
@@ -223,7 +223,8 @@ class _View:
             logs = np.where(laplace[:, None], -away * np.sqrt(2 * copies) / deviation, logs)
         logs = np.where(counts <= rows, logs, -np.inf)
         others = np.maximum(rows - counts, 0)
-        ways = gammaln(rows + 1) - gammaln(counts + 1) - gammaln(others + 1)
+        ways = _LOG_FACTORIALS[rows.astype(np.intp)] - _LOG_FACTORIALS[counts]
+        ways = ways - _LOG_FACTORIALS[others.astype(np.intp)]
         share = self.shares[chosen, None]
         tosses = ways + counts * np.log(share) + others * np.log1p(-share)
         remaining = []
@@ -262,5 +263,7 @@ class _View:
 def _expected_distance(distance: FloatArray, deviation: FloatArray) -> FloatArray:
     """The mean of a normal law around ``distance``, cut off below 0."""
     standard = np.maximum(distance, 0) / deviation
-    logs = -(standard**2) / 2 - math.log(2 * math.pi) / 2 - log_ndtr(standard)
+    # Importing scipy.special would take longer than a small audit has for all of this.
+    tails = np.array([math.erfc(value) for value in (standard / math.sqrt(2)).tolist()]) / 2
+    logs = -(standard**2) / 2 - math.log(2 * math.pi) / 2 - np.log1p(-tails)
     return np.asarray(distance + deviation * np.exp(logs))
