@@ -39,6 +39,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.known_sums import (
     KnownSums,
+    coarse_partitions,
     column_shares,
     comparable_sums,
     covariance,
@@ -65,6 +66,7 @@ _WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
 _MOST_COMBINED = 2_000  # sums of several numbers that are looked at for rows that no other one has
 _BLOCK = 20_000  # posteriors that are computed at once
+_ROUNDING = 1e-9  # of what is left
 _LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_SMALL + 1), 1)))
 
 
@@ -87,7 +89,7 @@ def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     if findings.linear is None:
         return []
     published_by = lru_cache(maxsize=1)(partial(published_sums, findings))  # most plans have one block
-    combined = _combined(findings, published_by)
+    combined = _combined(findings, published_by, limit)
 
     def views() -> Iterator[tuple[bool, _View]]:
         """Every list of sums, and whether they are published numbers."""
@@ -115,17 +117,46 @@ def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     return found
 
 
-def _combined(findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums]) -> list[_View]:
-    """The sums that are made of several published numbers."""
-    merged = comparable_sums(findings, published_by)
-    large, small = nested_pairs(findings, merged)
-    views = [
-        _View(findings=findings, sums=merged),
-        _View(findings=findings, sums=merged, chosen=large, less=small),
-    ]
+def _combined(
+    findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums], limit: float
+) -> list[_View]:
+    """The sums that are made of several published numbers; those that cannot tell may be left out."""
+    views = []
+    published = published_by(coarse_partitions(findings))
+    if _may_tell_together(findings, published, limit):
+        merged = comparable_sums(findings, published)
+        large, small = nested_pairs(findings, merged)
+        views.append(_View(findings=findings, sums=merged))
+        views.append(_View(findings=findings, sums=merged, chosen=large, less=small))
     if (of_signatures := signature_sums(findings)) is not None:
         views.append(_View(findings=findings, sums=of_signatures))
     return views
+
+
+def _may_tell_together(findings: Findings, published: KnownSums, limit: float) -> bool:
+    r"""Whether means and differences of published numbers could leave less than the limit, at any true sums.
+
+    A mean of m sums over the same rows has at least :math:`1/\sqrt m` of the least noise among them, and each
+    partition has two such sums at most: a cell and all cells. A difference has more noise than the larger of
+    its two sums, over fewer rows.
+    """
+    if findings.prior.kind is not SecretKind.NUMBER or published.combination is not None:
+        return True
+    owner = np.array([findings.membership.cells[cell].partition for cell in published.cells], dtype=np.intp)
+    rows = np.concatenate([published.rows, np.bincount(owner, published.rows)])
+    variance = np.concatenate([published.deviation**2, np.bincount(owner, published.deviation**2)])
+    alike = 2 * np.unique(owner).size
+    rows, deviation = rows[rows > 0], np.sqrt(variance[rows > 0] / max(1, alike))
+    left = _left(findings, rows, deviation, np.zeros(rows.size)) / findings.prior.of_column.variance
+    return bool(np.any(left < limit * (1 + _ROUNDING)))
+
+
+def _left(findings: Findings, rows: FloatArray, deviation: FloatArray, apart: FloatArray) -> FloatArray:
+    """What the attacks leave of a row's variance on average, if a sum is so far ``apart`` from its end."""
+    low, high = findings.prior.bounds
+    each = np.minimum(_expected_distance(apart, deviation) / rows, (high - low) / 2)
+    half = (apart + _DEVIATIONS * deviation) / 2
+    return np.minimum(each * (high - low - each), half**2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -184,9 +215,7 @@ class _View:
         number = prior.kind is SecretKind.NUMBER
         variance = prior.of_column.variance if number else self.shares * (1 - self.shares)
         apart = np.minimum(totals - rows * low, rows * high - totals)
-        each = np.minimum(_expected_distance(apart, deviation) / rows, (high - low) / 2)
-        half = (apart + _DEVIATIONS * deviation) / 2
-        left = np.minimum(each * (high - low - each), half**2) / variance
+        left = _left(self.findings, rows, deviation, apart) / variance
         if not number:
             for chosen, posterior in self._posteriors(totals):
                 left[chosen] = np.minimum(left[chosen], posterior)

@@ -17,7 +17,7 @@ The sum over the rows with one signature is one more, with the error of the best
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -183,13 +183,12 @@ def column_shares(findings: Findings, column: IndexArray) -> FloatArray:
     return found
 
 
-def comparable_sums(findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums]) -> KnownSums:
+def comparable_sums(findings: Findings, published: KnownSums) -> KnownSums:
     """The sums whose differences are looked at: published ones and whole releases, equal sets of rows merged.
 
-    ``published_by`` lists the sums of some partitions. Where two of them share noise, they share it with the
-    same sign, so that no difference has more noise than if they were independent.
+    Where two of them share noise, they share it with the same sign, so that no difference has more noise than
+    if they were independent.
     """
-    published = published_by(_coarse(findings))
     merged = _merged(_stacked([published, *_whole_releases(findings, published)]))
     if merged.combination is None:
         return merged
@@ -287,7 +286,7 @@ def _column(findings: Findings, partition: int) -> int:
     return categories.index(str(part.parameter)) if categories and part.parameter in categories else -1
 
 
-def _coarse(findings: Findings) -> tuple[int, ...]:
+def coarse_partitions(findings: Findings) -> tuple[int, ...]:
     """The linear partitions with the fewest groups, as many as can be compared with each other."""
     starts, partitions = findings.membership.starts, linear_partitions(findings)
     most = int(math.sqrt(_MOST_PAIRINGS / max(1, len(findings.membership.signatures))))

@@ -29,6 +29,7 @@ MOST_CATEGORIES = 1_000
 _FEW_VALUES = 20  # distinct values of a number that an attacker can round to
 _NEARLY_ALL = 0.9  # of the rows
 _MOST_COUNTED = 5_000_000  # rows of which every value is counted
+_MANY_ROWS, _LOOKED_AT = 100_000, 5  # of so many rows, one in five is looked at first
 _CONDITIONS_PER_QUERY = 200
 _HASH_DIGITS = 8  # of a key's hash, by which known records are drawn
 
@@ -243,6 +244,8 @@ def _few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -
         return None
     if subject.known_within is not None:
         return _few_values_within(engine, rows, subject.known_within)
+    if present > _MANY_ROWS and _has_many_values(engine, rows, present=present):
+        return None
     limit = f"LIMIT {_FEW_VALUES + 1}"
     if present <= _MOST_COUNTED:
         counted = f"SELECT {rows.secret} AS v, COUNT(*) AS c FROM {rows.source()} GROUP BY {rows.secret}"
@@ -263,6 +266,16 @@ def _few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -
         (covered >= _NEARLY_ALL * present) & (covered >= 2 * np.arange(1, covered.size + 1))
     )
     return int(enough[0]) + 1 if enough.size else None
+
+
+def _has_many_values(engine: Engine, rows: Rows, *, present: int) -> bool:
+    """Whether some of the rows show that a few values do not fill nearly all of them.
+
+    If they did, the other rows would be too few for so many different values.
+    """
+    some = f"SELECT {rows.secret} AS v FROM {rows.source()} LIMIT {present // _LOOKED_AT}"
+    answer = engine.fetch(f"SELECT COUNT(DISTINCT v) AS n FROM ({some}) AS some")
+    return int(answer["n"][0]) > (1 - _NEARLY_ALL) * present + _FEW_VALUES
 
 
 def _few_values_within(engine: Engine, rows: Rows, within: float) -> int | None:
