@@ -125,7 +125,7 @@ def _combined(
     published = published_by(coarse_partitions(findings))
     if _may_tell_together(findings, published, limit):
         merged = comparable_sums(findings, published)
-        large, small = nested_pairs(findings, merged)
+        large, small = nested_pairs(merged, unknown_rows(findings.membership))
         views.append(_View(findings=findings, sums=merged))
         views.append(_View(findings=findings, sums=merged, chosen=large, less=small))
     if (of_signatures := signature_sums(findings)) is not None:

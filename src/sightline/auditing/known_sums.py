@@ -212,12 +212,14 @@ def linear_blocks(findings: Findings) -> list[tuple[int, ...]]:
     return [tuple(partitions[start : start + size]) for start in range(0, len(partitions), size)]
 
 
-def nested_pairs(findings: Findings, sums: KnownSums) -> tuple[IndexArray, IndexArray]:
-    """Pairs of sums of one column, where the first is over the rows of the second and at least two more."""
+def nested_pairs(sums: KnownSums, unknown: FloatArray) -> tuple[IndexArray, IndexArray]:
+    """Pairs of sums of one column, where the first is over the rows of the second and at least two more.
+
+    ``unknown`` is how many rows of each signature the sums are over.
+    """
     large, small = _possibly_nested(sums)
     larger, smaller = np.unique(large), np.unique(small)
-    unknown = sparse.diags_array(unknown_rows(findings.membership))
-    shared = sparse.coo_array(sums.members[larger] @ unknown @ sums.members[smaller].T)
+    shared = sparse.coo_array(sums.members[larger] @ sparse.diags_array(unknown) @ sums.members[smaller].T)
     large, small = larger[shared.coords[0]], smaller[shared.coords[1]]
     nested = (shared.data == sums.rows[small]) & _may_contain(sums, large, small)
     large, small = large[nested], small[nested]

@@ -274,7 +274,7 @@ def _has_many_values(engine: Engine, rows: Rows, *, present: int) -> bool:
     If they did, the other rows would be too few for so many different values.
     """
     some = f"SELECT {rows.secret} AS v FROM {rows.source()} LIMIT {present // _LOOKED_AT}"
-    answer = engine.fetch(f"SELECT COUNT(DISTINCT v) AS n FROM ({some}) AS some")
+    answer = engine.fetch(f"SELECT COUNT(DISTINCT v) AS n FROM ({some}) AS looked_at")
     return int(answer["n"][0]) > (1 - _NEARLY_ALL) * present + _FEW_VALUES
 
 
