@@ -32,7 +32,7 @@ def release_map(findings: Findings) -> tuple[MapColumn, ...]:
     visible, signatures = found.visible, found.linear.first_signatures(columns)
     return tuple(
         MapColumn(
-            signature=int(signature),
+            signature=findings.membership.signature_number(int(signature)),
             size=int(found.counts[column]),
             category=found.linear.category(int(column)),
             identifiable=bool(visible[column]),

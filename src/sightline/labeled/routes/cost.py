@@ -139,6 +139,8 @@ def _reason_or_pattern(incidence: Incidence, progress: Progress) -> tuple[str, S
         return f"fewer than {_FEW_ROWS:,} rows", None
     if not incidence.whole:
         return "the weights are not small integers", None
+    if not incidence.complete:
+        return "the signatures are streamed", None
     most = min(_MOST_ENTRIES, max(_FEW_ROWS * 100, int(rows * rows * _SHARE_OF_PAIRS)))
     pairs = RowPairs.of(incidence, progress, most_entries=most)
     if pairs is None:
