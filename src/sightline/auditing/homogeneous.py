@@ -30,6 +30,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,12 +86,13 @@ def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
     if findings.linear is None:
         return []
-    combined = _combined(findings)
+    published_by = lru_cache(maxsize=1)(partial(published_sums, findings))  # most plans have one block
+    combined = _combined(findings, published_by)
 
     def views() -> Iterator[tuple[bool, _View]]:
         """Every list of sums, and whether they are published numbers."""
         for block in linear_blocks(findings):
-            yield True, _View(findings=findings, sums=published_sums(findings, block))
+            yield True, _View(findings=findings, sums=published_by(block))
         if (weighted := weighted_sums(findings)) is not None:
             yield True, _View(findings=findings, sums=weighted)
         yield from ((False, view) for view in combined)
@@ -113,9 +115,9 @@ def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     return found
 
 
-def _combined(findings: Findings) -> list[_View]:
+def _combined(findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums]) -> list[_View]:
     """The sums that are made of several published numbers."""
-    merged = comparable_sums(findings)
+    merged = comparable_sums(findings, published_by)
     large, small = nested_pairs(findings, merged)
     views = [
         _View(findings=findings, sums=merged),
