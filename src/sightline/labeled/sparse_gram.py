@@ -74,9 +74,16 @@ class SparseGram:
         used = whole != 0
         return sparse.csr_array((whole[used], (rows[used], columns[used])), shape=(size, size))
 
-    def factor(self) -> SparseCholesky:
-        """A factor of the products over rows that are independent, as far as floating point can tell."""
-        return factorise(self.symbolic, self.products)
+    def factor(self, nested: IndexArray) -> SparseCholesky:
+        """A factor of the products over rows that are independent, as far as floating point can tell.
+
+        ``nested`` rows are sums of others, and are dropped at once.
+        """
+        if not nested.size:
+            return factorise(self.symbolic, self.products)
+        kept = np.ones(self.design.row_count)
+        kept[nested] = 0.0
+        return factorise(self.symbolic, self.products * kept[self.pairs.first] * kept[self.pairs.second])
 
     def inverse(self, factor: SparseCholesky) -> SelectedInverse:
         """The inverse of the products over these rows, at the pairs."""

@@ -12,7 +12,7 @@ import math
 import os
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -73,6 +73,8 @@ class CellIncidence:
     sizes: IndexArray
     distinct: bool = True
     device: Device = HOST
+    # What was computed from the rows alone and is asked for again with other noise.
+    computed: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, signatures: NDArray[Any], widths: IndexArray, counts: IndexArray) -> CellIncidence:
