@@ -61,6 +61,12 @@ class SparseGram:
         rows = self.design.row_count
         return float(np.max(np.abs(self.whitening) * np.sqrt(self.products[:rows])))
 
+    @property
+    def joined_rows(self) -> tuple[IndexArray, IndexArray]:
+        """The pairs of rows that have an unknown record in common, each once."""
+        used = self.products != 0
+        return self.pairs.first[used], self.pairs.second[used]
+
     @cached_property
     def matrix(self) -> Any:
         """The products as a sparse matrix of 64-bit integers."""

@@ -61,23 +61,26 @@ class SparseCholesky:
         symbolic = self.symbolic
         x = right[symbolic.order] * self.scale[:, None]
         x[self.dropped] = 0.0
-        corners: dict[int, FloatArray] = {}
         for node in symbolic.linked:
-            panel = self.panels[node]
             start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
-            corner = corners[node] = regular_corner(panel, end - start)
-            own = solved_lower(corner, x[start:end])
+            if not x[start:end].any():
+                continue
+            panel = self.panels[node]
+            own = solved_lower(regular_corner(panel, end - start), x[start:end])
             x[start:end] = own
             below = symbolic.rows[node]
             if below.size:
                 x[below] -= panel[end - start :] @ own
         for node in reversed(symbolic.linked):
             start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
-            below = symbolic.rows[node]
-            own = x[start:end]
-            if below.size:
-                own = own - self.panels[node][end - start :].T @ x[below]
-            x[start:end] = solved_lower(corners[node], own, transposed=True)
+            below, own = symbolic.rows[node], x[start:end]
+            above = x[below]
+            if above.any():
+                own = own - self.panels[node][end - start :].T @ above
+            elif not own.any():
+                continue
+            panel = self.panels[node]
+            x[start:end] = solved_lower(regular_corner(panel, end - start), own, transposed=True)
             x[start:end][self.dropped[start:end]] = 0.0
         solution = np.empty_like(x)
         solution[symbolic.order] = x * self.scale[:, None]

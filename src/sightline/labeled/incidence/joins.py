@@ -8,9 +8,9 @@ holds all records of its cells of both partitions, the cells of one sum to the c
 Where P refines Q, every cell of Q is a part: it is the sum of its own parts. The counts of records are
 integers, so each of these dependencies is exact.
 
-A row that is the sum of rows of another partition is *nested*: a GROUP BY that refines another gives them. Each
-of its parts has fewer records, or the same ones and an earlier place, so nested rows can be taken away all at
-once and the others still make them. That is a fact about integers, without any floating point.
+A row that is the sum of rows of another partition is *nested*, as all rows are of a GROUP BY that another one
+refines. Each of its parts has fewer records, or the same ones and an earlier place, so nested rows can be
+taken away all at once and the others still make them. That is a fact about integers: there is no rounding.
 """
 
 from __future__ import annotations

@@ -14,7 +14,6 @@ from sightline.errors import TooMuchWork
 from sightline.format import shown_memory, shown_seconds
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.incidence.cells import CellIncidence
-from sightline.labeled.incidence.joins import Joins
 from sightline.labeled.incidence.pairs import RowPairs, pair_count
 from sightline.labeled.incidence.protocol import Incidence
 from sightline.labeled.incidence.sparse import SparseIncidence

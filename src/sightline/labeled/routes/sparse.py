@@ -24,10 +24,11 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.incidence.joins import Joins
 from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.packed_solutions import batches, components_of, packed_solutions
 from sightline.labeled.risk_forms import Quantity, Risks
 from sightline.labeled.routes.problem import Decisions, Reading, group_sizes
 from sightline.labeled.sharp_records import GroupAttacks
-from sightline.labeled.sparse_attacks import Dependencies, RecipesOnDemand, batches
+from sightline.labeled.sparse_attacks import Dependencies, RecipesOnDemand
 from sightline.labeled.sparse_gram import SparseGram, sparse_columns
 from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.integer_proofs import proved, rounded
@@ -193,16 +194,18 @@ def _decide(gram: SparseGram, factor: SparseCholesky, leverage: FloatArray) -> t
     rest = near[row < 0]
     # The most exposed first, as far as solutions are affordable.
     rest = rest[np.argsort(-shares[rest], kind="stable")][:_MOST_GUESSES]
-    for part in batches(rest.size, gram.design.row_count):
-        own = rest[part]
-        images = sparse_columns(gram.design.incidence, records[own]) @ sparse.diags_array(
-            sizes[own].astype(np.int64), dtype=np.int64
+    if rest.size:
+        images = sparse_columns(gram.design.incidence, records[rest]) @ sparse.diags_array(
+            sizes[rest].astype(np.int64), dtype=np.int64
         )
-        numerators, denominators = rounded(factor.solve(images.toarray().astype(np.float64)))
-        yes = proved(gram.matrix, numerators, denominators, images=images, squares=sizes[own])
-        shown.append(own[yes])
-        weights = numerators[:, yes].astype(np.float64) @ sparse.diags_array(1 / denominators[yes])
-        recipes.append(sparse.csc_array(weights))
+        component = components_of(factor, *gram.joined_rows)
+        for part, guesses in packed_solutions(factor, component, images):
+            numerators, denominators = rounded(guesses)
+            own = rest[part]
+            yes = proved(gram.matrix, numerators, denominators, images=images[:, part], squares=sizes[own])
+            shown.append(own[yes])
+            weights = numerators[:, yes].astype(np.float64) @ sparse.diags_array(1 / denominators[yes])
+            recipes.append(sparse.csc_array(weights))
     exposed = np.concatenate(shown)
     order = np.argsort(exposed)
     identifiable = np.zeros(sizes.size, dtype=np.bool_)
@@ -255,10 +258,9 @@ def _attacks(gram: SparseGram, decided: SparseDecisions) -> GroupAttacks:
     rmse = np.full(decisions.sizes.size, np.inf)
     variances, known = 1 / gram.whitening**2, None
     if decided.combinations is not None and recipes.shape[1]:
-        known = Dependencies.of(decided.combinations, variances)
-    if known is None:
-        nothing = sparse.csc_array((gram.design.row_count, 0))
-        known = Dependencies(combinations=nothing, variances=variances, factor=None, inverse=None)
+        known = Dependencies.of(decided.combinations, variances, recipes)
+    if known is None or known.independent != gram.design.row_count - decided.rank.rank:
+        known = Dependencies.none(gram.design.row_count, variances)
         squares, error = np.zeros(recipes.shape[1]), math.inf if recipes.shape[1] else 0.0
     else:
         squares, error = known.least_variances(recipes)
