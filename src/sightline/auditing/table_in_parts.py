@@ -8,7 +8,7 @@ from sightline.auditing.session import Session
 from sightline.auditing.work import TimedEngine
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.progress import Progress
-from sightline.tables.collect import CountedTable, collect_counted, membership_of, with_release_name
+from sightline.tables.collect import CountedTable, membership_of, with_release_name
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import (
     StreamedTable,
@@ -27,11 +27,11 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
     """
     counted = session.counted(progress)
     if _fits(session, counted.present, counted):
-        return _in_memory(session, counted, progress)
+        return session.in_memory(counted, progress)
     reason = _why_not_streamed(session, counted)
     if reason is not None:
         try:
-            return _in_memory(session, counted, progress)
+            return session.in_memory(counted, progress)
         except TooMuchWork as error:
             raise TooMuchWork(f"{error}; the table is not streamed, because {reason}") from None
     assert isinstance(session.engine, TimedEngine)
@@ -47,13 +47,6 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
         return session.with_persons(session.verified(membership, progress), progress)
     table = streamed_table(session.engine, counted, store, progress)
     return replace(table, membership=session.verified(table.membership, progress))
-
-
-def _in_memory(session: Session, counted: CountedTable, progress: Progress) -> Membership:
-    membership = collect_counted(
-        session.engine, counted, progress=progress, check_size=session.limits.check_signatures
-    )
-    return session.with_persons(session.verified(membership, progress), progress)
 
 
 def _fits(session: Session, signatures: int, counted: CountedTable) -> bool:
