@@ -19,6 +19,8 @@ from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
+from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
+from sightline.auditing.table_in_parts import table_of
 from sightline.auditing.what_if import what_if as other_settings
 from sightline.auditing.what_if import why_no_what_if
 from sightline.auditing.work import WorkLimits
@@ -26,6 +28,8 @@ from sightline.designing.advice import with_designed_advice
 from sightline.errors import InvalidInput, require
 from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress, silent
+from sightline.tables.membership import Membership
+from sightline.tables.streamed import StreamedTable
 
 _MOST_BYTES = 1 << 28  # of a result that is read
 
@@ -64,7 +68,13 @@ def audit(  # many parameters: the options of the command of the same name
     for part in plans_by_secret(checked):
         watch("opening the table", 0.0)
         with opened(part, base, limits=limits, progress=watch) as session:
-            findings = _find(session, watch, place)
+            watch("reading the table", 0.0)
+            table = table_of(session, watch)
+            if isinstance(table, StreamedTable):
+                table = replace(table, membership=replace(table.membership, device=place))
+                results.append(_audit_streamed(session, table, top, names, watch))
+                continue
+            findings = _find(session, watch, place, membership=table)
             keys, totals = session.keys(findings.membership), session.totals
             result = assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
             result = with_designed_advice(result, findings, watch)
@@ -72,6 +82,16 @@ def audit(  # many parameters: the options of the command of the same name
                 result = _with_settings(result, session, findings, names, watch)
         results.append(result)
     return together(results)
+
+
+def _audit_streamed(
+    session: Session, table: StreamedTable, top: int, names: bool, watch: Progress
+) -> AuditResult:
+    """The result for a table whose signatures stay in the engine."""
+    findings = find_streamed(session.plan, table, watch, most=max(MOST_KEPT, top))
+    watch("describing what is exposed", 0.0)
+    keys = session.keys(findings.membership)
+    return assemble(findings, top=top, names=names, keys=keys, progress=watch)
 
 
 def _with_settings(
@@ -125,7 +145,7 @@ def explain_cost(
     limits = WorkLimits.of(max_memory, max_seconds)
     watch = limits.watched(progress or silent)
     with opened(checked, base, limits=limits, progress=watch) as session:
-        return expected_cost(session.plan, session.membership(watch), watch)
+        return expected_cost(session.plan, table_of(session, watch), watch)
 
 
 def check(plan: PlanLike) -> Plan:
@@ -165,8 +185,10 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
         )
 
 
-def _find(session: Session, watch: Progress, device: Device = HOST) -> Findings:
-    membership = replace(session.membership(watch), device=device)
+def _find(
+    session: Session, watch: Progress, device: Device = HOST, *, membership: Membership | None = None
+) -> Findings:
+    membership = replace(membership or session.membership(watch), device=device)
     watch("finding who is exposed", 0.0)
     findings = find(session.plan, membership, values=session.values, progress=watch)
     watch("describing what is exposed", 0.0)

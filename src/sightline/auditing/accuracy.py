@@ -40,7 +40,7 @@ def release_accuracies(findings: Findings, totals: Totals | None) -> tuple[Relea
     the secrets, is not given, or if they are not the true sums because the attacker knows some of the rows.
     """
     queries = range(len(findings.plan.releases))
-    if totals is None or findings.linear is None or findings.membership.known.any():
+    if totals is None or findings.linear is None or findings.membership.known_rows:
         return (None,) * len(queries)
     sums = totals(None)
     return tuple(_accuracy(findings, sums, query) for query in queries)

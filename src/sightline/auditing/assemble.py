@@ -77,7 +77,7 @@ def assemble(
         prior=findings.prior.values,
         rows=membership.rows,
         records=membership.records,
-        known_rows=int(membership.known.sum()),
+        known_rows=membership.known_rows,
         dropped=membership.dropped,
         clipped=membership.clipped,
         cells=len(membership.cells),

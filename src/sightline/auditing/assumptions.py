@@ -37,6 +37,10 @@ _NOT_COMPARED = (
     "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
     "one end of that is not found"
 )
+_STREAMED = (
+    "of a streamed table cannot be compared with what it tells at the true values: rows that are nearly all "
+    "alike are not found"
+)
 _JUDGED_ALONE = "may tell something about this one, and something is published about it: each is judged alone"
 _DRAWN_KNOWN = (
     "of 100 records are known to the attacker, drawn by their keys; nothing is shown of those, nor for "
@@ -135,6 +139,13 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=len(membership.cells) if findings.plan.attacker.values_within is not None else 0,
             one=f"number {_NOT_COMPARED}",
             many=f"numbers {_NOT_COMPARED}",
+            owner_only=False,
+        ),
+        _Case(
+            name=name.HOMOGENEOUS,
+            count=len(membership.cells) if findings.streamed else 0,
+            one=f"number {_STREAMED}",
+            many=f"numbers {_STREAMED}",
             owner_only=False,
         ),
         _Case(
@@ -342,6 +353,13 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "the lower end holds even if they know all other records."
         )
     lines += _about_noise(pricing)
+    if findings.streamed:
+        lines.append(
+            f"The table has {membership.signature_count:,} signatures and is streamed: minima and counts are "
+            "over all records. What would take more passes is left out: the timeline, what each release "
+            "adds, copies among the releases, other accountants, changes, slack of the noise, each record's "
+            "own loss, accuracy, and with whom a record is seen."
+        )
     if any(plan.copies(release) > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     lines += _computed(findings)

@@ -23,7 +23,7 @@ from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.weighted_rows import weighted_incidence, whole_weights
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.incidence.cells import incidence_of_cells
+from sightline.labeled.incidence.cells import CellIncidence, OtherColumns, incidence_of_cells
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
 from sightline.labeled.routes.cost import RouteCost, choose_for_cells
 from sightline.progress import silent
@@ -193,8 +193,11 @@ def sparse_cost(membership: Membership) -> RouteCost | None:
     order = _linear_partitions(membership)
     if not order or membership.contributions > 1 or membership.weights is not None:
         return None
+    _, columns = _signature_columns(membership, order)
     widths = np.diff(membership.starts)[order]
-    incidence = incidence_of_cells(membership.signatures[:, order], cells=widths, counts=membership.counts)
+    incidence = membership.made_once(
+        ("incidence", *order), lambda: columns.incidence([columns.table], widths)
+    )
     cost, pattern = choose_for_cells(incidence, silent)
     return None if pattern is None else cost
 
@@ -215,8 +218,10 @@ def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> Linea
         distinct = _every_signature(membership, order)
         columns = _columns_of_people(distinct, people)
     else:
-        distinct = _distinct(membership, order)
-        columns = _columns_of(distinct)
+        distinct, columns = _signature_columns(membership, order)
+        if membership.others is not None:
+            sizes = np.array([membership.cells[cell].rows for cell in cells], dtype=np.intp)
+            columns = replace(columns, sizes=sizes, products=membership.others.products)
     published, reference, swapped = _categories(plan, rows)
     main = rows.design(columns, published, reference)
     categories, other, block = published, None, 0
@@ -320,6 +325,12 @@ def _distinct(membership: Membership, order: list[int]) -> _Distinct:
     )
 
 
+def _signature_columns(membership: Membership, order: list[int]) -> tuple[_Distinct, _Columns]:
+    """The distinct signatures over the linear partitions, and their columns."""
+    distinct = membership.made_once(("distinct", *order), lambda: _distinct(membership, order))
+    return distinct, membership.made_once(("columns", *order), lambda: _columns_of(distinct))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Columns:
     """The columns for one value of each record: a signature, known and unknown rows apart."""
@@ -331,6 +342,8 @@ class _Columns:
     weights: FloatArray | None  # of the lines of ``table``; none if all are 1
     units: FloatArray  # of the partitions
     people: ConstantPersons | None = None
+    sizes: IndexArray | None = None  # rows of each cell; none if all of them are in the columns
+    products: FloatArray | None = None  # what rows without a column add to the products of cells
 
     def incidence(self, tables: list[CellTable], widths: IndexArray) -> Incidence:
         """The incidence of some tables, the columns of one after those of the other."""
@@ -338,6 +351,9 @@ class _Columns:
             return self.people.incidence(tables, widths, self.weights)
         if self.weights is not None:
             return weighted_incidence(tables, widths, counts=self.counts, weights=self.weights)
+        if self.sizes is not None and self.products is not None:
+            held = CellIncidence.of(tables[0], widths, self.counts.astype(np.intp))
+            return held.among(OtherColumns(products=self.products, sizes=self.sizes - held.sizes))
         together = tables[0] if len(tables) == 1 else np.concatenate(tables)
         return incidence_of_cells(together, cells=widths, counts=np.tile(self.counts, len(tables)))
 
@@ -382,6 +398,7 @@ class _Rows:
         """A design with an indicator for each published category and one reference."""
         membership, pricing = self.membership, self.pricing
         tables: list[CellTable] = [columns.table]
+        seen: list[list[bool]] = []
         if reference is not None:
             outside = columns.table.dtype.type(-1)
             # A count of categories with the reference is the size of its cell less those of the others.
@@ -402,8 +419,10 @@ class _Rows:
         factors = np.where(is_mean, rows, 1.0) * np.where(flipped, -1.0, 1.0) * units
         scale = pricing.scale[self.cells] * np.abs(factors) / np.sqrt(pricing.times[self.owner])
         widths = np.diff(membership.starts)[self.order]
+        name = ("incidence", *self.order, *map(tuple, seen), *(["people"] * (columns.people is not None)))
+        incidence = membership.made_once(name, lambda: columns.incidence(tables, widths))
         design = MembershipDesign(
-            columns.incidence(tables, widths).on(membership.device),
+            incidence.on(membership.device),
             noise=noise_on_rows(pricing, self.cells, scale * np.sign(factors)),
             readout=Readout.SUM,
             releases=np.unique([part.query for part in parts], return_inverse=True)[1],

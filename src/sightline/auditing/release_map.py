@@ -14,9 +14,9 @@ from sightline.labeled.contributions import Contributions
 # What a page can draw and a reader can take in.
 _MOST_COLUMNS, _MOST_ENTRIES = 1_000, 12_000
 _MOST_NAMED = 300
+_RECIPES_AT_A_TIME = 64
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
-_MOST_WEIGHTS = 2_000_000  # of recipes that are held at once
 
 
 def release_map(findings: Findings) -> tuple[MapColumn, ...]:
@@ -33,7 +33,7 @@ def release_map(findings: Findings) -> tuple[MapColumn, ...]:
     visible, counts, signatures = found.visible, found.counts, found.linear.first_signatures(columns)
     return tuple(
         MapColumn(
-            signature=int(signature),
+            signature=findings.membership.signature_number(int(signature)),
             size=int(counts[column]),
             category=found.linear.category(int(column)),
             identifiable=bool(visible[column]),
@@ -65,15 +65,14 @@ def _present(findings: Findings, found: LinearFindings, columns: IndexArray) -> 
 
 def _mark_used(roles: NDArray[np.str_], found: LinearFindings, columns: IndexArray) -> None:
     exposures = found.exposures
-    place = np.cumsum(exposures.groups.identifiable) - 1
-    query_of_row, group = found.linear.query_of_row, exposures.group[columns]
-    seen = np.flatnonzero(exposures.groups.identifiable[group])
-    step = max(1, _MOST_WEIGHTS // query_of_row.size)
-    for start in range(0, seen.size, step):
-        some = seen[start : start + step]
-        weights = np.abs(exposures.recipes[place[group[some]]])
-        used, rows = np.nonzero(weights > _NOTHING * weights.max(axis=1, keepdims=True))
-        roles[query_of_row[rows], some[used]] = Role.USED.value
+    group = exposures.group[columns]
+    shown = np.flatnonzero(exposures.groups.identifiable[group])
+    place = (np.cumsum(exposures.groups.identifiable) - 1)[group[shown]]
+    query_of_row = found.linear.query_of_row
+    for start in range(0, shown.size, _RECIPES_AT_A_TIME):
+        part = slice(start, start + _RECIPES_AT_A_TIME)
+        for position, weights in zip(shown[part], np.abs(exposures.recipes[place[part]]), strict=True):
+            roles[query_of_row[weights > _NOTHING * weights.max()], position] = Role.USED.value
 
 
 def _mark_needed(

@@ -38,6 +38,7 @@ def with_chords(
     """The lower ends of the unknown records, improved where the brackets are wide and the design is small."""
     groups = decisions.sizes.size
     small = groups <= _MOST_GROUPS and gram.design.row_count * groups <= _MOST_ENTRIES
+    small &= gram.design.incidence.complete
     if not isinstance(prior, UniformPrior) or not small:
         return lower
     own_lower, own_upper = lower[decisions.first], upper[decisions.first]

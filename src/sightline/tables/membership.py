@@ -9,9 +9,11 @@ distinguishes them, and the engine returns only how many they are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.device import HOST, Device
 
+Made = TypeVar("Made")
 PersonRows = tuple[tuple[int, bool, int], ...]  # of one person: a signature, whether it is known, rows
 CellTable = NDArray[np.signedinteger]  # 16 bits, or 32 if there are many cells
 
@@ -174,6 +177,21 @@ class RowsInCells:
     rows: IndexArray
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OtherSignatures:
+    """The signatures of a table that is streamed: those that a membership does not list, and all together.
+
+    The listed ones are the most exposed, every one that may be identifiable, one of each set of partitions
+    that rows are in together, and the one that the releases cost most.
+    """
+
+    listed: IndexArray  # of each listed signature, its number among all
+    words: NDArray[np.int64]  # (words × signatures) the packed codes of the listed ones, in order
+    signatures: int  # in all
+    known_rows: int  # in all
+    products: FloatArray  # of every two cells, the unknown rows in both that are not of listed signatures
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Membership:
     """The signatures of all rows with a secret, in an order that is the same on every engine.
@@ -198,13 +216,35 @@ class Membership:
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
     device: Device = HOST  # where matrices over the cells are factorised
+    others: OtherSignatures | None = None  # of a table that is streamed; none if all signatures are listed
+    made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, repr=False)
+
+    def made_once(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """What is made from the signatures alone, kept for when it is asked for again with other noise."""
+        arrays = (self.signatures, self.counts, self.known, self.weights, self.persons)
+        kept = self.made.get(name)
+        if kept is None or any(one is not other for one, other in zip(kept[0], arrays, strict=True)):
+            self.made[name] = kept = (arrays, make())
+        found: Made = kept[1]
+        return found
 
     @property
     def signature_count(self) -> int:
         """How many different signatures the rows have."""
+        if self.others is not None:
+            return self.others.signatures
         if not self.rows:
             return 0
         return len(self.signatures if self.distinct else np.unique(self.signatures, axis=0))
+
+    @property
+    def known_rows(self) -> int:
+        """How many rows the attacker knows."""
+        return int(self.known.sum()) if self.others is None else self.others.known_rows
+
+    def signature_number(self, place: int) -> int:
+        """The number of a listed signature among all signatures of the table."""
+        return place if self.others is None else int(self.others.listed[place])
 
     @property
     def empty(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ A signature's position in a ``Membership`` is its rank among all signatures, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -117,6 +117,38 @@ def members_of(
     for signature, key in zip(answer["s"].tolist(), answer["v"].tolist(), strict=True):
         members[int(signature)].append(key_text(key))
     return {signature: tuple(sorted(keys)) for signature, keys in members.items()}
+
+
+def members_by_words(
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    subject: Subject,
+    *,
+    words: Mapping[int, tuple[int, ...]],
+) -> dict[int, tuple[str, ...]]:
+    """The same for signatures that are given by their packed words, without a rank for every row."""
+    if not words:
+        return {}
+    rows = audited_rows(queries, subject, engine.columns())
+    _, partition_queries = expand(engine, rows, queries, subject.categories)
+    encoding = encode(engine, partition_queries, rows=rows)
+    names = [f"w{position}" for position in range(len(encoding.words))]
+    listed = ", ".join(f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True))
+    known = known_condition(engine, subject)
+    value = f"CASE WHEN {known} THEN NULL ELSE {rows.record} END" if known else rows.record
+    coded = f"SELECT {listed}, {value} AS v FROM {encoding.coded_source()}"
+    wanted = " OR ".join(
+        "(" + " AND ".join(f"{name} = {int(word)}" for name, word in zip(names, own, strict=True)) + ")"
+        for own in words.values()
+    )
+    by = ", ".join(names)
+    answer = engine.fetch(
+        f"SELECT DISTINCT {by}, v FROM ({coded}) AS coded WHERE v IS NOT NULL AND ({wanted})"
+    )
+    found: dict[tuple[int, ...], list[str]] = {}
+    for *own, key in zip(*(answer[name].tolist() for name in (*names, "v")), strict=True):
+        found.setdefault(tuple(own), []).append(key_text(key))
+    return {signature: tuple(sorted(found.get(own, ()))) for signature, own in words.items()}
 
 
 def secrets_of(

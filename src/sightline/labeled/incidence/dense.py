@@ -110,6 +110,10 @@ class DenseIncidence:
         )
 
     @property
+    def complete(self) -> bool:
+        return True
+
+    @property
     def row_count(self) -> int:
         return len(self.sizes)
 

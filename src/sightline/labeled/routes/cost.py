@@ -13,8 +13,10 @@ from enum import Enum
 from sightline.errors import TooMuchWork
 from sightline.format import shown_memory, shown_seconds
 from sightline.labeled.description import LinearReleases
+from sightline.labeled.incidence.cells import CellIncidence
 from sightline.labeled.incidence.pairs import RowPairs, pair_count
 from sightline.labeled.incidence.protocol import Incidence
+from sightline.labeled.incidence.sparse import SparseIncidence
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 from sightline.progress import Progress
 
@@ -134,11 +136,24 @@ def cost_of(pattern: SparsePattern) -> RouteCost:
 
 def _reason_or_pattern(incidence: Incidence, progress: Progress) -> tuple[str, SparsePattern | None]:
     """The pattern of rows with few records in common, or the reason why there is no sparse one."""
-    rows = incidence.row_count
-    if rows < _FEW_ROWS:
+    if incidence.row_count < _FEW_ROWS:
         return f"fewer than {_FEW_ROWS:,} rows", None
     if not incidence.whole:
         return "the weights are not small integers", None
+    if not incidence.complete:
+        return "the signatures are streamed", None
+    if not isinstance(incidence, CellIncidence | SparseIncidence):
+        return "the rows are dense", None
+    if "pattern" not in incidence.computed:
+        incidence.computed["pattern"] = _analysed(incidence, progress)
+    found: tuple[str, SparsePattern | None] = incidence.computed["pattern"]
+    return found
+
+
+def _analysed(
+    incidence: CellIncidence | SparseIncidence, progress: Progress
+) -> tuple[str, SparsePattern | None]:
+    rows = incidence.row_count
     most = min(_MOST_ENTRIES, max(_FEW_ROWS * 100, int(rows * rows * _SHARE_OF_PAIRS)))
     pairs = RowPairs.of(incidence, progress, most_entries=most)
     if pairs is None:
