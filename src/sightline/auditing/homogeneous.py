@@ -53,6 +53,7 @@ from sightline.auditing.known_sums import (
 )
 from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
+from sightline.auditing.streamed_sums import StreamedSums, StreamedTotals
 from sightline.tables.membership import Partition
 from sightline.tables.subject import SecretKind
 
@@ -84,8 +85,25 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
+def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[HomogeneousCell, ...]:
+    """The same for a streamed table, of whose rows only the products of cells are held."""
+    found = findings.linear
+    if totals is None or found is None:
+        return ()
+    sums = StreamedSums.of(findings, found)
+
+    def views() -> Iterator[tuple[bool, _View]]:
+        yield True, _View(findings=findings, sums=sums.published)
+        yield False, _View(findings=findings, sums=sums.merged)
+        yield False, _View(findings=findings, sums=sums.merged, chosen=sums.large, less=sums.small)
+        if sums.groups is not None:
+            yield False, _View(findings=findings, sums=sums.groups)
+
+    cells = _listed(findings, views, lambda: sums.totals(totals))
+    return tuple(sorted(cells, key=lambda one: (one.remaining, -one.rows)))
+
+
 def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
-    limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
     if findings.linear is None:
         return []
     published_by = lru_cache(maxsize=1)(partial(published_sums, findings))  # most plans have one block
@@ -99,11 +117,18 @@ def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
             yield True, _View(findings=findings, sums=weighted)
         yield from ((False, view) for view in combined)
 
-    least = findings.prior.bounds[0]
+    return _listed(findings, views, lambda: with_lists(findings, totals(findings.question)))
+
+
+def _listed(
+    findings: Findings, views: Callable[[], Iterator[tuple[bool, _View]]], totals: Callable[[], FloatArray]
+) -> list[HomogeneousCell]:
+    """The sums that tell, of several views; ``totals`` has the true sum of every member of a sum."""
+    limit, least = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT, findings.prior.bounds[0]
     if not any(np.any(view.remaining(view.rows * least) < limit) for _, view in views()):
         return []
-    sums = with_lists(findings, totals(findings.question))
-    told = np.zeros(sums.shape, dtype=np.bool_)  # signatures × columns
+    sums = totals()
+    told = np.zeros(sums.shape, dtype=np.bool_)  # members × columns
     found = []
     for published, view in views():
         remaining = view.remaining(view.totals(sums))
