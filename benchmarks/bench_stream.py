@@ -10,6 +10,7 @@ the largest memory of the process that audits.
 from __future__ import annotations
 
 import argparse
+import json
 import subprocess
 import sys
 import tempfile
@@ -112,8 +113,6 @@ def main() -> None:
         )
         if done.returncode:
             sys.exit(done.stderr)
-        import json
-
         found = json.loads(done.stdout)
         assert found["signatures"] == signatures
         print(
