@@ -107,7 +107,7 @@ def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     if findings.linear is None:
         return []
     published_by = lru_cache(maxsize=1)(partial(published_sums, findings))  # most plans have one block
-    combined = _combined(findings, published_by, limit)
+    combined = _combined(findings, published_by)
 
     def views() -> Iterator[tuple[bool, _View]]:
         """Every list of sums, and whether they are published numbers."""
@@ -124,7 +124,7 @@ def _listed(
     findings: Findings, views: Callable[[], Iterator[tuple[bool, _View]]], totals: Callable[[], FloatArray]
 ) -> list[HomogeneousCell]:
     """The sums that tell, of several views; ``totals`` has the true sum of every member of a sum."""
-    limit, least = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT, findings.prior.bounds[0]
+    limit, least = _limit(findings), findings.prior.bounds[0]
     if not any(np.any(view.remaining(view.rows * least) < limit) for _, view in views()):
         return []
     sums = totals()
@@ -142,13 +142,15 @@ def _listed(
     return found
 
 
-def _combined(
-    findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums], limit: float
-) -> list[_View]:
+def _limit(findings: Findings) -> float:
+    return findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
+
+
+def _combined(findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums]) -> list[_View]:
     """The sums that are made of several published numbers; those that cannot tell may be left out."""
     views = []
     published = published_by(coarse_partitions(findings))
-    if _may_tell_together(findings, published, limit):
+    if _may_tell_together(findings, published):
         merged = comparable_sums(findings, published)
         large, small = nested_pairs(merged, unknown_rows(findings.membership))
         views.append(_View(findings=findings, sums=merged))
@@ -158,7 +160,7 @@ def _combined(
     return views
 
 
-def _may_tell_together(findings: Findings, published: KnownSums, limit: float) -> bool:
+def _may_tell_together(findings: Findings, published: KnownSums) -> bool:
     r"""Whether means and differences of published numbers could leave less than the limit, at any true sums.
 
     A mean of m sums over the same rows has at least :math:`1/\sqrt m` of the least noise among them, and each
@@ -173,7 +175,7 @@ def _may_tell_together(findings: Findings, published: KnownSums, limit: float) -
     alike = 2 * np.unique(owner).size
     rows, deviation = rows[rows > 0], np.sqrt(variance[rows > 0] / max(1, alike))
     left = _left(findings, rows, deviation, np.zeros(rows.size)) / findings.prior.of_column.variance
-    return bool(np.any(left < limit * (1 + _ROUNDING)))
+    return bool(np.any(left < _limit(findings) * (1 + _ROUNDING)))
 
 
 def _left(findings: Findings, rows: FloatArray, deviation: FloatArray, apart: FloatArray) -> FloatArray:
