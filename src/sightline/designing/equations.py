@@ -13,10 +13,7 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.iterate import Iterate, split
-from sightline.designing.risks import heavy
 
-_NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
-_TINY = float(np.finfo(np.float64).tiny)
 _STEP = 0.99  # how far towards the nearest bound a step goes
 _LONGER = 0.2  # by how much more of a direction a correction wants to go
 _RANGE = 10.0  # products over the centre, and the centre over products, that a correction leaves
@@ -68,9 +65,9 @@ class Equations:
         e_or_one, g = np.where(finite, e, 1.0), np.concatenate(at.g)
         diagonal = at.z / at.below + at.y / e_or_one
         missing = at.secants.missing(active)
-        solve = _factorised(_hessian(at, G, diagonal, missing, exact=True))
+        solve = _factorised(_hessian(at, diagonal, missing, exact=True))
         if solve is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
-            solve = _factorised(_hessian(at, G, diagonal, missing, exact=False))
+            solve = _factorised(_hessian(at, diagonal, missing, exact=False))
         if solve is None:
             return None
         return cls(
@@ -162,16 +159,14 @@ class Equations:
         return float(total) / (self.g.size + self.d.size + int(self.finite.sum()))
 
 
-def _hessian(
-    at: Iterate, G: list[FloatArray | csc_array], others: FloatArray, missing: FloatArray, *, exact: bool
-) -> FloatArray:
+def _hessian(at: Iterate, others: FloatArray, missing: FloatArray, *, exact: bool) -> FloatArray:
     lift = csc_array(at.problem.lift[:, at.active])
     own_rows = np.unique(lift.indices).size == lift.nnz == at.active.size  # a row for each variable
     rows = lift.indices if own_rows else np.unique(lift.indices)
     curved = np.zeros((rows.size, rows.size))
-    for own, lam in zip(at.tangents, at.lam, strict=True):
+    for own, lam, g in zip(at.tangents, at.lam, at.g, strict=True):
         if lam.size:
-            own.add_curvature(curved, rows, exact=exact)
+            own.add_curvature(curved, rows, lam / g, exact=exact)
     if own_rows:
         total = curved
         total *= lift.data
@@ -179,16 +174,6 @@ def _hessian(
     else:
         lift = csc_array(lift.tocsr()[rows])
         total = np.asarray(lift.T @ (lift.T @ curved).T)
-    for one, lam, g in zip(G, at.lam, at.g, strict=True):
-        if not lam.size:
-            continue
-        if isinstance(one, np.ndarray):
-            diagonal = np.diagonal(total) + others
-            kept = heavy(one, lam / g, np.maximum(diagonal, _TINY), _NEGLIGIBLE)
-            scaled = one[:, kept] * np.sqrt((lam / g)[kept])
-            total += scaled @ scaled.T
-        else:
-            total += (one.multiply(lam / g) @ one.T).toarray()
     total += missing @ missing.T
     total[np.diag_indices_from(total)] += others
     return total

@@ -31,6 +31,7 @@ class Waypoint:
     z: FloatArray
     y: FloatArray
     safe: FloatArray
+    bent: float
     secants: Secants
 
 
@@ -50,6 +51,7 @@ class Iterate:
     recipes: tuple[Recipes, ...] = ()
     tangents: tuple[Tangents, ...] = ()
     factorisations: int = 0
+    bent: float = np.inf  # by how much of their levels a whole step bends the constraints, from the last step
     secants: Secants = field(default_factory=Secants)
 
     @property
@@ -65,12 +67,6 @@ class Iterate:
         """The true slacks of the constraints that take part."""
         each = zip(self.now, self.problem.risks, self.working, strict=True)
         return np.concatenate([(now.phi - one.needed)[own] for now, one, own in each])
-
-    def least_slack(self) -> float:
-        """The least of these slacks over the levels of their constraints."""
-        each = zip(self.now, self.problem.risks, self.working, strict=True)
-        worst = [((now.phi - one.needed) / np.abs(one.needed))[own] for now, one, own in each]
-        return float(np.min(np.concatenate(worst)))
 
     def evaluate(self) -> None:
         s = self.problem.variances(self.x)
@@ -136,11 +132,11 @@ class Iterate:
         return prices, less
 
     def raised_where_broken(self, gradients: list[FloatArray | csc_array]) -> FloatArray:
-        """The variables, those of broken constraints raised by more than their slopes ask for.
+        """The variables, those above their floors raised in broken constraints by more than slopes ask for.
 
         Whether that is enough is not known: slopes fall as the noise rises.
         """
-        factor = np.ones(self.x.size)
+        factor, above = np.ones(self.x.size), np.where(self.x > 1, self.x, 0.0)
         each = zip(self.now, self.problem.risks, self.working, gradients, strict=True)
         for now, one, own, G in each:
             short = (one.needed - now.phi)[own]
@@ -150,10 +146,18 @@ class Iterate:
             slopes = csc_array(self.problem.lift.T @ abs(one.columns[:, own[broken]]))
             slopes.data[:] = 1.0
             slopes = csc_array(slopes.multiply(G[:, broken]))
-            gained = np.asarray(slopes.T @ self.x)
+            gained = np.asarray(slopes.T @ above)
             more = _BEYOND * short[broken] / np.maximum(gained, short[broken])
             np.maximum.at(factor, slopes.indices, np.repeat(1 + more, np.diff(slopes.indptr)))
-        return np.minimum(self.x * factor, self.problem.ceilings)
+        return np.minimum(np.where(above > 0, self.x * factor, self.x), self.problem.ceilings)
+
+    def at_floors(self) -> Iterate:
+        """The same, with those variables at their floors whose multipliers say that they belong there."""
+        x = self.x.copy()
+        x[self.active[self.z > self.problem.weights[self.active] * self.below]] = 1.0
+        found = Iterate(problem=self.problem, x=x, active=self.active, working=self.working)
+        found.evaluate()
+        return found
 
     def balance(self, used: FloatArray) -> FloatArray:
         """How far the loss is from balance with its multipliers, of the variables that may be raised."""
@@ -177,6 +181,7 @@ class Iterate:
             z=self.z,
             y=self.y,
             safe=safe,
+            bent=self.bent,
             secants=self.secants.copy(),
         )
 

@@ -36,8 +36,8 @@ _ROUNDS = 120
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
 _UNBALANCED = 0.8  # what a step aims at while the optimality conditions are further off than the products
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
-# Where no constraint is broken by more than this share of its level, they are nearly lines. There a step aims
-# at this much. It is corrected so often, unless it goes this far, as long as that makes it longer by so much.
+# Where a whole step bends no constraint by more than this share of its level, a step aims at this much. It is
+# corrected so often, unless it goes this far, as long as that makes it longer by so much.
 _STRAIGHT, _NEARLY = 1e-3, 0.1
 _CORRECTIONS, _FAR_ENOUGH, _LONGER = 4, 0.95, 0.02
 _WHOLE = 0.9  # of a step that says what the Hessian missed
@@ -110,10 +110,11 @@ def least_noise(
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
-        near = at.raised_where_broken(gradients)
-        close = problem.loss(near) - best_lower <= tolerance * abs(problem.loss(near))
-        if close and problem.loss(near) < best_upper and problem.least_slack(near) >= 0:
-            best_x, best_upper = near, problem.loss(near)
+        near = problem.loss(at.raised_where_broken(gradients))
+        if near - best_lower <= tolerance * abs(near):  # the end: what is left is to keep all limits
+            ended = at.at_floors().raised_where_broken(gradients)
+            if problem.loss(ended) < best_upper and problem.least_slack(ended) >= 0:
+                best_x, best_upper = ended, problem.loss(ended)
         gap = (best_upper - best_lower) / abs(best_upper)
         progress("choosing the noise", _share_done(gap, tolerance))
         path.append(at.waypoint(gap, safe))
@@ -218,7 +219,7 @@ def _resumed(problem: NoiseProblem, point: Waypoint, *, same: bool = False) -> _
     if any(np.any(now.phi <= 0) for now, one in zip(at.now, problem.risks, strict=True) if one.sign > 0):
         return None
     if same:
-        at.g, at.secants = list(point.g), point.secants
+        at.g, at.bent, at.secants = list(point.g), point.bent, point.secants
         return at, point.safe, phi
     centre = float(np.mean(at.z * at.below))
     at.g = [
@@ -314,7 +315,7 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
     alpha, beta = equations.longest(predicted)
     aim = (equations.centre_after(predicted, alpha, beta) / centre) ** 3
     far = min(alpha, beta) > _FAR  # a short prediction says nothing of second-order terms
-    straight = at.least_slack() > -_STRAIGHT  # the constraints were nearly lines over the last step
+    straight = at.bent < _STRAIGHT
     aim = float(np.clip(aim, _LEAST_AIM if far else _NEARLY if straight else _CENTRING, 1.0))
     if equations.unbalanced() > centre:  # products that vanish before the other conditions hold lose digits
         aim = max(aim, _UNBALANCED)
@@ -341,6 +342,10 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
         alpha *= 0.6
     moved = equations.g + alpha * chosen.g
     true = at.slack  # use the true slack wherever it is positive enough
+    level = np.concatenate(
+        [np.abs(one.needed)[own] for one, own in zip(problem.risks, at.working, strict=True)]
+    )
+    at.bent = float(np.max((moved - true) / level)) / max(alpha, _STRAIGHT) ** 2
     at.g = split(np.where(true > 0.1 * moved, true, moved), at.working)
     at.lam = split(equations.lam + beta * chosen.lam, at.working)
     at.z, at.y = at.z + beta * chosen.z, at.y + beta * chosen.y
