@@ -251,8 +251,8 @@ def _possibly_nested(sums: KnownSums) -> tuple[IndexArray, IndexArray]:
 
 def _may_contain(sums: KnownSums, large: IndexArray, small: IndexArray) -> NDArray[np.bool_]:
     """Whether the columns are the same, and the first sum has at least two more rows."""
-    found: NDArray[np.bool_] = sums.rows[large] > sums.rows[small] + 1
-    return found & (sums.column[large] == sums.column[small])
+    more_rows, same = sums.rows[large] > sums.rows[small] + 1, sums.column[large] == sums.column[small]
+    return np.asarray(more_rows & same)
 
 
 def linear_partitions(findings: Findings) -> list[int]:
