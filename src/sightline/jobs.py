@@ -5,6 +5,7 @@ They stand to the right of the room of designs, because the advice of an audit c
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -20,7 +21,7 @@ from sightline.auditing.result import AuditResult, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
-from sightline.auditing.table_in_parts import table_of
+from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.what_if import what_if as other_settings
 from sightline.auditing.what_if import why_no_what_if
 from sightline.auditing.work import WorkLimits
@@ -71,8 +72,11 @@ def audit(  # many parameters: the options of the command of the same name
             watch("reading the table", 0.0)
             table = table_of(session, watch)
             if isinstance(table, StreamedTable):
-                table = replace(table, membership=replace(table.membership, device=place))
-                results.append(_audit_streamed(session, table, top, names, watch))
+                with closing(table.store):
+                    table = replace(table, membership=replace(table.membership, device=place))
+                    result = _audit_streamed(session, table, top, names, watch)
+                reason = {"no_what_if": "the table is streamed"} if what_if else {}
+                results.append(result.model_copy(update=reason))
                 continue
             findings = _find(session, watch, place, membership=table)
             keys, totals = session.keys(findings.membership), session.totals
@@ -90,8 +94,8 @@ def _audit_streamed(
     """The result for a table whose signatures stay in the engine."""
     findings = find_streamed(session.plan, table, watch, most=max(MOST_KEPT, top))
     watch("describing what is exposed", 0.0)
-    keys = session.keys(findings.membership)
-    return assemble(findings, top=top, names=names, keys=keys, progress=watch)
+    keys, totals = session.keys(findings.membership), streamed_totals(session, table, findings.membership)
+    return assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
 
 
 def _with_settings(
@@ -145,7 +149,9 @@ def explain_cost(
     limits = WorkLimits.of(max_memory, max_seconds)
     watch = limits.watched(progress or silent)
     with opened(checked, base, limits=limits, progress=watch) as session:
-        return expected_cost(session.plan, table_of(session, watch), watch)
+        table = table_of(session, watch)
+        with closing(table.store) if isinstance(table, StreamedTable) else nullcontext():
+            return expected_cost(session.plan, table, watch)
 
 
 def check(plan: PlanLike) -> Plan:

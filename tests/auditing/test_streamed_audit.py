@@ -23,7 +23,7 @@ from sightline.tables.engines import duckdb_store
 KEYS = ("a", "b", "c", "d")
 SAME = ("rows", "records", "known_rows", "dropped", "clipped", "cells", "signatures", "rank", "budget")
 SAME += ("identifiable_records", "identifiable_groups", "exposed_in_all", "distribution", "prior", "bounds")
-LEFT_OUT = ("timeline", "losses", "alternatives", "what_to_change", "homogeneous")
+LEFT_OUT = ("timeline", "losses", "alternatives", "what_to_change")
 
 
 @pytest.fixture
@@ -83,10 +83,22 @@ def assert_same(expected: AuditResult, got: AuditResult, *, top: int) -> None:
             own_column.size,
             own_column.label,
         )
+    assert bool(got.homogeneous) == bool(expected.homogeneous)
+    assert_homogeneous(expected, got)
     for name in LEFT_OUT:
         assert getattr(got, name) == (), name
     assert got.slack is None
     assert all(one.newly_exposes is None and one.copy_of is None for one in got.releases)
+
+
+def assert_homogeneous(expected: AuditResult, got: AuditResult) -> None:
+    """Published numbers are the same; of the sums of several a streamed table may list others."""
+    sides = []
+    for result in (expected, got):
+        listed = [one for one in result.homogeneous or () if one.text.startswith('"')]
+        alone = [one for one in listed if " less " not in one.text and "averaged" not in one.text]
+        sides.append({(one.release, one.cell, one.rows, round(one.remaining, 9)) for one in alone})
+    assert sides[0] == sides[1]
 
 
 def table(folder: Path, seed: int, *, rows: int = 260, secret: str = "number") -> Path:
@@ -143,8 +155,8 @@ SETTINGS: dict[str, dict[str, Any]] = {
 def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, got = in_memory_and_streamed(example_plan(name), monkeypatch, names=True)
     assert_same(expected, got, top=20)
-    assert got.verdict.status is VerdictStatus.NOT_SHOWN  # what true values tell is not compared
-    assert 'accept = ["homogeneous"]' in got.verdict.text
+    assert got.verdict == expected.verdict
+    assert got.verdict.status is VerdictStatus.PASSED
 
 
 @pytest.mark.parametrize("setting", SETTINGS)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+
 import numpy as np
 import pytest
 
@@ -300,3 +302,18 @@ def test_what_needs_every_column_refuses_a_part_of_them() -> None:
     taken, some = kept.incidence.take(rows), ~known
     assert np.array_equal(taken.gram(some, silent), kept.incidence.gram(some, silent)[np.ix_(rows, rows)])
     assert np.array_equal(taken.sizes, kept.incidence.sizes[rows])
+
+
+def test_a_pass_can_travel() -> None:
+    """A cluster sends a pass to its executors, and the arrays of each batch back."""
+    case = Case(3)
+    cells = case.cells()
+    forms = forms_of(case, cells, "laplace", "uniform", batch=100)
+    costs = np.ones(int(cells.widths.sum()))
+    scan = ExposureScan(
+        cells=cells, forms=forms, most=4, edges=EDGES, limit=0.5, costs=costs, always=case.words[:, :2]
+    )
+    copied = pickle.loads(pickle.dumps(scan))
+    expected, got = case.store(20).run(scan, "", silent), case.store(20).run(copied, "", silent)
+    assert all(np.array_equal(expected[name], got[name]) for name in expected)
+    assert all(isinstance(values, np.ndarray) and values.dtype != object for values in got.values())

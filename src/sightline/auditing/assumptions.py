@@ -37,10 +37,6 @@ _NOT_COMPARED = (
     "cannot be compared with what the attacker knows of each value: a group whose values are nearly all at "
     "one end of that is not found"
 )
-_STREAMED = (
-    "of a streamed table cannot be compared with what it tells at the true values: rows that are nearly all "
-    "alike are not found"
-)
 _JUDGED_ALONE = "may tell something about this one, and something is published about it: each is judged alone"
 _DRAWN_KNOWN = (
     "of 100 records are known to the attacker, drawn by their keys; nothing is shown of those, nor for "
@@ -139,13 +135,6 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             count=len(membership.cells) if findings.plan.attacker.values_within is not None else 0,
             one=f"number {_NOT_COMPARED}",
             many=f"numbers {_NOT_COMPARED}",
-            owner_only=False,
-        ),
-        _Case(
-            name=name.HOMOGENEOUS,
-            count=len(membership.cells) if findings.streamed else 0,
-            one=f"number {_STREAMED}",
-            many=f"numbers {_STREAMED}",
             owner_only=False,
         ),
         _Case(

@@ -53,6 +53,7 @@ from sightline.auditing.known_sums import (
 )
 from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
+from sightline.auditing.streamed_sums import StreamedSums, StreamedTotals
 from sightline.tables.membership import Partition
 from sightline.tables.subject import SecretKind
 
@@ -84,12 +85,29 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
+def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[HomogeneousCell, ...]:
+    """The same for a streamed table, of whose rows only the products of cells are held."""
+    found = findings.linear
+    if totals is None or found is None:
+        return ()
+    sums = StreamedSums.of(findings, found)
+
+    def views() -> Iterator[tuple[bool, _View]]:
+        yield True, _View(findings=findings, sums=sums.published)
+        yield False, _View(findings=findings, sums=sums.merged)
+        yield False, _View(findings=findings, sums=sums.merged, chosen=sums.large, less=sums.small)
+        if sums.groups is not None:
+            yield False, _View(findings=findings, sums=sums.groups)
+
+    cells = _listed(findings, views, lambda: sums.totals(totals))
+    return tuple(sorted(cells, key=lambda one: (one.remaining, -one.rows)))
+
+
 def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
-    limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
     if findings.linear is None:
         return []
     published_by = lru_cache(maxsize=1)(partial(published_sums, findings))  # most plans have one block
-    combined = _combined(findings, published_by, limit)
+    combined = _combined(findings, published_by)
 
     def views() -> Iterator[tuple[bool, _View]]:
         """Every list of sums, and whether they are published numbers."""
@@ -99,11 +117,18 @@ def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
             yield True, _View(findings=findings, sums=weighted)
         yield from ((False, view) for view in combined)
 
-    least = findings.prior.bounds[0]
+    return _listed(findings, views, lambda: with_lists(findings, totals(findings.question)))
+
+
+def _listed(
+    findings: Findings, views: Callable[[], Iterator[tuple[bool, _View]]], totals: Callable[[], FloatArray]
+) -> list[HomogeneousCell]:
+    """The sums that tell, of several views; ``totals`` has the true sum of every member of a sum."""
+    limit, least = _limit(findings), findings.prior.bounds[0]
     if not any(np.any(view.remaining(view.rows * least) < limit) for _, view in views()):
         return []
-    sums = with_lists(findings, totals(findings.question))
-    told = np.zeros(sums.shape, dtype=np.bool_)  # signatures × columns
+    sums = totals()
+    told = np.zeros(sums.shape, dtype=np.bool_)  # members × columns
     found = []
     for published, view in views():
         remaining = view.remaining(view.totals(sums))
@@ -117,13 +142,15 @@ def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     return found
 
 
-def _combined(
-    findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums], limit: float
-) -> list[_View]:
+def _limit(findings: Findings) -> float:
+    return findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
+
+
+def _combined(findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums]) -> list[_View]:
     """The sums that are made of several published numbers; those that cannot tell may be left out."""
     views = []
     published = published_by(coarse_partitions(findings))
-    if _may_tell_together(findings, published, limit):
+    if _may_tell_together(findings, published):
         merged = comparable_sums(findings, published)
         large, small = nested_pairs(merged, unknown_rows(findings.membership))
         views.append(_View(findings=findings, sums=merged))
@@ -133,7 +160,7 @@ def _combined(
     return views
 
 
-def _may_tell_together(findings: Findings, published: KnownSums, limit: float) -> bool:
+def _may_tell_together(findings: Findings, published: KnownSums) -> bool:
     r"""Whether means and differences of published numbers could leave less than the limit, at any true sums.
 
     A mean of m sums over the same rows has at least :math:`1/\sqrt m` of the least noise among them, and each
@@ -148,7 +175,7 @@ def _may_tell_together(findings: Findings, published: KnownSums, limit: float) -
     alike = 2 * np.unique(owner).size
     rows, deviation = rows[rows > 0], np.sqrt(variance[rows > 0] / max(1, alike))
     left = _left(findings, rows, deviation, np.zeros(rows.size)) / findings.prior.of_column.variance
-    return bool(np.any(left < limit * (1 + _ROUNDING)))
+    return bool(np.any(left < _limit(findings) * (1 + _ROUNDING)))
 
 
 def _left(findings: Findings, rows: FloatArray, deviation: FloatArray, apart: FloatArray) -> FloatArray:

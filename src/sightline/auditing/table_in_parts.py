@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.session import Session
+from sightline.auditing.streamed_sums import StreamedTotals
 from sightline.auditing.work import TimedEngine
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.progress import Progress
+from sightline.tables.cell_totals import cell_totals, words_totals
 from sightline.tables.collect import CountedTable, membership_of, with_release_name
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import (
@@ -47,6 +50,21 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
         return session.with_persons(session.verified(membership, progress), progress)
     table = streamed_table(session.engine, counted, store, progress)
     return replace(table, membership=session.verified(table.membership, progress))
+
+
+def streamed_totals(session: Session, table: StreamedTable, membership: Membership) -> StreamedTotals:
+    """Owner-only: how to fetch sums of the secrets of a streamed table, of cells and listed signatures."""
+    others = membership.others
+    assert others is not None  # a streamed table has others
+
+    def of_signatures(places: IndexArray) -> FloatArray:
+        words = [tuple(own) for own in others.words[:, places].T.tolist()]
+        return words_totals(session.engine, table.counted, words)
+
+    return StreamedTotals(
+        of_cells=lambda: cell_totals(session.engine, table.counted, table.cells),
+        of_signatures=of_signatures,
+    )
 
 
 def _fits(session: Session, signatures: int, counted: CountedTable) -> bool:

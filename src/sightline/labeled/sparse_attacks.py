@@ -113,18 +113,18 @@ class Dependencies:
         assert self.inverse is not None
         spread = sparse.diags_array(self.variances)
         own = np.asarray(recipes.power(2).T @ self.variances)
-        u = sparse.csc_array(self.combinations.T @ (spread @ recipes))
-        reach = sparse.csc_array(abs(self.combinations).T @ (spread @ abs(recipes)))
-        explained, size = np.zeros(own.size), np.zeros(own.size)
-        diagonal = np.searchsorted(self.keys, np.arange(u.shape[0]) * np.intp(u.shape[0] + 1))
+        u = _at_pattern(met, self.combinations.T @ (spread @ recipes))
+        reach = _at_pattern(met, abs(self.combinations).T @ (spread @ abs(recipes)))
+        count = np.intp(met.shape[0])
+        diagonal = np.searchsorted(self.keys, np.arange(count) * (count + 1))
         roots = np.sqrt(np.abs(self.inverse.values[diagonal]))
+        sums = np.add.reduceat(np.append(reach * roots[met.indices], 0.0), met.indptr[:-1])
+        size = np.where(np.diff(met.indptr) > 0, sums, 0.0) ** 2
+        explained = np.zeros(own.size)
         for columns, pairs, (a, b) in _pairs_met(met):
             values = self.inverse.values[np.searchsorted(self.keys, pairs)]
-            rows = met.indices[met.indptr[columns][:, None] + np.arange(int(a.max()) + 1)]
-            at = np.repeat(columns[:, None], rows.shape[1], axis=1)
-            weight = np.asarray(u[rows, at]).reshape(rows.shape)
+            weight = u[met.indptr[columns][:, None] + np.arange(int(a.max()) + 1)]
             explained[columns] = np.sum(values * weight[:, a] * weight[:, b] * np.where(a == b, 1, 2), axis=1)
-            size[columns] = np.sum(np.asarray(reach[rows, at]).reshape(rows.shape) * roots[rows], axis=1) ** 2
         least = own - explained
         terms = int(np.max(np.diff(recipes.indptr), initial=0)) + 2 * _MOST_MET + 8
         off = self.inverse.relative_error * explained + 4 * terms * _UNIT * (own + size)
@@ -189,6 +189,18 @@ def _met(combinations: Any, recipes: Any) -> Any:
     met = sparse.csc_array(abs(combinations).T @ abs(recipes))
     met.sort_indices()
     return met
+
+
+def _at_pattern(pattern: Any, table: Any) -> FloatArray:
+    """The entries of a sparse table at those of a pattern that holds them all, in the pattern's order."""
+    table = sparse.csc_array(table)
+    keys, own = (
+        np.repeat(np.arange(one.shape[1]), np.diff(one.indptr)) * np.intp(one.shape[0]) + one.indices
+        for one in (pattern, table)
+    )
+    values = np.zeros(keys.size)
+    values[np.searchsorted(keys, own)] = table.data
+    return values
 
 
 def _pairs_met(met: Any) -> Iterator[tuple[IndexArray, IndexArray, tuple[IndexArray, IndexArray]]]:

@@ -24,6 +24,7 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.numerics.one_thread import one_blas_thread
 from sightline.numerics.sparse_symbolic import SymbolicFactor
 
 _UNIT = float(np.finfo(np.float64).eps)
@@ -56,6 +57,7 @@ class SparseCholesky:
         """The other rows of the matrix, in ascending order."""
         return np.sort(self.symbolic.order[self.dropped])
 
+    @one_blas_thread()
     def solve(self, right: FloatArray) -> FloatArray:
         """The solution over the kept rows, zero in dropped ones; a right side is a column."""
         symbolic = self.symbolic
@@ -87,6 +89,7 @@ class SparseCholesky:
         return solution
 
 
+@one_blas_thread()
 def factorise(
     symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = VANISHING, entry_error: float = 0.0
 ) -> SparseCholesky:

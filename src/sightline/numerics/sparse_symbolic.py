@@ -73,6 +73,15 @@ class SymbolicFactor:
         """All other supernodes, children first."""
         return tuple(np.setdiff1d(np.arange(self.supernodes), self.isolated).tolist())
 
+    @cached_property
+    def tree_of(self) -> IndexArray:
+        """The tree of the elimination that each position is in: rows of two trees never meet."""
+        tree = np.arange(self.supernodes)
+        for node in range(self.supernodes - 1, -1, -1):
+            if self.parent[node] >= 0:
+                tree[node] = tree[self.parent[node]]
+        return np.repeat(tree, self.widths)
+
     @property
     def factor_entries(self) -> int:
         """Entries of the factor that are stored."""

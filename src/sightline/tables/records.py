@@ -14,7 +14,7 @@ from sightline.tables.collect import expand, known_condition
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Band, Partition, RowValues
-from sightline.tables.rows import audited_rows
+from sightline.tables.rows import Rows, audited_rows
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
@@ -59,12 +59,7 @@ def signature_totals(
     """
     rows = audited_rows(queries, subject, engine.columns())
     known = known_condition(engine, subject) or "FALSE"
-    value = rows.secret
-    if subject.kind is SecretKind.BOOLEAN:
-        value = f"CASE WHEN {value} THEN 1.0 ELSE 0.0 END"
-    elif subject.bounds is not None:
-        low, high = subject.bounds
-        value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
+    value = clipped_secret(rows, subject)
     if question is not None:
         value = f"CASE WHEN {_answers_yes(rows.secret, question)} THEN 1.0 ELSE 0.0 END"
     coded, names = _coded_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
@@ -85,6 +80,16 @@ def signature_totals(
     totals = np.zeros((int(signature[-1]) + 1, len(place)))
     totals[signature[column >= 0], column[column >= 0]] = answer["n"][column >= 0]
     return totals
+
+
+def clipped_secret(rows: Rows, subject: Subject) -> str:
+    """The secret as SQL: a number clipped to its bounds, 1 for a yes and 0 for a no, or a category."""
+    if subject.kind is SecretKind.BOOLEAN:
+        return f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
+    if subject.bounds is None:
+        return rows.secret
+    low, high = subject.bounds
+    return f"LEAST(GREATEST({rows.secret}, {low!r}), {high!r})"
 
 
 def _answers_yes(secret: str, question: Partition) -> str:

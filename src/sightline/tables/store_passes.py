@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -35,7 +36,7 @@ class CellSizes:
     layouts: tuple[Layout, ...]
 
     def of_batch(self, batch: SignatureBatch) -> Arrays:
-        found: dict[str, NDArray[np.generic]] = {
+        found: dict[str, NDArray[Any]] = {
             "rows": np.array([batch.counts.sum()]),
             "known": np.array([batch.known.sum()]),
         }
@@ -53,9 +54,7 @@ class CellSizes:
         return found | _first_of_each(pattern, batch.words, batch.counts, batch.known)
 
     def merged(self, first: Arrays, second: Arrays) -> Arrays:
-        found: dict[str, NDArray[np.generic]] = {
-            name: first[name] + second[name] for name in ("rows", "known")
-        }
+        found: dict[str, NDArray[Any]] = {name: first[name] + second[name] for name in ("rows", "known")}
         for number, layout in enumerate(self.layouts):
             if layout.size <= DIRECT:
                 found[f"rows{number}"] = first[f"rows{number}"] + second[f"rows{number}"]
@@ -152,7 +151,7 @@ class ExposureScan:
         )
         lower[some], upper[some], error[some] = seen.lower, seen.upper, seen.relative_error
         near[some] |= ~(seen.group_leverage <= NEAR)
-        kept = {"words": batch.words, "counts": batch.counts, "known": batch.known}
+        kept: dict[str, NDArray[Any]] = {"words": batch.words, "counts": batch.counts, "known": batch.known}
         kept |= {"lower": lower, "upper": upper, "near": near, "cost": cost, "error": error}
         return self._kept(kept, self._no_rest())
 
@@ -160,7 +159,7 @@ class ExposureScan:
         names = ("counts", "known", "lower", "upper", "near", "cost", "error")
         kept = dict(zip(names, _joined(first, second, *names), strict=True))
         kept["words"] = np.concatenate([first["words"], second["words"]], axis=1)
-        rest: dict[str, NDArray[np.generic]] = {
+        rest: dict[str, NDArray[Any]] = {
             name: first[name] + second[name] for name in ("histogram", "below", "rest")
         }
         rest["largest_error"] = np.maximum(first["largest_error"], second["largest_error"])
@@ -237,7 +236,7 @@ def _insertion(ordered: PackedCodes, words: PackedCodes) -> IndexArray:
     return place[:size]
 
 
-def _summed(number: int, codes: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[str, NDArray[np.generic]]:
+def _summed(number: int, codes: NDArray[np.int64], rows: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
     occurring, place = np.unique(codes, return_inverse=True)
     return {
         f"codes{number}": occurring,
@@ -247,7 +246,7 @@ def _summed(number: int, codes: NDArray[np.int64], rows: NDArray[np.int64]) -> d
 
 def _first_of_each(
     pattern: NDArray[np.int64], words: PackedCodes, counts: NDArray[np.int64], known: NDArray[np.int64]
-) -> dict[str, NDArray[np.generic]]:
+) -> dict[str, NDArray[Any]]:
     """Of each pattern the signature that comes first in the order of words."""
     each = [_first(words, np.flatnonzero(pattern == one)) for one in np.unique(pattern)]
     chosen = np.array(each, dtype=np.intp)
@@ -275,7 +274,7 @@ def _among(words: PackedCodes, wanted: PackedCodes) -> NDArray[np.bool_]:
     return found
 
 
-def _joined(first: Arrays, second: Arrays, *names: str) -> Sequence[NDArray[np.generic]]:
+def _joined(first: Arrays, second: Arrays, *names: str) -> Sequence[NDArray[Any]]:
     return [np.concatenate([first[name], second[name]]) for name in names]
 
 

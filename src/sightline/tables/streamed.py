@@ -36,6 +36,7 @@ class StreamedTable:
     membership: Membership
     store: SignatureStore
     cells: SignatureCells
+    counted: CountedTable
 
     def listing(self, found: Arrays, products: FloatArray, progress: Progress) -> StreamedTable:
         """The same table with the signatures that a pass kept.
@@ -159,7 +160,7 @@ def streamed_table(
             products=np.zeros((size, size)),
         ),
     )
-    return StreamedTable(membership=membership, store=store, cells=cells)
+    return StreamedTable(membership=membership, store=store, cells=cells, counted=counted)
 
 
 def _locked(table: CellTable) -> CellTable:

@@ -10,10 +10,13 @@ import os
 from dataclasses import dataclass, replace
 from enum import Enum
 
+import numpy as np
+
 from sightline.errors import TooMuchWork
 from sightline.format import shown_memory, shown_seconds
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.incidence.cells import CellIncidence
+from sightline.labeled.incidence.joins import Joins
 from sightline.labeled.incidence.pairs import RowPairs, pair_count
 from sightline.labeled.incidence.protocol import Incidence
 from sightline.labeled.incidence.sparse import SparseIncidence
@@ -49,10 +52,12 @@ class RouteCost:
     bytes: int
     seconds: float  # an estimate
     left_out: tuple[str, ...] = ()  # what only dense matrices give, where these do not fit this machine
+    nested: int = 0  # rows that are sums of others, as a GROUP BY is that another one refines
 
     def __str__(self) -> str:
+        nested = f"; {self.nested:,} rows are sums of rows of a finer release" if self.nested else ""
         text = (
-            f"{self.route.value} route for {self.rows:,} rows: {self.reason}; "
+            f"{self.route.value} route for {self.rows:,} rows: {self.reason}{nested}; "
             f"about {shown_memory(self.bytes)} and {shown_seconds(self.seconds)}"
         )
         return text + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
@@ -64,6 +69,7 @@ class SparsePattern:
 
     pairs: RowPairs
     symbolic: SymbolicFactor
+    nested: int  # rows that are sums of others, over all records
 
 
 def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost, SparsePattern | None]:
@@ -131,6 +137,7 @@ def cost_of(pattern: SparsePattern) -> RouteCost:
         factor_entries=symbolic.factor_entries,
         bytes=int(symbolic.peak_bytes + 150 * pairs.entries + 4 * looked_up + 100 * incidence.records),
         seconds=seconds,
+        nested=pattern.nested,
     )
 
 
@@ -162,7 +169,8 @@ def _analysed(
     symbolic = analyse(pairs.first, pairs.second, size=rows, most_entries=rows * (rows + 1) / 4)
     if not isinstance(symbolic, SymbolicFactor):
         return f"the factor fills in: more than {symbolic.at_least:,} entries", None
-    return "", SparsePattern(pairs=pairs, symbolic=symbolic)
+    nested = Joins.of(pairs, pairs.products(np.ones(incidence.records))).nested_rows()
+    return "", SparsePattern(pairs=pairs, symbolic=symbolic, nested=int(nested.size))
 
 
 def _memory() -> float:

@@ -24,7 +24,7 @@ from scipy import sparse
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.incidence.joins import Joins
 from sightline.labeled.incidence.protocol import BoolArray
-from sightline.labeled.packed_solutions import batches, components_of, packed_solutions
+from sightline.labeled.packed_solutions import components_of, packed_solutions
 from sightline.labeled.risk_forms import Quantity, Risks
 from sightline.labeled.routes.problem import Decisions, Reading, group_sizes
 from sightline.labeled.sharp_records import GroupAttacks
@@ -162,13 +162,13 @@ def _unexplained(combinations: Any, dropped: IndexArray) -> IndexArray | None:
 def _proved_combinations(gram: SparseGram, factor: SparseCholesky, rows: IndexArray) -> Any:
     """For each of some dropped rows the kept rows that sum to it, proved; ``None`` if one is not."""
     matrix, size = gram.matrix, gram.design.row_count
+    images = sparse.csc_array(matrix[:, rows])
     found = []
-    for part in batches(rows.size, size):
+    for part, guesses in packed_solutions(factor, components_of(factor, *gram.joined_rows), images):
         own = rows[part]
-        images = sparse.csc_array(matrix[:, own])
-        numerators, denominators = rounded(factor.solve(images.toarray().astype(np.float64)))
+        numerators, denominators = rounded(guesses)
         squares = gram.products[own].astype(np.int64)
-        if not proved(matrix, numerators, denominators, images=images, squares=squares).all():
+        if not proved(matrix, numerators, denominators, images=images[:, part], squares=squares).all():
             return None
         units = sparse.csc_array(
             (denominators.astype(np.float64), (own, np.arange(own.size))), shape=(size, own.size)

@@ -94,6 +94,7 @@ class DuckDBEngine:
             allowed = [text for path in self._names.values() for text in (str(path), f"{path}.wal")]
             for setting in (
                 *_memory_settings(memory, self._spill),
+                "enable_progress_bar=false",  # in notebooks and under python -c it would go to stdout
                 f"temp_directory={_quoted(str(self._spill))}",
                 f"allowed_paths=[{', '.join(map(_quoted, allowed))}]",
                 *(["disabled_optimizers='in_clause'"] if self._is_small(held) else []),
