@@ -72,7 +72,7 @@ def test_what_is_left_out_could_not_have_told(tmp_path: Path, monkeypatch: pytes
     """With little noise the difference tells, and with much none: as if all sums were looked at."""
     noises = (1.0, 500.0, 5_000.0)
     found = [sl.audit(survey(tmp_path, noise)).homogeneous for noise in noises]
-    monkeypatch.setattr(homogeneous, "_may_tell_together", lambda findings, published, limit: True)
+    monkeypatch.setattr(homogeneous, "_may_tell_together", lambda findings, published: True)
     assert found == [sl.audit(survey(tmp_path, noise)).homogeneous for noise in noises]
     assert [one.text for one in found[0] if " less " in one.text]
     assert not found[-1]

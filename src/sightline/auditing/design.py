@@ -403,13 +403,11 @@ class _Rows:
             outside = columns.table.dtype.type(-1)
             # A count of categories with the reference is the size of its cell less those of the others.
             counted = [set(membership.partitions[p].categories) for p in self.order]
-            with_reference = np.array([reference in categories for categories in counted])
-            tables = [
-                np.where(
-                    [name in categories for categories in counted] != with_reference, columns.table, outside
-                )
+            seen = [
+                [(name in categories) != (reference in categories) for categories in counted]
                 for name in published
             ]
+            tables = [np.where(mask, columns.table, outside) for mask in seen]
         parts = [membership.partitions[p] for p in self.owner]
         is_mean = np.array([part.statistic is Statistic.MEAN for part in parts])
         rows = np.array([membership.cells[c].rows for c in self.cells], dtype=np.float64)

@@ -230,8 +230,6 @@ def nested_pairs(sums: KnownSums, unknown: FloatArray) -> tuple[IndexArray, Inde
 def _possibly_nested(sums: KnownSums) -> tuple[IndexArray, IndexArray]:
     """Pairs of sums, the first of which has the first and the last signature of the second."""
     members, count = sums.members, len(sums)
-    if not count:
-        return np.zeros(0, dtype=np.intp), np.zeros(0, dtype=np.intp)
     having = members.tocsc()
 
     def pairs(signatures: IndexArray) -> IndexArray:
@@ -241,18 +239,17 @@ def _possibly_nested(sums: KnownSums) -> tuple[IndexArray, IndexArray]:
         large = having.indices[np.repeat(having.indptr[signatures], sizes) + within].astype(np.intp)
         small = np.repeat(np.arange(count), sizes)
         kept = _may_contain(sums, large, small)
-        found: IndexArray = small[kept] * count + large[kept]
-        return found
+        return np.asarray(small[kept] * count + large[kept])
 
     first, last = members.indices[members.indptr[:-1]], members.indices[members.indptr[1:] - 1]
     both = np.intersect1d(pairs(first), pairs(last), assume_unique=True)
-    return both % count, both // count
+    return both % max(1, count), both // max(1, count)
 
 
 def _may_contain(sums: KnownSums, large: IndexArray, small: IndexArray) -> NDArray[np.bool_]:
     """Whether the columns are the same, and the first sum has at least two more rows."""
-    found: NDArray[np.bool_] = sums.rows[large] > sums.rows[small] + 1
-    return found & (sums.column[large] == sums.column[small])
+    more_rows, same = sums.rows[large] > sums.rows[small] + 1, sums.column[large] == sums.column[small]
+    return np.asarray(more_rows & same)
 
 
 def linear_partitions(findings: Findings) -> list[int]:
