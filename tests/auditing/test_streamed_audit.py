@@ -110,7 +110,8 @@ def table(folder: Path, seed: int, *, rows: int = 260, secret: str = "number") -
         for place, (key, size) in enumerate(zip(KEYS, (3, 4, 5, 40), strict=True))
     )
     duckdb.sql(
-        f"COPY (SELECT 'p' || i AS who, {columns}, {value} AS x FROM range({rows}) AS t(i)) TO '{file}'"
+        f"COPY (SELECT 'p' || i AS who, {columns}, {value} AS x, CAST(i % 3 AS VARCHAR) AS t "
+        f"FROM range({rows}) AS t(i)) TO '{file}'"
     )
     return file
 
@@ -204,17 +205,49 @@ def assert_equal_results(expected: AuditResult, got: AuditResult) -> None:
     assert got.to_json() == expected.to_json()
 
 
+GROUPED = "SELECT d, AVG(x) FROM data GROUP BY d"
+
+
 @pytest.mark.parametrize(
-    ("sql", "reason"),
+    ("sql", "data", "reason"),
     [
-        ("SELECT a, AVG(x * x) FROM data GROUP BY a", "moments or thresholds are published"),
-        ("SELECT AVG(x) FROM data", "nothing that is published has groups or conditions"),
-        ("SELECT d, SUM(x * a) FROM data GROUP BY d", "rows have weights"),
+        (["SELECT a, AVG(x * x) FROM data GROUP BY a"], {}, "moments or thresholds are published"),
+        (["SELECT AVG(x) FROM data"], {}, "nothing that is published has groups or conditions"),
+        (["SELECT d, SUM(x * a) FROM data GROUP BY d"], {}, "rows have weights"),
+        ([GROUPED], {"record": "d", "max_rows_per_record": 50}, "records have several rows"),
+        (
+            ["SELECT d, t, COUNT(*) FROM data GROUP BY d, t"],
+            {"secret": "t", "bounds": None, "categories": ["0", "1", "2"]},
+            "the secret is a category",
+        ),
+        (
+            [f"SELECT AVG(x) FROM data WHERE d <> {number}" for number in range(63)],
+            {},
+            "more than 62 conditions are published",
+        ),
+        (
+            [
+                "SELECT m, AVG(v) FROM (SELECT who, MAX(a) AS m, SUM(x) AS v FROM data GROUP BY who) "
+                "GROUP BY m"
+            ],
+            {},
+            "only DuckDB and Spark can",
+        ),
     ],
 )
-def test_what_cannot_be_streamed_says_why(tmp_path: Path, sql: str, reason: str) -> None:
-    plan = plan_of(table(tmp_path, 0), sql)
+def test_what_cannot_be_streamed_says_why(
+    tmp_path: Path, sql: list[str], data: dict[str, Any], reason: str
+) -> None:
+    plan = plan_of(table(tmp_path, 0), *sql)
+    plan["data"] = {key: value for key, value in (plan["data"] | data).items() if value is not None}
     with pytest.raises(TooMuchWork, match=f"the table is not streamed, because {reason}"):
+        sl.audit(plan, max_memory=7)
+
+
+def test_withheld_numbers_are_not_streamed(tmp_path: Path) -> None:
+    plan = plan_of(table(tmp_path, 0), GROUPED)
+    plan["release"][0]["withhold"] = [{"key": ["3"]}]
+    with pytest.raises(TooMuchWork, match="because numbers are withheld or merged"):
         sl.audit(plan, max_memory=7)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from sightline.labeled.hidden import precision_unit
 from sightline.labeled.incidence.cells import CellIncidence, OtherColumns
 from sightline.labeled.kept_exposures import kept_exposures
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
+from sightline.noise.mixed import MixedNoise
 from sightline.progress import silent
 from sightline.tables import store_passes
 from sightline.tables.cell_numbers import CellNumbers, CodePlace, Layout, SignatureCells
@@ -318,3 +320,35 @@ def test_a_pass_can_travel() -> None:
     expected, got = case.store(20).run(scan, "", silent), case.store(20).run(copied, "", silent)
     assert all(np.array_equal(expected[name], got[name]) for name in expected)
     assert all(isinstance(values, np.ndarray) and values.dtype != object for values in got.values())
+
+
+def test_noise_of_several_laws_and_numbers_that_are_none_are_refused() -> None:
+    case = Case(1)
+    cells = case.cells()
+    design, _, copies = design_of(cells, case, "gaussian", np.arange(2))
+    spread, products = prior_on((0.0, 1.0), "two-point"), np.eye(design.row_count)
+    mixed = MixedNoise(
+        scales=np.ones(design.row_count),
+        stddevs=np.ones(design.row_count),
+        laplace_answers=(np.arange(design.row_count) % 2).astype(np.float64),
+    )
+    totals = TotalProducts(products=products, most_precision=None)
+    with pytest.raises(InvalidInput, match="independent noise of one law, got MixedNoise"):
+        bracket_forms(design.with_noise(mixed), spread, totals, copies=copies)
+    forms = forms_of(case, cells, "gaussian", "two-point", batch=50)
+    broken = replace(forms, tables=replace(forms.tables, offsets=np.full_like(forms.tables.offsets, np.nan)))
+    with pytest.raises(InvalidInput, match="a number for every record, got NaN"):
+        broken.read(cells.table(case.words))
+
+
+def test_products_that_no_factorisation_vouches_for_are_refused() -> None:
+    case = Case(1)
+    cells = case.cells()
+    design, _, copies = design_of(cells, case, "gaussian", np.arange(2))
+    # Two cells with the same rows but one in a billion: independent, and hardly.
+    products = np.eye(design.row_count) * 10.0**15
+    products[:2, :2] = 10.0**15
+    products[1, 1] += 1
+    totals = TotalProducts(products=products, most_precision=None)
+    with pytest.raises(TooMuchWork, match="too nearly dependent"):
+        bracket_forms(design, prior_on((0.0, 1.0), "two-point"), totals, copies=copies)

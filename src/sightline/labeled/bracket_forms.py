@@ -34,7 +34,7 @@ from sightline.labeled.risk_forms import Quantity, Risks, both_sides, is_mild, r
 from sightline.labeled.routes.partitions import forms_by_elimination, forms_of_partitions
 from sightline.labeled.routes.problem import Problem
 from sightline.labeled.unknown_gram import LaplacePart, UnknownRecordsGram
-from sightline.noise.mixed import laplace_rows
+from sightline.noise.mixed import MixedNoise, laplace_rows
 from sightline.numerics.decision import Rank
 from sightline.progress import Progress, silent
 
@@ -192,6 +192,11 @@ def bracket_forms(
     Raises :class:`~sightline.errors.TooMuchWork` where a factorisation of the products cannot vouch for the
     digits: then only the records together can.
     """
+    require(
+        design.whitening.ndim == 1 and not isinstance(design.law, MixedNoise),
+        "independent noise of one law",
+        got=type(design.law).__name__,
+    )
     gram = _empty_gram(design, totals.products)
     require_noise_to_count(gram)
     risks = risks_over_v(prior.variance, excess=design.law.excess, precision=totals.most_precision)
@@ -247,7 +252,6 @@ def _laplace_forms(design: LinearReleases, copies: FloatArray | None) -> tuple[F
     if not rows.any():
         return np.zeros((0, design.row_count)), False
     each = rows if copies is None else rows * copies
-    require(bool(rows.all()), "noise of one law", got="Laplace noise on some numbers")
     weights = np.square(design.whitening)
     return np.stack([each, weights]), True
 
