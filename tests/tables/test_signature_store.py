@@ -27,7 +27,7 @@ from sightline.noise.mixed import MixedNoise
 from sightline.progress import silent
 from sightline.tables import store_passes
 from sightline.tables.cell_numbers import CellNumbers, CodePlace, Layout, SignatureCells
-from sightline.tables.signature_store import ArrayStore, SignatureBatch
+from sightline.tables.signature_store import ArrayStore, Reduction, SignatureBatch
 from sightline.tables.store_passes import (
     CellProducts,
     CellSizes,
@@ -198,7 +198,7 @@ def test_batches_in_any_order_give_the_same_bits(seed: int) -> None:
     cells, draw = case.cells(), np.random.default_rng(seed)
     forms = forms_of(case, cells, "gaussian", "uniform", batch=100)
     costs = draw.random(int(cells.widths.sum()))
-    passes = [
+    passes: list[Reduction] = [
         CellSizes(layouts=case.layouts),
         CellProducts(cells=cells, precision=None),
         Ranks(words=case.words[:, np.sort(draw.choice(case.counts.size, 6, replace=False))]),
@@ -291,13 +291,14 @@ def test_a_store_checks_its_arrays_and_has_signatures() -> None:
 def test_what_needs_every_column_refuses_a_part_of_them() -> None:
     case = Case(1)
     kept, known, _ = design_of(case.cells(), case, "gaussian", np.arange(3))
-    everyone = np.ones(kept.size)
+    everyone, incidence = np.ones(kept.size), kept.incidence
+    assert isinstance(incidence, CellIncidence)
     with pytest.raises(TooMuchWork, match="streamed"):
         exposures(kept, prior=prior_on((0.0, 1.0), "uniform"), known=np.flatnonzero(known))
     for ask in (
-        lambda: kept.incidence.weighted_gram(everyone, silent),
-        lambda: kept.incidence.triangle(everyone, np.ones(kept.row_count)),
-        lambda: kept.incidence.as_dense(),
+        lambda: incidence.weighted_gram(everyone, silent),
+        lambda: incidence.triangle(everyone, np.ones(kept.row_count)),
+        incidence.as_dense,
     ):
         with pytest.raises(TooMuchWork, match="streamed"):
             ask()
