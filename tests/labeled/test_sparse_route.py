@@ -17,7 +17,7 @@ from sightline.errors import TooMuchWork
 from sightline.labeled.bounds.domain import prior_on
 from sightline.labeled.hidden import precisions, sparse_hidden_by_record
 from sightline.labeled.incidence.cells import CellIncidence
-from sightline.labeled.incidence.joins import dependencies
+from sightline.labeled.incidence.joins import Joins
 from sightline.labeled.incidence.pairs import RowPairs
 from sightline.labeled.knowledge import Known, unknown_records
 from sightline.labeled.risk_forms import Quantity, risks_over_v
@@ -199,7 +199,7 @@ class TestDependencies:
             incidence = census(np.random.default_rng(seed), records=records, blocks=15)
             pairs = RowPairs.of(incidence, silent)
             assert pairs is not None
-            combinations = dependencies(pairs, pairs.products(np.ones(incidence.records)))
+            combinations = Joins.of(pairs, pairs.products(np.ones(incidence.records))).dependencies()
             columns = incidence.columns(np.arange(incidence.records))
             assert not (combinations.T @ columns).any()
             rank = fmpz_mat(columns.astype(int).tolist()).rank()
@@ -223,10 +223,10 @@ class TestDependencies:
         )
         pairs = RowPairs.of(incidence, silent)
         assert pairs is not None
-        everyone = dependencies(pairs, pairs.products(np.ones(5))).toarray()
+        everyone = Joins.of(pairs, pairs.products(np.ones(5))).dependencies().toarray()
         assert sorted(np.abs(everyone).sum(axis=0).tolist()) == [3.0]
         # Once the attacker knows that record, the second group is the sum of its blocks, too.
-        told = dependencies(pairs, pairs.products(np.array([1.0, 1, 1, 1, 0]))).toarray()
+        told = Joins.of(pairs, pairs.products(np.array([1.0, 1, 1, 1, 0]))).dependencies().toarray()
         assert sorted(np.abs(told).sum(axis=0).tolist()) == [3.0, 3.0]
 
 

@@ -62,7 +62,10 @@ class Session:
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
-        counted = self.counted(progress)
+        return self.in_memory(self.counted(progress), progress)
+
+    def in_memory(self, counted: CountedTable, progress: Progress) -> Membership:
+        """The same of a table that was counted."""
         membership = collect_counted(
             self.engine, counted, progress=progress, check_size=self.limits.check_signatures
         )

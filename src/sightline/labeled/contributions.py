@@ -119,8 +119,8 @@ def contributions(
         images=random.images(prime),
         totals=random.totals(found.group[unknown], unknown, prime),
         prime=prime,
-        first=groups.first,
-        sizes=groups.sizes,
+        groups=groups,
+        nested=_nested(gram),
     )
     return Contributions(
         records=groups.first[exposed[singles]],
@@ -130,6 +130,13 @@ def contributions(
         relative_error=error,
         pairs=pairs,
     )
+
+
+def _nested(gram: UnknownRecordsGram) -> BoolArray | None:
+    """Which rows (lines) have all unknown members of which (columns); ``None`` where rows have weights."""
+    if not gram.design.incidence.binary:
+        return None
+    return np.asarray(gram.matrix == np.diagonal(gram.matrix))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

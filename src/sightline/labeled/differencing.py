@@ -7,8 +7,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.arrays import IndexArray
+from sightline.labeled.exposures import Groups
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.numerics.residues import Residues
+
+_BLOCK = 1 << 18  # pairs of rows that are compared at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,35 +35,41 @@ def differencing_pairs(
     images: Residues,
     totals: Residues,
     prime: int,
-    first: IndexArray,
-    sizes: IndexArray,
+    groups: Groups,
+    nested: BoolArray | None = None,
 ) -> tuple[DifferencingPair, ...]:
     """All pairs of different rows that differ by one group, found by their residues.
 
     ``images`` is the sum of random residues over each row, ``totals`` over each group: rows differ by a
-    group iff their residues do. Of rows that repeat each other only the first is named.
+    group iff their residues do. Of rows that repeat each other only the first is named. ``nested`` says which
+    rows (lines) may have all members of which (columns), if that is known: only these are compared.
     """
     _, distinct = np.unique(images, axis=1, return_index=True)
     distinct.sort()
     order = np.argsort(totals[0], kind="stable")
     table = totals[0][order]
     pairs = []
-    for larger in distinct:
-        differences = np.mod(images[:, [larger]] - images[:, distinct], np.int64(prime))
-        place = np.minimum(np.searchsorted(table, differences[0]), table.size - 1)
-        group = order[place]
-        hits = np.flatnonzero(
-            np.all(totals[:, group] == differences, axis=0) & np.any(differences != 0, axis=0)
-        )
-        for hit in hits:
-            smaller = int(distinct[hit])
-            pairs.append(
-                DifferencingPair(
-                    larger=int(larger),
-                    smaller=smaller,
-                    record=int(first[group[hit]]),
-                    size=int(sizes[group[hit]]),
-                    names=(names[larger], names[smaller]),
-                )
+    step = max(1, _BLOCK // distinct.size)
+    for start in range(0, distinct.size, step):
+        rows = distinct[start : start + step]
+        compared = np.ones((rows.size, distinct.size), dtype=np.bool_)
+        if nested is not None:
+            compared = nested[np.ix_(rows, distinct)]
+        places, others = np.nonzero(compared)
+        larger, smaller = rows[places], distinct[others]
+        differences = np.mod(images[:, larger] - images[:, smaller], np.int64(prime))
+        group = order[np.minimum(np.searchsorted(table, differences[0]), table.size - 1)]
+        hits = np.all(totals[:, group] == differences, axis=0) & np.any(differences != 0, axis=0)
+        pairs += [
+            DifferencingPair(
+                larger=first,
+                smaller=second,
+                record=int(groups.first[own]),
+                size=int(groups.sizes[own]),
+                names=(names[first], names[second]),
             )
+            for first, second, own in zip(
+                larger[hits].tolist(), smaller[hits].tolist(), group[hits].tolist(), strict=True
+            )
+        ]
     return tuple(pairs)

@@ -61,6 +61,12 @@ class SparseGram:
         rows = self.design.row_count
         return float(np.max(np.abs(self.whitening) * np.sqrt(self.products[:rows])))
 
+    @property
+    def joined_rows(self) -> tuple[IndexArray, IndexArray]:
+        """The pairs of rows that have an unknown record in common, each once."""
+        used = self.products != 0
+        return self.pairs.first[used], self.pairs.second[used]
+
     @cached_property
     def matrix(self) -> Any:
         """The products as a sparse matrix of 64-bit integers."""
@@ -74,9 +80,16 @@ class SparseGram:
         used = whole != 0
         return sparse.csr_array((whole[used], (rows[used], columns[used])), shape=(size, size))
 
-    def factor(self) -> SparseCholesky:
-        """A factor of the products over rows that are independent, as far as floating point can tell."""
-        return factorise(self.symbolic, self.products)
+    def factor(self, nested: IndexArray) -> SparseCholesky:
+        """A factor of the products over rows that are independent, as far as floating point can tell.
+
+        ``nested`` rows are sums of others, and are dropped at once.
+        """
+        if not nested.size:
+            return factorise(self.symbolic, self.products)
+        kept = np.ones(self.design.row_count)
+        kept[nested] = 0.0
+        return factorise(self.symbolic, self.products * kept[self.pairs.first] * kept[self.pairs.second])
 
     def inverse(self, factor: SparseCholesky) -> SelectedInverse:
         """The inverse of the products over these rows, at the pairs."""

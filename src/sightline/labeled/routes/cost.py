@@ -10,11 +10,16 @@ import os
 from dataclasses import dataclass, replace
 from enum import Enum
 
+import numpy as np
+
 from sightline.errors import TooMuchWork
 from sightline.format import shown_memory, shown_seconds
 from sightline.labeled.description import LinearReleases
+from sightline.labeled.incidence.cells import CellIncidence
+from sightline.labeled.incidence.joins import Joins
 from sightline.labeled.incidence.pairs import RowPairs, pair_count
 from sightline.labeled.incidence.protocol import Incidence
+from sightline.labeled.incidence.sparse import SparseIncidence
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 from sightline.progress import Progress
 
@@ -47,10 +52,12 @@ class RouteCost:
     bytes: int
     seconds: float  # an estimate
     left_out: tuple[str, ...] = ()  # what only dense matrices give, where these do not fit this machine
+    nested: int = 0  # rows that are sums of others, as a GROUP BY is that another one refines
 
     def __str__(self) -> str:
+        nested = f"; {self.nested:,} rows are sums of rows of a finer release" if self.nested else ""
         text = (
-            f"{self.route.value} route for {self.rows:,} rows: {self.reason}; "
+            f"{self.route.value} route for {self.rows:,} rows: {self.reason}{nested}; "
             f"about {shown_memory(self.bytes)} and {shown_seconds(self.seconds)}"
         )
         return text + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
@@ -62,6 +69,7 @@ class SparsePattern:
 
     pairs: RowPairs
     symbolic: SymbolicFactor
+    nested: int  # rows that are sums of others, over all records
 
 
 def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost, SparsePattern | None]:
@@ -129,18 +137,30 @@ def cost_of(pattern: SparsePattern) -> RouteCost:
         factor_entries=symbolic.factor_entries,
         bytes=int(symbolic.peak_bytes + 150 * pairs.entries + 4 * looked_up + 100 * incidence.records),
         seconds=seconds,
+        nested=pattern.nested,
     )
 
 
 def _reason_or_pattern(incidence: Incidence, progress: Progress) -> tuple[str, SparsePattern | None]:
     """The pattern of rows with few records in common, or the reason why there is no sparse one."""
-    rows = incidence.row_count
-    if rows < _FEW_ROWS:
+    if incidence.row_count < _FEW_ROWS:
         return f"fewer than {_FEW_ROWS:,} rows", None
     if not incidence.whole:
         return "the weights are not small integers", None
     if not incidence.complete:
         return "the signatures are streamed", None
+    if not isinstance(incidence, CellIncidence | SparseIncidence):
+        return "the rows are dense", None
+    if "pattern" not in incidence.computed:
+        incidence.computed["pattern"] = _analysed(incidence, progress)
+    found: tuple[str, SparsePattern | None] = incidence.computed["pattern"]
+    return found
+
+
+def _analysed(
+    incidence: CellIncidence | SparseIncidence, progress: Progress
+) -> tuple[str, SparsePattern | None]:
+    rows = incidence.row_count
     most = min(_MOST_ENTRIES, max(_FEW_ROWS * 100, int(rows * rows * _SHARE_OF_PAIRS)))
     pairs = RowPairs.of(incidence, progress, most_entries=most)
     if pairs is None:
@@ -149,7 +169,8 @@ def _reason_or_pattern(incidence: Incidence, progress: Progress) -> tuple[str, S
     symbolic = analyse(pairs.first, pairs.second, size=rows, most_entries=rows * (rows + 1) / 4)
     if not isinstance(symbolic, SymbolicFactor):
         return f"the factor fills in: more than {symbolic.at_least:,} entries", None
-    return "", SparsePattern(pairs=pairs, symbolic=symbolic)
+    nested = Joins.of(pairs, pairs.products(np.ones(incidence.records))).nested_rows()
+    return "", SparsePattern(pairs=pairs, symbolic=symbolic, nested=int(nested.size))
 
 
 def _memory() -> float:
