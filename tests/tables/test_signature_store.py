@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import pickle
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
-from sightline.errors import InvalidInput, TooMuchWork
+from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.labeled.bounds.domain import prior_on
 from sightline.labeled.bracket_forms import (
     BracketForms,
@@ -27,6 +28,8 @@ from sightline.noise.mixed import MixedNoise
 from sightline.progress import silent
 from sightline.tables import store_passes
 from sightline.tables.cell_numbers import CellNumbers, CodePlace, Layout, SignatureCells
+from sightline.tables.engines import duckdb_store
+from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.signature_store import ArrayStore, Reduction, SignatureBatch
 from sightline.tables.store_passes import (
     CellProducts,
@@ -35,6 +38,7 @@ from sightline.tables.store_passes import (
     Ranks,
     WeightedProducts,
 )
+from sightline.tables.streamed import loaded
 
 EDGES = np.linspace(0, 1, 21)
 
@@ -353,3 +357,33 @@ def test_products_that_no_factorisation_vouches_for_are_refused() -> None:
     totals = TotalProducts(products=products, most_precision=None)
     with pytest.raises(TooMuchWork, match="too nearly dependent"):
         bracket_forms(design, prior_on((0.0, 1.0), "two-point"), totals, copies=copies)
+
+
+def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(4)
+    lines = [
+        f"{first},{second},{count},{known}"
+        for first, second, count, known in zip(*case.words, case.counts, case.known, strict=True)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,k", *lines]))
+    engine = DuckDBEngine("t.csv", base=tmp_path)
+    monkeypatch.setattr(duckdb_store, "BATCH", 9)
+    store = engine.store_signatures("SELECT a AS w0, b AS w1, c AS n, k AS known FROM data", word_count=2)
+    assert (store.signatures, store.word_count) == (case.counts.size, 2)
+    stages: list[float] = []
+    words, counts, known = loaded(store, lambda stage, share: stages.append(share))
+    assert np.array_equal(words, case.words)
+    assert np.array_equal(counts, case.counts)
+    assert np.array_equal(known, case.known)
+    assert len(stages) > 5
+    assert stages == sorted(stages)
+    assert stages[-1] == 1.0
+    store.close()
+    store.close()
+    with pytest.raises(InvalidPlan, match="a query that DuckDB can run"):
+        loaded(store, silent)
+    with pytest.raises(InvalidPlan, match="one SELECT, got SELECT and DROP"):
+        engine.store_signatures("SELECT 1; DROP TABLE data", word_count=0)
+    with pytest.raises(InvalidPlan, match="a query that DuckDB can run"):
+        engine.store_signatures("SELECT nothing AS w0 FROM data", word_count=1)
+    engine.close()
