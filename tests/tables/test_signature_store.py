@@ -378,6 +378,8 @@ def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: p
     assert len(stages) > 5
     assert stages == sorted(stages)
     assert stages[-1] == 1.0
+    with pytest.raises(InvalidInput, match=f"a pass over {case.counts.size + 1} signatures"):
+        loaded(replace(store, signatures=case.counts.size + 1), silent)
     store.close()
     store.close()
     with pytest.raises(InvalidPlan, match="a query that DuckDB can run"):
