@@ -170,12 +170,21 @@ def test_random_tables_streamed(
     assert_same(expected, got, top=20)
 
 
+@pytest.mark.parametrize("prior", ["uniform", "two-point"])
+def test_noise_of_several_laws_streamed(tmp_path: Path, prior: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(table(tmp_path, 3), *QUERIES, attacker={"prior": prior})
+    plan["release"][0] |= {"noise": {"law": "laplace", "epsilon": 2.0}, "times": 2}
+    plan["release"][2] |= {"noise_stddev": 2.0}
+    expected, got = in_memory_and_streamed(plan, monkeypatch, top=8)
+    assert_same(expected, got, top=20)
+
+
 def test_a_yes_or_no_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = table(tmp_path, 1, secret="boolean")
-    expected, got = in_memory_and_streamed(
-        plan_of(file, "SELECT d, AVG(x) FROM data GROUP BY d", QUERIES[0], boolean=True), monkeypatch
-    )
-    assert_same(expected, got, top=20)
+    plan = plan_of(file, "SELECT d, SUM(x) FROM data GROUP BY d", QUERIES[0], boolean=True)
+    assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
+    plan["release"][0] |= {"noise": {"law": "discrete-gaussian", "rho": 0.2}}  # noise of whole numbers
+    assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
 
 
 @pytest.mark.slow
@@ -254,8 +263,8 @@ def test_withheld_numbers_are_not_streamed(tmp_path: Path) -> None:
 @pytest.mark.usefixtures("_streams")
 def test_noise_that_a_streamed_table_is_not_assessed_with_is_refused(tmp_path: Path) -> None:
     plan = plan_of(table(tmp_path, 0), *QUERIES[:2])
-    plan["release"][1] |= {"noise": {"law": "laplace", "epsilon": 0.5}}
-    with pytest.raises(TooMuchWork, match="independent Gaussian or Laplace noise on all numbers"):
+    plan["release"][1] |= {"noise": {"law": "none"}}
+    with pytest.raises(TooMuchWork, match=r"independent noise on all numbers .* got numbers without noise"):
         sl.audit(plan)
 
 

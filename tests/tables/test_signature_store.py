@@ -23,7 +23,7 @@ from sightline.labeled.exposures import exposures
 from sightline.labeled.hidden import precision_unit
 from sightline.labeled.incidence.cells import CellIncidence, OtherColumns
 from sightline.labeled.kept_exposures import kept_exposures
-from sightline.noise.laws import GaussianNoise, LaplaceNoise
+from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
 from sightline.noise.mixed import MixedNoise
 from sightline.progress import silent
 from sightline.tables import store_passes
@@ -107,7 +107,12 @@ def design_of(
         others = OtherColumns(products=products, sizes=whole.sizes - held.sizes)
         incidence, known = held.among(others), known[kept]
     scales = 0.5 + np.random.default_rng(1).random(int(widths.sum()))
-    noise = GaussianNoise(stddevs=scales) if law == "gaussian" else LaplaceNoise(scales=scales)
+    noise: Noise = GaussianNoise(stddevs=scales) if law == "gaussian" else LaplaceNoise(scales=scales)
+    if law == "mixed":
+        kinds = (np.arange(scales.size) % 3 == 0).astype(np.float64)
+        noise = MixedNoise(
+            scales=scales, stddevs=scales * np.where(kinds > 0, 2**0.5, 1.1), laplace_answers=kinds
+        )
     copies = 1.0 + (np.arange(widths.sum()) % 3)
     return LinearReleases(incidence, noise=noise, readout=Readout.SUM), known, copies
 
@@ -134,13 +139,13 @@ def forms_of(case: Case, cells: SignatureCells, law: str, prior: str, batch: int
 
 
 @pytest.mark.parametrize("prior", ["uniform", "cos2", "two-point"])
-@pytest.mark.parametrize("law", ["gaussian", "laplace"])
+@pytest.mark.parametrize("law", ["gaussian", "laplace", "mixed"])
 @pytest.mark.parametrize("nested", [False, True])
 def test_streamed_brackets_and_decisions_are_those_of_all_records_at_once(
     law: str, prior: str, nested: bool
 ) -> None:
-    for seed in range(4):
-        case = Case(seed, nested=nested, rows=60 + 200 * (seed % 2))
+    for seed in range(2):
+        case = Case(seed + (law == "mixed"), nested=nested, rows=60 + 200 * seed)
         cells = case.cells()
         forms = forms_of(case, cells, law, prior, batch=1 + 50 * seed)
         whole, known, copies = design_of(cells, case, law)
@@ -327,19 +332,15 @@ def test_a_pass_can_travel() -> None:
     assert all(isinstance(values, np.ndarray) and values.dtype != object for values in got.values())
 
 
-def test_noise_of_several_laws_and_numbers_that_are_none_are_refused() -> None:
+def test_correlated_noise_and_numbers_that_are_none_are_refused() -> None:
     case = Case(1)
     cells = case.cells()
     design, _, copies = design_of(cells, case, "gaussian", np.arange(2))
     spread, products = prior_on((0.0, 1.0), "two-point"), np.eye(design.row_count)
-    mixed = MixedNoise(
-        scales=np.ones(design.row_count),
-        stddevs=np.ones(design.row_count),
-        laplace_answers=(np.arange(design.row_count) % 2).astype(np.float64),
-    )
+    correlated = CorrelatedNoise(blocks=(np.eye(design.row_count) + 0.1,))
     totals = TotalProducts(products=products, most_precision=None)
-    with pytest.raises(InvalidInput, match="independent noise of one law, got MixedNoise"):
-        bracket_forms(design.with_noise(mixed), spread, totals, copies=copies)
+    with pytest.raises(InvalidInput, match="independent noise, got CorrelatedNoise"):
+        bracket_forms(design.with_noise(correlated), spread, totals, copies=copies)
     forms = forms_of(case, cells, "gaussian", "two-point", batch=50)
     broken = replace(forms, tables=replace(forms.tables, offsets=np.full_like(forms.tables.offsets, np.nan)))
     with pytest.raises(InvalidInput, match="a number for every record, got NaN"):
