@@ -154,7 +154,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["health_survey", "salaries"])
+@pytest.mark.parametrize("name", [pytest.param("health_survey", marks=pytest.mark.slow), "salaries"])
 def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, got = in_memory_and_streamed(example_plan(name), monkeypatch, names=True)
     assert_same(expected, got, top=20)
@@ -162,19 +162,18 @@ def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert got.verdict.status is VerdictStatus.PASSED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("queries", [QUERIES, NESTED], ids=["crossed", "nested"])
-def test_random_tables_streamed(
-    tmp_path: Path, setting: str, queries: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = NESTED if setting in ("cos2", "two-point", "laplace") else QUERIES
     plan = plan_of(table(tmp_path, len(setting)), *queries, **SETTINGS[setting])
     expected, got = in_memory_and_streamed(plan, monkeypatch, top=8, names=True)
     assert_same(expected, got, top=20)
 
 
-@pytest.mark.parametrize("prior", ["uniform", "two-point"])
-def test_noise_of_several_laws_streamed(tmp_path: Path, prior: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    plan = plan_of(table(tmp_path, 3), *QUERIES, attacker={"prior": prior})
+@pytest.mark.slow
+def test_noise_of_several_laws_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(table(tmp_path, 3), *QUERIES)
     plan["release"][0] |= {"noise": {"law": "laplace", "epsilon": 2.0}, "times": 2}
     plan["release"][2] |= {"noise_stddev": 2.0}
     expected, got = in_memory_and_streamed(plan, monkeypatch, top=8)
