@@ -171,6 +171,13 @@ def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytes
     assert_same(expected, got, top=20)
 
 
+def test_a_release_without_rows_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = "SELECT b, AVG(x) FROM data WHERE a > 99 GROUP BY b"
+    accepted = {"remaining_uncertainty": 0.5, "accept": ["empty"]}
+    plan = plan_of(table(tmp_path, 2, rows=90), QUERIES[0], nobody, QUERIES[2], limits=accepted)
+    assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
+
+
 @pytest.mark.slow
 def test_noise_of_several_laws_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = plan_of(table(tmp_path, 3), *QUERIES)

@@ -98,7 +98,7 @@ def _totals(linear: LinearDesign, table: StreamedTable, progress: Progress) -> T
     """The products of cells over all unknown rows, by one pass or two."""
     precision = PrecisionForm.of(linear.design, linear.prior.of_column)
     found = table.store.run(
-        CellProducts(cells=table.cells, precision=precision), "products of cells", progress
+        CellProducts(cells=table.cells.filled, precision=precision), "products of cells", progress
     )
     if precision is None:
         return TotalProducts(products=found["products"], most_precision=None)
@@ -110,7 +110,7 @@ def _totals(linear: LinearDesign, table: StreamedTable, progress: Progress) -> T
     if not is_worth_weighing(linear.design, found["products"], weights, most):
         return TotalProducts(products=found["products"], most_precision=most)
     weighted = table.store.run(
-        WeightedProducts(cells=table.cells, weights=weights), "weighted products of cells", progress
+        WeightedProducts(cells=table.cells.filled, weights=weights), "weighted products of cells", progress
     )
     return TotalProducts(
         products=found["products"], most_precision=most, weighted=weighted["products"], weights=weights
@@ -123,7 +123,7 @@ def _scan(plan: Plan, table: StreamedTable, forms: BracketForms, pricing: Pricin
     pure = np.array([law.pure for law in pricing.laws], dtype=np.bool_)[pricing.owner]
     assert others is not None  # a streamed table has others
     return ExposureScan(
-        cells=table.cells,
+        cells=table.cells.filled,
         forms=forms,
         most=most,
         edges=np.array(EDGES),
