@@ -23,7 +23,7 @@ LAWS: tuple[dict[str, Any], ...] = (
     {"noise": {"law": "laplace", "epsilon": 1.5}},
     {"times": 3},
 )
-KNOWN = ([], [], ["d < 5"], ["a = 1 AND b = 2", "c = 0"])
+KNOWN: tuple[list[str], ...] = ([], [], ["d < 5"], ["a = 1 AND b = 2", "c = 0"])
 
 
 def fuzz(seed: int, seconds: float) -> dict[str, int]:

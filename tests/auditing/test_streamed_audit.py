@@ -22,7 +22,17 @@ from sightline.tables import streamed
 from sightline.tables.engines import duckdb_store
 
 KEYS = ("a", "b", "c", "d")
-SAME = ("rows", "records", "known_rows", "dropped", "clipped", "cells", "signatures", "rank", "budget")
+SAME: tuple[str, ...] = (
+    "rows",
+    "records",
+    "known_rows",
+    "dropped",
+    "clipped",
+    "cells",
+    "signatures",
+    "rank",
+    "budget",
+)
 SAME += ("identifiable_records", "identifiable_groups", "exposed_in_all", "distribution", "prior", "bounds")
 LEFT_OUT = ("timeline", "losses", "alternatives", "what_to_change")
 
