@@ -24,7 +24,7 @@ def pattern_of(design: MembershipDesign) -> SparsePattern:
     assert pairs is not None
     symbolic = analyse(pairs.first, pairs.second, size=design.row_count)
     assert isinstance(symbolic, SymbolicFactor)
-    return SparsePattern(pairs=pairs, symbolic=symbolic)
+    return SparsePattern(pairs=pairs, symbolic=symbolic, nested=0)
 
 
 def sparsely(

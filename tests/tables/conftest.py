@@ -85,3 +85,18 @@ def spark_engine(spark_session: Any) -> Iterator[Engine]:
     engine = open_source(spark_session, base=Path(), table="homes", tables={"areas": "areas"})
     yield engine
     engine.close()
+
+
+@pytest.fixture(params=["duckdb_engine", "postgres_engine", "spark_engine"])
+def engine(request: pytest.FixtureRequest, table_folder: Path) -> Iterator[Engine]:
+    """An engine of the test's own, since it changes what ``data`` is."""
+    if request.param == "duckdb_engine":
+        found = open_source("homes.parquet", base=table_folder, tables={"areas": "areas.parquet"})
+    elif request.param == "postgres_engine":
+        url = request.getfixturevalue("postgres_url")
+        found = open_source(f"{url}?table=public.homes", base=Path(), tables={"areas": "areas"})
+    else:
+        session = request.getfixturevalue("spark_session")
+        found = open_source(session, base=Path(), table="homes", tables={"areas": "areas"})
+    yield found
+    found.close()

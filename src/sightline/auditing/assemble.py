@@ -12,6 +12,7 @@ from sightline.auditing.budget import budget_report
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
 from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
+from sightline.auditing.left_out import left_out
 from sightline.auditing.losses import guaranteed_by_noise, losses
 from sightline.auditing.noise_slack import noise_slack, slack_under
 from sightline.auditing.plan_text import plan_text, public_source, publishable_plan_text
@@ -110,7 +111,7 @@ def assemble(
         slack=slack_under(judged, slack),
         what_to_change=advice.changes,
         more_to_change=advice.more,
-        assumptions=assumptions(findings),
+        assumptions=(*assumptions(findings), *left_out(findings)),
         owner_only=(
             "dropped",
             "clipped",

@@ -193,8 +193,11 @@ def sparse_cost(membership: Membership) -> RouteCost | None:
     order = _linear_partitions(membership)
     if not order or membership.contributions > 1 or membership.weights is not None:
         return None
+    _, columns = _signature_columns(membership, order)
     widths = np.diff(membership.starts)[order]
-    incidence = incidence_of_cells(membership.signatures[:, order], cells=widths, counts=membership.counts)
+    incidence = membership.made_once(
+        ("incidence", *order), lambda: columns.incidence([columns.table], widths)
+    )
     cost, pattern = choose_for_cells(incidence, silent)
     return None if pattern is None else cost
 
@@ -215,8 +218,7 @@ def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> Linea
         distinct = _every_signature(membership, order)
         columns = _columns_of_people(distinct, people)
     else:
-        distinct = _distinct(membership, order)
-        columns = _columns_of(distinct)
+        distinct, columns = _signature_columns(membership, order)
         if membership.others is not None:
             sizes = np.array([membership.cells[cell].rows for cell in cells], dtype=np.intp)
             columns = replace(columns, sizes=sizes, products=membership.others.products)
@@ -323,6 +325,12 @@ def _distinct(membership: Membership, order: list[int]) -> _Distinct:
     )
 
 
+def _signature_columns(membership: Membership, order: list[int]) -> tuple[_Distinct, _Columns]:
+    """The distinct signatures over the linear partitions, and their columns."""
+    distinct = membership.made_once(("distinct", *order), lambda: _distinct(membership, order))
+    return distinct, membership.made_once(("columns", *order), lambda: _columns_of(distinct))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class _Columns:
     """The columns for one value of each record: a signature, known and unknown rows apart."""
@@ -390,11 +398,15 @@ class _Rows:
         """A design with an indicator for each published category and one reference."""
         membership, pricing = self.membership, self.pricing
         tables: list[CellTable] = [columns.table]
+        seen: list[list[bool]] = []
         if reference is not None:
             outside = columns.table.dtype.type(-1)
             # A count of categories with the reference is the size of its cell less those of the others.
-            owners = [membership.partitions[p] for p in self.order]
-            seen = [[_counts(part, c) != _counts(part, reference) for part in owners] for c in published]
+            counted = [set(membership.partitions[p].categories) for p in self.order]
+            seen = [
+                [(name in categories) != (reference in categories) for categories in counted]
+                for name in published
+            ]
             tables = [np.where(mask, columns.table, outside) for mask in seen]
         parts = [membership.partitions[p] for p in self.owner]
         is_mean = np.array([part.statistic is Statistic.MEAN for part in parts])
@@ -405,8 +417,10 @@ class _Rows:
         factors = np.where(is_mean, rows, 1.0) * np.where(flipped, -1.0, 1.0) * units
         scale = pricing.scale[self.cells] * np.abs(factors) / np.sqrt(pricing.times[self.owner])
         widths = np.diff(membership.starts)[self.order]
+        name = ("incidence", *self.order, *map(tuple, seen), *(["people"] * (columns.people is not None)))
+        incidence = membership.made_once(name, lambda: columns.incidence(tables, widths))
         design = MembershipDesign(
-            columns.incidence(tables, widths).on(membership.device),
+            incidence.on(membership.device),
             noise=noise_on_rows(pricing, self.cells, scale * np.sign(factors)),
             readout=Readout.SUM,
             releases=np.unique([part.query for part in parts], return_inverse=True)[1],

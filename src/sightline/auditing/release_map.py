@@ -14,6 +14,7 @@ from sightline.labeled.contributions import Contributions
 # What a page can draw and a reader can take in.
 _MOST_COLUMNS, _MOST_ENTRIES = 1_000, 12_000
 _MOST_NAMED = 300
+_RECIPES_AT_A_TIME = 64
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
 
@@ -29,11 +30,11 @@ def release_map(findings: Findings) -> tuple[MapColumn, ...]:
     _mark_used(roles, found, columns)
     if findings.contributions is not None:
         _mark_needed(roles, found, columns, findings.contributions)
-    visible, signatures = found.visible, found.linear.first_signatures(columns)
+    visible, counts, signatures = found.visible, found.counts, found.linear.first_signatures(columns)
     return tuple(
         MapColumn(
             signature=findings.membership.signature_number(int(signature)),
-            size=int(found.counts[column]),
+            size=int(counts[column]),
             category=found.linear.category(int(column)),
             identifiable=bool(visible[column]),
             remaining_uncertainty=found.bracket(int(column)),
@@ -64,12 +65,13 @@ def _present(findings: Findings, found: LinearFindings, columns: IndexArray) -> 
 
 def _mark_used(roles: NDArray[np.str_], found: LinearFindings, columns: IndexArray) -> None:
     exposures = found.exposures
-    place = np.cumsum(exposures.groups.identifiable) - 1
+    group = exposures.group[columns]
+    shown = np.flatnonzero(exposures.groups.identifiable[group])
+    place = (np.cumsum(exposures.groups.identifiable) - 1)[group[shown]]
     query_of_row = found.linear.query_of_row
-    for position, column in enumerate(columns):
-        group = exposures.group[column]
-        if exposures.groups.identifiable[group]:
-            weights = np.abs(exposures.recipes[place[group]])
+    for start in range(0, shown.size, _RECIPES_AT_A_TIME):
+        part = slice(start, start + _RECIPES_AT_A_TIME)
+        for position, weights in zip(shown[part], np.abs(exposures.recipes[place[part]]), strict=True):
             roles[query_of_row[weights > _NOTHING * weights.max()], position] = Role.USED.value
 
 

@@ -75,7 +75,7 @@ def _effects(release: int, linear: LinearDesign, contributions: Contributions) -
     now = records(np.isfinite(contributions.rmse_in_order[release]))
     before = records(np.isfinite(contributions.rmse_in_order[release - 1])) if release else set()
     kept = records(np.isfinite(contributions.rmse_without[release]))
-    factor = contributions.sharpening()[release]
+    factor = contributions.rmse_without[release] / contributions.rmse
     return {
         "newly_exposes": len(now - before),
         "exposes_alone": len(set(record.tolist()) - kept),

@@ -62,7 +62,10 @@ class Session:
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
-        counted = self.counted(progress)
+        return self.in_memory(self.counted(progress), progress)
+
+    def in_memory(self, counted: CountedTable, progress: Progress) -> Membership:
+        """The same of a table that was counted."""
         membership = collect_counted(
             self.engine, counted, progress=progress, check_size=self.limits.check_signatures
         )
@@ -84,7 +87,8 @@ class Session:
             )
         assessed = LINEAR | YES_OR_NO
         cells = sum(membership.partitions[cell.partition].feature in assessed for cell in membership.cells)
-        self.limits.check_cells(
+        limits = self.limits if membership.others is None else self.limits.beside_engine
+        limits.check_cells(
             cells,
             designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
             sparse=lambda: sparse_cost(membership) if membership.others is None else None,

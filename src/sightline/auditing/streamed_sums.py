@@ -14,7 +14,6 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import cell_name
@@ -124,6 +123,8 @@ def _compared(
     graph = sparse.coo_array(
         (np.ones(np.count_nonzero(same)), (first[same], second[same])), shape=(size, size)
     )
+    from scipy.sparse.csgraph import connected_components  # small audits start without it
+
     _, group = connected_components(graph, directed=False)
     merged, place = _averaged(sums, group.astype(np.intp))
     within = (shared.data == sums.rows[second]) & (sums.rows[first] > sums.rows[second] + 1)

@@ -11,7 +11,7 @@ from sightline.auditing.work import TimedEngine
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.progress import Progress
 from sightline.tables.cell_totals import cell_totals, words_totals
-from sightline.tables.collect import CountedTable, collect_counted, membership_of, with_release_name
+from sightline.tables.collect import CountedTable, membership_of, with_release_name
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import (
     StreamedTable,
@@ -30,11 +30,11 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
     """
     counted = session.counted(progress)
     if _fits(session, counted.present, counted):
-        return _in_memory(session, counted, progress)
+        return session.in_memory(counted, progress)
     reason = _why_not_streamed(session, counted)
     if reason is not None:
         try:
-            return _in_memory(session, counted, progress)
+            return session.in_memory(counted, progress)
         except TooMuchWork as error:
             raise TooMuchWork(f"{error}; the table is not streamed, because {reason}") from None
     assert isinstance(session.engine, TimedEngine)
@@ -65,13 +65,6 @@ def streamed_totals(session: Session, table: StreamedTable, membership: Membersh
         of_cells=lambda: cell_totals(session.engine, table.counted, table.cells),
         of_signatures=of_signatures,
     )
-
-
-def _in_memory(session: Session, counted: CountedTable, progress: Progress) -> Membership:
-    membership = collect_counted(
-        session.engine, counted, progress=progress, check_size=session.limits.check_signatures
-    )
-    return session.with_persons(session.verified(membership, progress), progress)
 
 
 def _fits(session: Session, signatures: int, counted: CountedTable) -> bool:

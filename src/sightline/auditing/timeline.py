@@ -23,8 +23,7 @@ def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
         return ()
     before, records = np.zeros(len(found.exposures), dtype=np.bool_), 0
     stages = []
-    most = _MOST_STAGES if found.repeatable else _STAGES_OF_LARGE_PLANS
-    ends = _ends(len(plan.releases), most if found.linear.design.row_count <= _MOST_NUMBERS else 1)
+    ends = _ends(len(plan.releases), stage_count(findings))
     for number, end in enumerate(ends):
         seen = findings_up_to(findings, int(end))
         now = before if seen is None else seen.exposures.identifiable
@@ -43,6 +42,16 @@ def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
         before, records = now, identifiable
         progress("timeline", (number + 1) / len(ends))
     return tuple(stages)
+
+
+def stage_count(findings: Findings) -> int:
+    """How many stages the timeline of a plan has."""
+    found = findings.linear
+    if found is None:
+        return 0
+    most = _MOST_STAGES if found.repeatable else _STAGES_OF_LARGE_PLANS
+    most = most if found.linear.design.row_count <= _MOST_NUMBERS else 1
+    return min(len(findings.plan.releases), most)
 
 
 def _ends(count: int, most: int) -> IndexArray:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from sightline.arrays import IndexArray
 from sightline.numerics.residues import Residues
+
+_BLOCK = 1 << 18  # pairs of rows that are compared at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +28,7 @@ class DifferencingPair:
         return f"{self.names[0]!r} minus {self.names[1]!r} leaves {whom}"
 
 
-def differencing_pairs(
+def differencing_pairs(  # many parameters: the rows, the groups and their residues
     names: Sequence[str],
     *,
     images: Residues,
@@ -34,33 +36,53 @@ def differencing_pairs(
     prime: int,
     first: IndexArray,
     sizes: IndexArray,
+    among: tuple[IndexArray, IndexArray] | None = None,
 ) -> tuple[DifferencingPair, ...]:
     """All pairs of different rows that differ by one group, found by their residues.
 
     ``images`` is the sum of random residues over each row, ``totals`` over each group: rows differ by a
-    group iff their residues do. Of rows that repeat each other only the first is named.
+    group iff their residues do. Of rows that repeat each other only the first is named. ``among`` are the
+    pairs of a larger and a smaller row that come into question; by default all pairs do.
     """
     _, distinct = np.unique(images, axis=1, return_index=True)
     distinct.sort()
     order = np.argsort(totals[0], kind="stable")
     table = totals[0][order]
     pairs = []
-    for larger in distinct:
-        differences = np.mod(images[:, [larger]] - images[:, distinct], np.int64(prime))
+    for larger, smaller in _candidates(distinct, images.shape[1], among):
+        differences = np.mod(images[:, larger] - images[:, smaller], np.int64(prime))
         place = np.minimum(np.searchsorted(table, differences[0]), table.size - 1)
         group = order[place]
-        hits = np.flatnonzero(
-            np.all(totals[:, group] == differences, axis=0) & np.any(differences != 0, axis=0)
-        )
-        for hit in hits:
-            smaller = int(distinct[hit])
-            pairs.append(
-                DifferencingPair(
-                    larger=int(larger),
-                    smaller=smaller,
-                    record=int(first[group[hit]]),
-                    size=int(sizes[group[hit]]),
-                    names=(names[larger], names[smaller]),
-                )
+        hits = np.all(totals[:, group] == differences, axis=0) & np.any(differences != 0, axis=0)
+        pairs += [
+            DifferencingPair(
+                larger=one,
+                smaller=two,
+                record=int(first[own]),
+                size=int(sizes[own]),
+                names=(names[one], names[two]),
             )
+            for one, two, own in zip(
+                larger[hits].tolist(), smaller[hits].tolist(), group[hits].tolist(), strict=True
+            )
+        ]
     return tuple(pairs)
+
+
+def _candidates(
+    distinct: IndexArray, rows: int, among: tuple[IndexArray, IndexArray] | None
+) -> Iterator[tuple[IndexArray, IndexArray]]:
+    """Pairs of rows that repeat no earlier row, some at a time, ordered by the larger and the smaller."""
+    if among is None:
+        step = max(1, _BLOCK // distinct.size)
+        for start in range(0, distinct.size, step):
+            some = distinct[start : start + step]
+            yield np.repeat(some, distinct.size), np.tile(distinct, some.size)
+        return
+    usable = np.zeros(rows, dtype=np.bool_)
+    usable[distinct] = True
+    larger, smaller = among
+    kept = usable[larger] & usable[smaller]
+    larger, smaller = larger[kept], smaller[kept]
+    order = np.lexsort((smaller, larger))
+    yield larger[order], smaller[order]

@@ -237,7 +237,11 @@ def exposures(
     if not isinstance(design.law, MixedNoise):
         return found
     by_variance = design.with_noise(design.law.gaussian)
-    linear = _exposures(by_variance, prior, known, None, False, progress)
+    return with_linear_attack(found, _exposures(by_variance, prior, known, None, False, progress))
+
+
+def with_linear_attack(found: Exposures, linear: Exposures) -> Exposures:
+    """The exposures under noise of several laws, with the linear attack on noise of the same variances."""
     upper = np.minimum(found.remaining_upper, linear.remaining_upper)
     return replace(
         found,
@@ -292,13 +296,15 @@ def dense_exposures(gram: UnknownRecordsGram, attack: Attack) -> Exposures:
     """The exposures by the first dense route that applies."""
     precision, risks = attack.risks(gram)
     attack.progress("factorising the products", 0.0)
+    by_record = None if precision is None else hidden_by_record(gram, precision, attack.progress)
+    if by_record is not None and np.isfinite(by_record.information).all():
+        del risks[Quantity.HIDDEN]  # one precision for all records would add nothing
     problem = Problem(gram=gram, risks=risks, progress=attack.progress)
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
     attack.progress("the most exposed", 0.0)
     if attack.everyone_told:
         return _with_others_known(gram, reading, attack)
-    by_record = None if precision is None else hidden_by_record(gram, precision, attack.progress)
     numbers = refined_numbers(problem, reading, attacks=attack.attacks)
     return with_others_unknown(gram, reading, numbers, attack, by_record)
 

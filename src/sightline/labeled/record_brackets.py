@@ -45,7 +45,7 @@ def record_brackets(
 ) -> RecordBrackets:
     """The brackets of records whose others are unknown; ``alike`` counts those with each one's signature."""
     quantities, share_error, relative_error = numbers.quantities, numbers.share_error, numbers.relative_error
-    hidden = None
+    hidden = by_record
     if Quantity.HIDDEN in quantities:
         share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
         hidden = hidden_by_share(share, numbers.risks[Quantity.HIDDEN].precision)

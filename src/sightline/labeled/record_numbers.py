@@ -88,10 +88,11 @@ def refined_numbers(problem: Problem, reading: Reading, *, attacks: bool) -> Rec
     errors = (reading.share_error, refined, found.relative_error, problem.gram.whitening_error)
     exact_columns = problem.gram.design.incidence.complete  # ball arithmetic starts from all of them
     if exact_columns and max(errors) > (certified.ENOUGH if attacks else _ENOUGH_FOR_BRACKETS):
-        numbers = certified.certified_numbers(problem, reading)
+        numbers = certified.certified_numbers(problem, reading, attacks=attacks)
         if numbers is not None:
             error, quantities = certified.RELATIVE_ERROR, numbers.quantities
-            found = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
+            if numbers.rmse is not None and numbers.recipes is not None:
+                found = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
             share_error = np.zeros(touched.size)
             relative_error = np.where(touched, error, 0.0)
     return RecordNumbers(

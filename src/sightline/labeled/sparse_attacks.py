@@ -22,20 +22,17 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.packed_solutions import batches
 from sightline.numerics.selected_inverse import SelectedInverse, selected_inverse
 from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 
 _UNIT = float(np.finfo(np.float64).eps)
-# Numbers in the dense blocks of a batch of solutions.
-_BATCH = 1 << 23
-
-
-def batches(count: int, rows: int) -> Iterator[slice]:
-    """Slices of as many right sides as are solved for at a time."""
-    step = max(1, min(256, _BATCH // max(1, rows)))
-    for start in range(0, count, step):
-        yield slice(start, min(start + step, count))
+# So many recipes are computed one by one, with errors from the answers; of more, the variances alone are read
+# off the selected inverse, unless a recipe meets more than so many combinations.
+_FEW, _MOST_MET = 256, 60
+# Pairs of combinations that are looked up at a time.
+_LOOKED_UP = 1 << 22
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -46,23 +43,43 @@ class Dependencies:
     variances: FloatArray  # Σ: of each row's answer, in units of the incidence
     factor: SparseCholesky | None  # ``None``: there are no dependencies
     inverse: SelectedInverse | None
+    keys: IndexArray  # of the pairs of combinations that the inverse has values for, ascending
 
     @classmethod
-    def of(cls, combinations: Any, variances: FloatArray) -> Dependencies | None:
-        """``None`` where the factor would not be sparse."""
-        if combinations.shape[1] == 0:
-            return cls(combinations=combinations, variances=variances, factor=None, inverse=None)
-        weighted = sparse.diags_array(np.sqrt(variances)) @ combinations
-        products = sparse.tril(weighted.T @ weighted, format="coo")
-        first, second = (part.astype(np.intp) for part in products.coords)
-        symbolic = analyse(first, second, size=combinations.shape[1], most_entries=3e8)
+    def of(cls, combinations: Any, variances: FloatArray, recipes: Any = None) -> Dependencies | None:
+        """``None`` where the factor would not be sparse.
+
+        With many ``recipes``, the inverse has values for the pairs that their variances need.
+        """
+        count = combinations.shape[1]
+        if count == 0:
+            return cls.none(combinations.shape[0], variances)
+        # Products that cancel stay in the pattern: the inverse is not zero there.
+        pattern = sparse.tril(abs(combinations).T @ abs(combinations), format="coo")
+        keys = np.sort(_keys(*pattern.coords, count))
+        if recipes is not None and recipes.shape[1] > _FEW:
+            met = _met(combinations, recipes)
+            more = [pairs.ravel() for _, pairs, _ in _pairs_met(met)]
+            keys = np.unique(np.concatenate([keys, *more]))
+        symbolic = analyse(keys // count, keys % count, size=count, most_entries=3e8)
         if not isinstance(symbolic, SymbolicFactor):
             return None
+        weighted = sparse.diags_array(np.sqrt(variances)) @ combinations
+        products = sparse.tril(weighted.T @ weighted, format="coo")
+        values = np.zeros(keys.size)
+        values[np.searchsorted(keys, _keys(*products.coords, count))] = products.data
         # Sums of products err by a rounding of the two lengths for each term.
-        longest = int(np.max(np.diff(combinations.indptr)))
-        factor = factorise(symbolic, products.data, entry_error=2 * (longest + 4) * _UNIT)
-        inverse = selected_inverse(factor, products.nnz)
-        return cls(combinations=combinations, variances=variances, factor=factor, inverse=inverse)
+        longest = int(np.max(np.diff(sparse.csc_array(combinations).indptr)))
+        factor = factorise(symbolic, values, entry_error=2 * (longest + 4) * _UNIT)
+        inverse = selected_inverse(factor, keys.size)
+        return cls(combinations=combinations, variances=variances, factor=factor, inverse=inverse, keys=keys)
+
+    @classmethod
+    def none(cls, rows: int, variances: FloatArray) -> Dependencies:
+        """No combination vanishes."""
+        nothing = sparse.csc_array((rows, 0))
+        no_keys = np.zeros(0, dtype=np.intp)
+        return cls(combinations=nothing, variances=variances, factor=None, inverse=None, keys=no_keys)
 
     @property
     def independent(self) -> int:
@@ -77,10 +94,42 @@ class Dependencies:
         if self.factor is None:
             return np.asarray(recipes.power(2).T @ self.variances), 4 * rows * _UNIT if count else 0.0
         squares, worst = np.zeros(count), 0.0
-        for part in batches(count, rows):
-            _, squares[part], errors = self.best(recipes[:, part])
+        left = np.arange(count)
+        if count > _FEW:
+            met = _met(self.combinations, recipes)
+            squares, errors = self._from_inverse(recipes, met)
+            left = np.flatnonzero(np.diff(met.indptr) > _MOST_MET)
+            worst = float(np.max(np.delete(errors, left), initial=0.0))
+        for part in batches(left.size, rows):
+            _, squares[left[part]], errors = self.best(recipes[:, left[part]])
             worst = max(worst, float(np.max(errors)))
         return squares, worst
+
+    def _from_inverse(self, recipes: Any, met: Any) -> tuple[FloatArray, FloatArray]:
+        r"""The variances :math:`y^\top\Sigma y - u^\top (N^\top\Sigma N)^{-1} u`, :math:`u = N^\top\Sigma y`.
+
+        With bounds on their relative errors. ``met`` are the combinations that each recipe has a row of.
+        """
+        assert self.inverse is not None
+        spread = sparse.diags_array(self.variances)
+        own = np.asarray(recipes.power(2).T @ self.variances)
+        u = _at_pattern(met, self.combinations.T @ (spread @ recipes))
+        reach = _at_pattern(met, abs(self.combinations).T @ (spread @ abs(recipes)))
+        count = np.intp(met.shape[0])
+        diagonal = np.searchsorted(self.keys, np.arange(count) * (count + 1))
+        roots = np.sqrt(np.abs(self.inverse.values[diagonal]))
+        sums = np.add.reduceat(np.append(reach * roots[met.indices], 0.0), met.indptr[:-1])
+        size = np.where(np.diff(met.indptr) > 0, sums, 0.0) ** 2
+        explained = np.zeros(own.size)
+        for columns, pairs, (a, b) in _pairs_met(met):
+            values = self.inverse.values[np.searchsorted(self.keys, pairs)]
+            weight = u[met.indptr[columns][:, None] + np.arange(int(a.max()) + 1)]
+            explained[columns] = np.sum(values * weight[:, a] * weight[:, b] * np.where(a == b, 1, 2), axis=1)
+        least = own - explained
+        terms = int(np.max(np.diff(recipes.indptr), initial=0)) + 2 * _MOST_MET + 8
+        off = self.inverse.relative_error * explained + 4 * terms * _UNIT * (own + size)
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return least, np.where(off < least / 2, 2 * off / least, math.inf)
 
     def best(self, recipes: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         """The best recipes from exact ones, their noise variances, and bounds on relative errors of those.
@@ -127,3 +176,44 @@ class RecipesOnDemand:
         for part in batches(chosen.size, self.exact.shape[0]):
             weights[part] = self.dependencies.best(self.exact[:, chosen[part]])[0].T / self.scale
         return weights[0] if np.ndim(np.arange(len(self))[which]) == 0 else weights
+
+
+def _keys(first: IndexArray, second: IndexArray, count: int) -> IndexArray:
+    """One number for each pair, the larger of the two first."""
+    keys: IndexArray = np.maximum(first, second).astype(np.intp) * count + np.minimum(first, second)
+    return keys
+
+
+def _met(combinations: Any, recipes: Any) -> Any:
+    """The combinations that have a row in common with each recipe: the pattern of a sparse array."""
+    met = sparse.csc_array(abs(combinations).T @ abs(recipes))
+    met.sort_indices()
+    return met
+
+
+def _at_pattern(pattern: Any, table: Any) -> FloatArray:
+    """The entries of a sparse table at those of a pattern that holds them all, in the pattern's order."""
+    table = sparse.csc_array(table)
+    keys, own = (
+        np.repeat(np.arange(one.shape[1]), np.diff(one.indptr)) * np.intp(one.shape[0]) + one.indices
+        for one in (pattern, table)
+    )
+    values = np.zeros(keys.size)
+    values[np.searchsorted(keys, own)] = table.data
+    return values
+
+
+def _pairs_met(met: Any) -> Iterator[tuple[IndexArray, IndexArray, tuple[IndexArray, IndexArray]]]:
+    """Recipes that meet as many combinations each, and the keys of all pairs of those, some at a time.
+
+    Recipes that meet too many are left out.
+    """
+    degrees, count = np.diff(met.indptr), met.shape[0]
+    for degree in np.unique(degrees[(degrees > 0) & (degrees <= _MOST_MET)]).tolist():
+        alike = np.flatnonzero(degrees == degree)
+        higher, lower = np.tril_indices(degree)
+        step = max(1, _LOOKED_UP // higher.size)
+        for start in range(0, alike.size, step):
+            chosen = alike[start : start + step]
+            rows = met.indices[met.indptr[chosen][:, None] + np.arange(degree)].astype(np.intp)
+            yield chosen, rows[:, higher] * count + rows[:, lower], (higher, lower)

@@ -5,7 +5,7 @@ It is what :class:`~sightline.labeled.unknown_gram.UnknownRecordsGram` holds den
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,7 @@ class SparseGram:
     unknown: BoolArray
     pairs: RowPairs
     symbolic: SymbolicFactor
+    removed: BoolArray | None = None  # rows that are not published: they count as rows without members
 
     @classmethod
     def of(cls, design: LinearReleases, unknown: BoolArray, pattern: SparsePattern) -> SparseGram:
@@ -53,13 +54,43 @@ class SparseGram:
     @cached_property
     def products(self) -> FloatArray:
         """The products of rows at the pairs: exact integers."""
-        return self.pairs.products(self.unknown.astype(np.float64))
+        products = self.pairs.products(self.unknown.astype(np.float64))
+        if self.removed is not None:
+            products[self.removed[self.pairs.first] | self.removed[self.pairs.second]] = 0.0
+        return products
+
+    def without(self, removed: BoolArray) -> SparseGram:
+        """The same if some rows are not published."""
+        found = replace(self, removed=removed)
+        left = ~(removed[self.pairs.first] | removed[self.pairs.second])
+        found.__dict__["products"] = np.where(left, self.products, 0.0)  # as the property would, at once
+        return found
+
+    @property
+    def nested_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """Pairs of a larger row and one whose unknown records are all in it."""
+        first, second = self.pairs.first, self.pairs.second
+        sizes = self.products[: self.design.row_count]
+        inside = [
+            (self.products == sizes[small]) & (sizes[large] > sizes[small]) & (sizes[small] > 0)
+            for large, small in ((first, second), (second, first))
+        ]
+        return (
+            np.concatenate([first[inside[0]], second[inside[1]]]),
+            np.concatenate([second[inside[0]], first[inside[1]]]),
+        )
 
     @property
     def signal(self) -> float:
         """The largest length of a row over its noise."""
         rows = self.design.row_count
         return float(np.max(np.abs(self.whitening) * np.sqrt(self.products[:rows])))
+
+    @property
+    def joined_rows(self) -> tuple[IndexArray, IndexArray]:
+        """The pairs of rows that have an unknown record in common, each once."""
+        used = self.products != 0
+        return self.pairs.first[used], self.pairs.second[used]
 
     @cached_property
     def matrix(self) -> Any:
@@ -74,9 +105,16 @@ class SparseGram:
         used = whole != 0
         return sparse.csr_array((whole[used], (rows[used], columns[used])), shape=(size, size))
 
-    def factor(self) -> SparseCholesky:
-        """A factor of the products over rows that are independent, as far as floating point can tell."""
-        return factorise(self.symbolic, self.products)
+    def factor(self, nested: IndexArray) -> SparseCholesky:
+        """A factor of the products over rows that are independent, as far as floating point can tell.
+
+        ``nested`` rows are sums of others, and are dropped at once.
+        """
+        if not nested.size:
+            return factorise(self.symbolic, self.products)
+        kept = np.ones(self.design.row_count)
+        kept[nested] = 0.0
+        return factorise(self.symbolic, self.products * kept[self.pairs.first] * kept[self.pairs.second])
 
     def inverse(self, factor: SparseCholesky) -> SelectedInverse:
         """The inverse of the products over these rows, at the pairs."""

@@ -17,35 +17,53 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import IndexArray
 
 # Weights of recipes are looked for as multiples of 1, 1/2, …; this close to one counts as one.
 _LARGEST_DENOMINATOR, _CLOSE = 24, 1e-4
+_LARGEST_WEIGHT = 2.0**31 / _LARGEST_DENOMINATOR
 # Below this, sums of 64-bit integers cannot overflow; the bound itself is rounded.
 _SAFE = 2.0**62
 
 
-def rounded(guesses: FloatArray) -> tuple[Any, IndexArray]:
+def rounded(guesses: Any) -> tuple[Any, IndexArray]:
     """Numerators, as a sparse integer array, and one denominator for each column of guesses; 0 for none.
+
+    ``guesses`` are an array, or a sparse one.
 
     >>> numerators, denominators = rounded(np.array([[0.5, 0.1234], [1.000001, 1.0]]))
     >>> numerators.toarray()[:, 0].tolist(), denominators.tolist()
     ([1, 2], [2, 0])
     """
-    denominators = np.zeros(guesses.shape[1], dtype=np.intp)
-    numerators = np.zeros(guesses.shape)
-    with np.errstate(invalid="ignore"):
-        for denominator in range(1, _LARGEST_DENOMINATOR + 1):
-            open_columns = np.flatnonzero(denominators == 0)
-            if open_columns.size == 0:
-                break
-            multiples = denominator * guesses[:, open_columns]
-            nearest = np.rint(multiples)
-            near = np.max(np.abs(multiples - nearest), axis=0, initial=0.0) < _CLOSE
-            chosen = open_columns[near & (np.max(np.abs(nearest), axis=0, initial=0.0) < 2.0**31)]
-            denominators[chosen] = denominator
-            numerators[:, chosen] = np.rint(denominator * guesses[:, chosen])
-    return sparse.csc_array(numerators).astype(np.int64), denominators
+    columns = sparse.csc_array(guesses)
+    count = columns.shape[1]
+    column, values = np.repeat(np.arange(count), np.diff(columns.indptr)), columns.data
+    denominators = np.zeros(count, dtype=np.intp)
+    numerators = np.zeros(values.size)
+    usable = np.isfinite(values) & (np.abs(values) < _LARGEST_WEIGHT)
+    closed = _of_columns(column, ~usable, count)
+    left = np.flatnonzero(~closed[column])  # entries of columns without a denominator
+    for denominator in range(1, _LARGEST_DENOMINATOR + 1):
+        multiples = denominator * values[left]
+        nearest = np.rint(multiples)
+        far = _of_columns(column[left], np.abs(multiples - nearest) >= _CLOSE, count)
+        near = ~far & ~closed & (denominators == 0)
+        denominators[near] = denominator
+        done = near[column[left]]
+        numerators[left[done]] = nearest[done]
+        left = left[~done]
+        if left.size == 0:
+            break
+    found = sparse.csc_array((numerators, columns.indices, columns.indptr), shape=columns.shape)
+    found.eliminate_zeros()
+    return found.astype(np.int64), denominators
+
+
+def _of_columns(column: IndexArray, marked: NDArray[np.bool_], count: int) -> NDArray[np.bool_]:
+    """The columns that have a marked entry."""
+    found = np.zeros(count, dtype=np.bool_)
+    found[column[marked]] = True
+    return found
 
 
 def proved(

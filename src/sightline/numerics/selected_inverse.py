@@ -14,8 +14,9 @@ h, lie between :math:`\pm\operatorname{diag} h`, and :math:`\operatorname{diag} 
 the inverse of :math:`Z_{FF}` is a Schur complement, its diagonal is at most that of the matrix, which is one.
 So the sums of the h along each path to the root bound the relative error of every form over a block. The
 factor's own error :math:`|E| \le \Delta` adds :math:`\sum_i \Delta_i Z_{ii}`, the trace of
-:math:`\hat L^{-1}\Delta\hat L^{-\top}`, or less if the matrix is known to be at least some multiple of a
-diagonal one. If that is below one, the matrix over the kept rows is proved positive definite.
+:math:`\hat L^{-1}\Delta\hat L^{-\top}` over the tree of the elimination that the form is in, or less if the
+matrix is known to be at least some multiple of a diagonal one. If that is below one, the matrix over the kept
+rows is proved positive definite.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dtrtri
 
 from sightline.arrays import FloatArray
+from sightline.numerics.one_thread import one_blas_thread
 from sightline.numerics.sparse_cholesky import SparseCholesky, regular_corner
 
 _UNIT = float(np.finfo(np.float64).eps)
@@ -48,6 +50,7 @@ class SelectedInverse:
         return math.isfinite(self.relative_error)
 
 
+@one_blas_thread()
 def selected_inverse(
     factor: SparseCholesky, entry_count: int, *, least: FloatArray | None = None
 ) -> SelectedInverse:
@@ -132,7 +135,9 @@ def _bound(factor: SparseCholesky, diagonal: FloatArray, rounding: float, least:
     """The relative error of forms of the selected inverse, from the roundings and the factor's error."""
     if not rounding < 1 / 4:
         return math.inf
-    share = float(np.sum(factor.backward * diagonal)) / (1 - rounding)
+    # The matrix is one block for each tree, and a form reaches one of them.
+    shares = np.bincount(factor.symbolic.tree_of, factor.backward * diagonal)
+    share = float(np.max(shares, initial=0.0)) / (1 - rounding)
     if least is not None:
         # S ≥ diag(least · scale²), so that Δ ≤ max(Δ / (least · scale²)) S.
         own = least[factor.symbolic.order] * factor.scale**2

@@ -24,6 +24,7 @@ from scipy.linalg.blas import dtrsm
 from scipy.linalg.lapack import dpotrf
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.numerics.one_thread import one_blas_thread
 from sightline.numerics.sparse_symbolic import SymbolicFactor
 
 _UNIT = float(np.finfo(np.float64).eps)
@@ -32,6 +33,8 @@ _OWN_ROUNDINGS = 8
 # A pivot of a matrix with unit diagonal below this belongs to a row that depends on earlier ones, as far as
 # floating point can tell. Whether it does is proved elsewhere.
 VANISHING = 1e-9
+# Dependent rows that a supernode's factorisation is begun again for; with more it goes column by column.
+_MOST_RESTARTS = 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -54,34 +57,39 @@ class SparseCholesky:
         """The other rows of the matrix, in ascending order."""
         return np.sort(self.symbolic.order[self.dropped])
 
+    @one_blas_thread()
     def solve(self, right: FloatArray) -> FloatArray:
         """The solution over the kept rows, zero in dropped ones; a right side is a column."""
         symbolic = self.symbolic
         x = right[symbolic.order] * self.scale[:, None]
         x[self.dropped] = 0.0
-        corners: dict[int, FloatArray] = {}
         for node in symbolic.linked:
-            panel = self.panels[node]
             start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
-            corner = corners[node] = regular_corner(panel, end - start)
-            own = solved_lower(corner, x[start:end])
+            if not x[start:end].any():
+                continue
+            panel = self.panels[node]
+            own = solved_lower(regular_corner(panel, end - start), x[start:end])
             x[start:end] = own
             below = symbolic.rows[node]
             if below.size:
                 x[below] -= panel[end - start :] @ own
         for node in reversed(symbolic.linked):
             start, end = int(symbolic.starts[node]), int(symbolic.starts[node + 1])
-            below = symbolic.rows[node]
-            own = x[start:end]
-            if below.size:
-                own = own - self.panels[node][end - start :].T @ x[below]
-            x[start:end] = solved_lower(corners[node], own, transposed=True)
+            below, own = symbolic.rows[node], x[start:end]
+            above = x[below]
+            if above.any():
+                own = own - self.panels[node][end - start :].T @ above
+            elif not own.any():
+                continue
+            panel = self.panels[node]
+            x[start:end] = solved_lower(regular_corner(panel, end - start), own, transposed=True)
             x[start:end][self.dropped[start:end]] = 0.0
         solution = np.empty_like(x)
         solution[symbolic.order] = x * self.scale[:, None]
         return solution
 
 
+@one_blas_thread()
 def factorise(
     symbolic: SymbolicFactor, values: FloatArray, *, vanishing: float = VANISHING, entry_error: float = 0.0
 ) -> SparseCholesky:
@@ -126,9 +134,10 @@ def factorise(
 
 def regular_corner(panel: FloatArray, width: int) -> FloatArray:
     """The triangle at the top of a panel, with ones on the diagonal where a row was dropped."""
-    corner = np.tril(panel[:width])
+    corner = panel[:width]  # zero above the diagonal
     singular = np.diagonal(corner) == 0
     if singular.any():
+        corner = corner.copy()
         corner[singular, singular] = 1.0
     return corner
 
@@ -148,10 +157,44 @@ def _eliminated(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArra
         if pivot > vanishing:
             return panel / np.sqrt(pivot), None
         return np.zeros_like(panel), np.ones(1, dtype=np.bool_)
-    corner, info = dpotrf(panel[:width], lower=1, clean=1)
-    if info == 0 and float(np.min(np.diagonal(corner))) ** 2 > vanishing:
-        lower = dtrsm(1.0, corner, panel[width:], side=1, lower=1, trans_a=1) if len(panel) > width else None
-        return (corner if lower is None else np.concatenate([corner, lower])), None
+    gone = np.diagonal(panel) <= vanishing
+    for _ in range(_MOST_RESTARTS):
+        corner, info = dpotrf(_without(panel[:width], gone), lower=1, clean=1)
+        squares = np.square(np.diagonal(corner))
+        if info == 0 and float(np.min(squares)) > vanishing:
+            return _finished(panel, corner, gone)
+        # The pivots before the one that failed are right: the first that vanishes is that of a dependent row.
+        done = width if info == 0 else info - 1
+        gone[int(np.argmax(np.append(squares[:done], 0.0) <= vanishing))] = True
+    return _one_by_one(panel, vanishing)
+
+
+def _without(corner: FloatArray, gone: NDArray[np.bool_]) -> FloatArray:
+    """A symmetric corner with the rows and columns of a unit matrix where rows are gone."""
+    if not gone.any():
+        return corner
+    left = corner * ~gone[:, None] * ~gone
+    left[gone, gone] = 1.0
+    return left
+
+
+def _finished(
+    panel: FloatArray, corner: FloatArray, gone: NDArray[np.bool_]
+) -> tuple[FloatArray, NDArray[np.bool_] | None]:
+    """The panel of the factor from its factorised corner."""
+    width = len(corner)
+    lower = panel[width:]
+    if lower.size:
+        lower = dtrsm(1.0, corner, lower * ~gone if gone.any() else lower, side=1, lower=1, trans_a=1)
+    if not gone.any():
+        return np.concatenate([corner, lower]), None
+    corner[gone, gone] = 0.0
+    return np.concatenate([corner, lower]), gone
+
+
+def _one_by_one(panel: FloatArray, vanishing: float) -> tuple[FloatArray, NDArray[np.bool_]]:
+    """The same column by column, for a supernode with many dependent rows."""
+    width = panel.shape[1]
     factor = panel.copy()
     gone = np.zeros(width, dtype=np.bool_)
     for j in range(width):

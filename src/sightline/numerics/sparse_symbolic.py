@@ -9,17 +9,20 @@ factorisation allocates anything.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import spilu
 
 from sightline.arrays import IndexArray
 
 _BYTES = 8
+# Supernodes of up to so many columns are merged into their parents if at most this share of what is then
+# stored are zeros: blocks of a few columns cost more to handle than to compute.
+_ZEROS = ((4, 0.9), (16, 0.6), (48, 0.2), (math.inf, 0.05))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -68,6 +71,15 @@ class SymbolicFactor:
     def linked(self) -> tuple[int, ...]:
         """All other supernodes, children first."""
         return tuple(np.setdiff1d(np.arange(self.supernodes), self.isolated).tolist())
+
+    @cached_property
+    def tree_of(self) -> IndexArray:
+        """The tree of the elimination that each position is in: rows of two trees never meet."""
+        tree = np.arange(self.supernodes)
+        for node in range(self.supernodes - 1, -1, -1):
+            if self.parent[node] >= 0:
+                tree[node] = tree[self.parent[node]]
+        return np.repeat(tree, self.widths)
 
     @property
     def factor_entries(self) -> int:
@@ -141,6 +153,8 @@ def elimination_order(pattern: Any) -> IndexArray:
     values = np.where(diagonal, 1.0, 1e-6)
     size = pattern.shape[0]
     weak = sparse.csc_matrix((values, (coordinates.row, coordinates.col)), shape=(size, size))
+    from scipy.sparse.linalg import spilu  # small audits start without it
+
     dropped = spilu(
         weak,
         drop_tol=1.0,
@@ -171,7 +185,12 @@ def analyse(
     structure = _column_structure(row[by_column], pointers, most_entries)
     if isinstance(structure, TooMuchFill):
         return structure
-    starts, rows = structure
+    starts, rows, order = _merged_supernodes(*structure, order)
+    position[order] = np.arange(size)
+    column = np.minimum(position[first], position[second])
+    row = np.maximum(position[first], position[second])
+    by_column = np.lexsort((row, column))
+    pointers = np.searchsorted(column[by_column], np.arange(size + 1))
     widths = np.diff(starts)
     node_of = np.repeat(np.arange(widths.size), widths)
     parent = np.array([node_of[below[0]] if below.size else -1 for below in rows], dtype=np.intp)
@@ -200,6 +219,59 @@ def analyse(
         places=tuple(places),
         diagonal=(row[row == column], np.flatnonzero(row == column)),
     )
+
+
+def _merged_supernodes(
+    starts: IndexArray, rows: list[IndexArray], order: IndexArray
+) -> tuple[IndexArray, list[IndexArray], IndexArray]:
+    """Merge supernodes into their parents where few zeros are stored for that; a new order goes with it.
+
+    The rows below a supernode are among its parent's columns and the rows below those, so a merged supernode
+    has the parent's rows. Its columns come just before the parent's own, after all that was eliminated
+    before: the pattern of the factor is the same but for the zeros.
+    """
+    count, size = len(rows), int(starts[-1])
+    widths, below = np.diff(starts).tolist(), [own.size for own in rows]
+    node_of = np.repeat(np.arange(count), np.diff(starts))
+    parent = [int(node_of[own[0]]) if own.size else -1 for own in rows]
+    zeros, width = [0] * count, list(widths)  # of the supernode with all that was merged into it
+    children: list[list[int]] = [[] for _ in range(count)]
+    inside: list[list[int]] = [[node] for node in range(count)]  # those merged, in order
+    for node in range(count):
+        own = sorted(children[node], key=lambda child: below[child], reverse=True)
+        kept = []
+        for child in own:
+            height = width[node] + below[node]
+            more = zeros[node] + zeros[child] + width[child] * (height - below[child])
+            stored = (width[node] + width[child]) * (height + width[child])
+            if more <= _share_of_zeros(width[node] + width[child]) * stored:
+                zeros[node], width[node] = more, width[node] + width[child]
+                inside[node] = inside[child] + inside[node]
+                kept.extend(children[child])
+            else:
+                kept.append(child)
+        children[node] = kept
+        if parent[node] >= 0:
+            children[parent[node]].append(node)
+    heads = []
+    stack = [node for node in range(count) if parent[node] < 0]
+    while stack:  # parents before children; reversed below
+        node = stack.pop()
+        heads.append(node)
+        stack.extend(children[node])
+    heads.reverse()
+    before = np.concatenate(
+        [np.arange(starts[part], starts[part + 1]) for head in heads for part in inside[head]]
+    )
+    position = np.empty(size, dtype=np.intp)
+    position[before] = np.arange(size)
+    merged = [np.sort(position[rows[head]]) for head in heads]
+    return np.cumsum([0, *(width[head] for head in heads)]), merged, order[before]
+
+
+def _share_of_zeros(width: int) -> float:
+    """The share of the stored entries of a merged supernode that may be zeros."""
+    return next(share for most, share in _ZEROS if width <= most)
 
 
 def _column_structure(

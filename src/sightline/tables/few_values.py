@@ -11,6 +11,7 @@ from sightline.tables.subject import Subject
 _FEW_VALUES = 20  # distinct values of a number that an attacker can round to
 _NEARLY_ALL = 0.9  # of the rows
 _MOST_COUNTED = 5_000_000  # rows of which every value is counted
+_MANY_ROWS, _LOOKED_AT = 100_000, 5  # of so many rows, one in five is looked at first
 
 
 def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int | None:
@@ -23,6 +24,8 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
         return None
     if subject.known_within is not None:
         return _within(engine, rows, subject.known_within)
+    if _MANY_ROWS < present <= _MOST_COUNTED and _has_many(engine, rows, present=present):
+        return None
     limit = f"LIMIT {_FEW_VALUES + 1}"
     if present <= _MOST_COUNTED:
         counted = f"SELECT {rows.secret} AS v, COUNT(*) AS c FROM {rows.source()} GROUP BY {rows.secret}"
@@ -43,6 +46,16 @@ def few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) ->
         (covered >= _NEARLY_ALL * present) & (covered >= 2 * np.arange(1, covered.size + 1))
     )
     return int(enough[0]) + 1 if enough.size else None
+
+
+def _has_many(engine: Engine, rows: Rows, *, present: int) -> bool:
+    """Whether some of the rows show that a few values do not fill nearly all of them.
+
+    If they did, the other rows would be too few for so many different values.
+    """
+    some = f"SELECT {rows.secret} AS v FROM {rows.source()} LIMIT {present // _LOOKED_AT}"
+    answer = engine.fetch(f"SELECT COUNT(DISTINCT v) AS n FROM ({some}) AS looked_at")
+    return int(answer["n"][0]) > (1 - _NEARLY_ALL) * present + _FEW_VALUES
 
 
 def _within(engine: Engine, rows: Rows, within: float) -> int | None:

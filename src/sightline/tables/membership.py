@@ -9,9 +9,11 @@ distinguishes them, and the engine returns only how many they are.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Callable, Hashable
+from dataclasses import dataclass, field
 from enum import Enum
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +21,7 @@ from numpy.typing import NDArray
 from sightline.arrays import FloatArray, IndexArray
 from sightline.numerics.device import HOST, Device
 
+Made = TypeVar("Made")
 PersonRows = tuple[tuple[int, bool, int], ...]  # of one person: a signature, whether it is known, rows
 CellTable = NDArray[np.signedinteger]  # 16 bits, or 32 if there are many cells
 
@@ -214,6 +217,16 @@ class Membership:
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
     device: Device = HOST  # where matrices over the cells are factorised
     others: OtherSignatures | None = None  # of a table that is streamed; none if all signatures are listed
+    made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, repr=False)
+
+    def made_once(self, name: Hashable, make: Callable[[], Made]) -> Made:
+        """What is made from the signatures alone, kept for when it is asked for again with other noise."""
+        arrays = (self.signatures, self.counts, self.known, self.weights, self.persons)
+        kept = self.made.get(name)
+        if kept is None or any(one is not other for one, other in zip(kept[0], arrays, strict=True)):
+            self.made[name] = kept = (arrays, make())
+        found: Made = kept[1]
+        return found
 
     @property
     def signature_count(self) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -87,6 +87,8 @@ class CellIncidence:
     distinct: bool = True
     device: Device = HOST
     others: OtherColumns | None = None  # columns that only their products are held of; none if there are none
+    # What was computed from the rows alone and is asked for again with other noise.
+    computed: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, signatures: NDArray[Any], widths: IndexArray, counts: IndexArray) -> CellIncidence:
@@ -154,7 +156,7 @@ class CellIncidence:
         """The same columns beside others that are not held."""
         sizes = self.sizes + others.sizes
         sizes.setflags(write=False)
-        return replace(self, others=others, sizes=sizes)
+        return replace(self, others=others, sizes=sizes, computed={})
 
     def seed(self) -> bytes:
         digest = hashlib.blake2b(repr((self.table.shape, self.widths.tolist())).encode())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +36,8 @@ class SparseIncidence:
     sizes: IndexArray
     peaks: FloatArray
     device: Device = HOST
+    # What was computed from the rows alone and is asked for again with other noise.
+    computed: dict[str, Any] = field(default_factory=dict, repr=False)
 
     @classmethod
     def of(cls, rows: Any) -> SparseIncidence:

@@ -10,11 +10,16 @@ import os
 from dataclasses import dataclass, replace
 from enum import Enum
 
+import numpy as np
+
 from sightline.errors import TooMuchWork
 from sightline.format import shown_memory, shown_seconds
 from sightline.labeled.description import LinearReleases
+from sightline.labeled.incidence.cells import CellIncidence
+from sightline.labeled.incidence.joins import Joins
 from sightline.labeled.incidence.pairs import RowPairs, pair_count
 from sightline.labeled.incidence.protocol import Incidence
+from sightline.labeled.incidence.sparse import SparseIncidence
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 from sightline.progress import Progress
 
@@ -24,9 +29,11 @@ _FEW_ROWS = 2_000
 _SHARE_OF_PAIRS, _MOST_ENTRIES = 1 / 20, 60_000_000
 # Seconds, measured on one core: of a supernode, an operation, an entry of the products, a pair of a column;
 # of a dense operation. The sparse route factorises four matrices, the dense one needs memory for six.
-_PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_PAIR, _PER_DENSE = 3e-4, 2e-9, 1e-6, 3e-8, 2e-10
+_PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_PAIR, _PER_DENSE = 4e-4, 2e-10, 2.5e-6, 3e-8, 2e-10
 _FACTORS, _DENSE_MATRICES = 4, 6
-_ONLY_DENSE = ("what each release adds", "persons with several rows", "smallest combinations")
+_ONLY_DENSE = ("persons with several rows", "smallest combinations")
+# Releases whose contributions are looked at one by one with sparse factors; more need dense matrices.
+MOST_RELEASES = 64
 
 
 class Route(Enum):
@@ -46,11 +53,14 @@ class RouteCost:
     factor_entries: int
     bytes: int
     seconds: float  # an estimate
+    seconds_again: float = 0.0  # of a sparse route with the same pattern; an estimate
     left_out: tuple[str, ...] = ()  # what only dense matrices give, where these do not fit this machine
+    nested: int = 0  # rows that are sums of others, as a GROUP BY is that another one refines
 
     def __str__(self) -> str:
+        nested = f"; {self.nested:,} rows are sums of rows of a finer release" if self.nested else ""
         text = (
-            f"{self.route.value} route for {self.rows:,} rows: {self.reason}; "
+            f"{self.route.value} route for {self.rows:,} rows: {self.reason}{nested}; "
             f"about {shown_memory(self.bytes)} and {shown_seconds(self.seconds)}"
         )
         return text + (f"; left out: {', '.join(self.left_out)}" if self.left_out else "")
@@ -62,6 +72,7 @@ class SparsePattern:
 
     pairs: RowPairs
     symbolic: SymbolicFactor
+    nested: int  # rows that are sums of others, over all records
 
 
 def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost, SparsePattern | None]:
@@ -73,6 +84,8 @@ def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost,
         cost, pattern = dense_cost(design.row_count, "the noise is correlated"), None
     else:
         cost, pattern = choose_for_cells(design.incidence, progress)
+        if cost.left_out and design.release_count > MOST_RELEASES:
+            cost = replace(cost, left_out=("what each release adds", *cost.left_out))
     require_memory(cost)
     return cost, pattern
 
@@ -117,30 +130,40 @@ def cost_of(pattern: SparsePattern) -> RouteCost:
     incidence = pairs.incidence
     rows, looked_up = incidence.row_count, pair_count(incidence)
     share = symbolic.factor_entries / (rows * (rows + 1) / 2)
-    seconds = (
-        _FACTORS * (_PER_NODE * symbolic.supernodes + _PER_OPERATION * 3 * symbolic.operations)
-        + _PER_ENTRY * pairs.entries
-        + _PER_PAIR * looked_up
-    )
+    one = _PER_NODE * symbolic.supernodes + _PER_OPERATION * 3 * symbolic.operations
+    again = _FACTORS * one + _PER_PAIR * looked_up
     return RouteCost(
         route=Route.SPARSE,
         reason=f"the factor has {symbolic.factor_entries:,} entries, {share:.2%} of a dense one",
         rows=rows,
         factor_entries=symbolic.factor_entries,
         bytes=int(symbolic.peak_bytes + 150 * pairs.entries + 4 * looked_up + 100 * incidence.records),
-        seconds=seconds,
+        seconds=again + _PER_ENTRY * pairs.entries,
+        seconds_again=again,
+        nested=pattern.nested,
     )
 
 
 def _reason_or_pattern(incidence: Incidence, progress: Progress) -> tuple[str, SparsePattern | None]:
     """The pattern of rows with few records in common, or the reason why there is no sparse one."""
-    rows = incidence.row_count
-    if rows < _FEW_ROWS:
+    if incidence.row_count < _FEW_ROWS:
         return f"fewer than {_FEW_ROWS:,} rows", None
     if not incidence.whole:
         return "the weights are not small integers", None
     if not incidence.complete:
         return "the signatures are streamed", None
+    if not isinstance(incidence, CellIncidence | SparseIncidence):
+        return "the rows are dense", None
+    if "pattern" not in incidence.computed:
+        incidence.computed["pattern"] = _analysed(incidence, progress)
+    found: tuple[str, SparsePattern | None] = incidence.computed["pattern"]
+    return found
+
+
+def _analysed(
+    incidence: CellIncidence | SparseIncidence, progress: Progress
+) -> tuple[str, SparsePattern | None]:
+    rows = incidence.row_count
     most = min(_MOST_ENTRIES, max(_FEW_ROWS * 100, int(rows * rows * _SHARE_OF_PAIRS)))
     pairs = RowPairs.of(incidence, progress, most_entries=most)
     if pairs is None:
@@ -149,7 +172,8 @@ def _reason_or_pattern(incidence: Incidence, progress: Progress) -> tuple[str, S
     symbolic = analyse(pairs.first, pairs.second, size=rows, most_entries=rows * (rows + 1) / 4)
     if not isinstance(symbolic, SymbolicFactor):
         return f"the factor fills in: more than {symbolic.at_least:,} entries", None
-    return "", SparsePattern(pairs=pairs, symbolic=symbolic)
+    nested = Joins.of(pairs, pairs.products(np.ones(incidence.records))).nested_rows()
+    return "", SparsePattern(pairs=pairs, symbolic=symbolic, nested=int(nested.size))
 
 
 def _memory() -> float:

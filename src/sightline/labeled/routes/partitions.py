@@ -8,6 +8,8 @@ so few groups come near one, and only these need exact arithmetic.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
@@ -20,6 +22,8 @@ from sightline.labeled.risk_forms import (
     RiskForms,
     forms_from_factor,
     forms_from_inverses,
+    forms_of_disjoint_rows,
+    is_diagonal,
 )
 from sightline.labeled.routes.exact import modular_test
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
@@ -45,10 +49,13 @@ def by_partitions(problem: Problem) -> Reading | None:
 
 def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
     """The forms of every record with its leverage, and the rank."""
-    incidence = problem.gram.design.incidence
+    gram = problem.gram
+    incidence = gram.design.incidence
     if not isinstance(incidence, CellIncidence):
         return None
-    kept = independent_rows(incidence, problem.gram.matrix)
+    if gram.whitening.ndim == 1 and is_diagonal(gram.matrix):
+        return _forms_of_one_partition(problem)
+    kept = independent_rows(incidence, gram.matrix)
     forms = forms_over_rows(problem, kept)
     return None if forms is None else (forms, Rank(rank=kept.size, evidence=Evidence.FULL_RANK))
 
@@ -95,6 +102,22 @@ def forms_over_rows(problem: Problem, kept: IndexArray) -> RiskForms | None:
     )
     names = (*without.names, Quantity.LEVERAGE)
     return RiskForms(names=names, forms=forms, share_error=without.share_error)
+
+
+def _forms_of_one_partition(problem: Problem) -> tuple[RiskForms, Rank]:
+    """The same where no two rows share a record: rows with records are independent."""
+    gram = problem.gram
+    sizes = np.diagonal(gram.matrix)
+    nothing = np.zeros((0, sizes.size))
+    found = forms_of_disjoint_rows(sizes, gram.whitening, problem.risks, linear=nothing)
+    leverage = np.where(sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0), 0.0)
+    forms = MatrixForms(
+        symmetric=(*found.forms.matrices(), leverage),
+        offsets=np.append(found.forms.offsets, 0.0),
+        linear=nothing,
+    )
+    rank = Rank(rank=int(np.count_nonzero(sizes)), evidence=Evidence.FULL_RANK)
+    return replace(found, names=(*found.names, Quantity.LEVERAGE), forms=forms), rank
 
 
 def independent_rows(incidence: CellIncidence, gram: FloatArray) -> IndexArray:

@@ -1,6 +1,7 @@
 r"""Rows with few records in common: a sparse factor, floating-point guesses, and proofs over the integers.
 
-**Rank.** Factorising the products of rows drops rows whose pivots vanish. The kept rows are proved
+**Rank.** Nested rows are sums of others and are dropped at once (:mod:`sightline.labeled.incidence.joins`).
+Factorising the products of the other rows drops rows whose pivots vanish. The kept rows are proved
 independent by the bound on the factor's error. Dependencies are known from nested and crossed partitions, or
 guessed and proved (:mod:`sightline.numerics.integer_proofs`). As many proved independent dependencies as
 dropped rows leave no other rank.
@@ -21,11 +22,13 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.incidence.joins import dependencies
+from sightline.labeled.incidence.joins import Joins
+from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.packed_solutions import components_of, packed_solutions
 from sightline.labeled.risk_forms import Quantity, Risks
 from sightline.labeled.routes.problem import Decisions, Reading, group_sizes
 from sightline.labeled.sharp_records import GroupAttacks
-from sightline.labeled.sparse_attacks import Dependencies, RecipesOnDemand, batches
+from sightline.labeled.sparse_attacks import Dependencies, RecipesOnDemand
 from sightline.labeled.sparse_gram import SparseGram, sparse_columns
 from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.integer_proofs import proved, rounded
@@ -39,27 +42,60 @@ _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class SparseDecisions:
+    """Who is identifiable and why: what the rows alone say, whatever the noise."""
+
+    unknown: BoolArray
+    rank: Rank
+    decisions: Decisions
+    recipes: Any  # exact ones of the identifiable groups: columns of a sparse array
+    combinations: Any  # of the rows that vanish, all of them; ``None`` without a proof
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class SparseReading:
     """What the sparse route found, with exact recipes of the identifiable groups."""
 
     gram: SparseGram
     reading: Reading
-    recipes: Any  # columns of a sparse array
-    dependencies: Dependencies | None  # all of them, or ``None`` without a proof
+    decided: SparseDecisions
 
     def attacks(self) -> GroupAttacks:
         """The best unbiased attacks on the identifiable groups."""
-        return _attacks(self.gram, self.reading.decisions, self.recipes, self.dependencies)
+        return sparse_group_attacks(self.gram, self.decided)
 
 
 def by_sparse_factor(gram: SparseGram, risks: Risks, progress: Progress) -> SparseReading:
     """The route of a sparse factor."""
+    decided = decide(gram, progress)
+    progress("sparse factor", 3 / 4)
+    quantities = {Quantity.INFORMATION: gram.information()[gram.unknown]}
+    shares, share_error = gram.risks(risks)
+    quantities |= shares
+    reading = Reading(
+        rank=decided.rank, decisions=decided.decisions, quantities=quantities, share_error=share_error
+    )
+    return SparseReading(gram=gram, reading=reading, decided=decided)
+
+
+def decide(gram: SparseGram, progress: Progress) -> SparseDecisions:
+    """The decisions, made once for the same rows and the same unknown records."""
+    computed = gram.design.incidence.computed  # type: ignore[attr-defined]
+    before: SparseDecisions | None = computed.get("decisions")
+    if before is None or not np.array_equal(before.unknown, gram.unknown):
+        computed["decisions"] = before = decided_anew(gram, progress)
+    return before
+
+
+def decided_anew(gram: SparseGram, progress: Progress) -> SparseDecisions:
+    """The decisions, whatever was decided before."""
     progress("sparse factor", 0.0)
-    factor = gram.factor()
+    joins = Joins.of(gram.pairs, gram.products)
+    factor = gram.factor(joins.nested_rows())
     inverse = gram.inverse(factor)
     progress("sparse factor", 1 / 4)
-    known = proved_dependencies(gram, factor)
-    rank_proved = known is not None and inverse.proves_independence
+    combinations = proved_dependencies(gram, factor, joins.dependencies())
+    rank_proved = combinations is not None and inverse.proves_independence
     leverage, roundings = gram.forms(inverse.values[None])
     if rank_proved and inverse.relative_error < 1:
         most = (leverage[0][gram.unknown] + float(roundings[0])) / (1 - inverse.relative_error)
@@ -67,41 +103,39 @@ def by_sparse_factor(gram: SparseGram, risks: Risks, progress: Progress) -> Spar
         most = np.full(np.count_nonzero(gram.unknown), np.inf)
     progress("sparse factor", 1 / 2)
     decisions, recipes = _decide(gram, factor, most)
-    progress("sparse factor", 3 / 4)
-    quantities = {Quantity.INFORMATION: gram.information()[gram.unknown]}
-    shares, share_error = gram.risks(risks)
-    quantities |= shares
     evidence = Evidence.VERIFIED if rank_proved else Evidence.NONE
     kept = int(np.count_nonzero(~factor.dropped))
-    return SparseReading(
-        gram=gram,
-        reading=Reading(
-            rank=Rank(rank=kept, evidence=evidence),
-            decisions=decisions,
-            quantities=quantities,
-            share_error=share_error,
-        ),
+    return SparseDecisions(
+        unknown=gram.unknown,
+        rank=Rank(rank=kept, evidence=evidence),
+        decisions=decisions,
         recipes=recipes,
-        dependencies=known,
+        combinations=combinations,
     )
 
 
-def proved_dependencies(gram: SparseGram, factor: SparseCholesky) -> Dependencies | None:
-    """As many proved and independent dependencies as the factor dropped rows; ``None`` without a proof."""
-    variances = 1 / gram.whitening**2
-    combinations = dependencies(gram.pairs, gram.products)
+def proved_dependencies(gram: SparseGram, factor: SparseCholesky, combinations: Any) -> Any:
+    """As many proved and independent dependencies as the factor dropped rows; ``None`` without a proof.
+
+    ``combinations`` of the rows are known to vanish.
+    """
     dropped = factor.dropped_rows
-    found = Dependencies.of(combinations, variances)
-    if found is not None and found.independent == dropped.size:
-        return found
+    if independent_combinations(combinations) == dropped.size:
+        return combinations
     missing = _unexplained(combinations, dropped)
     if missing is None or not 0 < missing.size <= _MOST_GUESSES:
         return None
     guessed = _proved_combinations(gram, factor, missing)
     if guessed is None:
         return None
-    found = Dependencies.of(sparse.csc_array(sparse.hstack([combinations, guessed])), variances)
-    return found if found is not None and found.independent == dropped.size else None
+    together = sparse.csc_array(sparse.hstack([combinations, guessed]))
+    return together if independent_combinations(together) == dropped.size else None
+
+
+def independent_combinations(combinations: Any) -> int:
+    """At least so many of the combinations are independent of each other: proved; 0 where it is not."""
+    found = Dependencies.of(combinations, np.ones(combinations.shape[0]))
+    return 0 if found is None else found.independent
 
 
 def _unexplained(combinations: Any, dropped: IndexArray) -> IndexArray | None:
@@ -129,13 +163,13 @@ def _unexplained(combinations: Any, dropped: IndexArray) -> IndexArray | None:
 def _proved_combinations(gram: SparseGram, factor: SparseCholesky, rows: IndexArray) -> Any:
     """For each of some dropped rows the kept rows that sum to it, proved; ``None`` if one is not."""
     matrix, size = gram.matrix, gram.design.row_count
+    images = sparse.csc_array(matrix[:, rows])
     found = []
-    for part in batches(rows.size, size):
+    for part, guesses in packed_solutions(factor, components_of(factor, *gram.joined_rows), images):
         own = rows[part]
-        images = sparse.csc_array(matrix[:, own])
-        numerators, denominators = rounded(factor.solve(images.toarray().astype(np.float64)))
+        numerators, denominators = rounded(guesses)
         squares = gram.products[own].astype(np.int64)
-        if not proved(matrix, numerators, denominators, images=images, squares=squares).all():
+        if not proved(matrix, numerators, denominators, images=images[:, part], squares=squares).all():
             return None
         units = sparse.csc_array(
             (denominators.astype(np.float64), (own, np.arange(own.size))), shape=(size, own.size)
@@ -161,16 +195,18 @@ def _decide(gram: SparseGram, factor: SparseCholesky, leverage: FloatArray) -> t
     rest = near[row < 0]
     # The most exposed first, as far as solutions are affordable.
     rest = rest[np.argsort(-shares[rest], kind="stable")][:_MOST_GUESSES]
-    for part in batches(rest.size, gram.design.row_count):
-        own = rest[part]
-        images = sparse_columns(gram.design.incidence, records[own]) @ sparse.diags_array(
-            sizes[own].astype(np.int64), dtype=np.int64
+    if rest.size:
+        images = sparse_columns(gram.design.incidence, records[rest]) @ sparse.diags_array(
+            sizes[rest].astype(np.int64), dtype=np.int64
         )
-        numerators, denominators = rounded(factor.solve(images.toarray().astype(np.float64)))
-        yes = proved(gram.matrix, numerators, denominators, images=images, squares=sizes[own])
-        shown.append(own[yes])
-        weights = numerators[:, yes].astype(np.float64) @ sparse.diags_array(1 / denominators[yes])
-        recipes.append(sparse.csc_array(weights))
+        component = components_of(factor, *gram.joined_rows)
+        for part, guesses in packed_solutions(factor, component, images):
+            numerators, denominators = rounded(guesses)
+            own = rest[part]
+            yes = proved(gram.matrix, numerators, denominators, images=images[:, part], squares=sizes[own])
+            shown.append(own[yes])
+            weights = numerators[:, yes].astype(np.float64) @ sparse.diags_array(1 / denominators[yes])
+            recipes.append(sparse.csc_array(weights))
     exposed = np.concatenate(shown)
     order = np.argsort(exposed)
     identifiable = np.zeros(sizes.size, dtype=np.bool_)
@@ -214,17 +250,18 @@ def _unit_columns(rows: IndexArray, size: int) -> Any:
     return sparse.csc_array((np.ones(rows.size), (rows, np.arange(rows.size))), shape=(size, rows.size))
 
 
-def _attacks(
-    gram: SparseGram, decisions: Decisions, recipes: Any, known: Dependencies | None
-) -> GroupAttacks:
+def sparse_group_attacks(gram: SparseGram, decided: SparseDecisions) -> GroupAttacks:
     """The best unbiased attacks on the identifiable groups.
 
     Without a proof that all dependencies are known there may be better ones than the exact recipes.
     """
+    decisions, recipes = decided.decisions, decided.recipes
     rmse = np.full(decisions.sizes.size, np.inf)
-    if known is None:
-        nothing = sparse.csc_array((gram.design.row_count, 0))
-        known = Dependencies(combinations=nothing, variances=1 / gram.whitening**2, factor=None, inverse=None)
+    variances, known = 1 / gram.whitening**2, None
+    if decided.combinations is not None and recipes.shape[1]:
+        known = Dependencies.of(decided.combinations, variances, recipes)
+    if known is None or known.independent != gram.design.row_count - decided.rank.rank:
+        known = Dependencies.none(gram.design.row_count, variances)
         squares, error = np.zeros(recipes.shape[1]), math.inf if recipes.shape[1] else 0.0
     else:
         squares, error = known.least_variances(recipes)

@@ -1,0 +1,42 @@
+"""What an audit leaves out because a plan or its table is very large: said in one line."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from sightline.auditing.findings import Findings
+from sightline.auditing.shared_budget import budget_of
+from sightline.auditing.timeline import stage_count
+
+
+def left_out(findings: Findings) -> tuple[str, ...]:
+    """One line about what was not computed, and why; none if all was."""
+    found, releases = findings.linear, len(findings.plan.releases)
+    if found is None:
+        return ()
+    if findings.streamed:
+        return (
+            f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
+            "counts are over all records. Left out, since it would take more passes: the timeline; what each "
+            "release adds; copies among the releases; other accountants; changes and slack of the noise; "
+            "each record's own loss; accuracy; with whom a record is seen.",
+        )
+    parts = []
+    if findings.contributions is None and findings.question is None and np.any(found.visible):
+        parts.append("what each release adds to the exposure of identifiable records")
+    stages = stage_count(findings)
+    if stages < releases:
+        shown = "the last one" if stages == 1 else f"{stages} of them"
+        parts.append(f"the exposure after each release but {shown}")
+    if not found.repeatable:
+        if budget_of(findings.plan) is not None and findings.pricing.releases:
+            parts.append("other accountants")
+        if findings.not_shown or found.limit is None:
+            parts.append("what it would help to leave a release out or to merge groups")
+    if not parts:
+        return ()
+    numbers = found.linear.design.row_count
+    return (
+        f"The plan publishes {numbers:,} numbers about {found.linear.design.size:,} kinds of rows, too many "
+        f"to be assessed again and again. Left out: {'; '.join(parts)}.",
+    )
