@@ -13,7 +13,6 @@ import pyarrow as pa
 import pytest
 from pyarrow import parquet
 
-import sightline
 from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
 from sightline.progress import silent
 from sightline.tables.engines import spark_passes
@@ -213,7 +212,7 @@ def test_workers_merge_batches_of_any_size(case: Case, monkeypatch: pytest.Monke
 def test_another_version_on_the_workers_is_refused(case: Case, monkeypatch: pytest.MonkeyPatch) -> None:
     own, merging = SignaturesOnWorker(Rows(), word_count=2), PartsOnWorker(Rows())
     parts = list(own(iter(table_of(case).to_batches())))
-    monkeypatch.setattr(sightline, "__version__", "0.0.1")
+    monkeypatch.setattr(spark_passes, "version", lambda _: "0.0.1")
     for found in (list(own(iter([]))), list(merging(iter(parts)))):
         with pytest.raises(InvalidPlan, match=r"on Spark's workers, as on the driver, got 0\.0\.1; install"):
             merged_parts(Rows(), found)

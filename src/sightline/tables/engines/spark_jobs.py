@@ -43,7 +43,8 @@ _CAUSES = (
         "free some, or set spark.local.dir to another disk",
     ),
     (
-        r"No module named|PYTHON_VERSION_MISMATCH|Python in worker has different version|Cannot run program",
+        r"No module named|PackageNotFoundError|PYTHON_VERSION_MISMATCH|Cannot run program|"
+        r"Python in worker has different version",
         "workers with the driver's Python and with Sightline, got others",
         "install 'sightline[spark]' where the workers run, and set PYSPARK_PYTHON to that Python",
     ),
