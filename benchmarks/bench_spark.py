@@ -30,7 +30,7 @@ HEAP = "4g"
 DRIVER_LIMIT = 1e9  # bytes
 # Signatures that would need more than this on the driver are streamed.
 DRIVER_MEMORY = "100MB"
-DUCKDB_BYTES_PER_ROW = 100  # what DuckDB's audit may use; all signatures in memory need more
+DUCKDB_BYTES_PER_ROW = 160  # what DuckDB's audit may use; all signatures in memory need more
 
 
 def make_table(folder: Path, rows: int) -> Path:
@@ -60,25 +60,34 @@ def plan(source: str) -> dict[str, Any]:
     }
 
 
-class Peaks:
-    """The largest memory of the JVM and of its Python workers, looked at ten times a second."""
+class Watch:
+    """The largest memory of the JVM and of its Python workers, and the core seconds of everything."""
 
     def __init__(self) -> None:
         self.jvm = self.workers = 0.0
-        self._end = threading.Event()
+        self._seconds: dict[int, float] = {}  # by process: also of those that have ended
+        self._lock, self._end = threading.Lock(), threading.Event()
         self._thread = threading.Thread(target=self._look, daemon=True)
         self._thread.start()
 
     def _look(self) -> None:
-        while not self._end.wait(0.1):
+        while not self._end.wait(0.2):
+            self.core_seconds()
+
+    def core_seconds(self) -> float:
+        """Look at every process; the core seconds so far."""
+        with self._lock:
             sizes = {"java": 0.0, "python": 0.0}
-            for process in psutil.Process().children(recursive=True):
+            own = psutil.Process()
+            for process in [own, *own.children(recursive=True)]:
                 try:
                     kind = "java" if "java" in process.name() else "python"
-                    sizes[kind] += process.memory_info().rss
+                    sizes[kind] += process.memory_info().rss if process != own else 0
+                    self._seconds[process.pid] = sum(process.cpu_times()[:2])
                 except psutil.Error:
                     continue
             self.jvm, self.workers = max(self.jvm, sizes["java"]), max(self.workers, sizes["python"])
+            return sum(self._seconds.values())
 
     def close(self) -> None:
         self._end.set()
@@ -91,40 +100,40 @@ def duckdb_memory(source: Path) -> str:
 
 
 def audit(source: str, memory: str) -> dict[str, Any]:
-    """One audit: how long each stage took, and the peak of this process."""
+    """One audit: the core seconds of each stage, and the peaks."""
+    watch = Watch()
     stages: dict[str, float] = {}
-    last = ["opening", time.perf_counter()]
+    before, stage = 0.0, "opening"
     start = time.perf_counter()
 
-    def progress(stage: str, share: float) -> None:
-        now = time.perf_counter()
-        stages[last[0]] = stages.get(last[0], 0.0) + now - last[1]
-        last[:] = [stage, now]
+    def progress(name: str, share: float) -> None:
+        nonlocal before, stage
+        if name != stage:
+            now = watch.core_seconds()
+            stages[stage] = stages.get(stage, 0.0) + now - before
+            before, stage = now, name
 
     result = sl.audit(plan(source), max_memory=memory, progress=progress)
-    progress("", 1.0)
+    seconds = time.perf_counter() - start
+    progress("end", 1.0)
+    watch.close()
     assert any("is streamed" in line for line in result.assumptions)
     least = result.least_remaining_uncertainty
     assert least is not None
     return {
-        "seconds": time.perf_counter() - start,
+        "seconds": seconds,
+        "core seconds": before,
         "peak": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024.0,
-        "cpu": sum(psutil.Process().cpu_times()[:2]),
+        "jvm": watch.jvm,
+        "workers": watch.workers,
         "signatures": result.signatures,
         "cells": result.cells,
         "lower": least.lower,
         "upper": least.upper,
         "identifiable": result.identifiable_records,
         "distribution": list(result.distribution.records),
-        "stages": {name: round(seconds, 1) for name, seconds in stages.items() if seconds >= 0.5},
+        "stages": {name: round(spent, 1) for name, spent in stages.items() if spent >= 0.5},
     }
-
-
-def on_spark(source: Path) -> dict[str, Any]:
-    peaks = Peaks()
-    found = audit(f"spark://local[{CORES}]?table=parquet.`{source}`", DRIVER_MEMORY)
-    peaks.close()
-    return {**found, "jvm": peaks.jvm, "workers": peaks.workers}
 
 
 def spark_group_by(source: Path) -> dict[str, Any]:
@@ -134,24 +143,28 @@ def spark_group_by(source: Path) -> dict[str, Any]:
 
     session = SparkSession.builder.master(f"local[{CORES}]").getOrCreate()
     session.range(1).count()  # the session's start is not timed
-    start = time.perf_counter()
+    watch = Watch()
+    before, start = watch.core_seconds(), time.perf_counter()
     columns = [f"g{c}" for c in range(KEYS)]
     frame = session.read.parquet(str(source)).groupBy(*columns).count().persist(StorageLevel.DISK_ONLY)
-    return {"signatures": frame.count(), "seconds": time.perf_counter() - start}
+    signatures, seconds = frame.count(), time.perf_counter() - start
+    spent = watch.core_seconds() - before
+    watch.close()
+    return {"signatures": signatures, "seconds": seconds, "core seconds": spent}
 
 
 def duckdb_group_by(source: Path) -> dict[str, Any]:
     columns = ", ".join(f"g{c}" for c in range(KEYS))
     duckdb.execute(f"SET threads = {CORES}; SET memory_limit = '{duckdb_memory(source)}'")
-    start = time.perf_counter()
+    cpu, start = time.process_time(), time.perf_counter()
     duckdb.execute(
         f"CREATE TEMP TABLE l AS SELECT {columns}, COUNT(*) AS n FROM '{source}' GROUP BY {columns}"
     )
-    return {"seconds": time.perf_counter() - start}
+    return {"seconds": time.perf_counter() - start, "core seconds": time.process_time() - cpu}
 
 
 PARTS = {
-    "spark": on_spark,
+    "spark": lambda source: audit(f"spark://local[{CORES}]?table=parquet.`{source}`", DRIVER_MEMORY),
     "spark group by": spark_group_by,
     "duckdb": lambda source: audit(str(source), duckdb_memory(source)),
     "duckdb group by": duckdb_group_by,
@@ -163,7 +176,7 @@ def run(part: str, source: Path) -> dict[str, Any]:
     environment = {
         **os.environ,
         "PYSPARK_SUBMIT_ARGS": f"--driver-memory {HEAP} --conf spark.ui.enabled=false "
-        "--conf spark.log.level=ERROR pyspark-shell",
+        "--conf spark.ui.showConsoleProgress=false --conf spark.log.level=ERROR pyspark-shell",
         "PYSPARK_PYTHON": sys.executable,
     }
     done = subprocess.run(
@@ -188,31 +201,27 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(prefix="sightline-bench-spark-") as folder:
         source = make_table(Path(folder), arguments.rows)
-        found = {part: run(part, source) for part in PARTS}
+        found = {}
+        for part in PARTS:
+            found[part] = run(part, source)
+            seconds, spent = found[part]["seconds"], found[part]["core seconds"]
+            print(f"{part:>16}: {seconds:.0f} s, {spent:.0f} core seconds", flush=True)
     spark, own = found["spark"], found["duckdb"]
     for name in ("signatures", "cells", "identifiable", "distribution"):
         assert spark[name] == own[name], name
     for name in ("lower", "upper"):
         assert abs(spark[name] - own[name]) <= 1e-9 * own[name], name
     print(f"{arguments.rows:,} rows, {spark['signatures']:,} signatures, {spark['cells']:,} cells")
+    for name in ("seconds", "core seconds"):
+        ratios = [spark[name] / found[other][name] for other in ("spark group by", "duckdb")]
+        print(f"{name}: {ratios[0]:.1f} × Spark's own GROUP BY, {ratios[1]:.1f} × DuckDB, streamed")
     print(
-        f"  Spark, local[{CORES}]: {spark['seconds']:.0f} s; "
-        + ", ".join(f"{k} {v}" for k, v in spark["stages"].items())
+        f"peaks: driver {spark['peak'] / 1e9:.2f} GB, JVM {spark['jvm'] / 1e9:.1f} GB (heap {HEAP}), "
+        f"its workers {spark['workers'] / 1e9:.2f} GB together; DuckDB {own['peak'] / 1e9:.2f} GB"
     )
-    print(
-        f"  peaks: driver {spark['peak'] / 1e9:.2f} GB, JVM {spark['jvm'] / 1e9:.1f} GB (heap {HEAP}), "
-        f"workers {spark['workers'] / 1e9:.2f} GB together"
-    )
-    print(
-        f"  {spark['seconds'] / found['spark group by']['seconds']:.1f} × Spark's own GROUP BY "
-        f"({found['spark group by']['seconds']:.1f} s)"
-    )
-    print(
-        f"  {spark['seconds'] / own['seconds']:.1f} × DuckDB, streamed: "
-        f"{own['seconds']:.0f} s, peak {own['peak'] / 1e9:.2f} GB; "
-        f"its own GROUP BY {found['duckdb group by']['seconds']:.1f} s"
-    )
-    print("  DuckDB's stages: " + ", ".join(f"{k} {v}" for k, v in own["stages"].items()))
+    for name in ("spark", "duckdb"):
+        listed = ", ".join(f"{stage} {spent}" for stage, spent in found[name]["stages"].items())
+        print(f"core seconds of {name}: {listed}")
     assert spark["peak"] < DRIVER_LIMIT, f"driver above {DRIVER_LIMIT / 1e9:g} GB"
 
 

@@ -51,9 +51,10 @@ def audit(  # many parameters: the options of the command of the same name
 
     ``limit`` replaces the plan's limit: the share of its uncertainty that every record must keep, as 0.5 or
     "50%". ``names`` names the exposed records by their keys. ``top`` is how many of them are listed.
-    ``progress`` is called with a stage and the share of it that is done. An audit that needs more than
-    ``max_memory`` (bytes, or "4GB"; by default most of what is free) is refused, and one that takes longer
-    than ``max_seconds`` ends: :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
+    ``progress`` is called with a stage and the share of it that is done. A table whose signatures need more
+    than ``max_memory`` (bytes, or "4GB"; by default most of what is free) is streamed if it can be. Otherwise
+    an audit that needs more is refused, and one that takes longer than ``max_seconds`` ends:
+    :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
     settings, for the report's page. ``device`` names an accelerator for dense matrices over the published
     numbers, such as "cuda".
     """

@@ -17,11 +17,22 @@ from sightline import jobs
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
+from sightline.report.figures.release_map import describe
 from sightline.tables import streamed
 from sightline.tables.engines import duckdb_store
 
 KEYS = ("a", "b", "c", "d")
-SAME = ("rows", "records", "known_rows", "dropped", "clipped", "cells", "signatures", "rank", "budget")
+SAME: tuple[str, ...] = (
+    "rows",
+    "records",
+    "known_rows",
+    "dropped",
+    "clipped",
+    "cells",
+    "signatures",
+    "rank",
+    "budget",
+)
 SAME += ("identifiable_records", "identifiable_groups", "exposed_in_all", "distribution", "prior", "bounds")
 LEFT_OUT = ("timeline", "losses", "alternatives", "what_to_change")
 
@@ -43,13 +54,16 @@ def in_memory_and_streamed(
         patched.setattr(jobs, "MOST_KEPT", 25)
         patched.setattr(duckdb_store, "BATCH", 501)
         got = sl.audit(plan, **options)
-    assert any("is streamed" in line for line in got.assumptions)
     assert not any("is streamed" in line for line in expected.assumptions)
     return expected, got
 
 
-def assert_same(expected: AuditResult, got: AuditResult, *, top: int) -> None:
-    """The upper ends are rounded up by the error that a result states: small designs have less in memory."""
+def assert_same(expected: AuditResult, got: AuditResult, *, top: int, ties: bool = False) -> None:
+    """The upper ends are rounded up by the error that a result states: small designs have less in memory.
+
+    Where there may be ``ties``, the last bit of an error orders them: the numbers are compared, not who.
+    """
+    assert any("is streamed" in line for line in got.assumptions)
     stated = expected.relative_error + got.relative_error
 
     def close(one: Any, other: Any, error: float = 0.0) -> bool:
@@ -66,19 +80,19 @@ def assert_same(expected: AuditResult, got: AuditResult, *, top: int) -> None:
     assert got.verdict.below_limit == expected.verdict.below_limit
     assert len(got.exposed) == len(expected.exposed)
     for one, other in zip(expected.exposed, got.exposed, strict=True):
-        for name in ("signature", "size", "identifiable", "label", "record", "releases"):
+        for name in () if ties else ("signature", "size", "identifiable", "label", "record", "releases"):
             assert getattr(one, name) == getattr(other, name), name
         assert close(one.rmse, other.rmse)
         assert one.remaining_uncertainty is not None
         assert other.remaining_uncertainty is not None
         assert close(one.remaining_uncertainty.lower, other.remaining_uncertainty.lower)
-        assert close(one.remaining_uncertainty.upper, other.remaining_uncertainty.upper, stated)
-        if one.recipe is not None:
+        assert ties or close(one.remaining_uncertainty.upper, other.remaining_uncertainty.upper, stated)
+        if one.recipe is not None and not ties:
             assert other.recipe is not None
             steps = {(step.release, step.cell): step.weight for step in one.recipe.steps}
             assert close(steps, {(step.release, step.cell): step.weight for step in other.recipe.steps})
     for column, own_column in zip(expected.release_map[:top], got.release_map[:top], strict=True):
-        assert (column.signature, column.size, column.label) == (
+        assert ties or (column.signature, column.size, column.label) == (
             own_column.signature,
             own_column.size,
             own_column.label,
@@ -87,6 +101,7 @@ def assert_same(expected: AuditResult, got: AuditResult, *, top: int) -> None:
     assert_homogeneous(expected, got)
     for name in LEFT_OUT:
         assert getattr(got, name) == (), name
+    assert "would not hide anyone" not in describe(got) or not got.identifiable_records
     assert got.slack is None
     assert all(one.newly_exposes is None and one.copy_of is None for one in got.releases)
 
@@ -110,7 +125,8 @@ def table(folder: Path, seed: int, *, rows: int = 260, secret: str = "number") -
         for place, (key, size) in enumerate(zip(KEYS, (3, 4, 5, 40), strict=True))
     )
     duckdb.sql(
-        f"COPY (SELECT 'p' || i AS who, {columns}, {value} AS x FROM range({rows}) AS t(i)) TO '{file}'"
+        f"COPY (SELECT 'p' || i AS who, {columns}, {value} AS x, CAST(i % 3 AS VARCHAR) AS t "
+        f"FROM range({rows}) AS t(i)) TO '{file}'"
     )
     return file
 
@@ -151,7 +167,7 @@ SETTINGS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", ["health_survey", "salaries"])
+@pytest.mark.parametrize("name", [pytest.param("health_survey", marks=pytest.mark.slow), "salaries"])
 def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     expected, got = in_memory_and_streamed(example_plan(name), monkeypatch, names=True)
     assert_same(expected, got, top=20)
@@ -159,22 +175,37 @@ def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> No
     assert got.verdict.status is VerdictStatus.PASSED
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", SETTINGS)
-@pytest.mark.parametrize("queries", [QUERIES, NESTED], ids=["crossed", "nested"])
-def test_random_tables_streamed(
-    tmp_path: Path, setting: str, queries: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = NESTED if setting in ("cos2", "two-point", "laplace") else QUERIES
     plan = plan_of(table(tmp_path, len(setting)), *queries, **SETTINGS[setting])
     expected, got = in_memory_and_streamed(plan, monkeypatch, top=8, names=True)
     assert_same(expected, got, top=20)
 
 
+def test_a_release_without_rows_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = "SELECT b, AVG(x) FROM data WHERE a > 99 GROUP BY b"
+    accepted = {"remaining_uncertainty": 0.5, "accept": ["empty"]}
+    plan = plan_of(table(tmp_path, 2, rows=90), QUERIES[0], nobody, QUERIES[2], limits=accepted)
+    assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
+
+
+@pytest.mark.slow
+def test_noise_of_several_laws_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(table(tmp_path, 3), *QUERIES)
+    plan["release"][0] |= {"noise": {"law": "laplace", "epsilon": 2.0}, "times": 2}
+    plan["release"][2] |= {"noise_stddev": 2.0}
+    expected, got = in_memory_and_streamed(plan, monkeypatch, top=8)
+    assert_same(expected, got, top=20)
+
+
 def test_a_yes_or_no_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = table(tmp_path, 1, secret="boolean")
-    expected, got = in_memory_and_streamed(
-        plan_of(file, "SELECT d, AVG(x) FROM data GROUP BY d", QUERIES[0], boolean=True), monkeypatch
-    )
-    assert_same(expected, got, top=20)
+    plan = plan_of(file, "SELECT d, SUM(x) FROM data GROUP BY d", QUERIES[0], boolean=True)
+    assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
+    plan["release"][0] |= {"noise": {"law": "discrete-gaussian", "rho": 0.2}}  # noise of whole numbers
+    assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
 
 
 @pytest.mark.slow
@@ -204,25 +235,57 @@ def assert_equal_results(expected: AuditResult, got: AuditResult) -> None:
     assert got.to_json() == expected.to_json()
 
 
+GROUPED = "SELECT d, AVG(x) FROM data GROUP BY d"
+
+
 @pytest.mark.parametrize(
-    ("sql", "reason"),
+    ("sql", "data", "reason"),
     [
-        ("SELECT a, AVG(x * x) FROM data GROUP BY a", "moments or thresholds are published"),
-        ("SELECT AVG(x) FROM data", "nothing that is published has groups or conditions"),
-        ("SELECT d, SUM(x * a) FROM data GROUP BY d", "rows have weights"),
+        (["SELECT a, AVG(x * x) FROM data GROUP BY a"], {}, "moments or thresholds are published"),
+        (["SELECT AVG(x) FROM data"], {}, "nothing that is published has groups or conditions"),
+        (["SELECT d, SUM(x * a) FROM data GROUP BY d"], {}, "rows have weights"),
+        ([GROUPED], {"record": "d", "max_rows_per_record": 50}, "records have several rows"),
+        (
+            ["SELECT d, t, COUNT(*) FROM data GROUP BY d, t"],
+            {"secret": "t", "bounds": None, "categories": ["0", "1", "2"]},
+            "the secret is a category",
+        ),
+        (
+            [f"SELECT AVG(x) FROM data WHERE d <> {number}" for number in range(63)],
+            {},
+            "more than 62 conditions are published",
+        ),
+        (
+            [
+                "SELECT m, AVG(v) FROM (SELECT who, MAX(a) AS m, SUM(x) AS v FROM data GROUP BY who) "
+                "GROUP BY m"
+            ],
+            {},
+            "only DuckDB and Spark can",
+        ),
     ],
 )
-def test_what_cannot_be_streamed_says_why(tmp_path: Path, sql: str, reason: str) -> None:
-    plan = plan_of(table(tmp_path, 0), sql)
+def test_what_cannot_be_streamed_says_why(
+    tmp_path: Path, sql: list[str], data: dict[str, Any], reason: str
+) -> None:
+    plan = plan_of(table(tmp_path, 0), *sql)
+    plan["data"] = {key: value for key, value in (plan["data"] | data).items() if value is not None}
     with pytest.raises(TooMuchWork, match=f"the table is not streamed, because {reason}"):
+        sl.audit(plan, max_memory=7)
+
+
+def test_withheld_numbers_are_not_streamed(tmp_path: Path) -> None:
+    plan = plan_of(table(tmp_path, 0), GROUPED)
+    plan["release"][0]["withhold"] = [{"key": ["3"]}]
+    with pytest.raises(TooMuchWork, match="because numbers are withheld or merged"):
         sl.audit(plan, max_memory=7)
 
 
 @pytest.mark.usefixtures("_streams")
 def test_noise_that_a_streamed_table_is_not_assessed_with_is_refused(tmp_path: Path) -> None:
     plan = plan_of(table(tmp_path, 0), *QUERIES[:2])
-    plan["release"][1] |= {"noise": {"law": "laplace", "epsilon": 0.5}}
-    with pytest.raises(TooMuchWork, match="independent Gaussian or Laplace noise on all numbers"):
+    plan["release"][1] |= {"noise": {"law": "none"}}
+    with pytest.raises(TooMuchWork, match=r"independent noise on all numbers .* got numbers without noise"):
         sl.audit(plan)
 
 

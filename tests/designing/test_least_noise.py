@@ -252,12 +252,21 @@ def test_the_curvature_is_the_change_of_the_slopes(seed: int, variety: str) -> N
         at = risks.at(s)
         exact, more = np.zeros((2, s.size, s.size))
         tangents = at.tangents(everyone, at.recipes(everyone), prices)
-        tangents.add_curvature(exact, np.arange(s.size), exact=True)
-        tangents.add_curvature(more, np.arange(s.size), exact=False)
+        none, barrier = np.zeros(prices.size), generator.random(prices.size)
+        tangents.add_curvature(exact, np.arange(s.size), none, exact=True)
+        tangents.add_curvature(more, np.arange(s.size), none, exact=False)
         change = (slope(s - step * direction) - slope(s + step * direction)) / (2 * step)
         unit = np.abs(more) @ direction + 1e-30
         np.testing.assert_allclose(exact @ direction / unit, change / unit, atol=3e-4)
         assert direction @ more @ direction >= direction @ exact @ direction - 1e-9 * (unit @ direction)
+        each = tangents.each if isinstance(tangents.each, np.ndarray) else tangents.each.toarray()
+        for plain, only in ((exact, True), (more, False)):
+            total = np.zeros_like(plain)
+            tangents.add_curvature(total, np.arange(s.size), barrier, exact=only)
+            wanted = plain + (each * barrier) @ each.T
+            np.testing.assert_allclose(
+                total, wanted, atol=1e-6 * np.sqrt(np.outer(*2 * [np.diagonal(wanted)])).max()
+            )
 
 
 @pytest.mark.slow

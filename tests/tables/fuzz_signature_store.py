@@ -22,7 +22,10 @@ def fuzz(seed: int, seconds: float) -> dict[str, int]:
 
 def check(draw: np.random.Generator, trial: int, count: Counter[str]) -> None:
     """One table: no decision differs, and the numbers of all records agree."""
-    law, prior = str(draw.choice(["gaussian", "laplace"])), str(draw.choice(["uniform", "cos2", "two-point"]))
+    law, prior = (
+        str(draw.choice(["gaussian", "laplace", "mixed"])),
+        str(draw.choice(["uniform", "cos2", "two-point"])),
+    )
     case = Case(int(draw.integers(1 << 30)), rows=int(draw.integers(20, 400)), nested=bool(draw.integers(2)))
     cells = case.cells()
     forms = forms_of(case, cells, law, prior, batch=int(draw.integers(1, 300)))

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from sqlglot import exp
 
 from sightline.errors import InvalidPlan
 from sightline.tables import encoding
@@ -19,6 +20,7 @@ from sightline.tables.engines.open import open_source
 from sightline.tables.engines.spark_engine import SparkEngine, _master
 from sightline.tables.engines.spark_lookups import SparkLookups
 from sightline.tables.sql.reader import read_release
+from sightline.tables.sql.translate import translated
 from sightline.tables.subject import Schema, SecretKind, Subject
 
 # A key of every kind, with what engines treat differently: NaN, two zeros, trailing blanks, case, NULL.
@@ -68,6 +70,33 @@ def test_a_dictionary_made_once_gives_the_codes_of_the_query(
     asked = engine.fetch(CODED)
     assert made["c"].tolist() == asked["c"].tolist()
     assert len(set(made["c"].tolist())) == len(VALUES[kind]) - (kind == "DOUBLE")  # the zeros are one key
+
+
+@pytest.mark.parametrize(
+    ("changed", "to"),
+    [
+        ("ORDER BY k)", "ORDER BY k DESC)"),  # other numbers
+        ("SELECT DISTINCT", "SELECT"),  # a row for each record
+        ('"data"."v" AS k FROM', '"data"."v" AS k, "data"."i" AS i FROM'),
+        ("WHERE k IS NOT NULL", "WHERE k > 'a'"),
+    ],
+)
+def test_a_subquery_that_is_no_dictionary_runs_as_it_is(opened: Any, changed: str, to: str) -> None:
+    engine = opened("SELECT i, v FROM VALUES (1, 'b'), (2, 'a'), (3, 'c'), (4, 'a') AS t(i, v)")
+    assert changed in CODED
+    engine.fetch(CODED.replace(changed, to))
+    named = f"WITH cte AS (SELECT v FROM data) {CODED}".replace(
+        'k FROM "data" AS "data"', "k FROM cte AS data"
+    )
+    assert engine.fetch_own(translated(named, dialect="spark", names=_Same()))["c"].tolist() == [2, 1, 3, 1]
+    assert engine._lookups._views == {}
+
+
+class _Same(dict[str, exp.Table]):
+    """Every relation by its own name."""
+
+    def __missing__(self, name: str) -> exp.Table:
+        return exp.to_table(name)
 
 
 def test_too_many_keys_are_refused_and_not_collected(opened: Any, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -133,3 +162,13 @@ def test_a_session_of_another_master_is_refused(spark_session: Any) -> None:
     assert _master(spark_session.sparkContext.master) == _master("spark://local[1]") == "local[1,4]"
     with pytest.raises(InvalidPlan, match="expected the Spark master of the session"):
         open_source("spark://local[3]?table=homes", base=Path())
+
+
+def test_spark_connect_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    def missing(_: object) -> None:
+        raise ImportError("grpc")
+
+    monkeypatch.setattr("pyspark.sql.session.SparkSession.Builder.getOrCreate", missing)
+    monkeypatch.setattr("pyspark.sql.session.SparkSession.getActiveSession", lambda: None)
+    with pytest.raises(InvalidPlan, match=r"got ImportError; pip install 'pyspark\[connect\]'"):
+        open_source("sc://host?table=homes", base=Path())

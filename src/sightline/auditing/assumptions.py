@@ -342,13 +342,6 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
             "the lower end holds even if they know all other records."
         )
     lines += _about_noise(pricing)
-    if findings.streamed:
-        lines.append(
-            f"The table has {membership.signature_count:,} signatures and is streamed: minima and counts are "
-            "over all records. What would take more passes is left out: the timeline, what each release "
-            "adds, copies among the releases, other accountants, changes, slack of the noise, each record's "
-            "own loss, accuracy, and with whom a record is seen."
-        )
     if any(plan.copies(release) > 1 for release in plan.releases):
         lines.append("Copies of a release have fresh noise and the same rows; a recipe takes their mean.")
     lines += _computed(findings)

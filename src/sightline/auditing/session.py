@@ -87,7 +87,8 @@ class Session:
             )
         assessed = LINEAR | YES_OR_NO
         cells = sum(membership.partitions[cell.partition].feature in assessed for cell in membership.cells)
-        self.limits.check_cells(
+        limits = self.limits if membership.others is None else self.limits.beside_engine
+        limits.check_cells(
             cells,
             designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
             sparse=lambda: sparse_cost(membership) if membership.others is None else None,

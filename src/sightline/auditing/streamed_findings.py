@@ -31,7 +31,6 @@ from sightline.labeled.bracket_forms import (
 )
 from sightline.labeled.hidden import precision_unit
 from sightline.labeled.kept_exposures import kept_exposures
-from sightline.noise.mixed import MixedNoise
 from sightline.progress import Progress
 from sightline.tables.store_passes import CellProducts, ExposureScan, WeightedProducts
 from sightline.tables.streamed import StreamedTable
@@ -45,13 +44,21 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
     pricing = price(plan, table.membership)
     linear = _linear(plan, table, pricing)
     design = linear.design
-    if design.whitening.ndim == 2 or isinstance(design.law, MixedNoise) or pricing.exact.any():
+    if design.whitening.ndim == 2 or pricing.exact.any():
+        got = "correlated noise" if design.whitening.ndim == 2 else "numbers without noise"
         raise TooMuchWork(
-            "expected independent Gaussian or Laplace noise on all numbers of a table that is streamed, got "
-            "other noise; allow more with max_memory, so that all signatures fit"
+            f"expected independent noise on all numbers of a table that is streamed, got {got}; "
+            "allow more with max_memory, so that all signatures fit"
         )
     totals = _totals(linear, table, progress)
-    forms = bracket_forms(design, linear.prior.of_column, totals, copies=linear.copies, progress=progress)
+    forms = bracket_forms(
+        design,
+        linear.prior.of_column,
+        totals,
+        copies=linear.copies,
+        lattice_share=linear.lattice_share,
+        progress=progress,
+    )
     found = table.store.run(_scan(plan, table, forms, pricing, most), "assessing every record", progress)
     kept = table.listing(found, totals.products, progress)
     linear = _linear(plan, kept, pricing)
@@ -91,7 +98,7 @@ def _totals(linear: LinearDesign, table: StreamedTable, progress: Progress) -> T
     """The products of cells over all unknown rows, by one pass or two."""
     precision = PrecisionForm.of(linear.design, linear.prior.of_column)
     found = table.store.run(
-        CellProducts(cells=table.cells, precision=precision), "products of cells", progress
+        CellProducts(cells=table.cells.filled, precision=precision), "products of cells", progress
     )
     if precision is None:
         return TotalProducts(products=found["products"], most_precision=None)
@@ -103,7 +110,7 @@ def _totals(linear: LinearDesign, table: StreamedTable, progress: Progress) -> T
     if not is_worth_weighing(linear.design, found["products"], weights, most):
         return TotalProducts(products=found["products"], most_precision=most)
     weighted = table.store.run(
-        WeightedProducts(cells=table.cells, weights=weights), "weighted products of cells", progress
+        WeightedProducts(cells=table.cells.filled, weights=weights), "weighted products of cells", progress
     )
     return TotalProducts(
         products=found["products"], most_precision=most, weighted=weighted["products"], weights=weights
@@ -113,14 +120,16 @@ def _totals(linear: LinearDesign, table: StreamedTable, progress: Progress) -> T
 def _scan(plan: Plan, table: StreamedTable, forms: BracketForms, pricing: Pricing, most: int) -> ExposureScan:
     limit, others = plan.limits.remaining_uncertainty, table.membership.others
     costs = pricing.record_costs
+    pure = np.array([law.pure for law in pricing.laws], dtype=np.bool_)[pricing.owner]
     assert others is not None  # a streamed table has others
     return ExposureScan(
-        cells=table.cells,
+        cells=table.cells.filled,
         forms=forms,
         most=most,
         edges=np.array(EDGES),
         limit=-math.inf if limit is None else limit,
-        # A record has one row, so that each cell costs it this much for every copy.
-        costs=costs.costs * costs.times[pricing.owner],
+        # A record has one row, so that each cell costs it this much for every copy. Of a mix of laws the
+        # budget asks who pays most for noise without a pure epsilon.
+        costs=np.where(pure & ~pure.all(), 0.0, costs.costs * costs.times[pricing.owner]),
         always=others.words,
     )

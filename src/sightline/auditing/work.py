@@ -11,7 +11,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import TIMEOUT_MAX, Event, Thread
 from typing import TypeVar
 
@@ -89,6 +89,11 @@ class WorkLimits:
     def engine_memory(self) -> float:
         """The part of the memory that an engine may use; the rest is for what is read from it."""
         return _ENGINE_SHARE * self.memory
+
+    @property
+    def beside_engine(self) -> WorkLimits:
+        """The same without the engine's part of the memory: for what is held while the engine is full."""
+        return replace(self, memory=self.memory - self.engine_memory)
 
     def check_signatures(self, signatures: int, partitions: int) -> None:
         """Refuse a table of the cells of every signature that does not fit into memory."""

@@ -34,7 +34,7 @@ from sightline.labeled.risk_forms import Quantity, Risks, both_sides, is_mild, r
 from sightline.labeled.routes.partitions import forms_by_elimination, forms_of_partitions
 from sightline.labeled.routes.problem import Problem
 from sightline.labeled.unknown_gram import LaplacePart, UnknownRecordsGram
-from sightline.noise.mixed import laplace_rows
+from sightline.noise.mixed import MixedNoise, laplace_rows
 from sightline.numerics.decision import Rank
 from sightline.progress import Progress, silent
 
@@ -126,6 +126,8 @@ class BracketForms:
     weights: WeightedByPrecision | None
     hidden_error: float
     laplace: bool  # whether the linear forms are those of Laplace answers
+    lattice_share: float = 1.0  # at least the probability that no number tells more than its bounds say
+    by_variance: BracketForms | None = None  # under noise of several laws, those of the linear attack
 
     def read(self, table: CellTable, progress: Progress = silent) -> FloatArray:
         """Every form of the records in some cells."""
@@ -163,10 +165,15 @@ class BracketForms:
             by_record=self.hidden(table, values),
             laplace=self._laplace_part(values),
         )
+        lower, upper, error = brackets.lower, brackets.upper, brackets.relative_error
+        if self.by_variance is not None:
+            linear = self.by_variance.assess(table, counts)
+            upper, error = np.minimum(upper, linear.upper), np.maximum(error, linear.relative_error)
+            lower = np.minimum(lower, upper)
         return AssessedCells(
-            lower=brackets.lower,
-            upper=brackets.upper,
-            relative_error=brackets.relative_error,
+            lower=lower if self.lattice_share == 1 else lower * self.lattice_share,
+            upper=upper,
+            relative_error=error,
             group_leverage=counts * quantities[Quantity.LEVERAGE],
         )
 
@@ -183,13 +190,19 @@ def bracket_forms(
     totals: TotalProducts,
     *,
     copies: FloatArray | None,
+    lattice_share: float = 1.0,
     progress: Progress = silent,
 ) -> BracketForms:
-    """The forms of every record of a design over cells with independent noise of one law.
+    """The forms of every record of a design over cells with independent noise.
 
     Raises :class:`~sightline.errors.TooMuchWork` where a factorisation of the products cannot vouch for the
     digits: then only the records together can.
     """
+    require(
+        design.whitening.ndim == 1,
+        "independent noise",
+        got=type(design.law).__name__,
+    )
     gram = _empty_gram(design, totals.products)
     require_noise_to_count(gram)
     risks = risks_over_v(prior.variance, excess=design.law.excess, precision=totals.most_precision)
@@ -224,6 +237,20 @@ def bracket_forms(
         weights=None if hidden is None else totals.weights,
         hidden_error=0.0 if hidden is None else hidden[1],
         laplace=laplace,
+        lattice_share=lattice_share,
+        by_variance=_linear_attack(design, prior, totals, progress),
+    )
+
+
+def _linear_attack(
+    design: LinearReleases, prior: TargetPrior, totals: TotalProducts, progress: Progress
+) -> BracketForms | None:
+    """The forms under Gaussian noise of the same variances, if the noise is of several laws."""
+    if not isinstance(design.law, MixedNoise):
+        return None
+    products = TotalProducts(products=totals.products, most_precision=None)
+    return bracket_forms(
+        design.with_noise(design.law.gaussian), prior, products, copies=None, progress=progress
     )
 
 

@@ -237,7 +237,11 @@ def exposures(
     if not isinstance(design.law, MixedNoise):
         return found
     by_variance = design.with_noise(design.law.gaussian)
-    linear = _exposures(by_variance, prior, known, None, False, progress)
+    return with_linear_attack(found, _exposures(by_variance, prior, known, None, False, progress))
+
+
+def with_linear_attack(found: Exposures, linear: Exposures) -> Exposures:
+    """The exposures under noise of several laws, with the linear attack on noise of the same variances."""
     upper = np.minimum(found.remaining_upper, linear.remaining_upper)
     return replace(
         found,

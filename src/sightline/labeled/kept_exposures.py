@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bracket_forms import BracketForms
 from sightline.labeled.description import LinearReleases
-from sightline.labeled.exposures import Exposures, with_others_unknown
+from sightline.labeled.exposures import Exposures, with_linear_attack, with_others_unknown
 from sightline.labeled.incidence.cells import CellIncidence
 from sightline.labeled.knowledge import unknown_records
 from sightline.labeled.record_numbers import Attack, refined_numbers
@@ -16,6 +18,7 @@ from sightline.labeled.routes.cost import dense_cost
 from sightline.labeled.routes.partitions import decide_partitions
 from sightline.labeled.routes.problem import Problem, Reading
 from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.noise.mixed import MixedNoise
 from sightline.progress import Progress, silent
 
 
@@ -34,6 +37,24 @@ def kept_exposures(
     not held. That proves as much: the test of a group of n records depends on its own entry of u with the
     factor :math:`1 - n\,a_j^\top M^{-1} a_j`, which is zero iff the group is identifiable.
     """
+    found = _exposures(design, forms, known, copies, True, progress)
+    if forms.by_variance is not None and isinstance(design.law, MixedNoise):
+        by_variance = design.with_noise(design.law.gaussian)
+        linear = _exposures(by_variance, forms.by_variance, known, None, False, progress)
+        found = with_linear_attack(found, linear)
+    if forms.lattice_share == 1:
+        return found
+    return replace(found, remaining_lower=found.remaining_lower * forms.lattice_share)
+
+
+def _exposures(
+    design: LinearReleases,
+    forms: BracketForms,
+    known: IndexArray,
+    copies: FloatArray | None,
+    attacks: bool,
+    progress: Progress,
+) -> Exposures:
     incidence = design.incidence
     assert isinstance(incidence, CellIncidence)  # a table is streamed cell by cell
     unknown = unknown_records(design.size, known)
@@ -52,9 +73,9 @@ def kept_exposures(
         prior=forms.prior,
         everyone_told=False,
         copies=copies,
-        attacks=True,
+        attacks=attacks,
         cost=dense_cost(design.row_count, "the signatures are streamed"),
         progress=progress,
     )
-    numbers = refined_numbers(problem, reading, attacks=True)
+    numbers = refined_numbers(problem, reading, attacks=attacks)
     return with_others_unknown(gram, reading, numbers, attack, forms.hidden(table, values))

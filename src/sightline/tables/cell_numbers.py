@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -115,6 +115,12 @@ class SignatureCells:
     def widths(self) -> IndexArray:
         """How many cells each partition has."""
         return np.array([self.layouts[index].occurring.size for index in self.layout_of], dtype=np.intp)
+
+    @property
+    def filled(self) -> SignatureCells:
+        """The same without partitions that have no cells: they publish nothing."""
+        own = tuple(index for index in self.layout_of if self.layouts[index].occurring.size)
+        return replace(self, layout_of=own)
 
     def table(self, words: PackedCodes) -> NDArray[np.int32]:
         """The cell of each signature in each partition (partitions × signatures); -1 for none."""

@@ -125,7 +125,10 @@ def run_batches(
     *,
     signatures: int,
 ) -> Arrays:
-    """One pass over batches, one after the other, of a store with so many signatures."""
+    """One pass over batches, one after the other, of a store with so many signatures.
+
+    A pass that misses a signature is refused: it might be the exposed one.
+    """
     progress(stage, 0.0)
     found: Arrays | None = None
     done = 0
@@ -135,5 +138,6 @@ def run_batches(
         done += len(batch)
         progress(stage, done / signatures)
     require(found is not None, "at least one signature", got="none")
+    require(done == signatures, f"a pass over {signatures:,} signatures", got=f"one over {done:,}")
     assert found is not None
     return found

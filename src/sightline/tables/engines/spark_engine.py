@@ -198,7 +198,7 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
     builder: Any = SparkSession.builder.appName("sightline")
     builder = builder.remote(target) if remote else builder.master(target)
     active = SparkSession.getActiveSession()
-    if active is not None and not remote and _master(active.sparkContext.master) != target:
+    if active is not None and not remote and _master(str(active.sparkContext.master)) != target:
         raise InvalidPlan(
             "expected the Spark master of the session that is already running, got the address of another; "
             "stop that session, or pass it with its table"
@@ -209,9 +209,11 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
         with without_pandas_warning():
             session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     except Exception as error:  # of PySpark, Py4J or Python
+        fix = "check the address and that Java is installed"
+        if remote and isinstance(error, ImportError):
+            fix = "pip install 'pyspark[connect]', which sc:// needs"
         raise InvalidPlan(
-            f"expected a Spark master that answers, got {type(error).__name__}; "
-            "check the address and that Java is installed"
+            f"expected a Spark master that answers, got {type(error).__name__}; {fix}"
         ) from None
     if active is None and target.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
         session.sparkContext.pythonExec = sys.executable  # the workers are on this machine

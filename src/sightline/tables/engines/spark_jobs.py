@@ -17,7 +17,7 @@ from sightline.errors import InvalidPlan, SightlineError, TooMuchWork
 from sightline.progress import Progress
 
 _LOOK = 0.2  # seconds between two looks at a job
-_AGAIN = 0.5  # seconds between two attempts to end it
+_AGAIN, _ATTEMPTS = 0.5, 20  # seconds between two attempts to end it, and how many there are
 Answer = TypeVar("Answer")
 
 # What Spark's error says, and what helps. Nothing of the error's own text is shown: it may quote a value.
@@ -119,10 +119,11 @@ class SparkJobs:
                 done = max(done, self._share(group))
                 progress(stage, done)
         except BaseException:
-            while thread.is_alive():
-                with contextlib.suppress(Exception):  # the job may just have ended
-                    self.interrupt()
-                thread.join(_AGAIN)
+            for _ in range(_ATTEMPTS):
+                if thread.is_alive():
+                    with contextlib.suppress(Exception):  # the job may just have ended
+                        self.interrupt()
+                    thread.join(_AGAIN)
             raise
         for error in errors:
             refuse(error)
@@ -131,15 +132,14 @@ class SparkJobs:
 
     def _share(self, group: str) -> float:
         """The share of the tasks known so far that are done; Spark plans some stages only later."""
-        if self.remote:
-            return 0.0
-        tracker = self.session.sparkContext.statusTracker()
         done = total = 0
-        for job in tracker.getJobIdsForGroup(group):
-            found = tracker.getJobInfo(job)
-            for stage in () if found is None else map(tracker.getStageInfo, found.stageIds):
-                if stage is not None:
-                    done, total = done + stage.numCompletedTasks, total + stage.numTasks
+        with contextlib.suppress(Exception):  # a lost connection is the job's own error
+            tracker = self.session.sparkContext.statusTracker()  # which Spark Connect does not have
+            for job in tracker.getJobIdsForGroup(group):
+                found = tracker.getJobInfo(job)
+                for stage in () if found is None else map(tracker.getStageInfo, found.stageIds):
+                    if stage is not None:
+                        done, total = done + stage.numCompletedTasks, total + stage.numTasks
         return min(done / total, 0.99) if total else 0.0
 
 

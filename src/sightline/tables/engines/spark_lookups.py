@@ -70,9 +70,23 @@ class SparkLookups:
 
 
 def _is_dictionary(subquery: exp.Subquery) -> bool:
-    """Whether it is a dictionary of our own: keys ``k`` with numbers ``c``, and nothing from outside."""
+    """Whether it is a dictionary as our encoding writes it, over different keys and nothing from outside.
+
+    A plan's own subquery may look alike. If it is the same to the letter, it means the same.
+    """
     select = subquery.this
-    if not isinstance(select, exp.Select) or [one.alias_or_name for one in select.expressions] != ["k", "c"]:
+    source = select.args.get("from_") if isinstance(select, exp.Select) else None
+    distinct = source.this.this if source is not None and isinstance(source.this, exp.Subquery) else None
+    if not isinstance(distinct, exp.Select) or distinct.args.get("distinct") is None:
         return False
-    number = select.expressions[1].unalias()
-    return isinstance(number, exp.Window) and isinstance(number.this, exp.RowNumber)
+    if [key.alias for key in distinct.expressions] != ["k"]:
+        return False
+    written = (
+        "SELECT k, ROW_NUMBER() OVER (ORDER BY k NULLS LAST) AS c "
+        f"FROM ({distinct.sql('spark')}) AS listed WHERE NOT k IS NULL"
+    )
+    own = {part.alias for part in subquery.find_all(exp.CTE)}
+    outside = {part.alias for part in subquery.root().find_all(exp.CTE)} - own
+    return select.sql("spark") == written and not any(
+        table.name in outside for table in subquery.find_all(exp.Table)
+    )

@@ -93,7 +93,7 @@ def packed(arrays: Arrays) -> bytes:
     written = io.BytesIO()
     np.savez(written, allow_pickle=False, **arrays)
     whole = written.getbuffer()
-    return _SIZE.pack(whole.nbytes) + pa.compress(whole, codec="zstd", asbytes=True)
+    return _SIZE.pack(whole.nbytes) + bytes(pa.compress(whole, codec="zstd", asbytes=True))
 
 
 def unpacked(data: bytes | pa.Buffer) -> Arrays:
