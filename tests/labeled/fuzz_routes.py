@@ -14,6 +14,7 @@ import math
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from fractions import Fraction
 
 import numpy as np
 from scipy import sparse
@@ -90,8 +91,15 @@ def compare(generator: np.random.Generator, trial: int, count: Counter[str]) -> 
     count["designs"] += 1
     count["identifiable"] += int(truth.sum())
     seen: dict[Quantity, tuple[np.ndarray, float]] = {}
-    for name, reading, back in _readings(generator, rows, cells, owner, noise, known, risks):
-        decisions = reading.decisions
+    factor = generator.uniform(0.5, 2.0, len(rows))[:, None]
+    # Multiplied by a real number and rounded, rows are other rows; their truth is that of the doubles.
+    real = np.array(
+        [[int(Fraction(x) * 2**60) for x in row] for row in (rows * factor).tolist()], dtype=object
+    )
+    true_of_real = _sum_is_identifiable(real[:, unknown])
+    truths = {True: true_of_real, False: truth}
+    for name, reading, back in _readings(factor, rows, cells, owner, noise, known, risks):
+        decisions, truth = reading.decisions, truths["real" in name]
         yes = decisions.identifiable[decisions.group][back]
         open_ = decisions.undecided[decisions.group][back]
         wrong = ~open_ & (yes != truth)
@@ -109,7 +117,7 @@ def compare(generator: np.random.Generator, trial: int, count: Counter[str]) -> 
 
 
 def _readings(  # many parameters: a design, its noise and what is known
-    generator: np.random.Generator,
+    factor: np.ndarray,
     rows: np.ndarray,
     cells: CellIncidence | None,
     owner: np.ndarray,
@@ -118,7 +126,6 @@ def _readings(  # many parameters: a design, its noise and what is known
     risks: Risks,
 ) -> Iterator[tuple[str, Reading, np.ndarray]]:
     """What every route says of every form of a design, and the place of each record in its reading."""
-    factor = generator.uniform(0.5, 2.0, len(rows))[:, None]
     everyone = np.arange(rows.shape[1] - len(known))
     forms = {
         "dense rows": (rows, everyone),
@@ -155,5 +162,6 @@ def _rows(generator: np.random.Generator, trial: int) -> np.ndarray:
 
 def _sum_is_identifiable(rows: np.ndarray) -> np.ndarray:
     """For every record whether the sum of all records with its column is identifiable."""
-    distinct, back = np.unique(rows, axis=1, return_inverse=True)
-    return drawn.identifiable(distinct)[back.ravel()]
+    kinds = {column: place for place, column in enumerate(dict.fromkeys(zip(*rows.tolist(), strict=True)))}
+    back = [kinds[column] for column in zip(*rows.tolist(), strict=True)]
+    return drawn.identifiable(np.array(list(kinds), dtype=object).T)[back]

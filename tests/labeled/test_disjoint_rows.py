@@ -103,10 +103,11 @@ def test_rows_are_compared_where_one_may_have_all_members_of_the_other() -> None
             "images": random.images(prime),
             "totals": random.totals(found.group, gram.unknown, prime),
             "prime": prime,
-            "groups": found.groups,
+            "first": found.groups.first,
+            "sizes": found.groups.sizes,
         }
         everything = differencing_pairs(design.names, **asked)
-        assert differencing_pairs(design.names, **asked, nested=contributions._nested(gram)) == everything
+        assert differencing_pairs(design.names, **asked, among=contributions._nested(gram)) == everything
         pairs += len(everything)
     assert pairs > 20
 

@@ -9,8 +9,11 @@ import pytest
 from flint import arb, arb_mat, ctx, fmpz_mat
 from scipy import sparse
 
+import sightline.labeled.contributions as contributions_module
 import sightline.labeled.exposures as exposures_module
 import sightline.labeled.routes.cost as cost_module
+import sightline.labeled.sparse_attacks as attacks_module
+import tests.labeled.fuzz_routes as fuzz_routes
 import tests.labeled.fuzz_sparse_route as fuzz_sparse_route
 from sightline import MembershipDesign
 from sightline.errors import TooMuchWork
@@ -46,6 +49,17 @@ def test_two_thousand_designs_are_decided_as_exact_arithmetic_does() -> None:
     assert found["identifiable"] > 3_000
     assert found["ranks"] > 1_500
     assert found["undecided"] < 0.07 * found["decisions"]
+
+
+@pytest.mark.slow
+def test_three_hundred_designs_are_decided_alike_by_every_route() -> None:
+    found = fuzz_routes.fuzz(3, math.inf, most=300)
+    assert found["identifiable"] > 1_000
+    for route in ("columns of large rows", "elimination of dense rows", "gap of real rows"):
+        assert found[f"by {route}"] > 5, route
+    for route in ("independent_rows of dense rows", "partitions of cells", "sparse factor of cells"):
+        assert found[f"by {route}"] > 5, route
+    assert found["undecided by sparse factor of cells"] == 0
 
 
 class TestSameAsTheDenseRoute:
@@ -145,7 +159,84 @@ def test_hidden_information_is_never_below_the_truth() -> None:
             assert float(information) <= float(truth.mid()) * (1 + 1e-5)
 
 
+class TestManyRecipes:
+    """Variances of many recipes come from the selected inverse, those of few from solutions."""
+
+    @pytest.mark.parametrize("seed", range(3))
+    def test_both_ways_agree(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        by_solutions = sparsely(census_design(seed, records=150, blocks=30))
+        monkeypatch.setattr(attacks_module, "_FEW", 0)
+        by_inverse = sparsely(census_design(seed, records=150, blocks=30))
+        shown = by_inverse.groups.identifiable
+        assert np.count_nonzero(shown) > 10
+        assert np.allclose(by_inverse.groups.rmse[shown], by_solutions.groups.rmse[shown], rtol=1e-10)
+        assert by_inverse.relative_error < 1e-6
+
+    def test_recipes_that_meet_many_combinations_are_solved_for(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        expected = sparsely(census_design(4, records=150, blocks=30)).groups.rmse
+        monkeypatch.setattr(attacks_module, "_FEW", 0)
+        monkeypatch.setattr(attacks_module, "_MOST_MET", 2)
+        found = sparsely(census_design(4, records=150, blocks=30)).groups.rmse
+        assert np.array_equal(np.isfinite(found), np.isfinite(expected))
+        assert np.allclose(found[np.isfinite(found)], expected[np.isfinite(found)], rtol=1e-10)
+
+
+class TestContributions:
+    @pytest.mark.parametrize("seed", [0, 1])
+    def test_they_are_those_of_the_dense_route(self, seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        incidence = census(np.random.default_rng(seed), records=90, blocks=24)
+        releases = np.repeat(np.arange(incidence.widths.size), incidence.widths)
+        noise = np.random.default_rng(seed).uniform(0.5, 3.0, incidence.row_count)
+        design = MembershipDesign(incidence, noise=noise, readout="sum", releases=releases)
+        dense = design.contributions()
+        pattern = pattern_of(design)
+        monkeypatch.setattr(contributions_module, "choose_route", lambda *_: (None, pattern))
+        ours = contributions_module.contributions(design, found=sparsely(design))
+        assert np.array_equal(ours.records, dense.records)
+        assert dense.records.size > 10
+        assert {str(pair) for pair in ours.pairs} == {str(pair) for pair in dense.pairs}
+        assert dense.pairs
+        for name in ("rmse", "rmse_in_order", "rmse_without"):
+            assert np.allclose(getattr(ours, name), getattr(dense, name), rtol=1e-9), name
+        assert ours.relative_error < 1e-6
+        assert np.isinf(dense.rmse_without).any()
+
+    def test_what_is_undecided_without_a_release_is_no_number(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """A cycle of rows whose recipes have a denominator of 80, and a release of everyone after it."""
+        rows = np.eye(4, dtype=np.int64) + 3 * np.eye(4, k=1, dtype=np.int64)
+        rows[3, 0] = 3
+        rows = np.vstack([rows, np.eye(4, dtype=np.int64)])
+        releases = np.repeat([0, 1], 4)
+        design = MembershipDesign(sparse.csr_array(rows), noise=np.ones(8), readout="sum", releases=releases)
+        pattern = pattern_of(design)
+        monkeypatch.setattr(contributions_module, "choose_route", lambda *_: (None, pattern))
+        found = contributions_module.contributions(design, found=sparsely(design))
+        assert found.records.tolist() == [0, 1, 2, 3]
+        assert np.isnan(found.rmse_in_order[0]).all()
+        assert np.isnan(found.rmse_without[1]).all()
+        assert np.isfinite(found.rmse_without[0]).all()
+
+
 class TestWhatIsNotProvedIsUndecided:
+    def test_weights_beyond_the_proofs_fall_back_to_elimination(
+        self, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """x + W y, y + W z and z: the recipe of x has the weight W², beyond what 64 bits prove."""
+        large = 2**20
+        rows = np.array([[1, large, 0], [0, 1, large], [0, 0, 1]], dtype=np.int64)
+        design = MembershipDesign(sparse.csr_array(rows), noise=np.ones(3), readout="sum")
+        assert design.incidence.whole
+        found = sparsely(design)
+        assert found.undecided[0]
+        assert not found.identifiable[0]
+        pattern = pattern_of(design)
+        monkeypatch.setattr(
+            exposures_module, "choose_route", lambda *_: (cost_module.cost_of(pattern), pattern)
+        )
+        assert design.exposures(domain=(0, 1)).identifiable.all()
+
     def test_recipes_with_large_denominators(self) -> None:
         """A cycle of rows with weights 1 and 3: the denominator is 3⁴ − 1 = 80, beyond guessing."""
         rows = np.eye(4, dtype=np.int64) + 3 * np.eye(4, k=1, dtype=np.int64)
@@ -214,6 +305,29 @@ class TestDependencies:
             columns = design.incidence.columns(np.arange(design.size))
             assert found.evidence is Evidence.VERIFIED
             assert found.rank == fmpz_mat(columns.astype(int).tolist()).rank()
+
+    @pytest.mark.parametrize("records", [25, 400])
+    def test_nested_rows_can_be_taken_away_at_once(self, records: int) -> None:
+        """Over the rationals: the other rows have the rank of all."""
+        for seed in range(8):
+            incidence = census(np.random.default_rng(seed), records=records, blocks=15)
+            pairs = RowPairs.of(incidence, silent)
+            assert pairs is not None
+            nested = Joins.of(pairs, pairs.products(np.ones(incidence.records))).nested_rows()
+            columns = incidence.columns(np.arange(incidence.records)).astype(int)
+            left = np.delete(columns, nested, axis=0)
+            assert fmpz_mat(left.tolist()).rank() == fmpz_mat(columns.tolist()).rank()
+            if records > 100:  # every block has both sexes
+                assert set(range(int(incidence.widths[:3].sum()))) <= set(nested.tolist())
+
+    def test_of_equal_rows_the_first_stays(self) -> None:
+        signatures = np.array([[0, 0, 0], [1, 1, 0], [1, 1, 0]], dtype=np.int32)
+        incidence = CellIncidence.of(
+            signatures, np.array([2, 2, 1], dtype=np.intp), np.ones(3, dtype=np.intp)
+        )
+        pairs = RowPairs.of(incidence, silent)
+        assert pairs is not None
+        assert Joins.of(pairs, pairs.products(np.ones(3))).nested_rows().tolist() == [2, 3, 4]
 
     def test_records_outside_a_partition_break_only_their_own_parts(self) -> None:
         """Two groups of two blocks; one record of the second group is in no block."""

@@ -103,6 +103,24 @@ class TestDroppedRows:
         assert np.allclose(products[np.ix_(kept, kept)] @ solution[kept], right[kept], atol=1e-8)
         assert not solution[factor.dropped_rows].any()
 
+    @pytest.mark.parametrize("dependent", [3, 30])
+    def test_many_dependent_rows_of_one_block(self, dependent: int) -> None:
+        """All rows share records: one supernode, factorised again or column by column."""
+        generator = np.random.default_rng(dependent)
+        base = generator.integers(0, 2, (20, 60)) + np.eye(20, 60, dtype=np.int64)
+        rows = np.vstack([base, generator.integers(0, 3, (dependent, 20)) @ base])
+        rows = rows[generator.permutation(len(rows))]
+        products = rows @ rows.T
+        symbolic, first, second = analysed(products)
+        factor = factorise(symbolic, products[first, second].astype(float))
+        assert factor.dropped_rows.size == dependent
+        kept = factor.kept
+        assert fmpz_mat(products[np.ix_(kept, kept)].tolist()).rank() == 20
+        right = np.zeros((len(rows), 1))
+        right[kept] = 1.0
+        solution = factor.solve(right)
+        assert np.allclose(products[np.ix_(kept, kept)] @ solution[kept], 1.0, atol=1e-7)
+
     def test_a_row_without_entries_is_dropped(self) -> None:
         products = np.diag([2.0, 0.0, 3.0])
         symbolic, first, second = analysed(products)

@@ -42,6 +42,7 @@ from sightline.errors import require
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.protocol import BoolArray
+from sightline.labeled.routes.cost import Route
 from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership, Partition, PersonTable, RowValues
 from sightline.tables.subject import SecretKind
@@ -59,7 +60,7 @@ class Keys:
 
 
 # Taking releases away costs one elimination of the cells; with very uneven noise, a factorisation for each.
-_MOST_CELLS, _AFFORDABLE = 4_000, 2e12
+_MOST_CELLS, _AFFORDABLE, _AFFORDABLE_SECONDS = 4_000, 2e12, 120.0
 # Rows, and columns × rows, of a design that may be assessed again for each release and each accountant.
 _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
 
@@ -464,10 +465,15 @@ def _column_distances(
 
 def _contributions(found: LinearFindings, progress: Progress) -> Contributions | None:
     """What each release adds, if anyone is identifiable and the question is affordable."""
-    design = found.linear.design
-    costly = (
-        design.row_count > _MOST_CELLS or design.release_count * float(design.row_count) ** 3 > _AFFORDABLE
-    )
+    design, cost = found.linear.design, found.exposures.cost
+    if cost.route is Route.SPARSE:
+        # Two parts of the design for each release, of which decisions and attacks alone are computed.
+        costly = design.release_count * cost.seconds_again > _AFFORDABLE_SECONDS
+    else:
+        work = design.release_count * float(design.row_count) ** 3
+        costly = design.row_count > _MOST_CELLS or work > _AFFORDABLE
     if costly or not np.any(found.visible) or not design.incidence.whole:
         return None
-    return contributions_of(found.linear, found.exposures, progress)
+    contributions = contributions_of(found.linear, found.exposures, progress)
+    undecided = np.isnan(contributions.rmse_in_order) | np.isnan(contributions.rmse_without)
+    return None if undecided.any() else contributions

@@ -19,7 +19,10 @@ from sightline.labeled.knowledge import unknown_records
 from sightline.labeled.least_squares import variances
 from sightline.labeled.recipe_noise import RecipeNoise
 from sightline.labeled.removal import ModularRecipes
+from sightline.labeled.routes.cost import MOST_RELEASES, choose_route
 from sightline.labeled.routes.exact import random_residues
+from sightline.labeled.sparse_contributions import SparseReleases
+from sightline.labeled.sparse_gram import SparseGram
 from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics import integers as exact
 from sightline.numerics.decision import Evidence, Rank
@@ -34,7 +37,8 @@ class Contributions:
     """The identifiable records, and how each release contributes to their exposure.
 
     Rows of the tables are releases in order of publication, columns are ``records``. An entry is the RMSE of
-    the best unbiased attack (the root of ``eq:mse_optimal_s4``), infinite where there is none.
+    the best unbiased attack (the root of ``eq:mse_optimal_s4``), infinite where there is none, NaN where the
+    sparse route leaves that undecided.
     """
 
     records: IndexArray  # those that the whole design identifies
@@ -90,6 +94,9 @@ def contributions(
     unknown = unknown_records(design.size, known)
     if found is None:
         found = exposures(design, prior=UniformPrior(0.0, 1.0), known=known, progress=progress)
+    _, pattern = choose_route(design, progress)
+    if pattern is not None and design.release_count <= MOST_RELEASES:
+        return _sparse_contributions(SparseGram.of(design, unknown, pattern), found, progress)
     gram = UnknownRecordsGram.of(design, unknown, progress)
     groups = found.groups
     exposed = np.flatnonzero(groups.identifiable)
@@ -119,8 +126,9 @@ def contributions(
         images=random.images(prime),
         totals=random.totals(found.group[unknown], unknown, prime),
         prime=prime,
-        groups=groups,
-        nested=_nested(gram),
+        first=groups.first,
+        sizes=groups.sizes,
+        among=_nested(gram),
     )
     return Contributions(
         records=groups.first[exposed[singles]],
@@ -132,11 +140,32 @@ def contributions(
     )
 
 
-def _nested(gram: UnknownRecordsGram) -> BoolArray | None:
-    """Which rows (lines) have all unknown members of which (columns); ``None`` where rows have weights."""
+def _nested(gram: UnknownRecordsGram) -> tuple[IndexArray, IndexArray] | None:
+    """Pairs of a row and another whose unknown members it all has; ``None`` where rows have weights."""
     if not gram.design.incidence.binary:
         return None
-    return np.asarray(gram.matrix == np.diagonal(gram.matrix))
+    larger, smaller = np.nonzero(gram.matrix == np.diagonal(gram.matrix))
+    return larger, smaller
+
+
+def _sparse_contributions(gram: SparseGram, found: Exposures, progress: Progress) -> Contributions:
+    """The same from sparse factors. NaN where nothing is decided."""
+    exposed = np.flatnonzero(found.groups.identifiable)
+    singles = np.flatnonzero(found.groups.sizes[exposed] == 1)
+    releases = SparseReleases(gram=gram, found=found, exposed=exposed[singles])
+    progress("taking releases away", 0.0)
+    in_order = without = np.zeros((gram.design.release_count, 0))
+    error = 0.0
+    if singles.size:
+        in_order, without, error = releases.rmse(progress)
+    return Contributions(
+        records=found.groups.first[exposed[singles]],
+        rmse=in_order[-1],
+        rmse_in_order=in_order,
+        rmse_without=without,
+        relative_error=error,
+        pairs=releases.pairs(),
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

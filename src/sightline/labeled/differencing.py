@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.labeled.exposures import Groups
-from sightline.labeled.incidence.protocol import BoolArray
+from sightline.arrays import IndexArray
 from sightline.numerics.residues import Residues
 
 _BLOCK = 1 << 18  # pairs of rows that are compared at once
@@ -29,47 +28,61 @@ class DifferencingPair:
         return f"{self.names[0]!r} minus {self.names[1]!r} leaves {whom}"
 
 
-def differencing_pairs(
+def differencing_pairs(  # many parameters: the rows, the groups and their residues
     names: Sequence[str],
     *,
     images: Residues,
     totals: Residues,
     prime: int,
-    groups: Groups,
-    nested: BoolArray | None = None,
+    first: IndexArray,
+    sizes: IndexArray,
+    among: tuple[IndexArray, IndexArray] | None = None,
 ) -> tuple[DifferencingPair, ...]:
     """All pairs of different rows that differ by one group, found by their residues.
 
     ``images`` is the sum of random residues over each row, ``totals`` over each group: rows differ by a
-    group iff their residues do. Of rows that repeat each other only the first is named. ``nested`` says which
-    rows (lines) may have all members of which (columns), if that is known: only these are compared.
+    group iff their residues do. Of rows that repeat each other only the first is named. ``among`` are the
+    pairs of a larger and a smaller row that come into question; by default all pairs do.
     """
     _, distinct = np.unique(images, axis=1, return_index=True)
     distinct.sort()
     order = np.argsort(totals[0], kind="stable")
     table = totals[0][order]
     pairs = []
-    step = max(1, _BLOCK // distinct.size)
-    for start in range(0, distinct.size, step):
-        rows = distinct[start : start + step]
-        compared = np.ones((rows.size, distinct.size), dtype=np.bool_)
-        if nested is not None:
-            compared = nested[np.ix_(rows, distinct)]
-        places, others = np.nonzero(compared)
-        larger, smaller = rows[places], distinct[others]
+    for larger, smaller in _candidates(distinct, images.shape[1], among):
         differences = np.mod(images[:, larger] - images[:, smaller], np.int64(prime))
-        group = order[np.minimum(np.searchsorted(table, differences[0]), table.size - 1)]
+        place = np.minimum(np.searchsorted(table, differences[0]), table.size - 1)
+        group = order[place]
         hits = np.all(totals[:, group] == differences, axis=0) & np.any(differences != 0, axis=0)
         pairs += [
             DifferencingPair(
-                larger=first,
-                smaller=second,
-                record=int(groups.first[own]),
-                size=int(groups.sizes[own]),
-                names=(names[first], names[second]),
+                larger=one,
+                smaller=two,
+                record=int(first[own]),
+                size=int(sizes[own]),
+                names=(names[one], names[two]),
             )
-            for first, second, own in zip(
+            for one, two, own in zip(
                 larger[hits].tolist(), smaller[hits].tolist(), group[hits].tolist(), strict=True
             )
         ]
     return tuple(pairs)
+
+
+def _candidates(
+    distinct: IndexArray, rows: int, among: tuple[IndexArray, IndexArray] | None
+) -> Iterator[tuple[IndexArray, IndexArray]]:
+    """Pairs of rows that repeat no earlier row, some at a time, ordered by the larger and the smaller."""
+    if among is None:
+        step = max(1, _BLOCK // distinct.size)
+        for start in range(0, distinct.size, step):
+            some = distinct[start : start + step]
+            yield np.repeat(some, distinct.size), np.tile(distinct, some.size)
+        return
+    usable = np.zeros(rows, dtype=np.bool_)
+    usable[distinct] = True
+    larger, smaller = among
+    kept = usable[larger] & usable[smaller]
+    larger, smaller = larger[kept], smaller[kept]
+    order = np.lexsort((smaller, larger))
+    yield larger[order], smaller[order]

@@ -5,7 +5,7 @@ It is what :class:`~sightline.labeled.unknown_gram.UnknownRecordsGram` holds den
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
@@ -34,6 +34,7 @@ class SparseGram:
     unknown: BoolArray
     pairs: RowPairs
     symbolic: SymbolicFactor
+    removed: BoolArray | None = None  # rows that are not published: they count as rows without members
 
     @classmethod
     def of(cls, design: LinearReleases, unknown: BoolArray, pattern: SparsePattern) -> SparseGram:
@@ -53,7 +54,31 @@ class SparseGram:
     @cached_property
     def products(self) -> FloatArray:
         """The products of rows at the pairs: exact integers."""
-        return self.pairs.products(self.unknown.astype(np.float64))
+        products = self.pairs.products(self.unknown.astype(np.float64))
+        if self.removed is not None:
+            products[self.removed[self.pairs.first] | self.removed[self.pairs.second]] = 0.0
+        return products
+
+    def without(self, removed: BoolArray) -> SparseGram:
+        """The same if some rows are not published."""
+        found = replace(self, removed=removed)
+        left = ~(removed[self.pairs.first] | removed[self.pairs.second])
+        found.__dict__["products"] = np.where(left, self.products, 0.0)  # as the property would, at once
+        return found
+
+    @property
+    def nested_pairs(self) -> tuple[IndexArray, IndexArray]:
+        """Pairs of a larger row and one whose unknown records are all in it."""
+        first, second = self.pairs.first, self.pairs.second
+        sizes = self.products[: self.design.row_count]
+        inside = [
+            (self.products == sizes[small]) & (sizes[large] > sizes[small]) & (sizes[small] > 0)
+            for large, small in ((first, second), (second, first))
+        ]
+        return (
+            np.concatenate([first[inside[0]], second[inside[1]]]),
+            np.concatenate([second[inside[0]], first[inside[1]]]),
+        )
 
     @property
     def signal(self) -> float:

@@ -14,8 +14,9 @@ h, lie between :math:`\pm\operatorname{diag} h`, and :math:`\operatorname{diag} 
 the inverse of :math:`Z_{FF}` is a Schur complement, its diagonal is at most that of the matrix, which is one.
 So the sums of the h along each path to the root bound the relative error of every form over a block. The
 factor's own error :math:`|E| \le \Delta` adds :math:`\sum_i \Delta_i Z_{ii}`, the trace of
-:math:`\hat L^{-1}\Delta\hat L^{-\top}` over the tree of the elimination that the form is in, or less if the matrix is known to be at least some multiple of a
-diagonal one. If that is below one, the matrix over the kept rows is proved positive definite.
+:math:`\hat L^{-1}\Delta\hat L^{-\top}` over the tree of the elimination that the form is in, or less if the
+matrix is known to be at least some multiple of a diagonal one. If that is below one, the matrix over the kept
+rows is proved positive definite.
 """
 
 from __future__ import annotations

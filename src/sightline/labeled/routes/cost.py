@@ -29,9 +29,11 @@ _FEW_ROWS = 2_000
 _SHARE_OF_PAIRS, _MOST_ENTRIES = 1 / 20, 60_000_000
 # Seconds, measured on one core: of a supernode, an operation, an entry of the products, a pair of a column;
 # of a dense operation. The sparse route factorises four matrices, the dense one needs memory for six.
-_PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_PAIR, _PER_DENSE = 3e-4, 2e-9, 1e-6, 3e-8, 2e-10
+_PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_PAIR, _PER_DENSE = 4e-4, 2e-10, 2.5e-6, 3e-8, 2e-10
 _FACTORS, _DENSE_MATRICES = 4, 6
-_ONLY_DENSE = ("what each release adds", "persons with several rows", "smallest combinations")
+_ONLY_DENSE = ("persons with several rows", "smallest combinations")
+# Releases whose contributions are looked at one by one with sparse factors; more need dense matrices.
+MOST_RELEASES = 64
 
 
 class Route(Enum):
@@ -51,6 +53,7 @@ class RouteCost:
     factor_entries: int
     bytes: int
     seconds: float  # an estimate
+    seconds_again: float = 0.0  # of a sparse route with the same pattern; an estimate
     left_out: tuple[str, ...] = ()  # what only dense matrices give, where these do not fit this machine
     nested: int = 0  # rows that are sums of others, as a GROUP BY is that another one refines
 
@@ -81,6 +84,8 @@ def choose_route(design: LinearReleases, progress: Progress) -> tuple[RouteCost,
         cost, pattern = dense_cost(design.row_count, "the noise is correlated"), None
     else:
         cost, pattern = choose_for_cells(design.incidence, progress)
+        if cost.left_out and design.release_count > MOST_RELEASES:
+            cost = replace(cost, left_out=("what each release adds", *cost.left_out))
     require_memory(cost)
     return cost, pattern
 
@@ -125,18 +130,16 @@ def cost_of(pattern: SparsePattern) -> RouteCost:
     incidence = pairs.incidence
     rows, looked_up = incidence.row_count, pair_count(incidence)
     share = symbolic.factor_entries / (rows * (rows + 1) / 2)
-    seconds = (
-        _FACTORS * (_PER_NODE * symbolic.supernodes + _PER_OPERATION * 3 * symbolic.operations)
-        + _PER_ENTRY * pairs.entries
-        + _PER_PAIR * looked_up
-    )
+    one = _PER_NODE * symbolic.supernodes + _PER_OPERATION * 3 * symbolic.operations
+    again = _FACTORS * one + _PER_PAIR * looked_up
     return RouteCost(
         route=Route.SPARSE,
         reason=f"the factor has {symbolic.factor_entries:,} entries, {share:.2%} of a dense one",
         rows=rows,
         factor_entries=symbolic.factor_entries,
         bytes=int(symbolic.peak_bytes + 150 * pairs.entries + 4 * looked_up + 100 * incidence.records),
-        seconds=seconds,
+        seconds=again + _PER_ENTRY * pairs.entries,
+        seconds_again=again,
         nested=pattern.nested,
     )
 

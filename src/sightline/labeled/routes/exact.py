@@ -20,7 +20,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.incidence.dense import numbered_columns
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
 from sightline.labeled.routes.problem import Decisions, Problem, Reading, group_sizes
-from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram
 from sightline.numerics import residues
 from sightline.numerics.decision import Evidence, Rank
 from sightline.numerics.residues import Residues
@@ -141,7 +141,7 @@ def _content(gram: UnknownRecordsGram) -> bytes:
     return digest.digest()
 
 
-def random_residues(gram: UnknownRecordsGram) -> RandomResidues:
+def random_residues(gram: RecordsGram) -> RandomResidues:
     """A random residue for every record, and their sums over the rows."""
     incidence = gram.design.incidence
     bits = incidence.key_bits

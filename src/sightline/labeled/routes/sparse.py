@@ -62,7 +62,7 @@ class SparseReading:
 
     def attacks(self) -> GroupAttacks:
         """The best unbiased attacks on the identifiable groups."""
-        return _attacks(self.gram, self.decided)
+        return sparse_group_attacks(self.gram, self.decided)
 
 
 def by_sparse_factor(gram: SparseGram, risks: Risks, progress: Progress) -> SparseReading:
@@ -83,11 +83,12 @@ def decide(gram: SparseGram, progress: Progress) -> SparseDecisions:
     computed = gram.design.incidence.computed  # type: ignore[attr-defined]
     before: SparseDecisions | None = computed.get("decisions")
     if before is None or not np.array_equal(before.unknown, gram.unknown):
-        computed["decisions"] = before = _decided(gram, progress)
+        computed["decisions"] = before = decided_anew(gram, progress)
     return before
 
 
-def _decided(gram: SparseGram, progress: Progress) -> SparseDecisions:
+def decided_anew(gram: SparseGram, progress: Progress) -> SparseDecisions:
+    """The decisions, whatever was decided before."""
     progress("sparse factor", 0.0)
     joins = Joins.of(gram.pairs, gram.products)
     factor = gram.factor(joins.nested_rows())
@@ -249,7 +250,7 @@ def _unit_columns(rows: IndexArray, size: int) -> Any:
     return sparse.csc_array((np.ones(rows.size), (rows, np.arange(rows.size))), shape=(size, rows.size))
 
 
-def _attacks(gram: SparseGram, decided: SparseDecisions) -> GroupAttacks:
+def sparse_group_attacks(gram: SparseGram, decided: SparseDecisions) -> GroupAttacks:
     """The best unbiased attacks on the identifiable groups.
 
     Without a proof that all dependencies are known there may be better ones than the exact recipes.

@@ -8,12 +8,12 @@ from __future__ import annotations
 import io
 import struct
 from collections.abc import Iterable, Iterator
+from importlib.metadata import version
 
 import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-import sightline
 from sightline import errors
 from sightline.errors import InvalidPlan, SightlineError
 from sightline.tables.signature_store import BATCH, Arrays, Reduction, SignatureBatch
@@ -36,7 +36,7 @@ class SignaturesOnWorker:
     """Reduces the signatures of one task to one row. It travels to the workers with its pass."""
 
     def __init__(self, reduction: Reduction, *, word_count: int) -> None:
-        self.reduction, self.word_count, self.version = reduction, word_count, sightline.__version__
+        self.reduction, self.word_count, self.version = reduction, word_count, version("sightline")
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
@@ -57,7 +57,7 @@ class PartsOnWorker:
     """Merges the rows of several tasks into one row."""
 
     def __init__(self, reduction: Reduction) -> None:
-        self.reduction, self.version = reduction, sightline.__version__
+        self.reduction, self.version = reduction, version("sightline")
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
         try:
@@ -132,10 +132,10 @@ def _whole(column: pa.ChunkedArray) -> np.ndarray:
 
 
 def _check_version(expected: str) -> None:
-    if sightline.__version__ != expected:
+    if version("sightline") != expected:
         raise InvalidPlan(
             f"expected Sightline {expected} on Spark's workers, as on the driver, "
-            f"got {sightline.__version__}; install the same version there"
+            f"got {version('sightline')}; install the same version there"
         )
 
 
