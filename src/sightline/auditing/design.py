@@ -188,10 +188,10 @@ class LinearDesign:
 def sparse_cost(membership: Membership) -> RouteCost | None:
     """What sparse factors over the linear cells take; ``None`` where dense ones are taken.
 
-    Persons with several rows need dense ones, and so do weights.
+    Weights of rows need dense ones.
     """
     order = _linear_partitions(membership)
-    if not order or membership.contributions > 1 or membership.weights is not None:
+    if not order or membership.weights is not None:
         return None
     _, columns = _signature_columns(membership, order)
     widths = np.diff(membership.starts)[order]
