@@ -129,7 +129,8 @@ def audit(cells: int) -> dict[str, float | str]:
         ]
         (folder / "plan.toml").write_text(PLAN + "".join(releases), encoding="utf-8")
         del table, person, income
-        command = [sys.executable, "-m", "sightline", "audit", str(folder / "plan.toml"), "--json"]
+        run = "import sys; from sightline.cli import main; sys.exit(main(sys.argv[1:]))"
+        command = [sys.executable, "-c", run, "audit", str(folder / "plan.toml"), "--json"]
         start = time.perf_counter()
         done = subprocess.run(
             [*command, "--html", str(folder / "page.html")], capture_output=True, text=True, check=False

@@ -152,13 +152,23 @@ remaining_uncertainty = 0.1
 
 
 @pytest.mark.slow
-def test_what_a_plan_of_many_numbers_leaves_out_is_said(tmp_path: Path) -> None:
+def test_what_a_plan_of_many_numbers_leaves_out_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     plan = large_plan(tmp_path)
     cost = explain_cost(plan)
     assert cost.routes[0].route is Route.SPARSE
     assert cost.routes[0].nested == 350  # groups and tracts are sums of blocks
     assert "; 350 rows are sums of rows of a finer release; " in str(cost)
     result = sl.audit(plan)
+    monkeypatch.setattr("sightline.auditing.recipes._MOST_STEPS", 2)
+    short = sl.audit(plan).exposed[0]
+    best = result.exposed[0]
+    assert best.recipe is not None
+    assert short.recipe is not None
+    assert [step.release for step in short.recipe.steps] == ["by block"]
+    assert f"(the recipe with the least error has {len(best.recipe.steps)} numbers)" in short.recipe.text
+    assert short.recipe.rmse > best.recipe.rmse == pytest.approx(short.rmse, rel=1e-9)
     assert result.identifiable_records == 60
     # What each release adds comes from sparse factors: only blocks single anybody out.
     assert [report.exposes_alone for report in result.releases] == [0, 0, 60]

@@ -26,7 +26,7 @@ from sightline.labeled.design import MembershipDesign
 from sightline.labeled.incidence.cells import incidence_of_cells
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
 from sightline.labeled.routes.cost import RouteCost, choose_for_cells
-from sightline.progress import silent
+from sightline.progress import Progress, silent
 from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition, Statistic
 from sightline.tables.subject import SecretKind
 
@@ -185,7 +185,7 @@ class LinearDesign:
         return None if part is None else replace(part, known=self.known | told)
 
 
-def sparse_cost(membership: Membership) -> RouteCost | None:
+def sparse_cost(membership: Membership, progress: Progress = silent) -> RouteCost | None:
     """What sparse factors over the linear cells take; ``None`` where dense ones are taken.
 
     Weights of rows need dense ones.
@@ -198,7 +198,7 @@ def sparse_cost(membership: Membership) -> RouteCost | None:
     incidence = membership.made_once(
         ("incidence", *order), lambda: columns.incidence([columns.table], widths)
     )
-    cost, pattern = choose_for_cells(incidence, silent)
+    cost, pattern = choose_for_cells(incidence, progress)
     return None if pattern is None else cost
 
 

@@ -75,7 +75,7 @@ class Session:
         self.limits.check_cells(
             cells,
             designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
-            sparse=lambda: sparse_cost(membership),
+            sparse=lambda: sparse_cost(membership, progress),
         )
         progress("comparing with the engine's own groups", 0.0)
         for text in self.same_rows:
