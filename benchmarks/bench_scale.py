@@ -1,10 +1,14 @@
-"""All records of nested and clustered tables: seconds, peak memory, and how both grow with the cells.
+"""Nested and clustered tables of very many cells: seconds, peak memory, and how both grow with the cells.
 
-Blocks lie in groups, groups in tracts, tracts in counties; twelve GROUP BYs cross them with age, sex, race
-and ethnicity. Sizes of blocks are uneven, so that some hold one or two persons. Each size runs in a process
-of its own, which is what its peak memory is of. ``--cells 9000 35000 139000`` chooses the sizes.
+``census`` (unless another kind is named): blocks lie in groups, groups in tracts, tracts in counties; twelve
+GROUP BYs cross them with age, sex, race and ethnicity. Sizes of blocks are uneven, so that some hold one or
+two persons. ``hierarchy``: blocks in groups in tracts, five GROUP BYs at each level. Both assess all records,
+then the worst twenty with their recipes. ``audit``: the command ``sightline audit`` on the census as a
+Parquet file, from the plan to the page and the JSON.
 
-The figure to compare with is a lower limit of any method: reading every pair of cells of every signature.
+Each size runs in a process of its own, which is what its peak memory is of. ``--cells 9000 35000 139000``
+chooses the sizes. The figure to compare with is a lower limit of any method: reading every pair of cells of
+every signature.
 """
 
 from __future__ import annotations
@@ -15,47 +19,142 @@ import math
 import resource
 import subprocess
 import sys
+import tempfile
 import time
+from pathlib import Path
+from typing import Any
 
 import numpy as np
+import pyarrow as arrow
+import pyarrow.parquet as parquet
+from numpy.typing import NDArray
 
 from sightline import MembershipDesign
 from sightline.labeled.incidence.cells import CellIncidence
 
 # Persons and blocks for about so many cells.
-PERSONS_PER_CELL, CELLS_PER_BLOCK = 29, 8.7
+PERSONS_PER_CELL, CELLS_PER_BLOCK, HIERARCHY_CELLS_PER_BLOCK = 29, 8.7, 16.43
+CENSUS = (
+    *("block", "grp", "tract", "county", "block, ethnicity", "grp, race", "grp, age", "grp, sex"),
+    *("tract, race, ethnicity", "tract, age, sex", "county, age, race", "county, age, sex, ethnicity"),
+)
+PLAN = """
+[data]
+source = "people.parquet"
+record = "person"
+secret = "income"
+bounds = [0, 1]
+[privacy]
+epsilon = 8.0
+delta = 1e-9
+[limits]
+remaining_uncertainty = "95%"
+"""
 
 
-def census(cells: int) -> CellIncidence:
-    """Signatures of about so many cells, and how many persons have each."""
+def people(cells: int) -> dict[str, NDArray[Any]]:
+    """A table of persons whose census has about so many cells: columns by name."""
     generator = np.random.default_rng(1)
     blocks, persons = round(cells / CELLS_PER_BLOCK), cells * PERSONS_PER_CELL
     weights = generator.lognormal(0.0, 1.0, blocks)
     block = np.sort(generator.choice(blocks, size=persons, p=weights / weights.sum()))
-    group, tract, county = block // 8, block // 32, block // 320
-    age = np.minimum(generator.geometric(0.12, size=persons) - 1, 17)
-    sex = generator.integers(2, size=persons)
-    race = np.minimum(generator.geometric(0.45, size=persons) - 1, 6)
-    ethnicity = (generator.random(persons) < 0.15).astype(np.int64)
-    keys = (
-        *(block, group, tract, county),
-        *(block * 2 + ethnicity, group * 7 + race, group * 18 + age, group * 2 + sex),
-        *((tract * 7 + race) * 2 + ethnicity, (tract * 18 + age) * 2 + sex),
-        *((county * 18 + age) * 7 + race, ((county * 18 + age) * 2 + sex) * 2 + ethnicity),
-    )
-    columns = [np.unique(key, return_inverse=True)[1].astype(np.int32) for key in keys]
-    mixed = np.zeros(persons, dtype=np.uint64)
+    return {
+        "block": block,
+        "grp": block // 8,
+        "tract": block // 32,
+        "county": block // 320,
+        "age": np.minimum(generator.geometric(0.12, size=persons) - 1, 17),
+        "sex": generator.integers(2, size=persons),
+        "race": np.minimum(generator.geometric(0.45, size=persons) - 1, 6),
+        "ethnicity": (generator.random(persons) < 0.15).astype(np.int64),
+    }
+
+
+def census(cells: int) -> CellIncidence:
+    """Signatures of about so many cells, and how many persons have each."""
+    return signatures_of(people(cells), [release.split(", ") for release in CENSUS])
+
+
+def hierarchy(cells: int) -> CellIncidence:
+    """Blocks within groups within tracts, with five GROUP BYs at each level: about so many cells."""
+    generator = np.random.default_rng(2)
+    blocks = round(cells / HIERARCHY_CELLS_PER_BLOCK)
+    persons = 30 * blocks
+    weights = generator.lognormal(0.0, 0.6, blocks)
+    block = np.sort(generator.choice(blocks, size=persons, p=weights / weights.sum()))
+    table = {
+        "block": block,
+        "grp": block // 8,
+        "tract": block // 32,
+        "age": np.minimum(generator.geometric(0.3, size=persons) - 1, 5),
+        "sex": generator.integers(2, size=persons),
+        "race": np.minimum(generator.geometric(0.6, size=persons) - 1, 3),
+        "ethnicity": (generator.random(persons) < 0.15).astype(np.int64),
+    }
+    crossed = ([], ["age"], ["sex"], ["race"], ["ethnicity"])
+    return signatures_of(table, [[level, *keys] for level in ("block", "grp", "tract") for keys in crossed])
+
+
+def signatures_of(table: dict[str, NDArray[Any]], releases: list[list[str]]) -> CellIncidence:
+    """The cells of some GROUP BYs as signatures, and how many persons have each."""
+    columns = []
+    for keys in releases:
+        number = np.zeros(len(table[keys[0]]), dtype=np.int64)
+        for key in keys:
+            number = number * (int(table[key].max()) + 1) + table[key]
+        columns.append(np.unique(number, return_inverse=True)[1].astype(np.int32))
+    generator = np.random.default_rng(3)
+    mixed = np.zeros(columns[0].size, dtype=np.uint64)
     for column in columns:
         mixed += generator.integers(1 << 62, size=int(column.max()) + 1, dtype=np.uint64)[column]
     _, first, counts = np.unique(mixed, return_index=True, return_counts=True)
     widths = np.array([int(column.max()) + 1 for column in columns], dtype=np.intp)
-    table = np.stack([column[first] for column in columns], axis=1)
-    return CellIncidence.of(table, widths, counts.astype(np.intp))
+    signatures = np.stack([column[first] for column in columns], axis=1)
+    return CellIncidence.of(signatures, widths, counts.astype(np.intp))
 
 
-def one(cells: int) -> dict[str, float | str]:
+def audit(cells: int) -> dict[str, float | str]:
+    """One size: the command on a Parquet file, with its page and its JSON."""
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place)
+        table = people(cells)
+        person = np.arange(len(table["block"]))
+        income = np.random.default_rng(4).random(person.size)
+        parquet.write_table(
+            arrow.table({"person": person, **table, "income": income}), folder / "people.parquet"
+        )
+        releases = [
+            f'[[release]]\nname = "by {keys}"\nsql = "SELECT {keys}, SUM(income) FROM data GROUP BY {keys}"\n'
+            for keys in CENSUS
+        ]
+        (folder / "plan.toml").write_text(PLAN + "".join(releases), encoding="utf-8")
+        del table, person, income
+        run = "import sys; from sightline.cli import main; sys.exit(main(sys.argv[1:]))"
+        command = [sys.executable, "-c", run, "audit", str(folder / "plan.toml"), "--json"]
+        start = time.perf_counter()
+        done = subprocess.run(
+            [*command, "--html", str(folder / "page.html")], capture_output=True, text=True, check=False
+        )
+        used = resource.getrusage(resource.RUSAGE_CHILDREN)
+        result = json.loads(done.stdout)
+        return {
+            "cells": result["cells"],
+            "signatures": result["signatures"],
+            "seconds": time.perf_counter() - start,
+            "cpu seconds": used.ru_utime + used.ru_stime,
+            "peak GB": used.ru_maxrss / 2**20,
+            "verdict": result["verdict"]["status"],
+            "identifiable": result["identifiable_records"],
+            "recipes": sum(one["recipe"] is not None for one in result["exposed"]),
+            "stages": len(result["timeline"]),
+            "JSON MB": len(done.stdout) / 1e6,
+            "HTML MB": (folder / "page.html").stat().st_size / 1e6,
+            "last line": result["assumptions"][-1],
+        }
+
+
+def one(incidence: CellIncidence) -> dict[str, float | str]:
     """One size: the exposures of all records, then the worst twenty with their recipes."""
-    incidence = census(cells)
     noise = np.full(incidence.row_count, 2.0)
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     stages: dict[str, float] = {}
@@ -106,15 +205,20 @@ def limit(incidence: CellIncidence) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--cells", type=int, nargs="+", default=[9_000, 35_000])
+    parser.add_argument("--kind", choices=["census", "hierarchy", "audit"], default="census")
     parser.add_argument("--one", type=int, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.one:
-        print(json.dumps(one(arguments.one)))
+        made = {"census": census, "hierarchy": hierarchy}.get(arguments.kind)
+        print(json.dumps(audit(arguments.one) if made is None else one(made(arguments.one))))
         return
     rows = []
     for cells in arguments.cells:
         done = subprocess.run(
-            [sys.executable, __file__, "--one", str(cells)], check=True, capture_output=True, text=True
+            [sys.executable, __file__, "--kind", arguments.kind, "--one", str(cells)],
+            check=True,
+            capture_output=True,
+            text=True,
         )
         rows.append(json.loads(done.stdout))
         print(f"--- about {cells:,} cells")

@@ -120,6 +120,83 @@ sql = "SELECT cell, SUM(pay) FROM data GROUP BY cell"
     assert result.identifiable_records == 0
 
 
+def large_plan(folder: Path, *, rows_per_person: int = 1) -> Path:
+    """2,400 blocks in 300 groups in 50 tracts, three rows in most blocks and one in some."""
+    blocks = [block for block in range(2_400) for _ in range(1 if block % 40 == 0 else 3)]
+    lines = [
+        f"p{place // rows_per_person},{block},{block // 8},{block // 48},{place % 7}"
+        for place, block in enumerate(blocks)
+    ]
+    (folder / "people.csv").write_text("person,block,grp,tract,pay\n" + "\n".join(lines) + "\n")
+    releases = "".join(
+        f'[[release]]\nname = "by {key}"\nsql = "SELECT {key}, SUM(pay) FROM data GROUP BY {key}"\n'
+        for key in ("tract", "grp", "block")
+    )
+    plan = folder / "plan.toml"
+    plan.write_text(
+        f"""
+[data]
+source = "people.csv"
+record = "person"
+secret = "pay"
+bounds = [0, 7]
+max_rows_per_record = {rows_per_person}
+[privacy]
+epsilon = 1.0
+delta = 1e-6
+[limits]
+remaining_uncertainty = 0.1
+{releases}""",
+        encoding="utf-8",
+    )
+    return plan
+
+
+@pytest.mark.slow
+def test_what_a_plan_of_many_numbers_leaves_out_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = large_plan(tmp_path)
+    cost = explain_cost(plan)
+    assert cost.routes[0].route is Route.SPARSE
+    assert cost.routes[0].nested == 350  # groups and tracts are sums of blocks
+    assert "; 350 rows are sums of rows of a finer release; " in str(cost)
+    result = sl.audit(plan)
+    monkeypatch.setattr("sightline.auditing.recipes._MOST_STEPS", 2)
+    short = sl.audit(plan).exposed[0]
+    best = result.exposed[0]
+    assert best.recipe is not None
+    assert short.recipe is not None
+    assert [step.release for step in short.recipe.steps] == ["by block"]
+    assert f"(the recipe with the least error has {len(best.recipe.steps)} numbers)" in short.recipe.text
+    assert short.recipe.rmse > best.recipe.rmse == pytest.approx(short.rmse, rel=1e-9)
+    assert result.identifiable_records == 60
+    # What each release adds comes from sparse factors: only blocks single anybody out.
+    assert [report.exposes_alone for report in result.releases] == [0, 0, 60]
+    assert [report.newly_exposes for report in result.releases] == [0, 0, 60]
+    assert len(result.timeline) == 3
+    assert result.assumptions[-1] == (
+        "The plan publishes 2,750 numbers about 2,400 kinds of rows, too many to be assessed again and "
+        "again. Left out: other accountants."
+    )
+
+
+@pytest.mark.slow
+def test_persons_with_several_rows_are_not_refused_where_dense_matrices_do_not_fit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sixty persons have a row that is alone in its block; nothing else of two rows is singled out."""
+    monkeypatch.setattr("sightline.labeled.persons._MOST_DENSE", 300)
+    found = sl.audit(large_plan(tmp_path, rows_per_person=2), max_memory="200MB")  # ten dense ones: 605 MB
+    assert found.records == (2_400 * 3 - 60 * 2) // 2
+    assert found.identifiable_records == 60
+    assert not any("records with several rows" in line for line in found.assumptions)
+    worst = found.exposed[0]
+    assert worst.identifiable
+    assert worst.recipe is not None
+    assert worst.recipe.rmse > 0
+
+
 def test_the_time_is_looked_at_whenever_progress_is_reported() -> None:
     limits = WorkLimits(memory=1e15, seconds=3.0, clock=ticking(1.0), began=0.0)
     seen: list[tuple[str, float]] = []

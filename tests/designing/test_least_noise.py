@@ -232,6 +232,15 @@ def test_the_bound_at_hand_is_the_one_recomputed_from_the_recipes(seed: int, var
     assert all(np.all((low >= 0) & (low <= high)) for low, high in zip(prices, at.lam, strict=True))
     at.find_tangents(prices)
     np.testing.assert_allclose(less, at.used(), rtol=1e-9, atol=1e-9 * np.abs(used).max())
+    if all(
+        one.sign > 0 for one in problem.risks
+    ):  # prices that are a little too large end within the weights
+        scale = 1.05 / float(np.max(used / problem.weights))
+        at.lam = [lam * scale for lam in at.lam]
+        at.find_tangents(at.lam)
+        _, less = at.affordable_prices(at.gradients(), at.used())
+        free = np.isinf(problem.ceilings)
+        assert np.all(less[free] <= problem.weights[free] * (1 + 1e-9))
 
 
 @given(seed=seeds, variety=varieties)

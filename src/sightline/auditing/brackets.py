@@ -32,6 +32,7 @@ from sightline.labeled.exposures import Exposures, Groups
 from sightline.labeled.exposures import exposures as labeled_exposures
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.scaled_noise import ScaledNoise
+from sightline.labeled.sharp_records import RecipeTable
 from sightline.labeled.unknown_gram import row_squares
 from sightline.progress import Progress
 from sightline.tables.subject import SecretKind
@@ -192,7 +193,11 @@ def _joined(linear: LinearDesign, main: Exposures, other: Exposures) -> Exposure
             first=np.concatenate([main.groups.first, len(main) + unknown[index]]),
         ),
         relative_error=max(main.relative_error, other.relative_error),
-        recipes=np.concatenate([first.recipes, second.recipes_of(groups) * signs]),
+        recipes=JoinedRecipes(
+            tables=(main.recipes, other.recipes),
+            rows=(first.rows, second.rows_of(groups)),
+            factors=(np.ones(signs.size), signs),
+        ),
     )
 
 
@@ -205,7 +210,7 @@ class _Sums:
     """
 
     identifiable: BoolArray
-    recipes: FloatArray  # one row for each of them in order
+    rows: IndexArray  # of the exposures' recipes, one for each of them in order
 
     @classmethod
     def of(cls, exposures: Exposures, part: CategoryDesign) -> _Sums:
@@ -217,18 +222,43 @@ class _Sums:
         np.maximum.at(highest, group, block)
         shown = exposures.groups.identifiable
         one_category = lowest == highest
-        recipes = np.zeros((0, part.design.row_count))
+        rows = np.zeros(0, dtype=np.intp)
         if len(exposures.recipes):  # else nobody asked for them, or there is nothing to ask for
-            recipes = exposures.recipes[one_category[shown]]
-        return cls(identifiable=shown & one_category, recipes=recipes)
+            rows = np.flatnonzero(one_category[shown])
+        return cls(identifiable=shown & one_category, rows=rows)
 
-    def recipes_of(self, groups: IndexArray) -> FloatArray:
-        """The recipes of those of some groups that are identifiable."""
-        if not len(self.recipes):
-            return self.recipes
-        row = np.cumsum(self.identifiable) - 1
-        chosen: FloatArray = self.recipes[row[groups[self.identifiable[groups]]]]
+    def rows_of(self, groups: IndexArray) -> IndexArray:
+        """The rows of those of some groups that are identifiable."""
+        if not self.rows.size:
+            return self.rows
+        place = np.cumsum(self.identifiable) - 1
+        chosen: IndexArray = self.rows[place[groups[self.identifiable[groups]]]]
         return chosen
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class JoinedRecipes:
+    """Some recipes of one table and after them some of another, computed when they are asked for."""
+
+    tables: tuple[RecipeTable, RecipeTable]
+    rows: tuple[IndexArray, IndexArray]
+    factors: tuple[FloatArray, FloatArray]  # of the weights of each
+
+    def __len__(self) -> int:
+        return int(self.rows[0].size + self.rows[1].size)
+
+    def __getitem__(self, which: Any) -> FloatArray:
+        """Some rows: a number for one, an array of numbers or of booleans for several."""
+        places: IndexArray = np.arange(len(self))[which]
+        chosen = np.atleast_1d(places)
+        weights = np.zeros((chosen.size, self.factors[0].size))
+        second = chosen >= self.rows[0].size
+        for mine, table, rows, factor, shift in zip(
+            (~second, second), self.tables, self.rows, self.factors, (0, self.rows[0].size), strict=True
+        ):
+            if mine.any():
+                weights[mine] = table[rows[chosen[mine] - shift]] * factor
+        return weights[0] if np.ndim(places) == 0 else weights
 
 
 def contributions_of(linear: LinearDesign, exposures: Exposures, progress: Progress) -> Contributions:

@@ -26,7 +26,7 @@ from sightline.labeled.design import MembershipDesign
 from sightline.labeled.incidence.cells import CellIncidence, OtherColumns, incidence_of_cells
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
 from sightline.labeled.routes.cost import RouteCost, choose_for_cells
-from sightline.progress import silent
+from sightline.progress import Progress, silent
 from sightline.tables.membership import Cell, CellTable, Feature, Membership, Partition, Statistic
 from sightline.tables.subject import SecretKind
 
@@ -185,20 +185,20 @@ class LinearDesign:
         return None if part is None else replace(part, known=self.known | told)
 
 
-def sparse_cost(membership: Membership) -> RouteCost | None:
+def sparse_cost(membership: Membership, progress: Progress = silent) -> RouteCost | None:
     """What sparse factors over the linear cells take; ``None`` where dense ones are taken.
 
-    Persons with several rows need dense ones, and so do weights.
+    Weights of rows need dense ones.
     """
     order = _linear_partitions(membership)
-    if not order or membership.contributions > 1 or membership.weights is not None:
+    if not order or membership.weights is not None:
         return None
     _, columns = _signature_columns(membership, order)
     widths = np.diff(membership.starts)[order]
     incidence = membership.made_once(
         ("incidence", *order), lambda: columns.incidence([columns.table], widths)
     )
-    cost, pattern = choose_for_cells(incidence, silent)
+    cost, pattern = choose_for_cells(incidence, progress)
     return None if pattern is None else cost
 
 

@@ -33,6 +33,11 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             parts.append("other accountants")
         if findings.not_shown or found.limit is None:
             parts.append("what it would help to leave a release out or to merge groups")
+    if found.persons is not None and np.any(found.persons.seen.undecided):
+        number = found.persons.count(found.persons.seen.undecided)
+        parts.append(
+            f"whether more combinations of the rows of {number:,} records with several rows are identifiable"
+        )
     if not parts:
         return ()
     numbers = found.linear.design.row_count

@@ -14,11 +14,13 @@ from sightline.auditing.key_columns import publishable_key
 from sightline.auditing.result import Recipe, Step
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
+from sightline.labeled.sparse_attacks import RecipesOnDemand
 from sightline.labeled.unknown_gram import combined
 
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
 _SHOWN = 4
+_MOST_STEPS = 5_000  # of a recipe; for longer ones an unbiased recipe of few numbers is written
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -30,10 +32,23 @@ class RecipeWriter:
 
     def best(self, column: int) -> Recipe | None:
         """The best unbiased attack on a column's value, or on the sum of the records that share it."""
-        group = int(self.found.exposures.group[column])
-        if not self.found.exposures.groups.identifiable[group]:
+        exposures = self.found.exposures
+        group = int(exposures.group[column])
+        if not exposures.groups.identifiable[group]:
             return None
-        return self.written(column, self.found.exposures.group_recipe(group))
+        weights, table = exposures.group_recipe(group), exposures.recipes
+        used = int(np.count_nonzero(np.abs(weights) > _NOTHING * np.max(np.abs(weights))))
+        if used <= _MOST_STEPS or not isinstance(table, RecipesOnDemand):
+            return self.written(column, weights)
+        row = int(np.count_nonzero(exposures.groups.identifiable[:group]))
+        short = self.written(column, table.of_few_numbers(row))
+        end = f" (the recipe with the least error has {used:,} numbers)"
+        public = short.publishable_text
+        texts = {
+            "text": short.text + end,
+            "publishable_text": None if public is None else public + end,
+        }
+        return short.model_copy(update=texts)
 
     def shortest(self, column: int) -> Recipe | None:
         """One number that is the value, or a difference of two; of several, the one with the least error."""

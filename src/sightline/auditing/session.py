@@ -91,7 +91,7 @@ class Session:
         limits.check_cells(
             cells,
             designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
-            sparse=lambda: sparse_cost(membership) if membership.others is None else None,
+            sparse=lambda: sparse_cost(membership, progress) if membership.others is None else None,
         )
         progress("comparing with the engine's own groups", 0.0)
         for text in self.same_rows:

@@ -110,8 +110,8 @@ def least_noise(
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
-        near = problem.loss(at.raised_where_broken(gradients))
-        if near - best_lower <= tolerance * abs(near):  # the end: what is left is to keep all limits
+        nearby = problem.loss(at.raised_where_broken(gradients))
+        if nearby - best_lower <= tolerance * abs(nearby):  # the end: what is left is to keep all limits
             ended = at.at_floors().raised_where_broken(gradients)
             if problem.loss(ended) < best_upper and problem.least_slack(ended) >= 0:
                 best_x, best_upper = ended, problem.loss(ended)

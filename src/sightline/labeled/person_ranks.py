@@ -24,7 +24,7 @@ from sightline.labeled.column_forms import MatrixForms, ProjectedForms
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.person_kinds import PersonKinds
 from sightline.labeled.routes.exact import limb_bits
-from sightline.labeled.unknown_gram import UnknownRecordsGram
+from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram
 from sightline.numerics import integers as exact
 from sightline.numerics import residues
 from sightline.numerics.decision import Evidence, Rank
@@ -99,7 +99,7 @@ def person_ranks(gram: UnknownRecordsGram, kinds: PersonKinds, rank: int | None 
     return PersonRanks(rank=rank, directions=directions, total=total)
 
 
-def own_entries(gram: UnknownRecordsGram, kinds: PersonKinds) -> BoolArray:
+def own_entries(gram: RecordsGram, kinds: PersonKinds) -> BoolArray:
     """Entries that hold all rows of their column."""
     counts = gram.design.incidence.counts
     if counts is None:

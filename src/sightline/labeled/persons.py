@@ -20,15 +20,20 @@ from sightline.labeled.exposures import Exposures
 from sightline.labeled.hidden import information_error, precisions
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.person_attacks import DirectionAttack
-from sightline.labeled.person_blocks import largest_eigenvalue, posterior_blocks
+from sightline.labeled.person_blocks import PosteriorBlocks, largest_eigenvalue, posterior_blocks
 from sightline.labeled.person_kinds import PersonKinds
-from sightline.labeled.person_ranks import person_ranks
-from sightline.labeled.risk_forms import Quantity, risks_over_v
-from sightline.labeled.unknown_gram import UnknownRecordsGram, row_sums
+from sightline.labeled.person_ranks import PersonRanks, person_ranks
+from sightline.labeled.risk_forms import Quantity, Risks, risks_over_v
+from sightline.labeled.routes.cost import choose_route
+from sightline.labeled.sparse_gram import SparseGram
+from sightline.labeled.sparse_persons import SparsePersons
+from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram, row_sums
 from sightline.noise.mixed import laplace_rows
 from sightline.numerics.decision import Evidence, Rank
 from sightline.progress import Progress, silent
 
+# Numbers of a design whose persons are looked at with dense matrices.
+_MOST_DENSE = 12_000
 # A weight of a unit feature below this is rounding.
 _NOTHING = 1e-6
 # Whole blocks are computed where they can move an end of the bracket by this much; blocks of G are cheaper.
@@ -69,6 +74,7 @@ class Persons:
     upper: FloatArray
     exact: BoolArray  # both ends come from the whole block
     information: FloatArray  # at least the largest on a unit feature if all other persons are known
+    undecided: BoolArray  # kinds that may have more identifiable features than ``directions`` says
     features: dict[int, Feature]  # the sharpest identifiable feature, for kinds with several rows
     totals: dict[int, Feature]  # of the kinds with several rows whose total is identifiable
 
@@ -108,19 +114,18 @@ def persons(
     _check_rows(design, kinds, found)
     prior = found.prior
     several = kinds.rows_of_person > 1
-    gram = UnknownRecordsGram.of(design, ~found.known)
+    _, pattern = choose_route(design, progress)
     progress("identifiable features of persons", 0.0)
-    ranks = person_ranks(gram, kinds, found.rank)
-    progress("posterior blocks of persons", 0.0)
-    each = precisions(gram, prior)
-    precision = None if each is None else float(np.max(each))
-    seen = _seen(gram, kinds, prior, ranks.rank, precision)
+    gram: RecordsGram
+    if pattern is not None and design.row_count > _MOST_DENSE:
+        gram = SparseGram.of(design, ~found.known, pattern)
+        part = _sparse_part(gram, kinds, found, progress)
+    else:
+        gram = UnknownRecordsGram.of(design, ~found.known)
+        part = _dense_part(gram, kinds, found, progress)
+    seen, blocks, ranks = part.seen, part.blocks, part.ranks
     alone = _Alone(design=design, kinds=kinds, prior=prior, losses=losses)
     information = _largest_information(gram, alone, found, several, seen)
-    worth = np.where(ranks.directions > 0, np.inf, seen.by_linear_attacks)
-    chosen = np.flatnonzero(several & (worth > _WORTH_A_BLOCK))
-    order = chosen[np.lexsort((chosen, -worth[chosen]))]
-    blocks = posterior_blocks(gram, kinds, ranks, order=order, prior=prior, precision=precision)
     lower = np.maximum.reduce([alone.bound(information), seen.lower, blocks.lower])
     entry_upper = 1 - kinds.rows * (1 - found.remaining_upper[kinds.columns])
     upper = np.minimum(
@@ -138,9 +143,64 @@ def persons(
         upper=upper,
         exact=blocks.assessed | ~several,
         information=information,
+        undecided=part.undecided,
         features=_features(kinds, blocks.sharpest),
         totals=_features(kinds, blocks.totals),
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Part:
+    """What products of all rows say of the kinds, held densely or not."""
+
+    ranks: PersonRanks
+    seen: _Seen
+    blocks: PosteriorBlocks
+    undecided: BoolArray
+
+
+def _dense_part(gram: UnknownRecordsGram, kinds: PersonKinds, found: Exposures, progress: Progress) -> _Part:
+    prior = found.prior
+    ranks = person_ranks(gram, kinds, found.rank)
+    progress("posterior blocks of persons", 0.0)
+    each = precisions(gram, prior)
+    precision = None if each is None else float(np.max(each))
+    risks = risks_over_v(prior.variance, excess=gram.design.law.excess, precision=precision)
+    none = np.zeros((0, gram.design.row_count))
+    forms = gram.forms(risks, Rank(rank=ranks.rank, evidence=Evidence.MODULAR), none)
+    values = gram.design.incidence.forms(forms.forms, gram.unknown, silent)
+    shares = {name: values[forms.names.index(name)] for name in risks}
+    seen = _seen(kinds, prior, risks, shares, forms.share_error)
+    worth = np.where(ranks.directions > 0, np.inf, seen.by_linear_attacks)
+    chosen = np.flatnonzero((kinds.rows_of_person > 1) & (worth > _WORTH_A_BLOCK))
+    order = chosen[np.lexsort((chosen, -worth[chosen]))]
+    blocks = posterior_blocks(gram, kinds, ranks, order=order, prior=prior, precision=precision)
+    return _Part(ranks=ranks, seen=seen, blocks=blocks, undecided=np.zeros(len(kinds), dtype=np.bool_))
+
+
+def _sparse_part(gram: SparseGram, kinds: PersonKinds, found: Exposures, progress: Progress) -> _Part:
+    """From a sparse factor: no posterior blocks, and features only of identifiable columns and totals."""
+    prior, several = found.prior, kinds.rows_of_person > 1
+    sparsely = SparsePersons.of(gram, kinds, progress)
+    each = precisions(gram, prior)
+    precision = None if each is None else float(np.max(each))
+    risks = risks_over_v(prior.variance, excess=gram.design.law.excess, precision=precision)
+    of_unknown, error = gram.risks(risks)
+    shares = {name: np.zeros(gram.design.size) for name in risks}
+    for name, share in of_unknown.items():
+        shares[name][gram.unknown] = share
+    seen = _seen(kinds, prior, risks, shares, error)
+    order = np.flatnonzero(several)
+    order = order[np.lexsort((order, -seen.by_linear_attacks[order]))]
+    nothing = np.zeros(len(kinds))
+    blocks = PosteriorBlocks(
+        assessed=np.zeros(len(kinds), dtype=np.bool_),
+        lower=nothing,
+        upper=np.ones(len(kinds)),
+        sharpest=sparsely.features(found, order),
+        totals={},
+    )
+    return _Part(ranks=sparsely.ranks, seen=seen, blocks=blocks, undecided=sparsely.undecided)
 
 
 def _check_rows(design: LinearReleases, kinds: PersonKinds, found: Exposures) -> None:
@@ -167,19 +227,16 @@ class _Seen:
 
 
 def _seen(
-    gram: UnknownRecordsGram, kinds: PersonKinds, prior: TargetPrior, rank: int, precision: float | None
+    kinds: PersonKinds, prior: TargetPrior, risks: Risks, shares: dict[Quantity, FloatArray], error: float
 ) -> _Seen:
-    risks = risks_over_v(prior.variance, excess=gram.design.law.excess, precision=precision)
-    none = np.zeros((0, gram.design.row_count))
-    forms = gram.forms(risks, Rank(rank=rank, evidence=Evidence.MODULAR), none)
-    values = gram.design.incidence.forms(forms.forms, gram.unknown, silent)
+    """From the risks of every column, as shares with a bound on their errors."""
     traces = {}
     for name, risk in risks.items():
-        share = values[forms.names.index(name)] * (risk.precision / risk.unit)
-        traces[name] = kinds.sums(kinds.rows * (1 - share[kinds.columns] + forms.share_error))
+        share = shares[name] * (risk.precision / risk.unit)
+        traces[name] = kinds.sums(kinds.rows * (1 - share[kinds.columns] + error))
     lower = np.zeros(len(kinds))
-    if precision is not None:
-        lower = (1 - traces[Quantity.HIDDEN]) / (prior.variance * precision)
+    if Quantity.HIDDEN in risks:
+        lower = (1 - traces[Quantity.HIDDEN]) / (prior.variance * risks[Quantity.HIDDEN].precision)
     return _Seen(by_linear_attacks=traces[Quantity.LINEAR], lower=lower)
 
 
@@ -225,7 +282,7 @@ def pure_losses(design: LinearReleases, *, copies: FloatArray, rows: BoolArray |
 
 
 def _largest_information(
-    gram: UnknownRecordsGram, alone: _Alone, found: Exposures, several: BoolArray, seen: _Seen
+    gram: RecordsGram, alone: _Alone, found: Exposures, several: BoolArray, seen: _Seen
 ) -> FloatArray:
     """The largest eigenvalue of every block of G, or its trace where that would not change the bracket."""
     kinds = alone.kinds

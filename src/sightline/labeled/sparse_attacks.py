@@ -56,7 +56,7 @@ class Dependencies:
             return cls.none(combinations.shape[0], variances)
         # Products that cancel stay in the pattern: the inverse is not zero there.
         pattern = sparse.tril(abs(combinations).T @ abs(combinations), format="coo")
-        keys = np.sort(_keys(*pattern.coords, count))
+        keys = np.sort(_keys(pattern.coords, count))
         if recipes is not None and recipes.shape[1] > _FEW:
             met = _met(combinations, recipes)
             more = [pairs.ravel() for _, pairs, _ in _pairs_met(met)]
@@ -67,7 +67,7 @@ class Dependencies:
         weighted = sparse.diags_array(np.sqrt(variances)) @ combinations
         products = sparse.tril(weighted.T @ weighted, format="coo")
         values = np.zeros(keys.size)
-        values[np.searchsorted(keys, _keys(*products.coords, count))] = products.data
+        values[np.searchsorted(keys, _keys(products.coords, count))] = products.data
         # Sums of products err by a rounding of the two lengths for each term.
         longest = int(np.max(np.diff(sparse.csc_array(combinations).indptr)))
         factor = factorise(symbolic, values, entry_error=2 * (longest + 4) * _UNIT)
@@ -169,6 +169,10 @@ class RecipesOnDemand:
     def __len__(self) -> int:
         return int(self.exact.shape[1])
 
+    def of_few_numbers(self, row: int) -> FloatArray:
+        """The exact recipe that a row's best one was made from: unbiased, with a larger error."""
+        return np.asarray(self.exact[:, [row]].toarray()[:, 0] / self.scale)
+
     def __getitem__(self, which: Any) -> FloatArray:
         """Some rows: a number for one, an array of numbers or of booleans for several."""
         chosen: IndexArray = np.atleast_1d(np.arange(len(self))[which])
@@ -178,8 +182,9 @@ class RecipesOnDemand:
         return weights[0] if np.ndim(np.arange(len(self))[which]) == 0 else weights
 
 
-def _keys(first: IndexArray, second: IndexArray, count: int) -> IndexArray:
+def _keys(pairs: tuple[IndexArray, ...], count: int) -> IndexArray:
     """One number for each pair, the larger of the two first."""
+    first, second = pairs
     keys: IndexArray = np.maximum(first, second).astype(np.intp) * count + np.minimum(first, second)
     return keys
 

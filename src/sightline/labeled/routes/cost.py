@@ -31,7 +31,7 @@ _SHARE_OF_PAIRS, _MOST_ENTRIES = 1 / 20, 60_000_000
 # of a dense operation. The sparse route factorises four matrices, the dense one needs memory for six.
 _PER_NODE, _PER_OPERATION, _PER_ENTRY, _PER_PAIR, _PER_DENSE = 4e-4, 2e-10, 2.5e-6, 3e-8, 2e-10
 _FACTORS, _DENSE_MATRICES = 4, 6
-_ONLY_DENSE = ("persons with several rows", "smallest combinations")
+_ONLY_DENSE = ("posterior blocks of persons with several rows", "smallest combinations")
 # Releases whose contributions are looked at one by one with sparse factors; more need dense matrices.
 MOST_RELEASES = 64
 
@@ -130,7 +130,7 @@ def cost_of(pattern: SparsePattern) -> RouteCost:
     incidence = pairs.incidence
     rows, looked_up = incidence.row_count, pair_count(incidence)
     share = symbolic.factor_entries / (rows * (rows + 1) / 2)
-    one = _PER_NODE * symbolic.supernodes + _PER_OPERATION * 3 * symbolic.operations
+    one = _PER_NODE * len(symbolic.linked) + _PER_OPERATION * 3 * symbolic.operations
     again = _FACTORS * one + _PER_PAIR * looked_up
     return RouteCost(
         route=Route.SPARSE,

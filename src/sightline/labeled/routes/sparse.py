@@ -15,6 +15,7 @@ neither is *undecided*.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,6 +51,7 @@ class SparseDecisions:
     decisions: Decisions
     recipes: Any  # exact ones of the identifiable groups: columns of a sparse array
     combinations: Any  # of the rows that vanish, all of them; ``None`` without a proof
+    leverage: FloatArray  # at least that of every unknown record; infinite without a proof
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -111,6 +113,7 @@ def decided_anew(gram: SparseGram, progress: Progress) -> SparseDecisions:
         decisions=decisions,
         recipes=recipes,
         combinations=combinations,
+        leverage=most,
     )
 
 
@@ -199,14 +202,9 @@ def _decide(gram: SparseGram, factor: SparseCholesky, leverage: FloatArray) -> t
         images = sparse_columns(gram.design.incidence, records[rest]) @ sparse.diags_array(
             sizes[rest].astype(np.int64), dtype=np.int64
         )
-        component = components_of(factor, *gram.joined_rows)
-        for part, guesses in packed_solutions(factor, component, images):
-            numerators, denominators = rounded(guesses)
-            own = rest[part]
-            yes = proved(gram.matrix, numerators, denominators, images=images[:, part], squares=sizes[own])
-            shown.append(own[yes])
-            weights = numerators[:, yes].astype(np.float64) @ sparse.diags_array(1 / denominators[yes])
-            recipes.append(sparse.csc_array(weights))
+        for own, weights in proved_recipes(gram, factor, images, sizes[rest]):
+            shown.append(rest[own])
+            recipes.append(weights)
     exposed = np.concatenate(shown)
     order = np.argsort(exposed)
     identifiable = np.zeros(sizes.size, dtype=np.bool_)
@@ -219,6 +217,22 @@ def _decide(gram: SparseGram, factor: SparseCholesky, leverage: FloatArray) -> t
         undecided=~identifiable & ~refuted,
     )
     return decisions, sparse.csc_array(sparse.hstack(recipes, format="csc")[:, order])
+
+
+def proved_recipes(
+    gram: SparseGram, factor: SparseCholesky, images: Any, squares: IndexArray
+) -> Iterator[tuple[IndexArray, Any]]:
+    r"""Those of some functionals c of the records that have a proved recipe, and the recipes, batch by batch.
+
+    ``images`` has the columns :math:`Ac`, ``squares`` the numbers :math:`c^\top c`. Recipes are
+    sparse columns.
+    """
+    component = components_of(factor, *gram.joined_rows)
+    for part, guesses in packed_solutions(factor, component, images):
+        numerators, denominators = rounded(guesses)
+        yes = proved(gram.matrix, numerators, denominators, images=images[:, part], squares=squares[part])
+        weights = numerators[:, yes].astype(np.float64) @ sparse.diags_array(1 / denominators[yes])
+        yield part[yes], sparse.csc_array(weights)
 
 
 def _groups(gram: SparseGram) -> tuple[IndexArray, IndexArray, IndexArray]:
