@@ -109,7 +109,9 @@ _publishable = click.option(
 @_publishable
 @_force
 @click.option(
-    "--max-memory", metavar="SIZE", help="Refuse an audit that needs more, as 4GB. [default: what is free]"
+    "--max-memory",
+    metavar="SIZE",
+    help="Memory for the audit, as 4GB: what needs more is streamed or refused. [default: what is free]",
 )
 @click.option("--max-seconds", type=float, metavar="SECONDS", help="End an audit that takes longer.")
 @_what_if

@@ -5,6 +5,7 @@ They stand to the right of the room of designs, because the advice of an audit c
 
 from __future__ import annotations
 
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -19,6 +20,8 @@ from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
+from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
+from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.what_if import what_if as other_settings
 from sightline.auditing.what_if import why_no_what_if
 from sightline.auditing.work import WorkLimits
@@ -26,6 +29,8 @@ from sightline.designing.advice import with_designed_advice
 from sightline.errors import InvalidInput, require
 from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress, silent
+from sightline.tables.membership import Membership
+from sightline.tables.streamed import StreamedTable
 
 _MOST_BYTES = 1 << 28  # of a result that is read
 
@@ -46,9 +51,10 @@ def audit(  # many parameters: the options of the command of the same name
 
     ``limit`` replaces the plan's limit: the share of its uncertainty that every record must keep, as 0.5 or
     "50%". ``names`` names the exposed records by their keys. ``top`` is how many of them are listed.
-    ``progress`` is called with a stage and the share of it that is done. An audit that needs more than
-    ``max_memory`` (bytes, or "4GB"; by default most of what is free) is refused, and one that takes longer
-    than ``max_seconds`` ends: :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
+    ``progress`` is called with a stage and the share of it that is done. A table whose signatures need more
+    than ``max_memory`` (bytes, or "4GB"; by default most of what is free) is streamed if it can be. Otherwise
+    an audit that needs more is refused, and one that takes longer than ``max_seconds`` ends:
+    :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
     settings, for the report's page. ``device`` names an accelerator for dense matrices over the published
     numbers, such as "cuda".
     """
@@ -64,7 +70,16 @@ def audit(  # many parameters: the options of the command of the same name
     for part in plans_by_secret(checked):
         watch("opening the table", 0.0)
         with opened(part, base, limits=limits, progress=watch) as session:
-            findings = _find(session, watch, place)
+            watch("reading the table", 0.0)
+            table = table_of(session, watch)
+            if isinstance(table, StreamedTable):
+                with closing(table.store):
+                    table = replace(table, membership=replace(table.membership, device=place))
+                    result = _audit_streamed(session, table, top, names, watch)
+                reason = {"no_what_if": "the table is streamed"} if what_if else {}
+                results.append(result.model_copy(update=reason))
+                continue
+            findings = _find(session, watch, place, membership=table)
             keys, totals = session.keys(findings.membership), session.totals
             result = assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
             result = with_designed_advice(result, findings, watch)
@@ -72,6 +87,16 @@ def audit(  # many parameters: the options of the command of the same name
                 result = _with_settings(result, session, findings, names, watch)
         results.append(result)
     return together(results)
+
+
+def _audit_streamed(
+    session: Session, table: StreamedTable, top: int, names: bool, watch: Progress
+) -> AuditResult:
+    """The result for a table whose signatures stay in the engine."""
+    findings = find_streamed(session.plan, table, watch, most=max(MOST_KEPT, top))
+    watch("describing what is exposed", 0.0)
+    keys, totals = session.keys(findings.membership), streamed_totals(session, table, findings.membership)
+    return assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
 
 
 def _with_settings(
@@ -125,7 +150,9 @@ def explain_cost(
     limits = WorkLimits.of(max_memory, max_seconds)
     watch = limits.watched(progress or silent)
     with opened(checked, base, limits=limits, progress=watch) as session:
-        return expected_cost(session.plan, session.membership(watch), watch)
+        table = table_of(session, watch)
+        with closing(table.store) if isinstance(table, StreamedTable) else nullcontext():
+            return expected_cost(session.plan, table, watch)
 
 
 def check(plan: PlanLike) -> Plan:
@@ -165,8 +192,10 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
         )
 
 
-def _find(session: Session, watch: Progress, device: Device = HOST) -> Findings:
-    membership = replace(session.membership(watch), device=device)
+def _find(
+    session: Session, watch: Progress, device: Device = HOST, *, membership: Membership | None = None
+) -> Findings:
+    membership = replace(membership or session.membership(watch), device=device)
     watch("finding who is exposed", 0.0)
     findings = find(session.plan, membership, values=session.values, progress=watch)
     watch("describing what is exposed", 0.0)

@@ -58,7 +58,7 @@ def test_less_noise_and_another_release_are_told(now: sl.AuditResult) -> None:
     assert '"January" (60 → 10)' in lines
     assert f"below the limit: 9 records, {9 - last.verdict.below_limit} more than before" in lines
     assert "epsilon of all noise under gaussian-dp: 2,248, before " in lines
-    assert "the most exposed record keeps 4–7 % of the variance (20–26 % of the standard deviation" in lines
+    assert "the most exposed record keeps 4–7 % of the variance (21–26 % of the standard deviation" in lines
     back = compared(last, now)
     assert set(back.no_longer_below) == newly
     assert 'removed: "by tariff"' in back.lines

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from sightline.arrays import FloatArray
+from sightline.auditing.findings import linear_findings
+from sightline.auditing.pricing import price
+from sightline.auditing.reading import read_plan
+from sightline.auditing.session import opened
+from sightline.designing.task import plan_with_noise
+from sightline.progress import silent
 
 
 def write_table(folder: Path, *, people: int = 40, seed: int = 0) -> Path:
@@ -56,3 +65,18 @@ def plan_for(
         ],
         **sections,
     }
+
+
+def least_loss_on_a_grid(content: dict[str, Any], grid: FloatArray, *, limit: float) -> float:
+    """The least sum of variances with which the audit passes, of all noise on a grid for two numbers."""
+    plan, base = read_plan(content)
+    with opened(plan, base) as session:
+        membership = session.membership(silent)
+    passing = []
+    for noise in itertools.product(grid, grid):
+        proposed = plan_with_noise(plan, membership, np.array(noise))
+        kept = linear_findings(proposed, membership, price(proposed, membership))
+        assert kept is not None
+        if np.nanmin(kept.lower) >= limit:
+            passing.append(float(np.sum(np.square(noise))))
+    return min(passing)

@@ -232,6 +232,15 @@ def test_the_bound_at_hand_is_the_one_recomputed_from_the_recipes(seed: int, var
     assert all(np.all((low >= 0) & (low <= high)) for low, high in zip(prices, at.lam, strict=True))
     at.find_tangents(prices)
     np.testing.assert_allclose(less, at.used(), rtol=1e-9, atol=1e-9 * np.abs(used).max())
+    if all(
+        one.sign > 0 for one in problem.risks
+    ):  # prices that are a little too large end within the weights
+        scale = 1.05 / float(np.max(used / problem.weights))
+        at.lam = [lam * scale for lam in at.lam]
+        at.find_tangents(at.lam)
+        _, less = at.affordable_prices(at.gradients(), at.used())
+        free = np.isinf(problem.ceilings)
+        assert np.all(less[free] <= problem.weights[free] * (1 + 1e-9))
 
 
 @given(seed=seeds, variety=varieties)
@@ -252,12 +261,21 @@ def test_the_curvature_is_the_change_of_the_slopes(seed: int, variety: str) -> N
         at = risks.at(s)
         exact, more = np.zeros((2, s.size, s.size))
         tangents = at.tangents(everyone, at.recipes(everyone), prices)
-        tangents.add_curvature(exact, np.arange(s.size), exact=True)
-        tangents.add_curvature(more, np.arange(s.size), exact=False)
+        none, barrier = np.zeros(prices.size), generator.random(prices.size)
+        tangents.add_curvature(exact, np.arange(s.size), none, exact=True)
+        tangents.add_curvature(more, np.arange(s.size), none, exact=False)
         change = (slope(s - step * direction) - slope(s + step * direction)) / (2 * step)
         unit = np.abs(more) @ direction + 1e-30
         np.testing.assert_allclose(exact @ direction / unit, change / unit, atol=3e-4)
         assert direction @ more @ direction >= direction @ exact @ direction - 1e-9 * (unit @ direction)
+        each = tangents.each if isinstance(tangents.each, np.ndarray) else tangents.each.toarray()
+        for plain, only in ((exact, True), (more, False)):
+            total = np.zeros_like(plain)
+            tangents.add_curvature(total, np.arange(s.size), barrier, exact=only)
+            wanted = plain + (each * barrier) @ each.T
+            np.testing.assert_allclose(
+                total, wanted, atol=1e-6 * np.sqrt(np.outer(*2 * [np.diagonal(wanted)])).max()
+            )
 
 
 @pytest.mark.slow

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -18,6 +20,7 @@ from sightline.labeled.routes.partitions import decide_partitions, forms_of_part
 from sightline.labeled.routes.problem import Decisions, Problem
 from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics import residues
+from sightline.numerics.residues import Residues, SolvedSystem
 
 
 def quiet(stage: str, share: float) -> None:
@@ -230,6 +233,30 @@ def shorter_way(
     leverage = quantities[Quantity.LEVERAGE]
     assert leverage @ counts[unknown] == pytest.approx(rank.rank)
     return decide_partitions(problem, leverage), truth, test.rank
+
+
+def test_one_elimination_serves_all_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    table, widths = np.array([[0, 0], [0, 1], [1, 0], [1, 1], [1, 2]]), np.array([2, 3])
+    incidence = CellIncidence.of(table, widths, np.array([1, 2, 3, 1, 1]))
+    everyone, eliminated = np.ones(5, dtype=bool), []
+    plain = residues.reduced
+
+    def counted(matrix: np.ndarray, right: Callable[[int], Residues]) -> SolvedSystem:
+        eliminated.append(matrix.shape)
+        return plain(matrix, right)
+
+    monkeypatch.setattr(residues, "reduced", counted)
+    found = []
+    for noise, known in ((1.0, []), (7.0, []), (7.0, [4]), (1.0, [])):
+        design = MembershipDesign(incidence, noise=np.full(5, noise), readout="sum")
+        unknown = everyone.copy()
+        unknown[known] = False
+        found.append(modular_test(UnknownRecordsGram.of(design, unknown)))
+    assert len(eliminated) == 3  # not for the second noise; again for others who are known
+    assert found[1] is found[0]
+    assert found[2].rank == 3
+    assert found[3].rank == found[0].rank == 4
+    np.testing.assert_array_equal(found[3].solved, found[0].solved)
 
 
 def no_forms(linear: np.ndarray) -> ProjectedForms:

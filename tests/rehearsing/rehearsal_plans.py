@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -150,3 +151,18 @@ def moments_plan(folder: Path) -> dict[str, Any]:
             {"name": "cube", "sql": "SELECT AVG(watts * watts * watts) FROM data", "noise_stddev": 4000.0},
         ],
     }
+
+
+PLANS: dict[str, Callable[[Path], dict[str, Any]]] = {
+    "number": number_plan,
+    "known": known_plan,
+    "share known": share_known_plan,
+    "laplace": laplace_plan,
+    "mixed": mixed_plan,
+    "yes or no": yes_or_no_plan,
+    "category": category_plan,
+    "moments": moments_plan,
+    "weighted": weighted_plan,
+    "weighted category": weighted_category_plan,
+    "weighted moments": weighted_moments_plan,
+}

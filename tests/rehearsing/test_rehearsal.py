@@ -1,11 +1,8 @@
-"""Rehearsals: the truth is the table's, the attacks do what is stated of them, files are read strictly."""
+"""Rehearsals: the truth is the table's, and the attacks do what is stated of them."""
 
 from __future__ import annotations
 
-import json
 import math
-import stat
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,31 +16,16 @@ import sightline as sl
 from sightline.auditing.findings import find
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.cli import main
-from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
+from sightline.errors import InvalidPlan
 from sightline.examples.shipped import example_plan
 from sightline.progress import silent
-from sightline.rehearsing import publication, run
 from sightline.rehearsing.attack_weights import best_linear, prior_errors
 from sightline.rehearsing.likelihood import small_groups
-from sightline.rehearsing.result import AttackKind, Coverage, Guess, Rehearsal
+from sightline.rehearsing.result import AttackKind, Coverage
 from sightline.rehearsing.run import publish_and_rehearse, rehearse
 from sightline.rehearsing.truth import Truth
 from tests.rehearsing import rehearsal_plans
-
-PLANS: dict[str, Callable[[Path], dict[str, Any]]] = {
-    "number": rehearsal_plans.number_plan,
-    "known": rehearsal_plans.known_plan,
-    "share known": rehearsal_plans.share_known_plan,
-    "laplace": rehearsal_plans.laplace_plan,
-    "mixed": rehearsal_plans.mixed_plan,
-    "yes or no": rehearsal_plans.yes_or_no_plan,
-    "category": rehearsal_plans.category_plan,
-    "moments": rehearsal_plans.moments_plan,
-    "weighted": rehearsal_plans.weighted_plan,
-    "weighted category": rehearsal_plans.weighted_category_plan,
-    "weighted moments": rehearsal_plans.weighted_moments_plan,
-}
+from tests.rehearsing.rehearsal_plans import PLANS
 
 
 def published_truth(plan: dict[str, Any]) -> tuple[list[float], list[float]]:
@@ -297,271 +279,6 @@ class TestSmallGroups:
 
 
 @pytest.mark.slow
-class TestAnswers:
-    def test_bands_and_clipped_sums_are_not_rehearsed(self, tmp_path: Path) -> None:
-        plan = PLANS["number"](tmp_path)
-        plan["data"]["bandwidth"] = 5.0
-        for sql in (
-            "SELECT COUNT(*) FROM data WHERE watts BETWEEN 20 AND 50",
-            "SELECT SUM(LEAST(watts, 50)) FROM data",
-        ):
-            plan["release"][0]["sql"] = sql
-            with pytest.raises(InvalidPlan, match="got a band or a clipped sum in"):
-                rehearse(plan, seed=2, repetitions=20)
-
-    def test_a_plan_that_computes_with_its_numbers_has_no_file_of_them(self, tmp_path: Path) -> None:
-        plan = PLANS["number"](tmp_path)
-        made = publish_and_rehearse(plan, seed=2, repetitions=20)
-        path = tmp_path / "answers.csv"
-        path.write_text(made.publication.text(), encoding="utf-8")
-        for release in plan["release"]:
-            release["sql"] = release["sql"].replace("AVG(watts)", "ROUND(AVG(watts))")
-        with pytest.raises(InvalidInput, match="numbers that are published as aggregates"):
-            rehearse(plan, seed=2, repetitions=20, answers=path)
-
-    def test_what_was_published_is_read_back(self, tmp_path: Path) -> None:
-        for name in ("number", "category", "laplace", "mixed"):
-            plan = PLANS[name](tmp_path)
-            made = publish_and_rehearse(plan, seed=2, repetitions=20)
-            path = tmp_path / "answers.csv"
-            path.write_text(made.publication.text(), encoding="utf-8")
-            again = rehearse(plan, seed=2, repetitions=20, answers=path)
-            assert [g.guess for g in again.guesses] == [g.guess for g in made.rehearsal.guesses]
-            assert again.misfit is not None
-            assert again.answers_fit
-            assert not again.simulated
-
-    @pytest.mark.parametrize(
-        ("change", "complaint"),
-        [
-            (lambda lines: lines[1:], "the header line release,label,copy,key 1,key 2,value, got another"),
-            (
-                lambda lines: lines[:-1],
-                "expected all 14 published numbers, got 13; the first that is missing",
-            ),
-            (lambda lines: [*lines, lines[-1]], "row 16: each number once"),
-            (
-                lambda lines: [*lines[:-1], lines[-1].replace("streets", "other")],
-                "row 15: a number that the plan",
-            ),
-            (lambda lines: [*lines[:-1], lines[-1].replace(",2,", ",02,")], "row 15: a number that the plan"),
-            (lambda lines: [*lines[:-1], lines[-1] + ",1"], "row 15: 6 fields, got 7"),
-            (lambda lines: [*lines[:-1], lines[-1].rsplit(",", 1)[0] + ",1_0"], "a finite decimal number"),
-            (lambda lines: [*lines[:-1], lines[-1].rsplit(",", 1)[0] + ",1e999"], "got a larger one"),
-            (lambda lines: [*lines[:-1], lines[-1].rsplit(",", 1)[0] + ",nan"], "a finite decimal number"),
-            (lambda lines: [], "a header line, got an empty file"),
-            (lambda lines: [*lines[:-1], '"x"y'], "expected lines of comma-separated fields"),
-        ],
-    )
-    def test_a_mismatch_is_refused(self, change: Any, complaint: str, tmp_path: Path) -> None:
-        plan = rehearsal_plans.number_plan(tmp_path)
-        lines = publish_and_rehearse(plan, repetitions=20).publication.text().splitlines()
-        path = tmp_path / "answers.csv"
-        path.write_text("".join(f"{line}\n" for line in change(lines)))
-        with pytest.raises(InvalidInput) as refused:
-            rehearse(plan, answers=path)
-        assert complaint in str(refused.value)
-        values = [line.rsplit(",", 1)[1] for line in lines[1:]]
-        assert not any(value in str(refused.value) for value in values)
-
-    def test_other_files_are_refused(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        plan, path = rehearsal_plans.number_plan(tmp_path), tmp_path / "answers.csv"
-        with pytest.raises(InvalidInput, match="expected a file to read"):
-            rehearse(plan, answers=path)
-        path.write_bytes(b"release\xff")
-        with pytest.raises(InvalidInput, match="expected text in UTF-8"):
-            rehearse(plan, answers=path)
-        monkeypatch.setattr(publication, "_LARGEST_FILE", 3)
-        with pytest.raises(InvalidInput, match="a file of at most"):
-            rehearse(plan, answers=path)
-
-    @pytest.mark.parametrize("name", ["number", "laplace"])
-    def test_answers_of_another_table_do_not_fit(self, name: str, tmp_path: Path) -> None:
-        plan = PLANS[name](tmp_path)
-        made = publish_and_rehearse(plan, repetitions=20).publication
-        path = tmp_path / "answers.csv"
-        path.write_text(replace(made, values=made.values + 300).text())
-        assert not rehearse(plan, repetitions=20, answers=path).answers_fit
-
-    def test_of_correlated_noise_the_misfit_has_its_law(self, tmp_path: Path) -> None:
-        plan = rehearsal_plans.number_plan(tmp_path)
-        plan["release"] = plan["release"][:2]
-        numbers = [{"release": "all"}, {"release": "without"}]
-        plan["correlation"] = {"numbers": numbers, "rows": [[], [0.9]]}
-        chances = []
-        for seed in range(200):
-            checked, base = read_plan(plan)
-            if not seed:
-                with opened(checked, base) as session:
-                    findings = find(checked, session.membership(silent))
-                    truth = Truth.of(session, findings).answers
-            made = publication.simulate_publication(findings, truth, np.random.default_rng(seed))
-            chances.append(made.misfit(findings, truth))
-        # Uniform: Kolmogorov's bound for 200 draws at a false alarm rate of one in ten thousand.
-        away = np.abs(np.sort(chances) - (np.arange(200) + 0.5) / 200).max()
-        assert away < 2.23 / math.sqrt(200)
-
-    def test_groups_that_read_alike_are_refused(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        plan = rehearsal_plans.number_plan(tmp_path)
-        monkeypatch.setattr(publication, "_padded", lambda name, keys: ("", "", 1, ("",) * keys))
-        with pytest.raises(InvalidInput, match="groups that their keys tell apart"):
-            rehearse(plan, answers=tmp_path / "answers.csv")
-
-
-@pytest.mark.slow
-class TestCommand:
-    def test_it_is_marked_and_its_files_are_the_owners(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        figure, numbers = tmp_path / "figure.svg", tmp_path / "numbers.csv"
-        options = ["--figure", str(figure), "--write-answers", str(numbers), "--repetitions", "100"]
-        assert main(["rehearse", str(example_plan("microgrid")), *options]) == 0
-        printed = capsys.readouterr()
-        assert "FOR THE OWNER OF THE TABLE ONLY" in printed.out
-        assert "H13" in printed.out
-        assert "H13" not in printed.err
-        for path in (figure, numbers):
-            assert stat.S_IMODE(path.stat().st_mode) == 0o600
-        assert "For the owner of the table only" in figure.read_text()
-        assert main(["rehearse", str(example_plan("microgrid")), "--answers", str(numbers), "--json"]) == 0
-        document = json.loads(capsys.readouterr().out)
-        assert document["owner_only"] is True
-        assert document["agrees"] is True
-        assert {guess["attack"] for guess in document["guesses"]} == {"best unbiased", "best linear"}
-
-    def test_existing_files_are_kept(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        path = tmp_path / "numbers.csv"
-        path.write_text("mine")
-        assert main(["rehearse", str(example_plan("microgrid")), "--write-answers", str(path)]) == 1
-        assert "which exists" in capsys.readouterr().err
-        assert path.read_text() == "mine"
-
-    def test_a_notebook_says_whose_it_is(self) -> None:
-        shown = rehearse(example_plan("microgrid"), repetitions=20, top=2)._repr_html_()
-        assert shown is not None
-        assert "FOR THE OWNER OF THE TABLE ONLY" in shown
-
-    def test_answers_that_do_not_fit_are_said_first(
-        self, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        made = publish_and_rehearse(example_plan("microgrid"), repetitions=20).publication
-        path = tmp_path / "numbers.csv"
-        path.write_text(replace(made, values=made.values + 100).text())
-        main(["rehearse", str(example_plan("microgrid")), "--answers", str(path), "--repetitions", "20"])
-        assert "by more than the plan's noise explains" in capsys.readouterr().out
-
-
-class TestBadInput:
-    def test_options(self, tmp_path: Path) -> None:
-        plan = rehearsal_plans.number_plan(tmp_path)
-        for wrong in ({"seed": -1}, {"repetitions": 19}, {"top": 0}):
-            with pytest.raises(InvalidInput):
-                rehearse(plan, **wrong)  # type: ignore[arg-type]
-
-    def test_nothing_that_depends_on_the_secret(self, tmp_path: Path) -> None:
-        plan = rehearsal_plans.number_plan(tmp_path)
-        plan["release"] = [{"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}]
-        with pytest.raises(InvalidPlan, match="a published number that depends on the secret"):
-            rehearse(plan)
-
-    def test_values_that_are_known_to_within_a_number(self, tmp_path: Path) -> None:
-        with pytest.raises(InvalidPlan, match="got values_within"):
-            rehearse(rehearsal_plans.number_plan(tmp_path, attacker={"values_within": 5.0}))
-
-    def test_noise_of_another_law(self, tmp_path: Path) -> None:
-        plan = rehearsal_plans.yes_or_no_plan(tmp_path)
-        noise = {"law": "geometric", "stddev": 2.0}
-        plan["release"] = [{**one, "noise": noise} for one in plan["release"]]
-        with pytest.raises(InvalidPlan, match="got the law 'geometric'"):
-            rehearse(plan)
-
-    def test_several_rows_of_one_value(self, tmp_path: Path) -> None:
-        path = tmp_path / "rows.csv"
-        path.write_text("home,day,watts\n" + "".join(f"H{i},{d},{i}.5\n" for i in range(4) for d in range(2)))
-        data = {"source": str(path), "record": "home", "secret": "watts", "bounds": [0, 9]}
-        data |= {"max_rows_per_record": 2, "values": "constant"}
-        release = {
-            "name": "days",
-            "sql": "SELECT day, SUM(watts) FROM data GROUP BY day",
-            "noise_stddev": 1.0,
-        }
-        with pytest.raises(InvalidPlan, match='got values = "constant"'):
-            rehearse({"data": data, "release": [release]})
-        rows = rehearse({"data": {**data, "values": "independent"}, "release": [release]}, repetitions=20)
-        assert "each guess is at the value of one row" in rows.notes[0]
-
-    def test_too_much_work(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        plan = rehearsal_plans.number_plan(tmp_path)
-        monkeypatch.setattr(publication, "_MOST_NUMBERS", 3)
-        with pytest.raises(TooMuchWork, match="at most 3 published numbers"):
-            rehearse(plan)
-        monkeypatch.setattr(run, "_MOST_ROWS", 3)
-        with pytest.raises(TooMuchWork, match="rehearse some of the releases"):
-            rehearse(plan)
-
-    def test_a_large_table_is_repeated_less_often(
-        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(run, "_MOST_DRAWS", 12 * 30)
-        result = rehearse(rehearsal_plans.number_plan(tmp_path), repetitions=40)
-        assert {g.repetitions for g in result.guesses if g.attack is AttackKind.LINEAR} == {30}
-        assert "repeated 30 times" in result.notes[0]
-
-
-class TestSurprises:
-    def guess(self, **changes: Any) -> Guess:
-        given: dict[str, Any] = {
-            "attack": AttackKind.UNBIASED,
-            "record": "H1",
-            "what": "watts",
-            "alike": 1,
-            "truth": 0.0,
-            "guess": 0.1,
-            "standard_error": 1.0,
-            "interval": (-1.9, 2.1),
-            "coverage": Coverage.EXACT,
-            "repetitions": 2000,
-            "covered": 1900,
-            "mse": 1.0,
-            "mse_error": 0.03,
-            "stated_mse": 1.0,
-            "bracket": None,
-        }
-        return Guess(**(given | changes))
-
-    def surprises(self, **changes: Any) -> int:
-        result = Rehearsal(
-            source="t.csv",
-            record="home",
-            secret="watts",
-            kind="number",
-            bounds=(0.0, 1.0),
-            prior="",
-            seed=0,
-            simulated=True,
-            numbers=1,
-            guesses=(self.guess(**changes),),
-            misfit=None,
-            notes=(),
-        )
-        return len(result.surprises)
-
-    def test_what_agrees_is_none(self) -> None:
-        assert self.surprises() == 0
-        assert self.surprises(coverage=Coverage.AT_LEAST, covered=2000) == 0
-        assert self.surprises(coverage=Coverage.UNKNOWN, covered=0, stated_mse=None) == 0
-        assert self.surprises(coverage=Coverage.AT_LEAST, covered=2000, repetitions=500, mse=2.0) == 0
-
-    def test_what_differs_is_one(self) -> None:
-        assert self.surprises(covered=1850) == 1
-        assert self.surprises(covered=1950) == 1
-        assert self.surprises(coverage=Coverage.AT_LEAST, covered=1850) == 1
-        assert self.surprises(mse=1.2) == 1
-        assert self.surprises(coverage=Coverage.AT_LEAST, covered=2000, mse=1.2) == 1
-
-
 def test_drawing_from_the_prior_has_its_moments(tmp_path: Path) -> None:
     """An attack that guesses the mean of the prior errs by the prior's variance."""
     for name, variance in (("number", 100**2 / 12), ("category", 2 / 9), ("yes or no", 0.25)):

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import base64
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -60,13 +62,20 @@ def difference(browser: Any, one: bytes, two: bytes) -> float:
     return found
 
 
-def main() -> None:
+@contextmanager
+def started_browser() -> Iterator[Any]:
+    """Debian's chromium, without a window."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as play:
         chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        SCREENSHOT.write_bytes(first_screen(chromium))
+        yield chromium
         chromium.close()
+
+
+def main() -> None:
+    with started_browser() as browser:
+        SCREENSHOT.write_bytes(first_screen(browser))
 
 
 if __name__ == "__main__":

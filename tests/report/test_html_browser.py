@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,15 +14,9 @@ from sightline.report.figures.catalogue import FIGURES
 from tests.report.first_screen import SCREENSHOT, difference, first_screen
 from tests.report.report_cases import microgrid, page
 
-CHROMIUM = shutil.which("chromium")
 SCREENSHOTS = Path(__file__).resolve().parents[2] / "build" / "screenshots"
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(
-        CHROMIUM is None, reason="needs Debian's chromium: apt-get install chromium fonts-dejavu-core"
-    ),
-]
+pytestmark = pytest.mark.slow
 
 
 @dataclass
@@ -32,16 +25,6 @@ class Opened:
 
     page: Any
     complaints: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture

@@ -242,7 +242,7 @@ def test_no_date_unless_asked() -> None:
 class TestHeadline:
     def test_it_is_in_the_units_of_the_secret(self) -> None:
         number, words = headline(microgrid())
-        assert number == "± 577 → ± 119–146"
+        assert number == "± 577 → ± 122–146"
         assert words == "evening_watts of the most exposed home: what an attacker knows, before → after"
 
     def test_it_is_rounded_outwards(self) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from functools import cache
 from html import unescape
@@ -23,11 +22,6 @@ from sightline.report.what_if import setting_key
 from tests.auditing.what_if_plans import audit_of, budgeted, microgrid_months, without_advice
 from tests.report.report_cases import HOSTILE
 
-CHROMIUM = shutil.which("chromium")
-in_a_browser = [
-    pytest.mark.slow,
-    pytest.mark.skipif(CHROMIUM is None, reason="needs Debian's chromium"),
-]
 VERDICTS = {
     "passed": "The limit holds",
     "failed": "Below the limit",
@@ -58,16 +52,6 @@ def priced() -> sl.AuditResult:
         patch.setattr(engine, "_STOPS", (2.0,))
         without_advice(patch)
         return sl.audit(budgeted(), names=True, what_if=True)
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    from playwright.sync_api import sync_playwright
-
-    with sync_playwright() as play:
-        chromium = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
-        yield chromium
-        chromium.close()
 
 
 @pytest.fixture
@@ -148,7 +132,7 @@ def expected(audit: sl.AuditResult) -> dict[str, Any]:
 
 
 class TestInTheBrowser:
-    pytestmark = in_a_browser
+    pytestmark = pytest.mark.slow
 
     @pytest.mark.parametrize("name", ["months", "priced"])
     def test_every_setting_shows_what_its_audit_says(

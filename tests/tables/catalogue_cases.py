@@ -13,16 +13,18 @@ import datetime
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import numpy as np
 import sqlglot
 
 from sightline.arrays import FloatArray
 from sightline.tables.collect import collect
+from sightline.tables.engines.open import open_source
 from sightline.tables.engines.person_engine import PersonEngine
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import Membership, RowValues
@@ -34,6 +36,7 @@ from sightline.tables.verify import verify
 
 FOLDER = Path(__file__).parent / "catalogue"
 Run = Callable[[str], list[tuple[Any, ...]]]
+Opened = dict[str, tuple[Engine, Run]]  # by the name of the table
 Answer = Counter[tuple[int, float]]  # of a query: how many secrets a published number has, and their sum
 COLUMNS = {
     "shop": {
@@ -247,3 +250,50 @@ def engine_answer(run: Run, query: CatalogueQuery, theme: Theme, dialect: str) -
                 exact = 0.0 if theme.subject.kind is SecretKind.CATEGORY else round(float(total or 0), 4)
                 answer[int(count), exact] += 1
     return answer
+
+
+def statements(kinds: dict[str, str]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
+    """A CREATE TABLE for each table of the catalogue, and its rows; ``kinds`` are an engine's own types."""
+    for name, columns in COLUMNS.items():
+        listed = ", ".join(f"{column} {kinds.get(kind, kind)}" for column, kind in columns.items())
+        yield f"CREATE TABLE {name} ({listed})", table_rows()[name]
+
+
+def opened_on_spark(session: Any, folder: Path) -> Opened:
+    """The catalogue's tables in a session of Spark."""
+    with duckdb.connect() as connection:
+        for (created, rows), name in zip(statements({}), COLUMNS, strict=True):
+            connection.execute(created)
+            marks = ", ".join("?" for _ in COLUMNS[name])
+            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
+            connection.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet)")
+    opened: Opened = {}
+    for name in COLUMNS:
+        session.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
+    for table in ("shop", "clinic"):
+        engine = open_source(session, base=Path(), table=table, tables={"countries": "countries"})
+
+        def run(sql: str, table: str = table) -> list[tuple[Any, ...]]:
+            session.table(table).createOrReplaceTempView("data")
+            return [tuple(row) for row in session.sql(sql).collect()]
+
+        opened[table] = (engine, run)
+    return opened
+
+
+def different(
+    opened: Opened, theme: Theme, queries: Sequence[CatalogueQuery], cells: list[Any] | None = None
+) -> list[str]:
+    """The queries that the audit reads differently from the engine. ``cells`` gets the cells of each."""
+    engine, run = opened[theme.table]
+    answers = audited_answers(engine, theme, queries)
+    found = []
+    for query, (ours, own_cells) in zip(queries, answers, strict=True):
+        theirs = engine_answer(run, query, theme, engine.dialect)
+        if ours != theirs or not theirs:
+            found.append(
+                f"{query.text(engine.dialect)}: {ours - theirs} where the engine has {theirs - ours}"
+            )
+        if cells is not None:
+            cells.append(own_cells)
+    return found

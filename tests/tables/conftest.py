@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ import pytest
 
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
-from tests.tables.servers import binaries, running_postgres
+from tests.tables.servers import binaries, has_java, running_postgres, running_spark
 from tests.tables.table_cases import AREAS, COLUMNS, awkward_rows, write_parquet
 
 SERVERS = {"postgres_url", "postgres_engine", "on_postgres", "spark_session", "spark_engine", "on_spark"}
@@ -74,30 +72,12 @@ def postgres_engine(postgres_url: str) -> Iterator[Engine]:
 
 @pytest.fixture(scope="session")
 def spark_session(table_folder: Path) -> Iterator[Any]:
-    if shutil.which("java") is None and "JAVA_HOME" not in os.environ:
+    if not has_java():
         pytest.skip("Java, which Spark runs on, is not installed")
-    from pyspark.sql import SparkSession
-
-    builder: Any = SparkSession.builder.master("local[1]").appName("sightline tests")
-    for name, value in {
-        "spark.ui.enabled": "false",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
-        "spark.sql.shuffle.partitions": "1",
-        # Tiny tables: compiling and re-planning every query would take longer than running it.
-        "spark.sql.adaptive.enabled": "false",
-        "spark.sql.codegen.wholeStage": "false",
-        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        "spark.sql.session.timeZone": "UTC",
-        "spark.driver.bindAddress": "127.0.0.1",
-        "spark.driver.host": "127.0.0.1",
-        "spark.sql.warehouse.dir": str(table_folder / "warehouse"),
-    }.items():
-        builder = builder.config(name, value)
-    session = builder.getOrCreate()
-    for name in ("homes", "areas"):
-        session.read.parquet(str(table_folder / f"{name}.parquet")).createOrReplaceTempView(name)
-    yield session
-    session.stop()
+    with running_spark(table_folder / "warehouse") as session:
+        for name in ("homes", "areas"):
+            session.read.parquet(str(table_folder / f"{name}.parquet")).createOrReplaceTempView(name)
+        yield session
 
 
 @pytest.fixture(scope="session")
@@ -105,3 +85,18 @@ def spark_engine(spark_session: Any) -> Iterator[Engine]:
     engine = open_source(spark_session, base=Path(), table="homes", tables={"areas": "areas"})
     yield engine
     engine.close()
+
+
+@pytest.fixture(params=["duckdb_engine", "postgres_engine", "spark_engine"])
+def engine(request: pytest.FixtureRequest, table_folder: Path) -> Iterator[Engine]:
+    """An engine of the test's own, since it changes what ``data`` is."""
+    if request.param == "duckdb_engine":
+        found = open_source("homes.parquet", base=table_folder, tables={"areas": "areas.parquet"})
+    elif request.param == "postgres_engine":
+        url = request.getfixturevalue("postgres_url")
+        found = open_source(f"{url}?table=public.homes", base=Path(), tables={"areas": "areas"})
+    else:
+        session = request.getfixturevalue("spark_session")
+        found = open_source(session, base=Path(), table="homes", tables={"areas": "areas"})
+    yield found
+    found.close()

@@ -1,4 +1,4 @@
-"""A real Postgres server on loopback for the tests, owned by an unprivileged user and gone afterwards."""
+"""A real Postgres server on loopback, owned by an unprivileged user, and Spark in one process."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import os
 import shutil
 import socket
 import subprocess
+import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -58,6 +59,39 @@ def running_postgres(programs: Path) -> Iterator[str]:
             yield f"postgresql://tester@127.0.0.1:{port}/postgres"
         finally:
             subprocess.run([*server, "-m", "immediate", "stop"], **quiet)
+
+
+def has_java() -> bool:
+    """Whether Java is installed, which Spark runs on."""
+    return shutil.which("java") is not None or "JAVA_HOME" in os.environ
+
+
+@contextmanager
+def running_spark(warehouse: Path) -> Iterator[Any]:
+    """A session with one core, which tries a task four times; stopped afterwards."""
+    from pyspark.sql import SparkSession
+
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)  # for the workers
+    builder: Any = SparkSession.builder.master("local[1,4]").appName("sightline tests")
+    for name, value in {
+        "spark.ui.enabled": "false",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC",
+        "spark.sql.shuffle.partitions": "1",
+        # Tiny tables: compiling and re-planning every query would take longer than running it.
+        "spark.sql.adaptive.enabled": "false",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.sql.warehouse.dir": str(warehouse),
+    }.items():
+        builder = builder.config(name, value)
+    session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 def _entry(name: str) -> Any:

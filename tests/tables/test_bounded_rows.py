@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import math
 from collections import Counter, defaultdict
-from collections.abc import Iterator
 from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
@@ -24,23 +23,7 @@ from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.suppressed import suppressed_cells
 from tests.tables.table_cases import awkward_rows
 
-ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 SUBJECT = Subject(record="home", secret="load", kind=SecretKind.NUMBER, bounds=(0.0, 300.0))
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, table_folder: Path) -> Iterator[Engine]:
-    """An engine of the test's own, since it changes what ``data`` is."""
-    if request.param == "duckdb_engine":
-        found = open_source("homes.parquet", base=table_folder, tables={"areas": "areas.parquet"})
-    elif request.param == "postgres_engine":
-        url = request.getfixturevalue("postgres_url")
-        found = open_source(f"{url}?table=public.homes", base=Path(), tables={"areas": "areas"})
-    else:
-        session = request.getfixturevalue("spark_session")
-        found = open_source(session, base=Path(), table="homes", tables={"areas": "areas"})
-    yield found
-    found.close()
 
 
 def release(engine: Engine, sql: str) -> ReleaseQuery:

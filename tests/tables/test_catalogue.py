@@ -13,30 +13,22 @@ import pytest
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.protocol import Engine
 from sightline.tables.sql.person_values import read_person_values
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema
 from tests.tables.catalogue_cases import (
     COLUMNS,
-    CatalogueQuery,
-    Run,
+    Opened,
     Theme,
     audited_answers,
-    engine_answer,
-    table_rows,
+    different,
+    opened_on_spark,
+    statements,
     themes,
 )
 from tests.tables.fuzz_catalogue import hunt
 
 THEMES = themes()
-Opened = dict[str, tuple[Engine, Run]]  # by the name of the table
-
-
-def statements(kinds: dict[str, str]) -> Iterator[tuple[str, list[tuple[Any, ...]]]]:
-    for name, columns in COLUMNS.items():
-        listed = ", ".join(f"{column} {kinds.get(kind, kind)}" for column, kind in columns.items())
-        yield f"CREATE TABLE {name} ({listed})", table_rows()[name]
 
 
 @pytest.fixture(scope="module")
@@ -100,45 +92,10 @@ def on_postgres(postgres_url: str) -> Iterator[Opened]:
 
 @pytest.fixture(scope="module")
 def on_spark(spark_session: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Opened]:
-    folder = tmp_path_factory.mktemp("spark")
-    with duckdb.connect() as connection:
-        for (created, rows), name in zip(statements({}), COLUMNS, strict=True):
-            connection.execute(created)
-            marks = ", ".join("?" for _ in COLUMNS[name])
-            connection.executemany(f"INSERT INTO {name} VALUES ({marks})", rows)
-            connection.execute(f"COPY {name} TO '{folder / name}.parquet' (FORMAT parquet)")
-    opened = {}
-    for name in COLUMNS:
-        spark_session.read.parquet(str(folder / f"{name}.parquet")).createOrReplaceTempView(name)
-    for table in ("shop", "clinic"):
-        engine = open_source(spark_session, base=Path(), table=table, tables={"countries": "countries"})
-
-        def run(sql: str, table: str = table) -> list[tuple[Any, ...]]:
-            spark_session.table(table).createOrReplaceTempView("data")
-            return [tuple(row) for row in spark_session.sql(sql).collect()]
-
-        opened[table] = (engine, run)
+    opened = opened_on_spark(spark_session, tmp_path_factory.mktemp("spark"))
     yield opened
     for engine, _ in opened.values():
         engine.close()
-
-
-def different(
-    opened: Opened, theme: Theme, queries: list[CatalogueQuery], cells: list[Any] | None = None
-) -> list[str]:
-    """The queries that the audit reads differently from the engine. ``cells`` gets the cells of each."""
-    engine, run = opened[theme.table]
-    answers = audited_answers(engine, theme, queries)
-    found = []
-    for query, (ours, own_cells) in zip(queries, answers, strict=True):
-        theirs = engine_answer(run, query, theme, engine.dialect)
-        if ours != theirs or not theirs:
-            found.append(
-                f"{query.text(engine.dialect)}: {ours - theirs} where the engine has {theirs - ours}"
-            )
-        if cells is not None:
-            cells.append(own_cells)
-    return found
 
 
 def test_the_catalogue_is_large() -> None:

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from sightline.errors import InvalidPlan
 from sightline.progress import Progress, silent
 from sightline.tables import collect as collecting
+from sightline.tables import few_values
 from sightline.tables.cells import group_rows
 from sightline.tables.collect import collect
 from sightline.tables.encoding import CodedKey, encode
@@ -430,3 +431,24 @@ def test_any_table_and_any_releases_give_the_signatures_of_a_naive_twin(
     for index, cell in enumerate(found.cells):
         assert cell.rows == found.counts[found.positions(cell.partition) == index].sum()
     assert found.records == len({row[0] for row in kept})
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        "i",  # all different
+        "i % 7",
+        "CASE WHEN i % 100 < 91 THEN i % 20 ELSE i END",  # twenty values in more than nine tenths of the rows
+        "CASE WHEN i % 100 < 85 THEN i % 20 ELSE i END",
+        "CASE WHEN i < 30 THEN i ELSE 5 END",  # the first rows are unlike the others
+    ],
+)
+def test_a_look_at_some_rows_finds_as_many_values(
+    secret: str, make: Make, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = f"SELECT 'r' || i AS r, CAST({secret} AS DOUBLE) AS s FROM range(300) AS t(i)"
+    few = []
+    for many in (10**9, 0):
+        monkeypatch.setattr(few_values, "_MANY_ROWS", many)
+        few.append(asked(make(rows), "SELECT SUM(s) FROM data", bounds=(0.0, 300.0)).few_values)
+    assert few[0] == few[1]

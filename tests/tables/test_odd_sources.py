@@ -11,7 +11,7 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InvalidPlan, TooMuchWork
-from sightline.tables.collect import collect
+from sightline.tables.collect import collect_counted
 from sightline.tables.engines.open import open_source
 from sightline.tables.sql.grammar import parse_query
 
@@ -111,10 +111,10 @@ def test_rows_that_change_in_between_end_in_one_line(tmp_path: Path, monkeypatch
 
     def broken(*arguments: Any, **options: Any) -> Any:
         path.write_text("id,g,x\na,1,2\nb,1,4\n")
-        collect(*arguments, **options)
+        collect_counted(*arguments, **options)
         raise ValueError("operands could not be broadcast together")
 
-    monkeypatch.setattr("sightline.auditing.session.collect", broken)
+    monkeypatch.setattr("sightline.auditing.session.collect_counted", broken)
     with pytest.raises(InvalidPlan, match=r"t\.csv to stay as it is"):
         sl.audit(plan(str(path), "SELECT SUM(x) FROM data"))
 
@@ -125,7 +125,7 @@ def test_what_is_no_change_stays_what_it_is(tmp_path: Path, monkeypatch: pytest.
     def broken(*_: Any, **__: Any) -> Any:
         raise ValueError("ours")
 
-    monkeypatch.setattr("sightline.auditing.session.collect", broken)
+    monkeypatch.setattr("sightline.auditing.session.collect_counted", broken)
     with pytest.raises(ValueError, match="ours"):
         sl.audit(plan(f"{tmp_path}/t.csv", "SELECT SUM(x) FROM data"))
 

@@ -31,23 +31,7 @@ from sightline.tables.suppressed import read_suppression
 from sightline.tables.verify import verify
 from tests.tables.table_cases import awkward_rows, in_dialect
 
-ENGINES = ["duckdb_engine", "postgres_engine", "spark_engine"]
 SUBJECT = Subject(record="home", secret="load * age", kind=SecretKind.NUMBER, bounds=(0.0, 1e6))
-
-
-@pytest.fixture(params=ENGINES)
-def engine(request: pytest.FixtureRequest, table_folder: Path) -> Iterator[Engine]:
-    """An engine of the test's own, since it changes what ``data`` is."""
-    if request.param == "duckdb_engine":
-        found = open_source("homes.parquet", base=table_folder, tables={"areas": "areas.parquet"})
-    elif request.param == "postgres_engine":
-        url = request.getfixturevalue("postgres_url")
-        found = open_source(f"{url}?table=public.homes", base=Path(), tables={"areas": "areas"})
-    else:
-        spark = request.getfixturevalue("spark_session")
-        found = open_source(spark, base=Path(), table="homes", tables={"areas": "areas"})
-    yield found
-    found.close()
 
 
 def products() -> dict[tuple[str, object], float]:

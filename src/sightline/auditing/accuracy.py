@@ -40,7 +40,7 @@ def release_accuracies(findings: Findings, totals: Totals | None) -> tuple[Relea
     the secrets, is not given, or if they are not the true sums because the attacker knows some of the rows.
     """
     queries = range(len(findings.plan.releases))
-    if totals is None or findings.linear is None or findings.membership.known.any():
+    if totals is None or findings.linear is None or findings.membership.known_rows:
         return (None,) * len(queries)
     sums = totals(None)
     return tuple(_accuracy(findings, sums, query) for query in queries)
@@ -50,9 +50,9 @@ def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccura
     membership = findings.membership
     numbers, noises, spreads = [], [], []
     for p, part in enumerate(membership.partitions):
-        cells = np.arange(membership.starts[p], membership.starts[p + 1])
-        if part.query != query or not cells.size:
+        if part.query != query or membership.starts[p] == membership.starts[p + 1]:
             continue
+        cells = np.arange(membership.starts[p], membership.starts[p + 1])
         if part.feature not in LINEAR or part.weighted or not _declared(findings, part):
             return None
         true = _true_numbers(findings, sums, p)
@@ -106,5 +106,8 @@ def _true_numbers(findings: Findings, sums: FloatArray, p: int) -> FloatArray:
 
 def _cells_of(findings: Findings, query: int) -> IndexArray:
     membership = findings.membership
-    owners = [membership.partitions[cell.partition].query for cell in membership.cells]
-    return np.flatnonzero(np.array(owners, dtype=np.intp) == query)
+    starts, own = membership.starts, [np.zeros(0, dtype=np.intp)]
+    for p, part in enumerate(membership.partitions):
+        if part.query == query:
+            own.append(np.arange(starts[p], starts[p + 1]))
+    return np.concatenate(own)

@@ -11,7 +11,7 @@ from sightline.auditing.assumptions import assumptions, unverified
 from sightline.auditing.budget import budget_report
 from sightline.auditing.exposed import distribution, exposed_section
 from sightline.auditing.findings import Findings, Keys
-from sightline.auditing.homogeneous import Totals, homogeneous_cells
+from sightline.auditing.homogeneous import Totals, homogeneous_cells, streamed_cells
 from sightline.auditing.left_out import left_out
 from sightline.auditing.losses import guaranteed_by_noise, losses
 from sightline.auditing.noise_slack import noise_slack, slack_under
@@ -22,6 +22,7 @@ from sightline.auditing.releases import release_reports
 from sightline.auditing.remedies import remedies
 from sightline.auditing.result import SCHEMA_VERSION, AuditResult, QuestionReport, Verdict
 from sightline.auditing.sharpest import sharpest_view
+from sightline.auditing.streamed_sums import StreamedTotals
 from sightline.auditing.timeline import timeline
 from sightline.auditing.verdict import verdict
 from sightline.progress import Progress, silent
@@ -43,7 +44,7 @@ def assemble(
     top: int = _TOP,
     names: bool = False,
     keys: Keys | None = None,
-    totals: Totals | None = None,
+    totals: Totals | StreamedTotals | None = None,
     progress: Progress = silent,
 ) -> AuditResult:
     """The result, with the ``top`` most exposed, named if ``names``.
@@ -52,16 +53,20 @@ def assemble(
     ``totals`` fetches the sums of the secrets, to find groups whose values are nearly all alike.
     """
     plan, membership, found = findings.plan, findings.membership, findings.linear
-    totals = None if totals is None else cache(totals)
+    of_signatures = None if totals is None or isinstance(totals, StreamedTotals) else cache(totals)
     section = exposed_section(findings, top=top, names=names, keys=keys)
     local = None if findings.nonlinear is None else findings.nonlinear.report()
     budget = budget_report(plan, findings.membership, findings.pricing)
-    accuracies = release_accuracies(findings, totals)
+    accuracies = release_accuracies(findings, of_signatures)
     reports = tuple(
         report.model_copy(update={"accuracy": accuracy})
         for report, accuracy in zip(release_reports(findings), accuracies, strict=True)
     )
-    homogeneous = homogeneous_cells(findings, totals)
+    homogeneous = (
+        streamed_cells(findings, totals)
+        if isinstance(totals, StreamedTotals)
+        else homogeneous_cells(findings, of_signatures)
+    )
     _, about = findings.least_about
     open_questions = unverified(findings, homogeneous)
     slack = noise_slack(findings)
@@ -78,7 +83,7 @@ def assemble(
         prior=findings.prior.values,
         rows=membership.rows,
         records=membership.records,
-        known_rows=int(membership.known.sum()),
+        known_rows=membership.known_rows,
         dropped=membership.dropped,
         clipped=membership.clipped,
         cells=len(membership.cells),

@@ -23,7 +23,7 @@ from sightline.auditing.secret_prior import SecretPrior
 from sightline.auditing.weighted_rows import weighted_incidence, whole_weights
 from sightline.labeled.description import Readout
 from sightline.labeled.design import MembershipDesign
-from sightline.labeled.incidence.cells import incidence_of_cells
+from sightline.labeled.incidence.cells import CellIncidence, OtherColumns, incidence_of_cells
 from sightline.labeled.incidence.protocol import BoolArray, Incidence
 from sightline.labeled.routes.cost import RouteCost, choose_for_cells
 from sightline.progress import Progress, silent
@@ -219,6 +219,9 @@ def linear_design(plan: Plan, membership: Membership, pricing: Pricing) -> Linea
         columns = _columns_of_people(distinct, people)
     else:
         distinct, columns = _signature_columns(membership, order)
+        if membership.others is not None:
+            sizes = np.array([membership.cells[cell].rows for cell in cells], dtype=np.intp)
+            columns = replace(columns, sizes=sizes, products=membership.others.products)
     published, reference, swapped = _categories(plan, rows)
     main = rows.design(columns, published, reference)
     categories, other, block = published, None, 0
@@ -339,6 +342,8 @@ class _Columns:
     weights: FloatArray | None  # of the lines of ``table``; none if all are 1
     units: FloatArray  # of the partitions
     people: ConstantPersons | None = None
+    sizes: IndexArray | None = None  # rows of each cell; none if all of them are in the columns
+    products: FloatArray | None = None  # what rows without a column add to the products of cells
 
     def incidence(self, tables: list[CellTable], widths: IndexArray) -> Incidence:
         """The incidence of some tables, the columns of one after those of the other."""
@@ -346,6 +351,9 @@ class _Columns:
             return self.people.incidence(tables, widths, self.weights)
         if self.weights is not None:
             return weighted_incidence(tables, widths, counts=self.counts, weights=self.weights)
+        if self.sizes is not None and self.products is not None:
+            held = CellIncidence.of(tables[0], widths, self.counts.astype(np.intp))
+            return held.among(OtherColumns(products=self.products, sizes=self.sizes - held.sizes))
         together = tables[0] if len(tables) == 1 else np.concatenate(tables)
         return incidence_of_cells(together, cells=widths, counts=np.tile(self.counts, len(tables)))
 
@@ -394,8 +402,11 @@ class _Rows:
         if reference is not None:
             outside = columns.table.dtype.type(-1)
             # A count of categories with the reference is the size of its cell less those of the others.
-            owners = [membership.partitions[p] for p in self.order]
-            seen = [[_counts(part, c) != _counts(part, reference) for part in owners] for c in published]
+            counted = [set(membership.partitions[p].categories) for p in self.order]
+            seen = [
+                [(name in categories) != (reference in categories) for categories in counted]
+                for name in published
+            ]
             tables = [np.where(mask, columns.table, outside) for mask in seen]
         parts = [membership.partitions[p] for p in self.owner]
         is_mean = np.array([part.statistic is Statistic.MEAN for part in parts])

@@ -44,6 +44,7 @@ def exposed_section(findings: Findings, *, top: int, names: bool, keys: Keys | N
         if (people := found.persons) is None:
             exposed = describe(findings, found, columns, shown)
             in_all = int(np.count_nonzero(found.listed))
+            in_all += 0 if found.others is None else found.others.signatures_below
         else:
             kinds = np.flatnonzero(people.below | people.seen.identifiable)
             exposed = describe_persons(findings, found, people, people.most_exposed(kinds, top), shown)
@@ -95,6 +96,8 @@ def distribution(findings: Findings) -> Distribution:
     unknown = counts > 0
     weights = counts[unknown].astype(np.float64)
     records, _ = np.histogram(lower[unknown], bins=np.array(EDGES), weights=weights)
+    if found.others is not None:
+        records = records + found.others.histogram
     return Distribution(edges=EDGES, records=tuple(int(number) for number in records))
 
 
@@ -114,7 +117,9 @@ def describe(
     named = _keys_of(found, every, keys) if keys is not None else {}
     labels = signature_names(findings, found.linear.first_signatures(columns))
     return tuple(
-        _entry(found, int(column), writer, named, folded.get(int(column))).model_copy(update={"label": label})
+        _entry(findings, found, int(column), writer, named, folded.get(int(column))).model_copy(
+            update={"label": label}
+        )
         for column, label in zip(columns, labels, strict=True)
     )
 
@@ -162,6 +167,7 @@ def _worst_column(found: LinearFindings, people: PersonFindings, kind: int) -> i
 
 
 def _entry(
+    findings: Findings,
     found: LinearFindings,
     column: int,
     writer: RecipeWriter,
@@ -174,7 +180,7 @@ def _entry(
     signatures, owners = found.linear.signatures_of(column), named.get(column, ())
     return Exposed(
         record=", ".join(owners) if owners else None,
-        signature=int(signatures[0]),
+        signature=findings.membership.signature_number(int(signatures[0])),
         size=size,
         category=found.linear.category(column),
         identifiable=recipe is not None,

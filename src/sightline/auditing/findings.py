@@ -66,6 +66,20 @@ _MOST_ROWS, _MOST_ENTRIES = 400, 3e7
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OtherRecords:
+    """The unknown records of a streamed table that have no column: a pass over all of them counted these.
+
+    None of them is identifiable, alone or by the sum of its group, and none keeps less than the columns that
+    are kept for how little remains.
+    """
+
+    below: int  # records that may keep less than the limit
+    signatures_below: int  # their signatures
+    histogram: IndexArray  # records by their lower end, in the bins of the result's distribution
+    relative_error: float  # a bound for their upper ends
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LinearFindings:
     """The exposures of a linear design's columns, and the limit that they are compared with."""
 
@@ -74,6 +88,7 @@ class LinearFindings:
     lower: FloatArray  # the lower end of remaining uncertainty, through all releases
     limit: float | None
     persons: PersonFindings | None = None  # none if each column stands for persons and not for rows
+    others: OtherRecords | None = None  # records without a column, of a table that is streamed
 
     @property
     def counts(self) -> IndexArray:
@@ -115,7 +130,18 @@ class LinearFindings:
         """How many records are below the limit."""
         if self.persons is not None:
             return self.persons.count(self.persons.below)
-        return self.records(self.below)
+        return self.records(self.below) + self._others_below
+
+    @property
+    def not_shown_records(self) -> int:
+        """How many records are not shown to keep the limit."""
+        if self.persons is not None:
+            return self.persons.count(self.persons.not_shown)
+        return self.records(self.not_shown) + self._others_below
+
+    @property
+    def _others_below(self) -> int:
+        return 0 if self.others is None else self.others.below
 
     @property
     def identifiable_records(self) -> int:
@@ -137,7 +163,8 @@ class LinearFindings:
     def relative_error(self) -> float:
         """A bound for the errors of unbiased attacks, on persons, too, and for the upper ends."""
         of_persons = 0.0 if self.persons is None else self.persons.seen.relative_error
-        return max(self.exposures.relative_error, of_persons)
+        of_others = 0.0 if self.others is None else self.others.relative_error
+        return max(self.exposures.relative_error, of_persons, of_others)
 
     @property
     def identifiable_groups(self) -> int:
@@ -159,7 +186,8 @@ class LinearFindings:
     def repeatable(self) -> bool:
         """Whether the design is small enough to be assessed again for each release and each accountant."""
         design = self.linear.design
-        return design.row_count <= _MOST_ROWS and design.size * design.row_count <= _MOST_ENTRIES
+        small = design.row_count <= _MOST_ROWS and design.size * design.row_count <= _MOST_ENTRIES
+        return small and self.others is None
 
     def most_exposed(self, columns: IndexArray, count: int) -> IndexArray:
         """The most exposed of some columns, worst first; ties go by position."""
@@ -204,6 +232,11 @@ class Findings:
     nonlinear: NonlinearFindings | None  # owner-only; none if all is linear, not asked for or costs too much
     questions: tuple[Findings, ...] = ()  # yes-or-no questions about the secret, each audited as a secret
     question: Partition | None = None  # the question that these findings are about, if they are
+
+    @property
+    def streamed(self) -> bool:
+        """Whether the table is streamed: then only numbers that passes over all records give are stated."""
+        return self.membership.others is not None
 
     @property
     def has_nonlinear(self) -> bool:
@@ -252,10 +285,7 @@ class Findings:
     @property
     def _own_not_shown(self) -> int:
         if self.linear is not None:
-            people = self.linear.persons
-            if people is not None:
-                return people.count(people.not_shown)
-            return self.linear.records(self.linear.not_shown)
+            return self.linear.not_shown_records
         limit, table = self.plan.limits.remaining_uncertainty, self.membership.persons
         unknown = (self.membership.counts - self.membership.known)[self._unknown]
         if table is not None:

@@ -30,15 +30,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, log_ndtr
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings
 from sightline.auditing.known_sums import (
     KnownSums,
+    coarse_partitions,
     column_shares,
     comparable_sums,
     covariance,
@@ -52,6 +53,7 @@ from sightline.auditing.known_sums import (
 )
 from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
+from sightline.auditing.streamed_sums import StreamedSums, StreamedTotals
 from sightline.tables.membership import Partition
 from sightline.tables.subject import SecretKind
 
@@ -65,6 +67,8 @@ _WITHOUT_LIMIT = 0.5  # what is reported if the plan sets no limit
 _TELLING = 4.0  # noise over rows up to which a posterior is computed
 _MOST_COMBINED = 2_000  # sums of several numbers that are looked at for rows that no other one has
 _BLOCK = 20_000  # posteriors that are computed at once
+_ROUNDING = 1e-9  # of what is left
+_LOG_FACTORIALS = np.cumsum(np.log(np.maximum(np.arange(_SMALL + 1), 1)))
 
 
 def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[HomogeneousCell, ...]:
@@ -81,25 +85,50 @@ def homogeneous_cells(findings: Findings, totals: Totals | None) -> tuple[Homoge
     return tuple(sorted(found, key=lambda one: (one.remaining, -one.rows)))
 
 
+def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[HomogeneousCell, ...]:
+    """The same for a streamed table, of whose rows only the products of cells are held."""
+    found = findings.linear
+    if totals is None or found is None:
+        return ()
+    sums = StreamedSums.of(findings, found)
+
+    def views() -> Iterator[tuple[bool, _View]]:
+        yield True, _View(findings=findings, sums=sums.published)
+        yield False, _View(findings=findings, sums=sums.merged)
+        yield False, _View(findings=findings, sums=sums.merged, chosen=sums.large, less=sums.small)
+        if sums.groups is not None:
+            yield False, _View(findings=findings, sums=sums.groups)
+
+    cells = _listed(findings, views, lambda: sums.totals(totals))
+    return tuple(sorted(cells, key=lambda one: (one.remaining, -one.rows)))
+
+
 def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
-    limit = findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
     if findings.linear is None:
         return []
-    combined = _combined(findings)
+    published_by = lru_cache(maxsize=1)(partial(published_sums, findings))  # most plans have one block
+    combined = _combined(findings, published_by)
 
     def views() -> Iterator[tuple[bool, _View]]:
         """Every list of sums, and whether they are published numbers."""
         for block in linear_blocks(findings):
-            yield True, _View(findings=findings, sums=published_sums(findings, block))
+            yield True, _View(findings=findings, sums=published_by(block))
         if (weighted := weighted_sums(findings)) is not None:
             yield True, _View(findings=findings, sums=weighted)
         yield from ((False, view) for view in combined)
 
-    least = findings.prior.bounds[0]
+    return _listed(findings, views, lambda: with_lists(findings, totals(findings.question)))
+
+
+def _listed(
+    findings: Findings, views: Callable[[], Iterator[tuple[bool, _View]]], totals: Callable[[], FloatArray]
+) -> list[HomogeneousCell]:
+    """The sums that tell, of several views; ``totals`` has the true sum of every member of a sum."""
+    limit, least = _limit(findings), findings.prior.bounds[0]
     if not any(np.any(view.remaining(view.rows * least) < limit) for _, view in views()):
         return []
-    sums = with_lists(findings, totals(findings.question))
-    told = np.zeros(sums.shape, dtype=np.bool_)  # signatures × columns
+    sums = totals()
+    told = np.zeros(sums.shape, dtype=np.bool_)  # members × columns
     found = []
     for published, view in views():
         remaining = view.remaining(view.totals(sums))
@@ -113,17 +142,48 @@ def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     return found
 
 
-def _combined(findings: Findings) -> list[_View]:
-    """The sums that are made of several published numbers."""
-    merged = comparable_sums(findings)
-    large, small = nested_pairs(findings, merged)
-    views = [
-        _View(findings=findings, sums=merged),
-        _View(findings=findings, sums=merged, chosen=large, less=small),
-    ]
+def _limit(findings: Findings) -> float:
+    return findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
+
+
+def _combined(findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums]) -> list[_View]:
+    """The sums that are made of several published numbers; those that cannot tell may be left out."""
+    views = []
+    published = published_by(coarse_partitions(findings))
+    if _may_tell_together(findings, published):
+        merged = comparable_sums(findings, published)
+        large, small = nested_pairs(merged, unknown_rows(findings.membership))
+        views.append(_View(findings=findings, sums=merged))
+        views.append(_View(findings=findings, sums=merged, chosen=large, less=small))
     if (of_signatures := signature_sums(findings)) is not None:
         views.append(_View(findings=findings, sums=of_signatures))
     return views
+
+
+def _may_tell_together(findings: Findings, published: KnownSums) -> bool:
+    r"""Whether means and differences of published numbers could leave less than the limit, at any true sums.
+
+    A mean of m sums over the same rows has at least :math:`1/\sqrt m` of the least noise among them, and each
+    partition has two such sums at most: a cell and all cells. A difference has more noise than the larger of
+    its two sums, over fewer rows.
+    """
+    if findings.prior.kind is not SecretKind.NUMBER or published.combination is not None:
+        return True
+    owner = np.array([findings.membership.cells[cell].partition for cell in published.cells], dtype=np.intp)
+    rows = np.concatenate([published.rows, np.bincount(owner, published.rows)])
+    variance = np.concatenate([published.deviation**2, np.bincount(owner, published.deviation**2)])
+    alike = 2 * np.unique(owner).size
+    rows, deviation = rows[rows > 0], np.sqrt(variance[rows > 0] / max(1, alike))
+    left = _left(findings, rows, deviation, np.zeros(rows.size)) / findings.prior.of_column.variance
+    return bool(np.any(left < _limit(findings) * (1 + _ROUNDING)))
+
+
+def _left(findings: Findings, rows: FloatArray, deviation: FloatArray, apart: FloatArray) -> FloatArray:
+    """What the attacks leave of a row's variance on average, if a sum is so far ``apart`` from its end."""
+    low, high = findings.prior.bounds
+    each = np.minimum(_expected_distance(apart, deviation) / rows, (high - low) / 2)
+    half = (apart + _DEVIATIONS * deviation) / 2
+    return np.minimum(each * (high - low - each), half**2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -182,9 +242,7 @@ class _View:
         number = prior.kind is SecretKind.NUMBER
         variance = prior.of_column.variance if number else self.shares * (1 - self.shares)
         apart = np.minimum(totals - rows * low, rows * high - totals)
-        each = np.minimum(_expected_distance(apart, deviation) / rows, (high - low) / 2)
-        half = (apart + _DEVIATIONS * deviation) / 2
-        left = np.minimum(each * (high - low - each), half**2) / variance
+        left = _left(self.findings, rows, deviation, apart) / variance
         if not number:
             for chosen, posterior in self._posteriors(totals):
                 left[chosen] = np.minimum(left[chosen], posterior)
@@ -221,7 +279,8 @@ class _View:
             logs = np.where(laplace[:, None], -away * np.sqrt(2 * copies) / deviation, logs)
         logs = np.where(counts <= rows, logs, -np.inf)
         others = np.maximum(rows - counts, 0)
-        ways = gammaln(rows + 1) - gammaln(counts + 1) - gammaln(others + 1)
+        ways = _LOG_FACTORIALS[rows.astype(np.intp)] - _LOG_FACTORIALS[counts]
+        ways = ways - _LOG_FACTORIALS[others.astype(np.intp)]
         share = self.shares[chosen, None]
         tosses = ways + counts * np.log(share) + others * np.log1p(-share)
         remaining = []
@@ -260,5 +319,7 @@ class _View:
 def _expected_distance(distance: FloatArray, deviation: FloatArray) -> FloatArray:
     """The mean of a normal law around ``distance``, cut off below 0."""
     standard = np.maximum(distance, 0) / deviation
-    logs = -(standard**2) / 2 - math.log(2 * math.pi) / 2 - log_ndtr(standard)
+    # Importing scipy.special would take longer than a small audit has for all of this.
+    tails = np.array([math.erfc(value) for value in (standard / math.sqrt(2)).tolist()]) / 2
+    logs = -(standard**2) / 2 - math.log(2 * math.pi) / 2 - np.log1p(-tails)
     return np.asarray(distance + deviation * np.exp(logs))

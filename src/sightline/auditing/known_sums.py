@@ -21,6 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
@@ -63,6 +64,8 @@ class KnownSums:
 
     def take(self, places: IndexArray) -> KnownSums:
         """Some of the sums."""
+        if np.array_equal(places, np.arange(len(self))):
+            return self
         return replace(
             self,
             members=self.members[places],
@@ -79,18 +82,9 @@ class KnownSums:
 def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
     """One sum for each number of some partitions that has unknown rows."""
     membership, pricing = findings.membership, findings.pricing
-    starts, unknown = membership.starts, membership.counts > membership.known
-    none = np.zeros(0, dtype=np.intp)
-    cells = np.concatenate([none, *(np.arange(starts[p], starts[p + 1]) for p in partitions)])
-    places = [membership.positions(p) for p in partitions]
-    inside = [np.flatnonzero((place >= 0) & unknown) for place in places]
-    lines = np.searchsorted(
-        cells, np.concatenate([none, *(p[i] for p, i in zip(places, inside, strict=True))])
-    )
-    members = sparse.csr_array(
-        (np.ones(lines.size), (lines, np.concatenate([none, *inside]))),
-        shape=(cells.size, len(membership.signatures)),
-    )
+    starts = membership.starts
+    cells = np.concatenate([np.zeros(0, np.intp), *(np.arange(starts[p], starts[p + 1]) for p in partitions)])
+    members = _members_of_cells(membership, partitions)
     rows = np.asarray(members @ unknown_rows(membership))
     column = np.repeat(
         [_column(findings, p) for p in partitions], [starts[p + 1] - starts[p] for p in partitions]
@@ -104,7 +98,7 @@ def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
         combination = np.zeros((cells.size, len(membership.cells)))
         combination[np.arange(cells.size), cells] = size
     return KnownSums(
-        members=members[chosen],
+        members=members if chosen.size == members.shape[0] else members[chosen],
         column=column[chosen].astype(np.intp),
         rows=rows[chosen],
         deviation=np.maximum(pricing.noise_stddev, pricing.scale * pricing.exact)[cells]
@@ -115,6 +109,21 @@ def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
         cells=cells,
         combination=combination,
     )
+
+
+def _members_of_cells(membership: Membership, partitions: Sequence[int]) -> sparse.csr_array:
+    """The signatures with unknown rows in every cell of some partitions."""
+    unknown = membership.counts > membership.known
+    members, sizes = [np.zeros(0, dtype=np.intp)], [np.zeros(1, dtype=np.intp)]
+    for p in partitions:
+        number = membership.signatures[:, p]
+        inside = np.flatnonzero((number >= 0) & unknown)
+        own = number[inside]
+        members.append(inside[np.argsort(own, kind="stable")])
+        sizes.append(np.bincount(own, minlength=int(membership.starts[p + 1] - membership.starts[p])))
+    indices, ends = np.concatenate(members), np.cumsum(np.concatenate(sizes))
+    shape = (ends.size - 1, len(membership.signatures))
+    return sparse.csr_array((np.ones(indices.size), indices, ends), shape=shape)
 
 
 def weighted_sums(findings: Findings) -> KnownSums | None:
@@ -174,13 +183,12 @@ def column_shares(findings: Findings, column: IndexArray) -> FloatArray:
     return found
 
 
-def comparable_sums(findings: Findings) -> KnownSums:
+def comparable_sums(findings: Findings, published: KnownSums) -> KnownSums:
     """The sums whose differences are looked at: published ones and whole releases, equal sets of rows merged.
 
     Where two of them share noise, they share it with the same sign, so that no difference has more noise than
     if they were independent.
     """
-    published = published_sums(findings, _coarse(findings))
     merged = _merged(_stacked([published, *_whole_releases(findings, published)]))
     if merged.combination is None:
         return merged
@@ -197,21 +205,51 @@ def covariance(findings: Findings, sums: KnownSums) -> FloatArray:
     return found
 
 
-def linear_blocks(findings: Findings) -> list[list[int]]:
+def linear_blocks(findings: Findings) -> list[tuple[int, ...]]:
     """The partitions that are linear in the secret, in blocks whose members fit the memory."""
     partitions = linear_partitions(findings)
     size = max(1, int(_MOST_MEMBERS // max(1, len(findings.membership.signatures))))
-    return [partitions[start : start + size] for start in range(0, len(partitions), size)]
+    return [tuple(partitions[start : start + size]) for start in range(0, len(partitions), size)]
 
 
-def nested_pairs(findings: Findings, sums: KnownSums) -> tuple[IndexArray, IndexArray]:
-    """Pairs of sums of one column, where the first is over the rows of the second and at least two more."""
-    weighted = sums.members @ sparse.diags_array(unknown_rows(findings.membership)) @ sums.members.T
-    shared = sparse.coo_array(weighted)
-    large, small = shared.coords
-    nested = (shared.data == sums.rows[small]) & (sums.rows[large] > sums.rows[small] + 1)
-    nested &= sums.column[large] == sums.column[small]
-    return large[nested].astype(np.intp), small[nested].astype(np.intp)
+def nested_pairs(sums: KnownSums, unknown: FloatArray) -> tuple[IndexArray, IndexArray]:
+    """Pairs of sums of one column, where the first is over the rows of the second and at least two more.
+
+    ``unknown`` is how many rows of each signature the sums are over.
+    """
+    large, small = _possibly_nested(sums)
+    larger, smaller = np.unique(large), np.unique(small)
+    shared = sparse.coo_array(sums.members[larger] @ sparse.diags_array(unknown) @ sums.members[smaller].T)
+    large, small = larger[shared.coords[0]], smaller[shared.coords[1]]
+    nested = (shared.data == sums.rows[small]) & _may_contain(sums, large, small)
+    large, small = large[nested], small[nested]
+    order = np.lexsort((small, large))
+    return large[order], small[order]
+
+
+def _possibly_nested(sums: KnownSums) -> tuple[IndexArray, IndexArray]:
+    """Pairs of sums, the first of which has the first and the last signature of the second."""
+    members, count = sums.members, len(sums)
+    having = members.tocsc()
+
+    def pairs(signatures: IndexArray) -> IndexArray:
+        """Every sum with one signature each, and all sums that have it: small × count + large."""
+        sizes = np.diff(having.indptr)[signatures]
+        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        large = having.indices[np.repeat(having.indptr[signatures], sizes) + within].astype(np.intp)
+        small = np.repeat(np.arange(count), sizes)
+        kept = _may_contain(sums, large, small)
+        return np.asarray(small[kept] * count + large[kept])
+
+    first, last = members.indices[members.indptr[:-1]], members.indices[members.indptr[1:] - 1]
+    both = np.intersect1d(pairs(first), pairs(last), assume_unique=True)
+    return both % max(1, count), both // max(1, count)
+
+
+def _may_contain(sums: KnownSums, large: IndexArray, small: IndexArray) -> NDArray[np.bool_]:
+    """Whether the columns are the same, and the first sum has at least two more rows."""
+    more_rows, same = sums.rows[large] > sums.rows[small] + 1, sums.column[large] == sums.column[small]
+    return np.asarray(more_rows & same)
 
 
 def linear_partitions(findings: Findings) -> list[int]:
@@ -247,11 +285,11 @@ def _column(findings: Findings, partition: int) -> int:
     return categories.index(str(part.parameter)) if categories and part.parameter in categories else -1
 
 
-def _coarse(findings: Findings) -> list[int]:
+def coarse_partitions(findings: Findings) -> tuple[int, ...]:
     """The linear partitions with the fewest groups, as many as can be compared with each other."""
     starts, partitions = findings.membership.starts, linear_partitions(findings)
     most = int(math.sqrt(_MOST_PAIRINGS / max(1, len(findings.membership.signatures))))
-    return sorted(sorted(partitions, key=lambda p: int(starts[p + 1] - starts[p]))[:most])
+    return tuple(sorted(sorted(partitions, key=lambda p: int(starts[p + 1] - starts[p]))[:most]))
 
 
 def _whole_releases(findings: Findings, published: KnownSums) -> list[KnownSums]:

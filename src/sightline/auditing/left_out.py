@@ -1,4 +1,4 @@
-"""What an audit leaves out because the plan publishes very many numbers: said in one line."""
+"""What an audit leaves out because a plan or its table is very large: said in one line."""
 
 from __future__ import annotations
 
@@ -14,6 +14,13 @@ def left_out(findings: Findings) -> tuple[str, ...]:
     found, releases = findings.linear, len(findings.plan.releases)
     if found is None:
         return ()
+    if findings.streamed:
+        return (
+            f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
+            "counts are over all records. Left out, since it would take more passes: the timeline; what each "
+            "release adds; copies among the releases; other accountants; changes and slack of the noise; "
+            "each record's own loss; accuracy; with whom a record is seen.",
+        )
     parts = []
     if findings.contributions is None and findings.question is None and np.any(found.visible):
         parts.append("what each release adds to the exposure of identifiable records")

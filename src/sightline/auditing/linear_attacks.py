@@ -183,7 +183,7 @@ class LinearAttacks:
     ) -> tuple[SeenTogether | None, IndexArray]:
         """The few records whose sum with the target is known best, and the columns of the others."""
         none: tuple[None, IndexArray] = None, np.zeros(0, dtype=np.intp)
-        if target.name != "value":
+        if target.name != "value" or self.findings.streamed:  # others that it is seen with may have no column
             return none
         full = np.zeros(self.part.design.row_count)
         full[self.rows] = weights

@@ -33,7 +33,8 @@ _WORTH_SORTING = 50_000
 def losses(findings: Findings, *, delta: float) -> tuple[LossPoint, ...]:
     """Records by privacy loss and remaining uncertainty, gathered so that they can be drawn."""
     membership, pricing, found = findings.membership, findings.pricing, findings.linear
-    if found is None or pricing.exact.any():  # an exact number costs its records everything
+    # An exact number costs its records everything, and the records of a streamed table are not held.
+    if found is None or pricing.exact.any() or findings.streamed:
         return ()
     linear = found.linear
     columns: list[NDArray[Any]]

@@ -66,10 +66,16 @@ def _slack_factor(findings: Findings, found: LinearFindings, limit: float) -> fl
         high = 1.0 if told is None else min(1.0, told)
     if _is_large(found):
         return rounded(high, up=True)
-    while lowest(findings, low := high / _SMALLER) >= limit:
+    steps = [high / _SMALLER]
+    while steps[-1] > _LEAST:
+        steps.append(steps[-1] / _SMALLER)
+    for place, low in enumerate(steps):
+        if lowest(findings, low) < limit:
+            break
         high = low
-        if high <= _LEAST:
-            return rounded(high, up=True)
+        # What holds with the least noise holds with more: then the steps between need no audit.
+        if place == len(steps) - 1 or (place == 0 and lowest(findings, steps[-1]) >= limit):
+            return rounded(steps[-1], up=True)
     guess = _least(findings, found, limit, low=low, high=high)
     tried = (rounded(factor, up=True) for factor in (guess, high))
     return next((factor for factor in tried if factor < 1 and lowest(findings, factor) >= limit), 1.0)

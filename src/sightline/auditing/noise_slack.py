@@ -15,11 +15,12 @@ _NO_NOISE = 1e-5  # a factor so small that the noise does not matter
 def noise_slack(findings: Findings) -> NoiseSlack | None:
     """The slack of a plan; none without a limit, or if noise does not decide.
 
-    It does not if nothing linear is published, and what is published already keeps the noise that it has. A
-    plan that holds with exact numbers has none either: less noise on the others was not looked at.
+    Noise does not decide if nothing linear is published, and what is published already keeps the noise that
+    it has. A plan that holds with exact numbers has no slack either: less noise on the others was not looked
+    at. Nor has one whose table is streamed: it is assessed once, with the noise as it is.
     """
     found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
-    if found is None or limit is None or found.least is None:
+    if found is None or limit is None or found.least is None or findings.streamed:
         return None
     if any(release.published for release in findings.plan.releases):
         return None

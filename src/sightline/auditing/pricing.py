@@ -334,26 +334,26 @@ def bundled(membership: Membership) -> tuple[tuple[int, ...], ...]:
     """Partitions that are one release: the categories of a histogram over the same rows."""
     parts = membership.partitions
     filled = {cell.partition for cell in membership.cells}
-    bundles: list[list[int]] = []
+    bundles: list[tuple[list[int], set[str]]] = []  # with the categories that are counted
     for p, part in enumerate(parts):
         home = None
         if p not in filled:
             continue  # no row meets its condition: it publishes nothing about any record
         if part.feature is Feature.INDICATOR:
-            home = next((b for b in reversed(bundles) if _one_histogram(membership, b, p)), None)
+            home = next((one for one in reversed(bundles) if _one_histogram(membership, *one, p)), None)
         if home is None:
-            bundles.append([p])
+            bundles.append(([p], set(part.categories)))
         else:
-            home.append(p)
-    return tuple(tuple(bundle) for bundle in bundles)
+            home[0].append(p)
+            home[1].update(part.categories)
+    return tuple(tuple(bundle) for bundle, _ in bundles)
 
 
-def _one_histogram(membership: Membership, bundle: Sequence[int], p: int) -> bool:
+def _one_histogram(membership: Membership, bundle: Sequence[int], counted: set[str], p: int) -> bool:
     parts = membership.partitions
     head, part = parts[bundle[0]], parts[p]
     alike = (head.query, head.feature, head.statistic) == (part.query, part.feature, part.statistic)
-    own = set(part.categories)
-    if not alike or any(own & set(parts[q].categories) for q in bundle):
+    if not alike or not counted.isdisjoint(part.categories):
         return False
     if part.weighted or head.weighted:
         return False

@@ -106,6 +106,8 @@ class RecipeWriter:
     def _uses_known(self, weights: FloatArray) -> bool:
         """Whether the weighted sum contains records that the attacker knows."""
         design = self.found.linear.design
+        if self.findings.streamed:  # most of the rows that the attacker knows have no column
+            return self.findings.membership.known_rows > 0
         known = self.found.linear.known[: design.size]
         if not known.any():
             return False

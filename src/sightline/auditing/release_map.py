@@ -30,11 +30,11 @@ def release_map(findings: Findings) -> tuple[MapColumn, ...]:
     _mark_used(roles, found, columns)
     if findings.contributions is not None:
         _mark_needed(roles, found, columns, findings.contributions)
-    visible, signatures = found.visible, found.linear.first_signatures(columns)
+    visible, counts, signatures = found.visible, found.counts, found.linear.first_signatures(columns)
     return tuple(
         MapColumn(
-            signature=int(signature),
-            size=int(found.counts[column]),
+            signature=findings.membership.signature_number(int(signature)),
+            size=int(counts[column]),
             category=found.linear.category(int(column)),
             identifiable=bool(visible[column]),
             remaining_uncertainty=found.bracket(int(column)),

@@ -75,7 +75,7 @@ def _effects(release: int, linear: LinearDesign, contributions: Contributions) -
     now = records(np.isfinite(contributions.rmse_in_order[release]))
     before = records(np.isfinite(contributions.rmse_in_order[release - 1])) if release else set()
     kept = records(np.isfinite(contributions.rmse_without[release]))
-    factor = contributions.sharpening()[release]
+    factor = contributions.rmse_without[release] / contributions.rmse
     return {
         "newly_exposes": len(now - before),
         "exposes_alone": len(set(record.tolist()) - kept),
@@ -103,6 +103,8 @@ def _effects_on_persons(found: LinearFindings, people: PersonFindings, query: in
 
 def copied(plan: Plan, membership: Membership) -> dict[int, str]:
     """Releases all of whose numbers aggregate the rows of an earlier release's numbers in the same way."""
+    if membership.others is not None:  # the rows of a streamed table are not compared
+        return {}
     sizes = np.array([cell.rows for cell in membership.cells], dtype=np.uint64)
     alike = _covered(membership, sizes, set(range(len(plan.releases))))
     # The row counts agree; compare the rows. Equal rows have equal sums of random marks, modulo 2^64.

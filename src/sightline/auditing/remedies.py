@@ -92,8 +92,7 @@ class Effect:
         """As the findings are; nobody is exposed if nothing is published."""
         if found is None:
             return cls(below=None if limit is None else 0, identifiable=0)
-        people = found.persons
-        below = found.records(found.not_shown) if people is None else people.count(people.not_shown)
+        below = found.not_shown_records
         return cls(below=None if limit is None else below, identifiable=found.identifiable_records)
 
     def after(self, before: Effect) -> str | None:

@@ -17,14 +17,21 @@ from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
 from sightline.progress import Progress, silent
 from sightline.tables.bounded_rows import check_kept_rows, keep_rows, total_rows
-from sightline.tables.collect import collect
+from sightline.tables.collect import CountedTable, collect_counted, count_table
 from sightline.tables.declared import check_declared, check_public
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.person_engine import PersonEngine
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.membership import YES_OR_NO, Membership, Partition, RowValues
 from sightline.tables.persons import keys_of_kinds, person_of, person_table
-from sightline.tables.records import has_rows, members_of, row_values, signature_of, signature_totals
+from sightline.tables.records import (
+    has_rows,
+    members_by_words,
+    members_of,
+    row_values,
+    signature_of,
+    signature_totals,
+)
 from sightline.tables.reshaped import leave_out, unpivot
 from sightline.tables.secret_column import with_secret_column
 from sightline.tables.sql.grammar import own_text
@@ -55,15 +62,23 @@ class Session:
 
     def membership(self, progress: Progress) -> Membership:
         """Who is in which cell, compared with what the engine itself makes of every release's SQL."""
+        return self.in_memory(self.counted(progress), progress)
+
+    def in_memory(self, counted: CountedTable, progress: Progress) -> Membership:
+        """The same of a table that was counted."""
+        membership = collect_counted(
+            self.engine, counted, progress=progress, check_size=self.limits.check_signatures
+        )
+        return self.with_persons(self.verified(membership, progress), progress)
+
+    def counted(self, progress: Progress) -> CountedTable:
+        """The rows and records of the table, and the cells that are published."""
         if self.plan.data.keep is not None:
             check_kept_rows(self.engine, self.subject, rows=self.plan.data.keep.rows)
-        membership = collect(
-            self.engine,
-            self.queries,
-            self.subject,
-            progress=progress,
-            check_size=self.limits.check_signatures,
-        )
+        return count_table(self.engine, self.queries, self.subject, progress=progress)
+
+    def verified(self, membership: Membership, progress: Progress) -> Membership:
+        """The membership after checks, and with what the engine itself makes of every release's SQL."""
         empty = [self.queries[place].name for place in membership.empty]
         if empty and AssumptionName.EMPTY not in self.plan.limits.accept:
             raise InvalidPlan(
@@ -72,10 +87,11 @@ class Session:
             )
         assessed = LINEAR | YES_OR_NO
         cells = sum(membership.partitions[cell.partition].feature in assessed for cell in membership.cells)
-        self.limits.check_cells(
+        limits = self.limits if membership.others is None else self.limits.beside_engine
+        limits.check_cells(
             cells,
             designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
-            sparse=lambda: sparse_cost(membership, progress),
+            sparse=lambda: sparse_cost(membership, progress) if membership.others is None else None,
         )
         progress("comparing with the engine's own groups", 0.0)
         for text in self.same_rows:
@@ -85,7 +101,10 @@ class Session:
                     "the engine reads one differently: write them in the same way"
                 )
         unaudited = verify(self.engine, self.queries, self.subject, membership)
-        membership = replace(membership, unaudited=unaudited)
+        return replace(membership, unaudited=unaudited)
+
+    def with_persons(self, membership: Membership, progress: Progress) -> Membership:
+        """The published numbers, with whose rows they are where records have several."""
         if membership.contributions <= 1:
             return self._published(membership)
         progress("finding whose rows they are", 0.0)
@@ -134,6 +153,9 @@ class Session:
         """How to name the records of a membership."""
 
         def of_signatures(signatures: Sequence[int]) -> dict[int, tuple[str, ...]]:
+            if membership.others is not None:
+                words = {place: tuple(membership.others.words[:, place].tolist()) for place in signatures}
+                return members_by_words(self.engine, self.queries, self.subject, words=words)
             return members_of(self.engine, self.queries, self.subject, signature_ids=signatures)
 
         def of_kinds(kinds: Sequence[int]) -> dict[int, tuple[str, ...]]:
@@ -291,7 +313,9 @@ def opened(
         error=InvalidPlan,
     )
     limits = limits or WorkLimits.of(None, None)
-    opened_engine = open_source(plan.data.source, base=base, tables=plan.data.tables, memory=limits.memory)
+    opened_engine = open_source(
+        plan.data.source, base=base, tables=plan.data.tables, memory=limits.engine_memory
+    )
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
         _reshape(engine, plan.data)

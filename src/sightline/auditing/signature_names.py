@@ -29,7 +29,9 @@ def signature_names(findings: Findings, signatures: IndexArray) -> tuple[str, ..
     ]
     alike = Counter(named)
     return tuple(
-        name if name and alike[name] == 1 else _joined(name, f"#{int(signature)}")
+        name
+        if name and alike[name] == 1
+        else _joined(name, f"#{findings.membership.signature_number(int(signature))}")
         for name, signature in zip(named, signatures, strict=True)
     )
 

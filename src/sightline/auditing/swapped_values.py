@@ -20,14 +20,15 @@ page on priors. Every choice of K gives a bound: the records that noise tells ap
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from scipy.stats import binom
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LinearDesign
-from sightline.labeled.bounds.chord import MOST_MOVED, chord_bound
+from sightline.labeled.bounds.chord import MOST_MOVED, chord_bounds
 from sightline.labeled.bounds.scalar_risk import MARGIN
 from sightline.labeled.bounds.tables import two_point_table
 from sightline.labeled.bounds.two_point import TwoPointPrior
@@ -51,26 +52,46 @@ def swap_bounds(linear: LinearDesign) -> FloatArray:
     columns = design.incidence.columns(unknown)
     noisy = np.flatnonzero(~linear.exact)
     seen = columns[noisy] * (design.whitening[noisy, None] * prior.width)
-    _, group = np.unique(columns[linear.exact], axis=1, return_inverse=True)
+    group = np.unique(columns[linear.exact], axis=1, return_inverse=True)[1].ravel()
     gaussian = not laplace_rows(design.law)[noisy].any()
-    for place, column in enumerate(unknown):
-        others = np.flatnonzero(group.ravel() == group.ravel()[place])
-        counts = linear.counts[unknown[others]] - (others == place)
-        apart = np.sum((seen[:, others] - seen[:, [place]]) ** 2, axis=0) * (1 + _ROUNDING)
-        order = np.argsort(apart, kind="stable")
-        order = order[counts[order] > 0]
-        for last in np.unique(np.geomspace(1, max(1, order.size), _MOST_CHOICES).astype(np.intp)):
-            chosen = order[:last]
-            if not chosen.size:
-                break
-            number, distances = counts[chosen].astype(np.float64), apart[chosen]
-            if isinstance(prior, TwoPointPrior):
-                bound = coin_bound(number, distances)
-            else:
-                moved = seen[:, others[chosen]] @ (number / number.sum()) - seen[:, place]
-                bound = _uniform_bound(float(number.sum()), float(moved @ moved), gaussian=gaussian)
-            found[column] = max(found[column], bound)
+    choices = [choice for place in range(unknown.size) for choice in _choices(linear, seen, group, place)]
+    if not choices:
+        return found
+    if isinstance(prior, TwoPointPrior):
+        bounds = np.array([coin_bound(choice.counts, choice.apart) for choice in choices])
+    else:
+        numbers = np.array([choice.counts.sum() for choice in choices])
+        together = np.array([choice.together for choice in choices])
+        bounds = _uniform_bounds(numbers, together, gaussian=gaussian)
+    np.maximum.at(found, unknown[[choice.place for choice in choices]], bounds)
     return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _Choice:
+    """A set K for one column: records of each column in it, and how far noise tells the column from them."""
+
+    place: int  # of the column among the unknown ones
+    counts: FloatArray
+    apart: FloatArray  # from each column of K
+    together: float  # from their mean
+
+
+def _choices(linear: LinearDesign, seen: FloatArray, group: IndexArray, place: int) -> Iterator[_Choice]:
+    """The sets K that are tried for a column: those that noise tells apart least come first."""
+    unknown = np.flatnonzero(~linear.known[: linear.design.size])
+    others = np.flatnonzero(group == group[place])
+    counts = linear.counts[unknown[others]] - (others == place)
+    apart = np.sum((seen[:, others] - seen[:, [place]]) ** 2, axis=0) * (1 + _ROUNDING)
+    order = np.argsort(apart, kind="stable")
+    order = order[counts[order] > 0]
+    if not order.size:
+        return
+    for last in np.unique(np.geomspace(1, order.size, _MOST_CHOICES).astype(np.intp)):
+        chosen = order[:last]
+        number = counts[chosen].astype(np.float64)
+        moved = seen[:, others[chosen]] @ (number / number.sum()) - seen[:, place]
+        yield _Choice(place=place, counts=number, apart=apart[chosen], together=float(moved @ moved))
 
 
 def coin_bound(counts: FloatArray, apart: FloatArray) -> float:
@@ -90,15 +111,15 @@ def _drawn(number: int) -> float:
     if number > 10_000:  # fewer partners than there are give a bound, too
         return _drawn(10_000)
     ones = np.arange(number)
-    chances = binom.pmf(ones, number - 1, 0.5)
+    steps = np.log((number - ones[1:]) / ones[1:])  # one more yes among number - 1 is so much likelier
+    chances = np.exp(np.append(0.0, np.cumsum(steps)) - (number - 1) * math.log(2))
     return float(number / 2 * np.sum(chances / np.maximum(number - ones, ones + 1))) * (1 - 1e-9)
 
 
-def _uniform_bound(number: float, information: float, *, gaussian: bool) -> float:
-    """The bound for a uniform number on a domain of width 1, if the others fall by 1/m each."""
-    if number > MOST_MOVED:
-        return 0.0
-    found = chord_bound(
-        np.array([1 / number]), np.array([number]), information * (1 + _ROUNDING) + 1e-300, gaussian=gaussian
-    )
-    return 12 * found * (1 - MARGIN) if math.isfinite(found) else 0.0
+def _uniform_bounds(numbers: FloatArray, information: FloatArray, *, gaussian: bool) -> FloatArray:
+    """The bounds for a uniform number on a domain of width 1, if the others fall by 1/m each."""
+    few = numbers <= MOST_MOVED
+    moves, counts = 1 / numbers[few, None], numbers[few, None]
+    found = np.zeros(numbers.size)
+    found[few] = chord_bounds(moves, counts, information[few] * (1 + _ROUNDING) + 1e-300, gaussian=gaussian)
+    return np.where(np.isfinite(found), 12 * found * (1 - MARGIN), 0.0)

@@ -19,7 +19,7 @@ _SHOWN = 20
 def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
     """A stage for each release of the plan, in its order, with the noise as planned."""
     plan, found = findings.plan, findings.linear
-    if found is None:
+    if found is None or findings.streamed:  # a streamed table is assessed once, with all releases
         return ()
     before, records = np.zeros(len(found.exposures), dtype=np.bool_), 0
     stages = []

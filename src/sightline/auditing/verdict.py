@@ -140,7 +140,7 @@ def _lower_end(findings: Findings) -> tuple[float, float]:
 def _headline(findings: Findings, least: Uncertainty) -> str:
     """What remains of the most exposed record, with what it is an average over."""
     others = (
-        ", the noise and the values of some records" if findings.membership.known.any() else " and the noise"
+        ", the noise and the values of some records" if findings.membership.known_rows else " and the noise"
     )
     lower, upper = ends(least)
     stddevs = ends(Uncertainty(lower=least.stddev_lower, upper=least.stddev_upper))

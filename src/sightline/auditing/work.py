@@ -11,8 +11,9 @@ import math
 import re
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from threading import TIMEOUT_MAX, Event, Thread
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +23,9 @@ from sightline.format import shown_memory
 from sightline.labeled.routes.cost import RouteCost
 from sightline.progress import Progress
 from sightline.tables.engines.protocol import DATA, Column, Engine
+from sightline.tables.signature_store import SignatureStore, StoringEngine
+
+Answer = TypeVar("Answer")
 
 _UNITS = {
     "": 1,
@@ -37,6 +41,7 @@ _MATRICES = 10  # dense matrices over the cells in memory at once: 9 were measur
 _PER_SECOND = 1e10  # operations of one factorisation; a laptop's core does about as many
 _AGAIN = 0.5  # seconds between two interrupts of one query
 _LAST = 5.0  # seconds for the last one to arrive, so that it does not hit a later query
+_ENGINE_SHARE = 0.6  # of the memory that an audit may use
 _SHARE = 0.8  # of the memory that is free now; the rest is for the engine and for everybody else
 
 
@@ -79,6 +84,16 @@ class WorkLimits:
             progress(stage, share)
 
         return watch
+
+    @property
+    def engine_memory(self) -> float:
+        """The part of the memory that an engine may use; the rest is for what is read from it."""
+        return _ENGINE_SHARE * self.memory
+
+    @property
+    def beside_engine(self) -> WorkLimits:
+        """The same without the engine's part of the memory: for what is held while the engine is full."""
+        return replace(self, memory=self.memory - self.engine_memory)
 
     def check_signatures(self, signatures: int, partitions: int) -> None:
         """Refuse a table of the cells of every signature that does not fit into memory."""
@@ -167,6 +182,17 @@ class TimedEngine:
     def compile_own(self, query: str) -> None:
         self.engine.compile_own(query)
 
+    def store_signatures(self, query: str, *, word_count: int) -> SignatureStore:
+        """Keep signatures where the engine can; see ``storing`` for whether it can."""
+        assert isinstance(self.engine, StoringEngine)
+        engine = self.engine
+        return self._timed(lambda text: engine.store_signatures(text, word_count=word_count), query)
+
+    @property
+    def storing(self) -> bool:
+        """Whether the engine can keep signatures."""
+        return isinstance(self.engine, StoringEngine)
+
     def restrict(self, query: str) -> None:
         self.engine.restrict(query)
 
@@ -179,9 +205,7 @@ class TimedEngine:
     def close(self) -> None:
         self.engine.close()
 
-    def _timed(
-        self, ask: Callable[[str], dict[str, NDArray[np.generic]]], query: str
-    ) -> dict[str, NDArray[np.generic]]:
+    def _timed(self, ask: Callable[[str], Answer], query: str) -> Answer:
         stage = "waiting for the engine"
         self.limits.check_time(stage)
         if self.limits.seconds is None:

@@ -47,7 +47,7 @@ _LACKS_MUCH = 0.1  # by how much precisions lack for a rough optimum
 _RAISED = 12  # how often they are raised then
 _SAME = 1e-9  # precisions that are the same
 _BEYOND = 1.2  # precisions that were too small are raised by more than they lack
-_TOLERANCE, _LARGE_TOLERANCE = 5e-8, 3e-7  # certified gaps to end with, for few rows and for many
+_TOLERANCE, _LARGE_TOLERANCE = 5e-8, 5e-7  # certified gaps to end with, for few rows and for many
 _FEATURES = 25  # how often features of persons are added
 
 

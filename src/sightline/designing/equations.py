@@ -13,11 +13,10 @@ from scipy.sparse import csc_array
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.iterate import Iterate, split
-from sightline.designing.risks import heavy
 
-_NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
-_TINY = float(np.finfo(np.float64).tiny)
 _STEP = 0.99  # how far towards the nearest bound a step goes
+_LONGER = 0.2  # by how much more of a direction a correction wants to go
+_RANGE = 10.0  # products over the centre, and the centre over products, that a correction leaves
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -27,6 +26,15 @@ class Direction:
     x: FloatArray
     g: FloatArray
     lam: FloatArray
+    z: FloatArray
+    y: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Changes:
+    """By how much a step is to change the products of slacks and multipliers."""
+
+    g: FloatArray
     z: FloatArray
     y: FloatArray
 
@@ -57,9 +65,9 @@ class Equations:
         e_or_one, g = np.where(finite, e, 1.0), np.concatenate(at.g)
         diagonal = at.z / at.below + at.y / e_or_one
         missing = at.secants.missing(active)
-        solve = _factorised(_hessian(at, G, diagonal, missing, exact=True))
+        solve = _factorised(_hessian(at, diagonal, missing, exact=True))
         if solve is None:  # the exact Hessian lost its definiteness to rounding: leave out its negative part
-            solve = _factorised(_hessian(at, G, diagonal, missing, exact=False))
+            solve = _factorised(_hessian(at, diagonal, missing, exact=False))
         if solve is None:
             return None
         return cls(
@@ -78,25 +86,49 @@ class Equations:
             missing=missing,
         )
 
-    def direction(self, centre: float, before: Direction | None) -> Direction:
-        """Towards products of slacks and multipliers of ``centre``, given the terms of second order."""
-        g, lam, d, z, e, y = self.g, self.lam, self.d, self.z, self.e, self.y
-        to_g, to_z, to_y = centre - lam * g, centre - z * d, np.where(self.finite, centre - y * e, 0.0)
+    def towards(self, centre: float, before: Direction | None) -> Changes:
+        """The changes to products of ``centre``, given the terms of second order of another direction."""
+        to_g, to_z, to_y = centre - self.lam * self.g, centre - self.z * self.d, centre - self.y * self.e
         if before is not None:
             to_g = to_g - before.lam * before.g
             to_z = to_z - before.z * before.x
-            to_y = to_y + np.where(self.finite, before.y * before.x, 0.0)
-        parts = split((to_g - lam * self.primal) / g, self.working)
-        right = -self.dual + to_z / d - to_y / e
+            to_y = to_y + before.y * before.x
+        return Changes(g=to_g, z=to_z, y=np.where(self.finite, to_y, 0.0))
+
+    def nearer(self, wanted: Changes, step: Direction, centre: float) -> Changes:
+        """The same changes, corrected so that a longer step leaves no product far from ``centre``.
+
+        Gondzio's correction: products that a longer step makes too small or too large are moved to the
+        ends of a range about the centre, as far as the centre itself.
+        """
+        alpha, beta = (min(1.0, one + _LONGER) for one in self.longest(step))
+
+        def missing(
+            slack: FloatArray, d_slack: FloatArray, price: FloatArray, d_price: FloatArray
+        ) -> FloatArray:
+            product = (slack + alpha * d_slack) * (price + beta * d_price)
+            return np.maximum(np.clip(product, centre / _RANGE, centre * _RANGE) - product, -centre)
+
+        return Changes(
+            g=wanted.g + missing(self.g, step.g, self.lam, step.lam),
+            z=wanted.z + missing(self.d, step.x, self.z, step.z),
+            y=wanted.y + np.where(self.finite, missing(self.e, -step.x, self.y, step.y), 0.0),
+        )
+
+    def direction(self, wanted: Changes) -> Direction:
+        """The direction that changes the products so, to first order."""
+        g, lam, d, z, e, y = self.g, self.lam, self.d, self.z, self.e, self.y
+        parts = split((wanted.g - lam * self.primal) / g, self.working)
+        right = -self.dual + wanted.z / d - wanted.y / e
         right = right + sum(one @ part for one, part in zip(self.G, parts, strict=True))
         dx = self.solve(right)
         dg = np.concatenate([one.T @ dx for one in self.G]) + self.primal
         return Direction(
             x=dx,
             g=dg,
-            lam=(to_g - lam * dg) / g,
-            z=(to_z - z * dx) / d,
-            y=np.where(self.finite, (to_y + y * dx) / e, 0.0),
+            lam=(wanted.g - lam * dg) / g,
+            z=(wanted.z - z * dx) / d,
+            y=np.where(self.finite, (wanted.y + y * dx) / e, 0.0),
         )
 
     def longest(self, step: Direction) -> tuple[float, float]:
@@ -127,16 +159,14 @@ class Equations:
         return float(total) / (self.g.size + self.d.size + int(self.finite.sum()))
 
 
-def _hessian(
-    at: Iterate, G: list[FloatArray | csc_array], others: FloatArray, missing: FloatArray, *, exact: bool
-) -> FloatArray:
+def _hessian(at: Iterate, others: FloatArray, missing: FloatArray, *, exact: bool) -> FloatArray:
     lift = csc_array(at.problem.lift[:, at.active])
     own_rows = np.unique(lift.indices).size == lift.nnz == at.active.size  # a row for each variable
     rows = lift.indices if own_rows else np.unique(lift.indices)
     curved = np.zeros((rows.size, rows.size))
-    for own, lam in zip(at.tangents, at.lam, strict=True):
+    for own, lam, g in zip(at.tangents, at.lam, at.g, strict=True):
         if lam.size:
-            own.add_curvature(curved, rows, exact=exact)
+            own.add_curvature(curved, rows, lam / g, exact=exact)
     if own_rows:
         total = curved
         total *= lift.data
@@ -144,16 +174,6 @@ def _hessian(
     else:
         lift = csc_array(lift.tocsr()[rows])
         total = np.asarray(lift.T @ (lift.T @ curved).T)
-    for one, lam, g in zip(G, at.lam, at.g, strict=True):
-        if not lam.size:
-            continue
-        if isinstance(one, np.ndarray):
-            diagonal = np.diagonal(total) + others
-            kept = heavy(one, lam / g, np.maximum(diagonal, _TINY), _NEGLIGIBLE)
-            scaled = one[:, kept] * np.sqrt((lam / g)[kept])
-            total += scaled @ scaled.T
-        else:
-            total += (one.multiply(lam / g) @ one.T).toarray()
     total += missing @ missing.T
     total[np.diag_indices_from(total)] += others
     return total

@@ -27,15 +27,12 @@ import numpy as np
 from scipy.sparse import csc_array, csr_array, diags_array
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.designing.risks import Recipes, heavy, inverse_of_sum, quadratic_forms
+from sightline.designing.risks import Recipes, add_products, heavy, inverse_of_sum, quadratic_forms
 
 # The records that hide most take part in the slope of every constraint; all of them in the sum of the slopes.
 _MOST_HIDERS, _MOST_CURVED = 3_000, 800  # and at most half as many as rows in the curvature
 _SIGNS = 16  # random signs by which hiders are compared
-_NOTHING, _NEGLIGIBLE = (
-    1e-14,
-    1e-8,
-)  # shares of sums of slopes, and of curvature, that rounding or a step covers
+_NOTHING = 1e-12  # a share of sums of slopes that a constraint need not have
 _TINY = float(np.finfo(np.float64).tiny)
 _FEW_HIDERS = 200  # all of so few do
 _LEFT_OUT = 1e-3  # the share of all hiding that follows the noise that need not take part
@@ -113,10 +110,10 @@ class HidersAt:
         r""":math:`s_\ell^{-2} \sum_k w_k a_{k\ell}^2` of each row."""
         return np.asarray(self.hiders.squares @ weights) / self.variances**2
 
-    def own_slopes(self, own: IndexArray) -> FloatArray:
+    def own_slopes(self, own: IndexArray) -> csc_array:
         r""":math:`n_k\, d\tau_k/ds` of some signatures, a column for each."""
-        found = self.hiders.squares[:, own] @ diags_array(self.change[own])
-        return np.asarray(found.toarray()) / self.variances[:, None] ** 2
+        squares = self.hiders.squares[:, own]
+        return csc_array(diags_array(self.variances**-2.0) @ squares @ diags_array(self.change[own]))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -199,7 +196,8 @@ class FollowingAt:
         place = np.searchsorted(kept, own)
         place[place == kept.size] = 0
         mine = np.flatnonzero(kept[place] == own)
-        each[:, mine] -= others.own_slopes(own[mine])
+        alike = others.own_slopes(own[mine]).tocoo()
+        each[alike.row, mine[alike.col]] -= alike.data
         each += H * H
         return FollowingTangents(
             each=each,
@@ -230,7 +228,7 @@ class FollowingTangents:
     def approximate(self) -> bool:
         return self.seen.size > _FEW_HIDERS
 
-    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
         r"""With :math:`E = dM` it is :math:`2\,h^\top E (M^{-1} - q h h^\top) E h - h^\top (d^2M)\, h`."""
         at, others = self.at, self.at.others
         hiders, s, y, N = at.risks.hiders, others.variances, others.y, at.inverse
@@ -257,13 +255,20 @@ class FollowingTangents:
         more /= (s**2)[:, None]
         found += more
         found[np.diag_indices_from(found)] += others.spread(2 * seen * others.slope * y**2) / s
-        if exact:
-            P, weights = self.each + others.own_slopes(at.risks.own[self.chosen]), 2 * self.prices
-            weights *= at.passes[self.chosen]
-            most = heavy(P, weights, np.maximum(np.diagonal(found), _TINY), _NEGLIGIBLE)
-            scaled = P[:, most] * np.sqrt(weights[most])
-            found -= scaled @ scaled.T
         total += found[np.ix_(rows, rows)]
+        slopes = self.each[rows]
+        if not exact:
+            add_products(total, slopes, barrier)
+            return
+        # The slopes of 1/q are those of the constraints and, few numbers, of what hides a record alike.
+        weights = 2 * self.prices * at.passes[self.chosen]
+        most = add_products(total, slopes, barrier - weights)
+        alike = csr_array(others.own_slopes(at.risks.own[self.chosen[most]]))[rows]
+        weighted = csr_array(alike.multiply(weights[most]))
+        cross = np.asarray(weighted @ slopes[:, most].T)
+        total -= cross
+        total -= cross.T
+        total -= (weighted @ alike.T).toarray()
 
 
 def _hidden_slopes(hiders: Hiders, kept: IndexArray, H: FloatArray, change: FloatArray) -> FloatArray:

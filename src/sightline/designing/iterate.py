@@ -12,7 +12,9 @@ from sightline.designing.problem import NoiseProblem
 from sightline.designing.risks import Recipes, RiskAt, Tangents
 from sightline.designing.secants import Secants
 
-_MUCH = 0.1  # the share of what is used of a variable from which on a constraint has much of it
+_MUCH = 0.1  # a constraint uses much of a variable if it uses this share of what the largest user does
+_BEYOND = 2.0  # slopes fall with the noise: a broken constraint gets so many times what its slope asks for
+_TINY = float(np.finfo(np.float64).tiny)
 _NO_ROOM = 1e-15  # a distance to a floor or ceiling that rounding has made zero
 
 
@@ -25,9 +27,12 @@ class Waypoint:
     active: IndexArray
     working: tuple[IndexArray, ...]
     lam: tuple[FloatArray, ...]
+    g: tuple[FloatArray, ...]
     z: FloatArray
     y: FloatArray
     safe: FloatArray
+    bent: float
+    secants: Secants
 
 
 @dataclass(slots=True, kw_only=True, eq=False)
@@ -46,6 +51,7 @@ class Iterate:
     recipes: tuple[Recipes, ...] = ()
     tangents: tuple[Tangents, ...] = ()
     factorisations: int = 0
+    bent: float = np.inf  # by how much of their levels a whole step bends the constraints, from the last step
     secants: Secants = field(default_factory=Secants)
 
     @property
@@ -100,23 +106,58 @@ class Iterate:
     def affordable_prices(
         self, gradients: list[FloatArray | csc_array], used: FloatArray
     ) -> tuple[list[FloatArray], FloatArray]:
-        """Prices that use hardly more than the weights, and what they use.
+        r"""Prices that use no more than the weights, and what they use.
 
-        The prices of constraints that have much of a variable that is used too much are lowered. Otherwise a
-        bound would have to lower all prices by what is too much for one variable.
+        Of a variable v that is used too much, the constraints that use most of it are lowered by the share
+        :math:`(u_v - w_v)/\sum_i \lambda_i G_{vi}` that they have to give; each by the largest of its shares.
+        Otherwise a bound would have to lower all prices by what is too much for one variable.
         """
         limited = np.isinf(self.problem.ceilings)
         excess = np.where(limited, np.maximum(used - self.problem.weights, 0.0), 0.0)
-        too_much = excess / np.where(excess > 0, used, 1.0)
-        over = np.flatnonzero(too_much)
+        over = np.flatnonzero(excess)
+        parts = [
+            (G[over] if isinstance(G, np.ndarray) else G.tocsr()[over].toarray()) * lam
+            for G, lam in zip(gradients, self.lam, strict=True)
+        ]
+        most = np.max([np.max(part, axis=1, initial=0.0) for part in parts], axis=0)
+        for part in parts:
+            part[part < _MUCH * most[:, None]] = 0.0
+        much = np.sum([part.sum(axis=1) for part in parts], axis=0)
+        share = np.minimum(excess[over] / np.maximum(much, _TINY), 1.0)
         prices, less = [], used.copy()
-        for G, lam in zip(gradients, self.lam, strict=True):
-            own = G[over] if isinstance(G, np.ndarray) else G.tocsr()[over].toarray()
-            share = np.minimum(own * lam / (_MUCH * used[over, None]), 1.0)
-            cut = lam * np.max(share * too_much[over, None], axis=0, initial=0.0)
+        for part, G, lam in zip(parts, gradients, self.lam, strict=True):
+            cut = lam * np.max((part > 0) * share[:, None], axis=0, initial=0.0)
             prices.append(lam - cut)
             less -= G @ cut
         return prices, less
+
+    def raised_where_broken(self, gradients: list[FloatArray | csc_array]) -> FloatArray:
+        """The variables, those above their floors raised in broken constraints by more than slopes ask for.
+
+        Whether that is enough is not known: slopes fall as the noise rises.
+        """
+        factor, above = np.ones(self.x.size), np.where(self.x > 1, self.x, 0.0)
+        each = zip(self.now, self.problem.risks, self.working, gradients, strict=True)
+        for now, one, own, G in each:
+            short = (one.needed - now.phi)[own]
+            broken = np.flatnonzero(short > 0)
+            if one.sign < 0 or not broken.size:
+                continue
+            slopes = csc_array(self.problem.lift.T @ abs(one.columns[:, own[broken]]))
+            slopes.data[:] = 1.0
+            slopes = csc_array(slopes.multiply(G[:, broken]))
+            gained = np.asarray(slopes.T @ above)
+            more = _BEYOND * short[broken] / np.maximum(gained, short[broken])
+            np.maximum.at(factor, slopes.indices, np.repeat(1 + more, np.diff(slopes.indptr)))
+        return np.minimum(np.where(above > 0, self.x * factor, self.x), self.problem.ceilings)
+
+    def at_floors(self) -> Iterate:
+        """The same, with those variables at their floors whose multipliers say that they belong there."""
+        x = self.x.copy()
+        x[self.active[self.z > self.problem.weights[self.active] * self.below]] = 1.0
+        found = Iterate(problem=self.problem, x=x, active=self.active, working=self.working)
+        found.evaluate()
+        return found
 
     def balance(self, used: FloatArray) -> FloatArray:
         """How far the loss is from balance with its multipliers, of the variables that may be raised."""
@@ -136,9 +177,12 @@ class Iterate:
             active=self.active,
             working=tuple(self.working),
             lam=tuple(self.lam),
+            g=tuple(self.g),
             z=self.z,
             y=self.y,
             safe=safe,
+            bent=self.bent,
+            secants=self.secants.copy(),
         )
 
 

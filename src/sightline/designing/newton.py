@@ -23,14 +23,25 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.equations import Direction, Equations
 from sightline.designing.iterate import Iterate, Waypoint, split
 from sightline.designing.problem import Cuts, NoiseProblem
-from sightline.designing.start import first_constraints, near_guess, strictly_feasible, worst_of_each_row
+from sightline.designing.start import (
+    first_constraints,
+    most_constraints,
+    near_guess,
+    strictly_feasible,
+    worst_of_each_row,
+)
 from sightline.progress import Progress, silent
 
 _ROUNDS = 120
 _LEAST_AIM = 1e-4  # of the products of slacks and multipliers that a step aims at, over the present ones
 _UNBALANCED = 0.8  # what a step aims at while the optimality conditions are further off than the products
 _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a step aims at this much
+# Where a whole step bends no constraint by more than this share of its level, a step aims at this much. It is
+# corrected so often, unless it goes this far, as long as that makes it longer by so much.
+_STRAIGHT, _NEARLY = 1e-3, 0.1
+_CORRECTIONS, _FAR_ENOUGH, _LONGER = 4, 0.95, 0.02
 _WHOLE = 0.9  # of a step that says what the Hessian missed
+_NEAR, _LITTLE = 0.3, 1e-3  # room of a constraint, over its level, with which it joins; the least it is given
 _PRICED = 1e-3  # a price over the largest that shows how far apart two problems are
 _BEHIND = 3.0  # a start near another optimum is at a gap of so many times the difference
 _TOO_FAR = 0.03  # and one that differs by more is of no use
@@ -99,6 +110,11 @@ def least_noise(
         mixed = at.x + _share_of_safe(at, safe_phi) * (safe - at.x)
         if problem.loss(mixed) < best_upper:
             best_x, best_upper = mixed, problem.loss(mixed)
+        nearby = problem.loss(at.raised_where_broken(gradients))
+        if nearby - best_lower <= tolerance * abs(nearby):  # the end: what is left is to keep all limits
+            ended = at.at_floors().raised_where_broken(gradients)
+            if problem.loss(ended) < best_upper and problem.least_slack(ended) >= 0:
+                best_x, best_upper = ended, problem.loss(ended)
         gap = (best_upper - best_lower) / abs(best_upper)
         progress("choosing the noise", _share_done(gap, tolerance))
         path.append(at.waypoint(gap, safe))
@@ -175,7 +191,7 @@ def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
     if near is None or not near.path:
         return None
     if near.problem is problem:
-        return _resumed(problem, near.path[-1])
+        return _resumed(problem, near.path[-1], same=True)
     slacks = problem.slacks(near.x)
     chosen = zip(slacks, near.cuts.chosen, near.cuts.prices, strict=True)
     priced = [
@@ -188,7 +204,7 @@ def _continued(problem: NoiseProblem, near: Optimum | None) -> _Begun | None:
     return _resumed(problem, far[-1])
 
 
-def _resumed(problem: NoiseProblem, point: Waypoint) -> _Begun | None:
+def _resumed(problem: NoiseProblem, point: Waypoint, *, same: bool = False) -> _Begun | None:
     """The method at a waypoint; ``None`` if limits are broken at the waypoint's safe point."""
     safe = Iterate(problem=problem, x=point.safe, active=point.active, working=list(point.working))
     safe.evaluate()
@@ -202,6 +218,9 @@ def _resumed(problem: NoiseProblem, point: Waypoint) -> _Begun | None:
     at.evaluate()
     if any(np.any(now.phi <= 0) for now, one in zip(at.now, problem.risks, strict=True) if one.sign > 0):
         return None
+    if same:
+        at.g, at.bent, at.secants = list(point.g), point.bent, point.secants
+        return at, point.safe, phi
     centre = float(np.mean(at.z * at.below))
     at.g = [
         np.maximum(slack, centre / np.maximum(lam, np.finfo(np.float64).tiny))
@@ -222,16 +241,21 @@ def _share_of_safe(at: Iterate, safe_phi: list[FloatArray]) -> float:
 
 
 def _admit_constraints(at: Iterate) -> None:
-    """Let constraints take part that are broken, of each row the worst."""
-    centre = at.centre()
+    """Let constraints take part that are broken or have little room: one that joins late makes steps short.
+
+    Where they are too many, of each row the worst one that is broken.
+    """
+    centre, most = at.centre(), most_constraints(at.problem)
     for kind, (now, one) in enumerate(zip(at.now, at.problem.risks, strict=True)):
-        slack = now.phi - one.needed
-        broken = slack < 0
-        broken[at.working[kind]] = False
-        new = worst_of_each_row(one, slack / np.abs(one.needed), np.flatnonzero(broken))
+        slack, size = now.phi - one.needed, np.abs(one.needed)
+        near = slack < _NEAR * size
+        near[at.working[kind]] = False
+        new = np.flatnonzero(near)
+        if at.working[kind].size + new.size > most:
+            new = worst_of_each_row(one, slack / size, new[slack[new] < 0])
         if not new.size:
             continue
-        room = np.maximum(-slack[new], 1e-3 * np.abs(one.needed[new]))
+        room = np.maximum(np.abs(slack[new]), _LITTLE * size[new])
         at.working[kind] = np.concatenate([at.working[kind], new])
         at.g[kind] = np.concatenate([at.g[kind], room])
         at.lam[kind] = np.concatenate([at.lam[kind], centre / room])
@@ -287,15 +311,26 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
     if equations is None:
         return None
     centre = at.centre()
-    predicted = equations.direction(0.0, None)
+    predicted = equations.direction(equations.towards(0.0, None))
     alpha, beta = equations.longest(predicted)
     aim = (equations.centre_after(predicted, alpha, beta) / centre) ** 3
     far = min(alpha, beta) > _FAR  # a short prediction says nothing of second-order terms
-    aim = float(np.clip(aim, _LEAST_AIM if far else _CENTRING, 1.0))
+    straight = at.bent < _STRAIGHT
+    aim = float(np.clip(aim, _LEAST_AIM if far else _NEARLY if straight else _CENTRING, 1.0))
     if equations.unbalanced() > centre:  # products that vanish before the other conditions hold lose digits
         aim = max(aim, _UNBALANCED)
-    chosen = equations.direction(centre * aim, predicted if far else None)
+    wanted = equations.towards(centre * aim, predicted if far else None)
+    chosen = equations.direction(wanted)
     alpha, beta = equations.longest(chosen)
+    for _ in range(_CORRECTIONS if straight else 0):
+        if min(alpha, beta) > _FAR_ENOUGH:
+            break
+        nearer = equations.nearer(wanted, chosen, centre * aim)
+        other = equations.direction(nearer)
+        longer = equations.longest(other)
+        if sum(longer) < alpha + beta + _LONGER:
+            break
+        wanted, chosen, (alpha, beta) = nearer, other, longer
     before = at.x
     for _ in range(5):
         at.x = before.copy()
@@ -307,6 +342,10 @@ def _newton_step(at: Iterate, gradients: list[FloatArray | csc_array], used: Flo
         alpha *= 0.6
     moved = equations.g + alpha * chosen.g
     true = at.slack  # use the true slack wherever it is positive enough
+    level = np.concatenate(
+        [np.abs(one.needed)[own] for one, own in zip(problem.risks, at.working, strict=True)]
+    )
+    at.bent = float(np.max((moved - true) / level)) / max(alpha, _STRAIGHT) ** 2
     at.g = split(np.where(true > 0.1 * moved, true, moved), at.working)
     at.lam = split(equations.lam + beta * chosen.lam, at.working)
     at.z, at.y = at.z + beta * chosen.z, at.y + beta * chosen.y

@@ -21,6 +21,9 @@ _NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
 _CLOSE = 1e-10  # factors are found up to this, by the estimates
 _ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
 _FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
+_ROOM = (
+    1e-8  # more variance than the estimates ask for where an audit takes long: so that the first one passes
+)
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
 _SAME = 1e-6  # variance over its floor's that counts as the floor
@@ -117,7 +120,10 @@ def _least(
     Estimates choose the factor, and the audit decides. Its findings are kept if they have ``attacks``.
     """
     factor = _by_estimates(task, noise, least=least)
-    return None if factor is None else _audited(task, noise, factor, attacks=attacks)
+    if factor is None:
+        return None
+    room = 0.0 if task.findings.repeatable else _ROOM
+    return _audited(task, noise, factor * (1 + room), attacks=attacks)
 
 
 def _audited(

@@ -27,6 +27,7 @@ from sightline.errors import InvalidNoise
 # Columns with more entries than this are multiplied as a whole; shorter ones gather products of entries.
 _FEW_ENTRIES = 24
 _BLOCK = 256  # rows of a matrix that are mirrored at a time
+_NEGLIGIBLE = 1e-8  # a share of the curvature of every variable that a constraint need not have
 _AT_A_TIME = 1 << 22  # products that are gathered at a time
 
 Recipes: TypeAlias = FloatArray | csc_array
@@ -61,8 +62,11 @@ class Tangents(Protocol):
     def approximate(self) -> bool:
         """Whether some curvature is left out even if it is asked for exactly."""
 
-    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
-        """Add minus the second derivative of the sum, on some rows; unless ``exact``, a little more."""
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
+        """Add minus the second derivative of the sum, on some rows; unless ``exact``, a little more.
+
+        Also add the products of each slope with itself, times the ``barrier`` of its constraint.
+        """
 
 
 class Risks(Protocol):
@@ -150,14 +154,12 @@ class HiddenTangents:
     def total(self) -> FloatArray:
         return np.asarray(self.each @ self.prices)
 
-    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
         scaled = self.recipes[rows] * np.sqrt(2 * self.prices)
         found: FloatArray = scaled @ scaled.T  # of a matrix and its own transpose BLAS computes one half
         found *= self.inverse[np.ix_(rows, rows)]
         total += found
-        if exact:
-            scaled = self.each[rows] * np.sqrt(2 * self.prices * self.passes)
-            total -= scaled @ scaled.T
+        add_products(total, self.each[rows], barrier - 2 * self.prices * self.passes if exact else barrier)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -211,11 +213,11 @@ class KnownTangents:
     def total(self) -> FloatArray:
         return np.asarray(self.each @ self.prices)
 
-    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
         total[np.diag_indices_from(total)] += (2 * self.total / self.variances)[rows]
-        if exact:
-            own = csc_array(csr_array(self.each)[rows])
-            total -= (own.multiply(2 * self.prices / self.phi) @ own.T).toarray()
+        own = csc_array(csr_array(self.each)[rows])
+        weights = barrier - 2 * self.prices / self.phi if exact else barrier
+        total += (own.multiply(weights) @ own.T).toarray()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -266,8 +268,9 @@ class LinearTangents:
     def total(self) -> FloatArray:
         return np.asarray(self.each @ self.prices)
 
-    def add_curvature(self, total: FloatArray, rows: IndexArray, *, exact: bool) -> None:
-        """None."""
+    def add_curvature(self, total: FloatArray, rows: IndexArray, barrier: FloatArray, *, exact: bool) -> None:
+        own = csc_array(csr_array(self.each)[rows])
+        total += (own.multiply(barrier) @ own.T).toarray()
 
 
 def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share: float) -> IndexArray:
@@ -276,6 +279,18 @@ def heavy(columns: FloatArray, weights: FloatArray, diagonal: FloatArray, share:
         largest = np.max(columns**2 / diagonal[:, None], axis=0, initial=0.0)
         found: IndexArray = np.flatnonzero(weights * largest > share)
     return found
+
+
+def add_products(total: FloatArray, columns: FloatArray, weights: FloatArray) -> IndexArray:
+    """Add Σ w c cᵀ to a matrix, and say of which columns: not of those that hardly change its diagonal."""
+    diagonal = np.maximum(np.diagonal(total), np.finfo(np.float64).tiny)
+    kept = heavy(columns, np.abs(weights), diagonal, _NEGLIGIBLE)
+    for sign in (1.0, -1.0):
+        own = kept[sign * weights[kept] > 0]
+        if own.size:
+            scaled = columns[:, own] * np.sqrt(np.abs(weights[own]))
+            total += sign * (scaled @ scaled.T)
+    return kept
 
 
 def shares(columns: csc_array, recipes: Recipes) -> FloatArray:

@@ -25,6 +25,10 @@ class Secants:
     steps: list[FloatArray] = field(default_factory=list)
     missed: list[FloatArray] = field(default_factory=list)
 
+    def copy(self) -> Secants:
+        """The same steps, to go on from."""
+        return Secants(steps=list(self.steps), missed=list(self.missed))
+
     def learn(self, step: FloatArray, missed: FloatArray) -> None:
         """One step, and what the Hessian without a correction missed of it."""
         size = float(np.linalg.norm(step))

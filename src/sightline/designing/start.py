@@ -17,8 +17,9 @@ _INSIDE_LIMITS = 1.2  # times the variance that is just enough if all others are
 _ROOM = 0.01  # by how much of its level each limit must hold there
 _AT_FLOOR, _OFF_FLOOR = 1e-4, 0.03  # a guess that is not raised, and how far from the floor a start is
 _INSIDE = 1e-6  # how far below its ceiling, over the distance to the floor, a start is
-# Constraints of one kind are taken without a choice up to this number, and up to these entries of recipes.
-_ALL, _ENTRIES = 1_000, 3e7
+# Constraints of one kind are taken without a choice up to this number, or so many for each row, which cost no
+# more than the factorisations do. And up to these entries of recipes.
+_ALL, _EACH_ROW, _ENTRIES = 1_000, 2, 3e7
 
 
 def near_guess(problem: NoiseProblem, guess: FloatArray | None) -> tuple[FloatArray, IndexArray] | None:
@@ -124,9 +125,15 @@ def worst_of_each_row(one: Risks, slack: FloatArray, eligible: IndexArray) -> In
     return found
 
 
+def most_constraints(problem: NoiseProblem) -> int:
+    """How many constraints of one kind take part without a choice."""
+    rows = problem.floors.size
+    return min(max(_ALL, _EACH_ROW * rows), int(_ENTRIES / rows))
+
+
 def first_constraints(problem: NoiseProblem) -> list[IndexArray]:
     """The constraints to begin with: all of a few, else those that the floor breaks most."""
-    most = min(_ALL, int(_ENTRIES / problem.floors.size))
+    most = most_constraints(problem)
     if all(one.needed.size <= most for one in problem.risks):
         return [np.arange(one.needed.size) for one in problem.risks]
     slacks = problem.slacks(np.ones(problem.weights.size))

@@ -37,26 +37,30 @@ class CertifiedNumbers:
     """What double precision could not vouch for."""
 
     quantities: dict[Quantity, FloatArray]  # over the unknown records
-    rmse: FloatArray  # over the groups
-    recipes: FloatArray  # one row for each identifiable group in order
+    rmse: FloatArray | None  # over the groups; none if it was not asked for
+    recipes: FloatArray | None  # one row for each identifiable group in order
 
 
-def certified_numbers(problem: Problem, reading: Reading) -> CertifiedNumbers | None:
-    """All numbers of a reading; ``None`` where the design is too large for that."""
+def certified_numbers(problem: Problem, reading: Reading, *, attacks: bool) -> CertifiedNumbers | None:
+    """All numbers of a reading, those of attacks if asked for; ``None`` where the design is too large."""
     gram, decisions = problem.gram, reading.decisions
     if not affordable(gram.design.row_count, decisions.sizes.size):
         return None
     columns = gram.design.incidence.columns(np.flatnonzero(gram.unknown)[decisions.first])
     shares = _at_enough_bits(lambda: _shares(problem, columns, decisions.sizes))
-    attacks = certified_attacks(gram.design, columns, np.flatnonzero(decisions.identifiable))
-    if shares is None or attacks is None:
+    if shares is None:
         return None
-    rmse = np.full(decisions.sizes.size, np.inf)
-    rmse[decisions.identifiable] = attacks[0]
+    rmse = recipes = None
+    if attacks:
+        best = certified_attacks(gram.design, columns, np.flatnonzero(decisions.identifiable))
+        if best is None:
+            return None
+        rmse = np.full(decisions.sizes.size, np.inf)
+        rmse[decisions.identifiable], recipes = best
     values = np.array([float(value.mid()) for value in shares]).reshape(-1, decisions.sizes.size)
     names = (Quantity.INFORMATION, *problem.risks)
     quantities = dict(zip(names, values[:, decisions.group], strict=True))
-    return CertifiedNumbers(quantities=quantities, rmse=rmse, recipes=attacks[1])
+    return CertifiedNumbers(quantities=quantities, rmse=rmse, recipes=recipes)
 
 
 def certified_attacks(

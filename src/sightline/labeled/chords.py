@@ -15,7 +15,7 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.bounds.chord import MOST_MOVED, chord_bound
+from sightline.labeled.bounds.chord import MOST_MOVED, chord_bounds
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.routes.problem import Decisions
@@ -38,6 +38,7 @@ def with_chords(
     """The lower ends of the unknown records, improved where the brackets are wide and the design is small."""
     groups = decisions.sizes.size
     small = groups <= _MOST_GROUPS and gram.design.row_count * groups <= _MOST_ENTRIES
+    small &= gram.design.incidence.complete
     if not isinstance(prior, UniformPrior) or not small:
         return lower
     own_lower, own_upper = lower[decisions.first], upper[decisions.first]
@@ -51,9 +52,10 @@ def with_chords(
     directions_of = _directions(whitened, counts, chosen)
     if directions_of is None:
         return lower
+    directions = directions_of.reshape(-1, groups)
+    bounds = _bounds(gram, columns, counts, np.repeat(chosen, _PENALTIES.size), directions, prior)
     found = np.zeros(groups)
-    for j, directions in zip(chosen, directions_of, strict=True):
-        found[j] = max(_bound(gram, columns, counts, int(j), d, prior) for d in directions)
+    found[chosen] = bounds.reshape(chosen.size, -1).max(axis=1)
     improved = np.minimum(found[decisions.group] / prior.variance, upper)
     return np.maximum(lower, improved)
 
@@ -86,26 +88,29 @@ def _directions(whitened: FloatArray, counts: FloatArray, chosen: IndexArray) ->
     return np.where(alone[:, None, :], 0.0, d)
 
 
-def _bound(
+def _bounds(
     gram: RecordsGram,
     columns: FloatArray,
     counts: FloatArray,
-    j: int,
-    d: FloatArray,
+    targets: IndexArray,
+    directions: FloatArray,
     prior: UniformPrior,
-) -> float:
-    """The bound for a record of group j; its own entry of d is how the others of the group move."""
-    others = counts - (np.arange(counts.size) == j)
-    order = np.argsort(-np.abs(d), kind="stable")
-    kept = order[np.cumsum(others[order]) <= MOST_MOVED]
-    kept = kept[(others[kept] > 0) & (d[kept] != 0)]
-    moved = columns[:, j] + columns[:, kept] @ (others[kept] * d[kept])
-    size = np.abs(columns[:, j]) + np.abs(columns[:, kept]) @ (others[kept] * np.abs(d[kept]))
-    design = gram.design
+) -> FloatArray:
+    """The bounds for a record of each target group, whose own entry of d is how the others of it move."""
+    others = np.repeat(counts[None], targets.size, axis=0)
+    others[np.arange(targets.size), targets] -= 1
+    order = np.argsort(-np.abs(directions), axis=1, kind="stable")
+    few = np.cumsum(np.take_along_axis(others, order, axis=1), axis=1) <= MOST_MOVED
+    kept = np.zeros(others.shape, dtype=np.bool_)
+    np.put_along_axis(kept, order, few, axis=1)
+    moves, others = np.where(kept, directions, 0.0), np.where(kept & (directions != 0), others, 0.0)
+    moved = columns[:, targets] + columns @ (others * moves).T
+    size = np.abs(columns[:, targets]) + np.abs(columns) @ (others * np.abs(moves)).T
+    design, whitening = gram.design, gram.whitening
     # Rounding of the sum, then of whitening: both count as if they added information.
-    length = float(np.linalg.norm(design.whiten(moved)))
-    slack = gamma(kept.size + 4 + design.row_count) * float(np.linalg.norm(np.abs(gram.whitening) * size))
-    length = (length + slack) * (1 + gram.whitening_error)
+    length = np.linalg.norm(design.whiten(moved), axis=0)
+    each = np.abs(whitening) if whitening.ndim == 1 else np.linalg.norm(whitening, axis=0)
+    slack = gamma(counts.size + 4 + design.row_count) * np.linalg.norm(each[:, None] * size, axis=0)
+    length = (length + slack) * (1 + gram.whitening_error) * prior.width
     gaussian = design.law.excess == 1
-    width = prior.width
-    return width**2 * chord_bound(np.abs(d[kept]), others[kept], (length * width) ** 2, gaussian=gaussian)
+    return prior.width**2 * chord_bounds(np.abs(moves), others, length**2, gaussian=gaussian)

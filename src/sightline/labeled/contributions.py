@@ -128,6 +128,7 @@ def contributions(
         prime=prime,
         first=groups.first,
         sizes=groups.sizes,
+        among=_nested(gram),
     )
     return Contributions(
         records=groups.first[exposed[singles]],
@@ -137,6 +138,14 @@ def contributions(
         relative_error=error,
         pairs=pairs,
     )
+
+
+def _nested(gram: UnknownRecordsGram) -> tuple[IndexArray, IndexArray] | None:
+    """Pairs of a row and another whose unknown members it all has; ``None`` where rows have weights."""
+    if not gram.design.incidence.binary:
+        return None
+    larger, smaller = np.nonzero(gram.matrix == np.diagonal(gram.matrix))
+    return larger, smaller
 
 
 def _sparse_contributions(gram: SparseGram, found: Exposures, progress: Progress) -> Contributions:

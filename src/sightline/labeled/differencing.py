@@ -10,6 +10,8 @@ import numpy as np
 from sightline.arrays import IndexArray
 from sightline.numerics.residues import Residues
 
+_BLOCK = 1 << 18  # pairs of rows that are compared at once
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DifferencingPair:
@@ -51,20 +53,19 @@ def differencing_pairs(  # many parameters: the rows, the groups and their resid
         differences = np.mod(images[:, larger] - images[:, smaller], np.int64(prime))
         place = np.minimum(np.searchsorted(table, differences[0]), table.size - 1)
         group = order[place]
-        hits = np.flatnonzero(
-            np.all(totals[:, group] == differences, axis=0) & np.any(differences != 0, axis=0)
-        )
-        for hit in hits:
-            two = int(larger[hit]), int(smaller[hit])
-            pairs.append(
-                DifferencingPair(
-                    larger=two[0],
-                    smaller=two[1],
-                    record=int(first[group[hit]]),
-                    size=int(sizes[group[hit]]),
-                    names=(names[two[0]], names[two[1]]),
-                )
+        hits = np.all(totals[:, group] == differences, axis=0) & np.any(differences != 0, axis=0)
+        pairs += [
+            DifferencingPair(
+                larger=one,
+                smaller=two,
+                record=int(first[own]),
+                size=int(sizes[own]),
+                names=(names[one], names[two]),
             )
+            for one, two, own in zip(
+                larger[hits].tolist(), smaller[hits].tolist(), group[hits].tolist(), strict=True
+            )
+        ]
     return tuple(pairs)
 
 
@@ -73,8 +74,10 @@ def _candidates(
 ) -> Iterator[tuple[IndexArray, IndexArray]]:
     """Pairs of rows that repeat no earlier row, some at a time, ordered by the larger and the smaller."""
     if among is None:
-        for larger in distinct:
-            yield np.full(distinct.size, larger), distinct
+        step = max(1, _BLOCK // distinct.size)
+        for start in range(0, distinct.size, step):
+            some = distinct[start : start + step]
+            yield np.repeat(some, distinct.size), np.tile(distinct, some.size)
         return
     usable = np.zeros(rows, dtype=np.bool_)
     usable[distinct] = True

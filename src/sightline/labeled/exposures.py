@@ -13,19 +13,19 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.errors import InvalidInput, require
+from sightline.errors import InvalidInput, TooMuchWork, require
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.chords import with_chords
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.hidden import (
     HiddenInformation,
     hidden_by_record,
-    hidden_by_share,
     information_error,
     sparse_hidden_by_record,
 )
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.knowledge import Known, unknown_records
+from sightline.labeled.record_brackets import ReadNumbers, record_brackets
 from sightline.labeled.record_numbers import (
     Attack,
     RecordNumbers,
@@ -54,7 +54,6 @@ from sightline.noise.mixed import MixedNoise
 from sightline.numerics.decision import Decision, Evidence
 from sightline.progress import Progress, silent
 
-_TINY = float(np.finfo(np.float64).tiny)
 # Rows of a design whose undecided records are decided by dense elimination after all.
 _MOST_ELIMINATED = 6_000
 
@@ -238,7 +237,11 @@ def exposures(
     if not isinstance(design.law, MixedNoise):
         return found
     by_variance = design.with_noise(design.law.gaussian)
-    linear = _exposures(by_variance, prior, known, None, False, progress)
+    return with_linear_attack(found, _exposures(by_variance, prior, known, None, False, progress))
+
+
+def with_linear_attack(found: Exposures, linear: Exposures) -> Exposures:
+    """The exposures under noise of several laws, with the linear attack on noise of the same variances."""
     upper = np.minimum(found.remaining_upper, linear.remaining_upper)
     return replace(
         found,
@@ -257,6 +260,7 @@ def _exposures(
     progress: Progress,
 ) -> Exposures:
     """The exposures by the information of the answers; the upper end is the least for noise of one law."""
+    _require_complete(design)
     unknown = unknown_records(design.size, known)
     cost, pattern = choose_route(design, progress)
     attack = Attack(
@@ -279,19 +283,30 @@ def _exposures(
         return dense_exposures(UnknownRecordsGram.of(design, unknown, progress), attack)
 
 
+def _require_complete(design: LinearReleases) -> None:
+    """Numbers over some of the columns must not pass for numbers over all records."""
+    if not design.incidence.complete:
+        raise TooMuchWork(
+            "expected a design whose records are all in memory, got one that is streamed; "
+            "allow more with max_memory"
+        )
+
+
 def dense_exposures(gram: UnknownRecordsGram, attack: Attack) -> Exposures:
     """The exposures by the first dense route that applies."""
     precision, risks = attack.risks(gram)
     attack.progress("factorising the products", 0.0)
+    by_record = None if precision is None else hidden_by_record(gram, precision, attack.progress)
+    if by_record is not None and np.isfinite(by_record.information).all():
+        del risks[Quantity.HIDDEN]  # one precision for all records would add nothing
     problem = Problem(gram=gram, risks=risks, progress=attack.progress)
     routes = (by_columns, by_gap, by_independent_rows, by_partitions)
     reading = next(filter(None, (route(problem) for route in routes)), None) or by_elimination(problem)
     attack.progress("the most exposed", 0.0)
     if attack.everyone_told:
         return _with_others_known(gram, reading, attack)
-    by_record = None if precision is None else hidden_by_record(gram, precision, attack.progress)
     numbers = refined_numbers(problem, reading, attacks=attack.attacks)
-    return _with_others_unknown(gram, reading, numbers, attack, by_record)
+    return with_others_unknown(gram, reading, numbers, attack, by_record)
 
 
 def sparse_exposures(gram: SparseGram, attack: Attack) -> Exposures:
@@ -303,44 +318,34 @@ def sparse_exposures(gram: SparseGram, attack: Attack) -> Exposures:
     by_record = None if precision is None else sparse_hidden_by_record(gram, precision)
     best = found.attacks() if attack.attacks else no_attacks(gram, found.reading, rmse=np.nan)
     numbers = unrefined_numbers(gram, found.reading, best, risks)
-    return _with_others_unknown(gram, found.reading, numbers, attack, by_record)
+    return with_others_unknown(gram, found.reading, numbers, attack, by_record)
 
 
-def _with_others_unknown(
+def with_others_unknown(
     gram: RecordsGram,
     reading: Reading,
     numbers: RecordNumbers,
     attack: Attack,
     by_record: HiddenInformation | None,
 ) -> Exposures:
+    """The exposures to an attacker who does not know the other records, from the numbers of each."""
     decisions, quantities, prior = reading.decisions, numbers.quantities, attack.prior
-    attacks, share_error, relative_error = numbers.attacks, numbers.share_error, numbers.relative_error
-    laplace = LaplacePart.of(gram, attack.copies)
+    attacks = numbers.attacks
     sizes = decisions.sizes[decisions.group]
-    alike = records_alike(gram, sizes)
-    hidden = None
-    if Quantity.HIDDEN in quantities:
-        share = quantities[Quantity.HIDDEN] * (1 - relative_error) - share_error
-        hidden = hidden_by_share(share, numbers.risks[Quantity.HIDDEN].precision)
-        hidden = hidden if by_record is None else by_record.or_else(hidden)
-    linear = np.clip(quantities[Quantity.LINEAR] * (1 + relative_error) + share_error, _TINY, 1.0)
-    information = quantities[Quantity.INFORMATION] * (1 + information_error(gram))
-    seen = Seen(
-        information=information,
-        linear_information=(1 / linear - 1) / prior.variance,
-        hidden_information=None if hidden is None else hidden.information,
-        precision=None if hidden is None else hidden.precision,
-        alike=alike,
-        laplace_answers=None if laplace is None else laplace.answers,
-        laplace_information=None
-        if laplace is None
-        else laplace.part_of(information, information_error(gram)),
+    brackets = record_brackets(
+        ReadNumbers(
+            risks=numbers.risks,
+            quantities=quantities,
+            share_error=numbers.share_error,
+            relative_error=numbers.relative_error,
+            information_error=information_error(gram),
+        ),
+        prior,
+        alike=records_alike(gram, sizes),
+        by_record=by_record,
+        laplace=LaplacePart.of(gram, attack.copies),
     )
-    upper = prior.upper(seen)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        least = np.maximum(upper - 2 * share_error, 0.0)  # the upper end without what rounding added
-        share = np.where(share_error > 0, 2 * share_error / least, 0.0)
-    error = max(float(np.max(share + 2 * relative_error)), attacks.relative_error)
+    error = max(float(np.max(brackets.relative_error)), attacks.relative_error)
     return _laid_out(
         gram,
         reading,
@@ -348,8 +353,8 @@ def _with_others_unknown(
         _PerRecord(
             identifiable=decisions.identifiable[decisions.group] & (sizes == 1),
             rmse=np.where(sizes == 1, attacks.rmse[decisions.group], np.inf),
-            lower=with_chords(gram, decisions, prior, prior.lower(seen), upper),
-            upper=upper,
+            lower=with_chords(gram, decisions, prior, brackets.lower, brackets.upper),
+            upper=brackets.upper,
             information=quantities[Quantity.INFORMATION],
             relative_error=error,
             attack=attack,

@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from sightline.arrays import FloatArray, like, with_diagonal_plus
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.column_forms import MatrixForms
-from sightline.labeled.incidence.protocol import EXACT, BoolArray
+from sightline.labeled.incidence.protocol import EXACT
 from sightline.labeled.risk_forms import both_sides, is_mild, matrix_forms_error
 from sightline.labeled.sparse_gram import SparseGram
 from sightline.labeled.unknown_gram import RecordsGram, UnknownRecordsGram
@@ -94,75 +95,85 @@ def hidden_by_record(
 
     ``None`` where that costs too much or where products of rows are not exact.
     """
-    incidence = gram.design.incidence
+    incidence, unknown = gram.design.incidence, gram.unknown
     costly = not incidence.sparse and float(incidence.row_count) ** 2 * incidence.records > _AFFORDABLE
-    rounded = None if costly else _RoundedPrecisions.of(gram, precision)
-    if rounded is None:
+    unit = None if costly else _unit_of(gram, precision)
+    if unit is None:
         return None
-    products = gram.device.put(incidence.weighted_gram(rounded.levels, progress) / rounded.unit)
-    whitening = like(products, gram.whitening)
-    seen = both_sides(whitening, products)
+    levels = np.where(unknown, precision_levels(precision, unit), 0.0)
+    products = gram.device.put(incidence.weighted_gram(levels, progress) / unit)
+    found = hidden_form(products, gram.whitening)
+    if found is None:
+        return None
+    matrix, error = found
+    forms = MatrixForms(symmetric=(matrix,), offsets=np.zeros(1), linear=np.zeros((0, incidence.row_count)))
+    q = incidence.forms(forms, unknown, progress)[0][unknown]
+    q = np.maximum(q, 0.0) * (1 + error + 2 * gram.whitening_error)
+    if gram.whitening.ndim == 2:  # the error is that of q/c
+        with np.errstate(divide="ignore"):
+            own = unit / levels[unknown]
+        q += np.where(np.isfinite(own), error * own, 0.0)
+    return information_behind_forms(q, levels[unknown], unit)
+
+
+def hidden_form(products: Any, whitening: FloatArray) -> tuple[Any, float] | None:
+    r"""The matrix of :math:`q_j` as a form of a record's column, and a bound on its relative error.
+
+    ``products`` are :math:`\sum_k a_k a_k^\top / c_k`, where they are factorised. ``None`` where digits are
+    lost. Under correlated noise the bound is that of :math:`q_j/c_j`.
+    """
+    own = like(products, whitening)
+    seen = both_sides(own, products)
     if not is_mild(seen, 1.0):
         return None
     inverse = positive_inverse(with_diagonal_plus(seen * 1.0, 1.0))
     if inverse is None:
         return None
-    error = matrix_forms_error(products, whitening, seen, inverse, divisor=1.0)
-    turned = whitening if whitening.ndim == 1 else whitening.T
-    forms = MatrixForms(
-        symmetric=(both_sides(turned, inverse),),
-        offsets=np.zeros(1),
-        linear=np.zeros((0, incidence.row_count)),
-    )
-    q = incidence.forms(forms, gram.unknown, progress)[0][gram.unknown]
-    q = np.maximum(q, 0.0) * (1 + error + 2 * gram.whitening_error)
-    if gram.whitening.ndim == 2:  # the error is that of q/c
-        own = rounded.precisions(gram.unknown)
-        q += np.where(np.isfinite(own), error * own, 0.0)
-    return rounded.information(q, gram.unknown)
+    error = matrix_forms_error(products, own, seen, inverse, divisor=1.0)
+    return both_sides(own if own.ndim == 1 else own.T, inverse), error
 
 
 def sparse_hidden_by_record(gram: SparseGram, precision: FloatArray) -> HiddenInformation | None:
     """The same from a sparse factor."""
-    rounded = _RoundedPrecisions.of(gram, precision)
-    if rounded is None:
+    unit = _unit_of(gram, precision)
+    if unit is None:
         return None
-    inverse = gram.whitened_inverse(gram.pairs.products(rounded.levels) / rounded.unit)
+    levels = np.where(gram.unknown, precision_levels(precision, unit), 0.0)
+    inverse = gram.whitened_inverse(gram.pairs.products(levels) / unit)
     if not math.isfinite(inverse.relative_error):
         return None
     values, roundings = gram.forms(inverse.values[None])
     q = np.maximum(values[0][gram.unknown], 0.0) + float(roundings[0])
     q *= (1 + 2 * gram.whitening_error) / (1 - inverse.relative_error)
-    return rounded.information(q, gram.unknown)
+    return information_behind_forms(q, levels[gram.unknown], unit)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _RoundedPrecisions:
-    """Precisions, rounded up so that their inverses are whole multiples of a unit."""
+def _unit_of(gram: RecordsGram, precision: FloatArray) -> float | None:
+    incidence = gram.design.incidence
+    people = incidence.records if incidence.counts is None else int(incidence.counts.sum())
+    peak = float(np.max(incidence.peaks))
+    return precision_unit(float(np.min(precision)), people=people, peak=peak) if incidence.whole else None
 
-    levels: FloatArray  # unit over precision, rounded down; zero: the record counts as known
-    unit: float
 
-    @classmethod
-    def of(cls, gram: RecordsGram, precision: FloatArray) -> _RoundedPrecisions | None:
-        """``None`` where sums of products would not be exact."""
-        incidence = gram.design.incidence
-        people = incidence.records if incidence.counts is None else int(incidence.counts.sum())
-        bits = min(_FINEST, math.floor(math.log2(EXACT / people / float(np.max(incidence.peaks)) ** 2)))
-        if not incidence.whole or bits < _COARSEST:
-            return None
-        unit = 2.0**bits * float(np.min(precision))
-        return cls(levels=np.where(gram.unknown, np.floor(unit / precision), 0.0), unit=unit)
+def precision_unit(least: float, *, people: int, peak: float) -> float | None:
+    """What precisions from ``least`` on divide, so that the quotients can be rounded to whole weights.
 
-    def precisions(self, unknown: BoolArray) -> FloatArray:
-        """The rounded precisions of the unknown records; infinite for one that counts as known."""
-        with np.errstate(divide="ignore"):
-            return np.asarray(self.unit / self.levels[unknown])
+    ``None`` where sums of the products of ``people`` records with weights up to ``peak`` would not be exact.
+    """
+    bits = min(_FINEST, math.floor(math.log2(EXACT / people / peak**2)))
+    return None if bits < _COARSEST else 2.0**bits * least
 
-    def information(self, q: FloatArray, unknown: BoolArray) -> HiddenInformation:
-        """From the forms q of the unknown records, rounded up."""
-        rounded = self.precisions(unknown)
-        left = 1 - q / rounded
-        kept = (left > _CANCELLED) & (self.levels[unknown] >= _ROUGH)
-        information = np.where(kept, q / np.where(kept, left, 1.0), np.inf)
-        return HiddenInformation(information=information, precision=rounded)
+
+def precision_levels(precision: FloatArray, unit: float) -> FloatArray:
+    """Unit over precision, rounded down: the record's weight in the products. Zero: it counts as known."""
+    return np.asarray(np.floor(unit / precision))
+
+
+def information_behind_forms(q: FloatArray, levels: FloatArray, unit: float) -> HiddenInformation:
+    """From forms q that were rounded up, and the levels of their records; infinite where digits were lost."""
+    with np.errstate(divide="ignore"):
+        rounded = np.asarray(unit / levels)
+    left = 1 - q / rounded
+    kept = (left > _CANCELLED) & (levels >= _ROUGH)
+    information = np.where(kept, q / np.where(kept, left, 1.0), np.inf)
+    return HiddenInformation(information=information, precision=rounded)

@@ -41,19 +41,24 @@ class Attack:
 
     def risks(self, gram: RecordsGram) -> tuple[FloatArray | None, Risks]:
         """The precision of every record's prior, if others are unknown, and the risks to compute."""
-        require(
-            gram.signal < _MOST,
-            f"numbers of at most {_MOST:g} times their noise",
-            got=f"{gram.signal:g}",
-            fix="so little noise is none",
-            error=InvalidNoise,
-        )
+        require_noise_to_count(gram)
         precision = None if self.everyone_told else precisions(gram, self.prior)
         return precision, risks_over_v(
             self.prior.variance,
             excess=gram.design.law.excess,
             precision=None if precision is None else float(np.max(precision)),
         )
+
+
+def require_noise_to_count(gram: RecordsGram) -> None:
+    """Refuse signals whose squares no double holds."""
+    require(
+        gram.signal < _MOST,
+        f"numbers of at most {_MOST:g} times their noise",
+        got=f"{gram.signal:g}",
+        fix="so little noise is none",
+        error=InvalidNoise,
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -81,11 +86,13 @@ def refined_numbers(problem: Problem, reading: Reading, *, attacks: bool) -> Rec
     relative_error = np.zeros(touched.size)
     relative_error[sharp] = refined
     errors = (reading.share_error, refined, found.relative_error, problem.gram.whitening_error)
-    if max(errors) > (certified.ENOUGH if attacks else _ENOUGH_FOR_BRACKETS):
-        numbers = certified.certified_numbers(problem, reading)
+    exact_columns = problem.gram.design.incidence.complete  # ball arithmetic starts from all of them
+    if exact_columns and max(errors) > (certified.ENOUGH if attacks else _ENOUGH_FOR_BRACKETS):
+        numbers = certified.certified_numbers(problem, reading, attacks=attacks)
         if numbers is not None:
             error, quantities = certified.RELATIVE_ERROR, numbers.quantities
-            found = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
+            if numbers.rmse is not None and numbers.recipes is not None:
+                found = GroupAttacks(rmse=numbers.rmse, recipes=numbers.recipes, relative_error=error)
             share_error = np.zeros(touched.size)
             relative_error = np.where(touched, error, 0.0)
     return RecordNumbers(

@@ -80,6 +80,8 @@ def forms_from_inverses(
 
     ``whitening`` divides the rows: a number for each, or a matrix where the noise is correlated.
     """
+    if whitening.ndim == 1 and is_diagonal(gram):
+        return forms_of_disjoint_rows(np.diagonal(gram), whitening, risks, linear=linear)
     own = like(gram, whitening)
     turned = own if own.ndim == 1 else own.T
     seen = both_sides(own, gram)
@@ -103,6 +105,28 @@ def forms_from_inverses(
         offsets.append(risk.unit / c)
     forms = MatrixForms(symmetric=tuple(matrices), offsets=np.array(offsets), linear=linear)
     return RiskForms(names=tuple(names), forms=forms, share_error=worst)
+
+
+def is_diagonal(gram: Any) -> bool:
+    """Whether no two rows share a record, for a Gram matrix in this machine's memory."""
+    return isinstance(gram, np.ndarray) and np.count_nonzero(gram) == np.count_nonzero(np.diagonal(gram))
+
+
+def forms_of_disjoint_rows(
+    squares: FloatArray, whitening: FloatArray, risks: Risks, *, linear: FloatArray
+) -> RiskForms:
+    r"""For rows of squared lengths :math:`m_\ell` that share no record: all inverses are diagonal.
+
+    A form is :math:`u/c - \sum_\ell a_\ell^2 w_\ell^2 u / (c (c + m_\ell w_\ell^2))`, where w is the
+    whitening and u the unit of the risk. Its parts are at most 1, and each is right to some roundings.
+    """
+    weights = np.square(whitening)
+    seen = squares * weights
+    shares = [-risk.unit * weights / (risk.precision * (risk.precision + seen)) for risk in risks.values()]
+    offsets = np.array([0.0, *(risk.unit / risk.precision for risk in risks.values())])
+    forms = MatrixForms(symmetric=(weights, *shares), offsets=offsets, linear=linear)
+    error = gamma(len(squares) + 16)
+    return RiskForms(names=(Quantity.INFORMATION, *risks), forms=forms, share_error=error)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

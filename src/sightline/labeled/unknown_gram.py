@@ -156,6 +156,7 @@ class UnknownRecordsGram:
 
     def _accurate(self, factor: GramFactor, rank: Rank) -> GramFactor:
         costly = self.design.row_count**2 * self.design.size > _AFFORDABLE
+        costly |= not self.design.incidence.complete  # then there are no rows to factorise
         if factor.estimated_error <= _COARSE or (costly and factor.rank == rank.rank):
             return factor
         return self.factor_of_rows(rank)[0]

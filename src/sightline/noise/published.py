@@ -21,7 +21,6 @@ import math
 from enum import StrEnum
 
 import numpy as np
-from scipy.special import expit, ndtri
 
 from sightline.arrays import FloatArray
 
@@ -73,6 +72,8 @@ def information_scale(law: PublishedLaw, parameter: FloatArray) -> FloatArray:
         case PublishedLaw.DISCRETE_GAUSSIAN:
             return np.asarray(np.sqrt(parameter**2 - 1) * (1 - 1e-15))
         case PublishedLaw.GEOMETRIC:
+            from scipy.special import expit, ndtri  # few plans need them, and they take long to import
+
             # At least the information of a Laplace answer, too: a person's privacy loss is read off it.
             told = np.maximum(-2 * ndtri(expit(-1 / parameter)), 1 / parameter)
             return np.asarray((1 - 1e-12) / told)

@@ -22,6 +22,7 @@ from sightline.arrays import FloatArray, like, namespace
 from sightline.numerics.residuals import absolute_product, gamma, inverse_error
 
 _LEAF = 128  # blocks up to this size are factorised directly
+_LEAF_OF_PRODUCTS = 256  # and triangles up to this size are multiplied as if they were full
 
 
 def positive_inverse(matrix: Any) -> Any:
@@ -40,7 +41,7 @@ def positive_inverse(matrix: Any) -> Any:
         _whiten(matrix)
     except np.linalg.LinAlgError:
         return None
-    return np.asarray(matrix.T @ matrix)
+    return _products_of_columns(matrix)
 
 
 def inverse_of_products(products: Any) -> tuple[Any, float] | None:
@@ -92,8 +93,55 @@ def _whiten(matrix: FloatArray) -> None:
     half = size // 2
     A, C, D = matrix[:half, :half], matrix[half:, :half], matrix[half:, half:]
     _whiten(A)
-    X = C @ A.T
+    X = _times_lower(C, A, transposed=True)
     D -= X @ X.T
     _whiten(D)
-    np.negative(D @ (X @ A), out=C)
+    np.negative(_lower_times(D, _times_lower(X, A)), out=C)
     matrix[:half, half:] = 0.0
+
+
+def _times_lower(left: FloatArray, lower: FloatArray, *, transposed: bool = False) -> FloatArray:
+    """``left @ lower`` or ``left @ lower.T``, without the zeros above the diagonal of a lower triangle."""
+    size = len(lower)
+    if size <= _LEAF_OF_PRODUCTS:
+        return np.asarray(left @ (lower.T if transposed else lower))
+    half = size // 2
+    A, C, D = lower[:half, :half], lower[half:, :half], lower[half:, half:]
+    first, second = left[:, :half], left[:, half:]
+    product = np.empty_like(left)
+    product[:, :half] = _times_lower(first, A, transposed=transposed)
+    product[:, half:] = _times_lower(second, D, transposed=transposed)
+    if transposed:
+        product[:, half:] += first @ C.T
+    else:
+        product[:, :half] += second @ C
+    return product
+
+
+def _lower_times(lower: FloatArray, right: FloatArray) -> FloatArray:
+    """``lower @ right``, without the zeros above the diagonal of a lower triangle."""
+    size = len(lower)
+    if size <= _LEAF_OF_PRODUCTS:
+        return np.asarray(lower @ right)
+    half = size // 2
+    product = np.empty_like(right)
+    product[:half] = _lower_times(lower[:half, :half], right[:half])
+    product[half:] = _lower_times(lower[half:, half:], right[half:])
+    product[half:] += lower[half:, :half] @ right[:half]
+    return product
+
+
+def _products_of_columns(lower: FloatArray) -> FloatArray:
+    """``lower.T @ lower``, without the zeros above the diagonal of a lower triangle."""
+    size = len(lower)
+    if size <= _LEAF_OF_PRODUCTS:
+        return np.asarray(lower.T @ lower)
+    half = size // 2
+    C, D = lower[half:, :half], lower[half:, half:]
+    product = np.empty_like(lower)
+    product[:half, :half] = _products_of_columns(lower[:half, :half])
+    product[:half, :half] += C.T @ C
+    product[half:, :half] = _times_lower(C.T, D).T
+    product[:half, half:] = product[half:, :half].T
+    product[half:, half:] = _products_of_columns(D)
+    return product

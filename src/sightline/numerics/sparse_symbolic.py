@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.linalg import spilu
 
 from sightline.arrays import IndexArray
 
@@ -154,6 +153,8 @@ def elimination_order(pattern: Any) -> IndexArray:
     values = np.where(diagonal, 1.0, 1e-6)
     size = pattern.shape[0]
     weak = sparse.csc_matrix((values, (coordinates.row, coordinates.col)), shape=(size, size))
+    from scipy.sparse.linalg import spilu  # small audits start without it
+
     dropped = spilu(
         weak,
         drop_tol=1.0,

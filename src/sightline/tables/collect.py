@@ -6,7 +6,8 @@ Every release is read as if it were computed on the rows that have a secret and 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +18,8 @@ from sightline.progress import Progress, silent
 from sightline.tables.cells import RowGrouping, group_rows, signature_table
 from sightline.tables.encoding import Encoding, PackedCodes, encode
 from sightline.tables.engines.protocol import DATA, Engine
+from sightline.tables.few_values import few_values
+from sightline.tables.largest_shares import largest_shares
 from sightline.tables.membership import Cell, Feature, Membership, Partition
 from sightline.tables.rows import Rows, audited_rows
 from sightline.tables.sql.fragments import literal, quoted
@@ -26,11 +29,49 @@ from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import Schema, Subject
 
 MOST_CATEGORIES = 1_000
-_FEW_VALUES = 20  # distinct values of a number that an attacker can round to
-_NEARLY_ALL = 0.9  # of the rows
-_MOST_COUNTED = 5_000_000  # rows of which every value is counted
-_CONDITIONS_PER_QUERY = 200
 _HASH_DIGITS = 8  # of a key's hash, by which known records are drawn
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CountedTable:
+    """A table whose rows and records are counted, and whose cells are numbered; signatures come next."""
+
+    queries: tuple[ReleaseQuery, ...]
+    subject: Subject
+    rows: Rows
+    total: int  # rows of the table
+    present: int  # those with a secret and a record key
+    clipped: int
+    records: int
+    contributions: int  # the most rows of one record
+    partitions: tuple[Partition, ...]
+    encoding: Encoding
+    known: str  # the condition that the attacker knows a row, as SQL; empty if they know none
+
+    def membership(
+        self,
+        groupings: Sequence[RowGrouping],
+        shares: Sequence[Sequence[int]],
+        **arrays: Any,
+    ) -> Membership:
+        """The membership of the cells of some groupings, with the arrays of some signatures."""
+        cells = tuple(
+            Cell(partition=position, key=key, rows=int(number), largest_share=int(share))
+            for position, index in enumerate(self.encoding.layout_of)
+            for key, number, share in zip(
+                groupings[index].keys, groupings[index].rows, shares[index], strict=True
+            )
+        )
+        return Membership(
+            partitions=self.partitions,
+            cells=cells,
+            rows=self.present,
+            records=self.records,
+            contributions=self.contributions,
+            dropped=self.total - self.present,
+            clipped=self.clipped,
+            **arrays,
+        )
 
 
 def collect(
@@ -47,6 +88,30 @@ def collect(
     with more rows than ``most_rows`` is refused. ``check_size`` is called with the numbers of signatures and
     of partitions before their table is made.
     """
+    counted = count_table(engine, queries, subject, progress=progress)
+    return collect_counted(engine, counted, progress=progress, check_size=check_size)
+
+
+def collect_counted(
+    engine: Engine,
+    counted: CountedTable,
+    *,
+    progress: Progress = silent,
+    check_size: Callable[[int, int], None] | None = None,
+) -> Membership:
+    """Collect the signatures of a table that is counted, as :func:`collect` does."""
+    progress("listing signatures", 0.0)
+    try:
+        signatures = _signatures(engine, counted)
+    except InvalidPlan as error:
+        raise with_release_name(engine, counted.rows, counted.queries, error) from None
+    return membership_of(engine, counted, signatures, progress=progress, check_size=check_size)
+
+
+def count_table(
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, *, progress: Progress = silent
+) -> CountedTable:
+    """Count the rows and records of a table, and number the cells that its queries publish."""
     rows = audited_rows(queries, subject, engine.columns())
     known = known_condition(engine, subject)
 
@@ -67,38 +132,48 @@ def collect(
     partitions, partition_queries = expand(engine, rows, queries, subject.categories)
     try:
         encoding = encode(engine, partition_queries, rows=rows)
-        progress("listing signatures", 0.0)
-        words, counts, known_counts = _signatures(engine, encoding, known)
     except InvalidPlan as error:
-        raise _with_release_name(engine, rows, queries, error) from None
+        raise with_release_name(engine, rows, queries, error) from None
+    return CountedTable(
+        queries=tuple(queries),
+        subject=subject,
+        rows=rows,
+        total=total,
+        present=present,
+        clipped=clipped,
+        records=records,
+        contributions=contributions,
+        partitions=partitions,
+        encoding=encoding,
+        known=known,
+    )
 
+
+def membership_of(
+    engine: Engine,
+    counted: CountedTable,
+    signatures: tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]],
+    *,
+    progress: Progress = silent,
+    check_size: Callable[[int, int], None] | None = None,
+) -> Membership:
+    """The membership of all signatures: their words in order, their counts, and how many are known."""
+    words, counts, known_counts = signatures
+    encoding = counted.encoding
     if check_size is not None:
-        check_size(len(counts), len(partitions))
+        check_size(len(counts), len(counted.partitions))
     progress("naming the cells", 0.0)
     groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
-    shares = _shares(engine, encoding, groupings, contributions)
-    cells = tuple(
-        Cell(partition=position, key=key, rows=int(number), largest_share=int(share))
-        for position, index in enumerate(encoding.layout_of)
-        for key, number, share in zip(
-            groupings[index].keys, groupings[index].rows, shares[index], strict=True
-        )
-    )
-    return Membership(
-        partitions=partitions,
-        cells=cells,
+    return counted.membership(
+        groupings,
+        largest_shares(engine, encoding, groupings, counted.contributions),
         signatures=signature_table(groupings, encoding.layout_of)
         if groupings
         else np.empty((1, 0), np.int16),
         counts=counts,
         known=known_counts,
-        rows=present,
-        records=records,
-        contributions=contributions,
-        dropped=total - present,
-        clipped=clipped,
-        few_values=_few_values(engine, rows, subject, present=present),
-        weights=_weights(encoding, groupings, words, queries, partitions),
+        few_values=few_values(engine, counted.rows, counted.subject, present=counted.present),
+        weights=_weights(encoding, groupings, words, counted.queries, counted.partitions),
     )
 
 
@@ -233,49 +308,6 @@ def _totals(engine: Engine, rows: Rows, *, outside: str) -> tuple[int, int, int]
     return total, present, clipped
 
 
-def _few_values(engine: Engine, rows: Rows, subject: Subject, *, present: int) -> int | None:
-    """How many values a number takes in nearly all rows, if they are few and often repeated.
-
-    Whole numbers on a short range are few even if each occurs once. In very large tables all rows must take
-    the few values: to count each value would cost more than the rest of the audit.
-    """
-    if subject.bounds is None:
-        return None
-    if subject.known_within is not None:
-        return _few_values_within(engine, rows, subject.known_within)
-    limit = f"LIMIT {_FEW_VALUES + 1}"
-    if present <= _MOST_COUNTED:
-        counted = f"SELECT {rows.secret} AS v, COUNT(*) AS c FROM {rows.source()} GROUP BY {rows.secret}"
-        listed = f"SELECT v, c FROM ({counted}) AS counted ORDER BY c DESC, v {limit}"
-    else:
-        listed = f"SELECT DISTINCT {rows.secret} AS v, 0 AS c FROM {rows.source()} {limit}"
-    answer = engine.fetch(
-        "SELECT v, c, CASE WHEN v <> ROUND(v) THEN 1 ELSE 0 END AS broken "
-        f"FROM ({listed}) AS listed ORDER BY c DESC, v"
-    )
-    number, broken = len(answer["v"]), any(answer["broken"].tolist())
-    if number <= _FEW_VALUES:
-        low, high = subject.bounds
-        on_a_lattice = not broken and high - low < _FEW_VALUES
-        return number if on_a_lattice or present >= 2 * number else None
-    covered = np.cumsum(_whole(answer["c"]))[:_FEW_VALUES]
-    enough = np.flatnonzero(
-        (covered >= _NEARLY_ALL * present) & (covered >= 2 * np.arange(1, covered.size + 1))
-    )
-    return int(enough[0]) + 1 if enough.size else None
-
-
-def _few_values_within(engine: Engine, rows: Rows, within: float) -> int | None:
-    """How many values an interval of ± ``within`` has room for, if few: by the least gap of two values."""
-    distinct = f"SELECT DISTINCT {rows.secret} AS v FROM {rows.source()}"
-    gaps = f"SELECT v - LAG(v) OVER (ORDER BY v) AS gap FROM ({distinct}) AS listed"
-    least = engine.fetch(f"SELECT MIN(gap) AS gap FROM ({gaps}) AS gaps")["gap"].tolist()[0]
-    if least is None:
-        return 1
-    number = int(2 * within / float(least)) + 1
-    return number if number <= _FEW_VALUES else None
-
-
 def _contributions(engine: Engine, rows: Rows) -> tuple[int, int]:
     per_record = f"SELECT {rows.record} AS r, COUNT(*) AS n FROM {rows.source()} GROUP BY {rows.record}"
     answer = engine.fetch(f"SELECT COUNT(*) AS records, MAX(n) AS most FROM ({per_record}) AS counted")
@@ -315,81 +347,37 @@ def _check_numbering(engine: Engine, rows: Rows) -> None:
             )
 
 
-def _signatures(
-    engine: Engine, encoding: Encoding, known: str
-) -> tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]]:
+def signature_query(counted: CountedTable, *, in_order: bool) -> str:
+    """One SELECT for every signature: its words, its rows ``n`` and how many are ``known``, if any may be."""
+    encoding, known = counted.encoding, counted.known
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = [f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True)]
     numbers = ["COUNT(*) AS n"]
     if known:
         listed.append(f"CASE WHEN {known} THEN 1 ELSE 0 END AS known")
         numbers.append("CAST(SUM(known) AS BIGINT) AS known")
+    elif not in_order:
+        numbers.append("CAST(0 AS BIGINT) AS known")
     coded = f"SELECT {', '.join(listed) or '1'} FROM {encoding.coded_source()}"
     by = ", ".join(names)
-    answer = engine.fetch(
-        f"SELECT {', '.join([*names, *numbers])} FROM ({coded}) AS coded"
-        + (f" GROUP BY {by} ORDER BY {by}" if by else "")
-    )
+    grouped = f" GROUP BY {by}" + (f" ORDER BY {by}" if in_order else "") if by else ""
+    return f"SELECT {', '.join([*names, *numbers])} FROM ({coded}) AS coded{grouped}"
+
+
+def _signatures(
+    engine: Engine, counted: CountedTable
+) -> tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]]:
+    names = [f"w{position}" for position in range(len(counted.encoding.words))]
+    answer = engine.fetch(signature_query(counted, in_order=True))
     counts = _whole(answer["n"])
-    known_counts = _whole(answer["known"]) if known else np.zeros(len(counts), dtype=np.int64)
+    known_counts = _whole(answer["known"]) if counted.known else np.zeros(len(counts), dtype=np.int64)
     words = np.empty((len(names), len(counts)), dtype=np.int64)
     for word, name in zip(words, names, strict=True):
         word[:] = answer.pop(name)
     return words, counts, known_counts
 
 
-def _shares(
-    engine: Engine, encoding: Encoding, groupings: Sequence[RowGrouping], contributions: int
-) -> list[list[int]]:
-    """For each cell of each grouping, the most rows that one record has in it."""
-    shares = [[contributions] * len(grouping.rows) for grouping in groupings]
-    if contributions == 1:
-        return shares
-    single = [position for position, grouping in enumerate(groupings) if _is_single(encoding, grouping)]
-    for start in range(0, len(single), _CONDITIONS_PER_QUERY):
-        batch = single[start : start + _CONDITIONS_PER_QUERY]
-        answer = engine.fetch(
-            _single_shares(encoding, [groupings[position].coded_keys[0] for position in batch])
-        )
-        for position in batch:
-            most = int(answer[f"a{groupings[position].coded_keys[0]}"][0])
-            shares[position] = [most] * len(groupings[position].rows)
-    for position, grouping in enumerate(groupings):
-        if grouping.coded_keys and position not in single:
-            shares[position] = _keyed_shares(engine, encoding, grouping)
-    return shares
-
-
-def _is_single(encoding: Encoding, grouping: RowGrouping) -> bool:
-    """Whether it is one cell: a condition without GROUP BY."""
-    return len(grouping.coded_keys) == 1 and encoding.coded_keys[grouping.coded_keys[0]].key is None
-
-
-def _single_shares(encoding: Encoding, parts: Sequence[int]) -> str:
-    """A query for the largest shares of many conditions without GROUP BY, in one pass over the records."""
-    sums = ", ".join(f"SUM({encoding.coded_keys[part].code('')}) AS a{part}" for part in parts)
-    record = encoding.rows.record
-    counted = f"SELECT {sums} FROM {encoding.coded_source(record, only=parts)} GROUP BY {record}"
-    return f"SELECT {', '.join(f'MAX(a{part}) AS a{part}' for part in parts)} FROM ({counted}) AS counted"
-
-
-def _keyed_shares(engine: Engine, encoding: Encoding, grouping: RowGrouping) -> list[int]:
-    names = [f"a{part}" for part in grouping.coded_keys]
-    codes = ", ".join(
-        f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}" for part in grouping.coded_keys
-    )
-    by = ", ".join(names)
-    coded = (
-        f"SELECT {codes}, {encoding.rows.record} AS r FROM {encoding.coded_source(only=grouping.coded_keys)}"
-    )
-    counted = f"SELECT {by}, r, COUNT(*) AS n FROM ({coded}) AS coded GROUP BY {by}, r"
-    answer = engine.fetch(f"SELECT {by}, MAX(n) AS most FROM ({counted}) AS counted GROUP BY {by}")
-    listed = zip(*(answer[name].tolist() for name in names), strict=True)
-    largest = dict(zip(listed, answer["most"].tolist(), strict=True))
-    return [int(largest[tuple(row)]) for row in grouping.codes.tolist()]
-
-
-def _with_release_name(
+def with_release_name(
     engine: Engine, rows: Rows, queries: Sequence[ReleaseQuery], error: InvalidPlan
 ) -> InvalidPlan:
     """The error of the first release that the engine cannot run alone, with its name; else ``error``."""

@@ -177,6 +177,21 @@ class RowsInCells:
     rows: IndexArray
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OtherSignatures:
+    """The signatures of a table that is streamed: those that a membership does not list, and all together.
+
+    The listed ones are the most exposed, every one that may be identifiable, one of each set of partitions
+    that rows are in together, and the one that the releases cost most.
+    """
+
+    listed: IndexArray  # of each listed signature, its number among all
+    words: NDArray[np.int64]  # (words × signatures) the packed codes of the listed ones, in order
+    signatures: int  # in all
+    known_rows: int  # in all
+    products: FloatArray  # of every two cells, the unknown rows in both that are not of listed signatures
+
+
 @dataclass(frozen=True, kw_only=True, eq=False)
 class Membership:
     """The signatures of all rows with a secret, in an order that is the same on every engine.
@@ -201,6 +216,7 @@ class Membership:
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine
     weights: FloatArray | None = None  # (K, partitions) of each row with that signature; none if all are 1
     device: Device = HOST  # where matrices over the cells are factorised
+    others: OtherSignatures | None = None  # of a table that is streamed; none if all signatures are listed
     made: dict[Hashable, tuple[Any, Any]] = field(default_factory=dict, repr=False)
 
     def made_once(self, name: Hashable, make: Callable[[], Made]) -> Made:
@@ -215,9 +231,20 @@ class Membership:
     @property
     def signature_count(self) -> int:
         """How many different signatures the rows have."""
+        if self.others is not None:
+            return self.others.signatures
         if not self.rows:
             return 0
         return len(self.signatures if self.distinct else np.unique(self.signatures, axis=0))
+
+    @property
+    def known_rows(self) -> int:
+        """How many rows the attacker knows."""
+        return int(self.known.sum()) if self.others is None else self.others.known_rows
+
+    def signature_number(self, place: int) -> int:
+        """The number of a listed signature among all signatures of the table."""
+        return place if self.others is None else int(self.others.listed[place])
 
     @property
     def empty(self) -> tuple[int, ...]:

@@ -5,7 +5,7 @@ A signature's position in a ``Membership`` is its rank among all signatures, so 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from sightline.tables.collect import expand, known_condition
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Band, Partition, RowValues
-from sightline.tables.rows import audited_rows
+from sightline.tables.rows import Rows, audited_rows
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
@@ -59,26 +59,37 @@ def signature_totals(
     """
     rows = audited_rows(queries, subject, engine.columns())
     known = known_condition(engine, subject) or "FALSE"
-    value = rows.secret
-    if subject.kind is SecretKind.BOOLEAN:
-        value = f"CASE WHEN {value} THEN 1.0 ELSE 0.0 END"
-    elif subject.bounds is not None:
-        low, high = subject.bounds
-        value = f"LEAST(GREATEST({value}, {low!r}), {high!r})"
+    value = clipped_secret(rows, subject)
     if question is not None:
         value = f"CASE WHEN {_answers_yes(rows.secret, question)} THEN 1.0 ELSE 0.0 END"
-    ranked = ranked_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    coded, names = _coded_rows(engine, queries, subject, f"CASE WHEN {known} THEN NULL ELSE {value} END")
+    # In the order of the signatures, as the membership has them: no row needs its rank.
+    by, order = ", ".join(names), f" ORDER BY {', '.join(names)}" if names else ""
     if subject.kind is not SecretKind.CATEGORY:
-        summed = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"
-        answer = engine.fetch(f"SELECT s, {summed} FROM ({ranked}) AS ranked GROUP BY s ORDER BY s")
+        summed, grouped = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total", f" GROUP BY {by}" if by else ""
+        answer = engine.fetch(f"SELECT {summed} FROM ({coded}) AS coded{grouped}{order}")
         return answer["total"].astype(np.float64)[:, None]
-    answer = engine.fetch(f"SELECT s, v, COUNT(*) AS n FROM ({ranked}) AS ranked GROUP BY s, v ORDER BY s")
-    names = list(subject.categories or ())
-    totals = np.zeros((int(answer["s"].max()) + 1, len(names)))
-    for signature, name, count in zip(answer["s"], answer["v"], answer["n"], strict=True):
-        if name in names:
-            totals[int(signature), names.index(name)] = count
+    listed = ", ".join([*names, "v"])
+    answer = engine.fetch(f"SELECT {listed}, COUNT(*) AS n FROM ({coded}) AS coded GROUP BY {listed}{order}")
+    starts = np.zeros(len(answer["n"]), dtype=np.bool_)
+    for name in names:
+        starts[1:] |= answer[name][1:] != answer[name][:-1]
+    signature = np.cumsum(starts)
+    place = {name: column for column, name in enumerate(subject.categories or ())}
+    column = np.array([place.get(name, -1) for name in answer["v"].tolist()], dtype=np.intp)
+    totals = np.zeros((int(signature[-1]) + 1, len(place)))
+    totals[signature[column >= 0], column[column >= 0]] = answer["n"][column >= 0]
     return totals
+
+
+def clipped_secret(rows: Rows, subject: Subject) -> str:
+    """The secret as SQL: a number clipped to its bounds, 1 for a yes and 0 for a no, or a category."""
+    if subject.kind is SecretKind.BOOLEAN:
+        return f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
+    if subject.bounds is None:
+        return rows.secret
+    low, high = subject.bounds
+    return f"LEAST(GREATEST({rows.secret}, {low!r}), {high!r})"
 
 
 def _answers_yes(secret: str, question: Partition) -> str:
@@ -111,6 +122,38 @@ def members_of(
     for signature, key in zip(answer["s"].tolist(), answer["v"].tolist(), strict=True):
         members[int(signature)].append(key_text(key))
     return {signature: tuple(sorted(keys)) for signature, keys in members.items()}
+
+
+def members_by_words(
+    engine: Engine,
+    queries: Sequence[ReleaseQuery],
+    subject: Subject,
+    *,
+    words: Mapping[int, tuple[int, ...]],
+) -> dict[int, tuple[str, ...]]:
+    """The same for signatures that are given by their packed words, without a rank for every row."""
+    if not words:
+        return {}
+    rows = audited_rows(queries, subject, engine.columns())
+    _, partition_queries = expand(engine, rows, queries, subject.categories)
+    encoding = encode(engine, partition_queries, rows=rows)
+    names = [f"w{position}" for position in range(len(encoding.words))]
+    listed = ", ".join(f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True))
+    known = known_condition(engine, subject)
+    value = f"CASE WHEN {known} THEN NULL ELSE {rows.record} END" if known else rows.record
+    coded = f"SELECT {listed}, {value} AS v FROM {encoding.coded_source()}"
+    wanted = " OR ".join(
+        "(" + " AND ".join(f"{name} = {int(word)}" for name, word in zip(names, own, strict=True)) + ")"
+        for own in words.values()
+    )
+    by = ", ".join(names)
+    answer = engine.fetch(
+        f"SELECT DISTINCT {by}, v FROM ({coded}) AS coded WHERE v IS NOT NULL AND ({wanted})"
+    )
+    found: dict[tuple[int, ...], list[str]] = {}
+    for *own, key in zip(*(answer[name].tolist() for name in (*names, "v")), strict=True):
+        found.setdefault(tuple(own), []).append(key_text(key))
+    return {signature: tuple(sorted(found.get(own, ()))) for signature, own in words.items()}
 
 
 def secrets_of(
@@ -194,12 +237,19 @@ def is_record_condition(engine: Engine, subject: Subject, record_key: str) -> st
 
 def ranked_rows(engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str) -> str:
     """A query for the signature ``s`` and the value ``v`` of every row."""
+    coded, names = _coded_rows(engine, queries, subject, value)
+    rank = f"DENSE_RANK() OVER (ORDER BY {', '.join(names)}) - 1" if names else "0"
+    return f"SELECT r, {rank} AS s, v FROM ({coded}) AS coded"
+
+
+def _coded_rows(
+    engine: Engine, queries: Sequence[ReleaseQuery], subject: Subject, value: str
+) -> tuple[str, list[str]]:
+    """A query for the words of every row's signature, its record ``r`` and its ``v``; the words' names."""
     rows = audited_rows(queries, subject, engine.columns())
     _, partition_queries = expand(engine, rows, queries, subject.categories)
     encoding = encode(engine, partition_queries, rows=rows)
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = "".join(f"{text} AS {name}, " for text, name in zip(encoding.words, names, strict=True))
     coded = f"SELECT {listed}{rows.record} AS r, {value} AS v FROM {encoding.coded_source()}"
-    order = ", ".join(names)
-    rank = f"DENSE_RANK() OVER (ORDER BY {order}) - 1" if names else "0"
-    return f"SELECT r, {rank} AS s, v FROM ({coded}) AS coded"
+    return coded, names

@@ -9,9 +9,9 @@ import pytest
 from sightline import MembershipDesign
 from sightline.labeled import chords
 from sightline.labeled.bounds import scalar_risk
-from sightline.labeled.bounds.chord import MOST_MOVED, chord_bound
+from sightline.labeled.bounds.chord import MOST_MOVED, chord_bound, chord_bounds
 from sightline.labeled.bounds.van_trees import uniform_bound
-from sightline.noise.laws import LaplaceNoise
+from sightline.noise.laws import CorrelatedNoise, LaplaceNoise
 from tests.labeled.bounds.brute_force import PRIORS, Small, exact_share, law
 
 UNIFORM = PRIORS[0]
@@ -94,6 +94,36 @@ def test_no_direction_gives_more_than_the_exact_risk() -> None:
             assert bound <= risks[1] + error
             closest = max(closest, bound / risks[1])
     assert closest > 0.9
+
+
+def test_the_lower_end_is_below_the_exact_risk_under_correlated_noise() -> None:
+    """Each of two records by itself. The vector of their directions is whitened as a column."""
+    first, second, correlation = 0.34, 0.6, 0.56
+    both = correlation * first * second
+    covariance = np.array([[first**2, both], [both, second**2]])
+    design = MembershipDesign(np.eye(2), noise=CorrelatedNoise(blocks=[covariance]), readout="sum")
+    whitened = np.linalg.inv(np.linalg.cholesky(covariance))
+    small = Small(rows=whitened, scales=np.ones(2), laplace=np.zeros(2, dtype=bool))
+    lower = design.exposures(domain=(0, 1)).remaining_lower
+    risks = [
+        exact_share(small, 0, [law(UNIFORM, nodes + (k == 0)) for k in range(2)], answers)
+        for nodes, answers in ((20, 130), (28, 180))
+    ]
+    error = 3 * abs(risks[1] - risks[0]) + 1e-8
+    assert error < 1e-4
+    assert 0.9 * risks[1] < lower[0] <= risks[1] + error
+
+
+def test_many_directions_at_once_are_each_by_itself() -> None:
+    """With different numbers of moved records, so that several rules of integration are used."""
+    generator = np.random.default_rng(3)
+    counts = generator.integers(0, 9, size=(40, 7)).astype(np.float64)
+    moves = np.where(counts > 0, generator.random((40, 7)), 0.0)
+    information = 10 ** generator.uniform(-2, 6, 40)
+    together = chord_bounds(moves, counts, information, gaussian=True)
+    for bound, move, count, seen in zip(together, moves, counts, information, strict=True):
+        alone = chord_bound(move[count > 0], count[count > 0], float(seen), gaussian=True)
+        assert bound == pytest.approx(alone, rel=1e-12)
 
 
 @pytest.mark.parametrize("laplace", [False, True])

@@ -15,6 +15,9 @@ Derivation: the theory page on priors.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import Self
+
 import numpy as np
 
 from sightline.arrays import FloatArray
@@ -24,33 +27,69 @@ from sightline.labeled.bounds.van_trees import uniform_precision
 
 MOST_MOVED = 60  # other records that a direction moves
 _CELLS = 48
+_EDGES = np.linspace(0.0, 1.0, _CELLS + 1)
+_BLOCK = 1 << 19  # numbers that are held at once
 # Rules that are exact for polynomials of degree 2n − 1. The integrands have the degree of B plus 5.
 _RULES = {n: np.polynomial.legendre.leggauss(n) for n in (6, 12, 22, 34)}
 
 
 def chord_bound(moves: FloatArray, counts: FloatArray, information: float, *, gaussian: bool) -> float:
-    r"""At most :math:`\mathbb E\,[L^2 f(L^2 g)]`, on a domain of width 1.
-
-    ``moves`` are the :math:`|d_k|` of the others and ``counts`` how many records move as much. In a cell of
-    lengths, :math:`f(\ell^2 g) \ge 1/(\ell^2 g + D)` with the deficit D at the cell's end, which is convex in
-    :math:`\ell^2`: by Jensen's inequality its mass and mean of :math:`\ell^2` are enough, and these are
-    integrals of polynomials.
+    """One of :func:`chord_bounds`.
 
     >>> 24 * chord_bound(np.array([1.0]), np.array([1.0]), 0.0, gaussian=True) > 1 - 1e-8
     True
     >>> round(12 * chord_bound(np.array([]), np.array([]), 0.35**-2, gaussian=True), 3)  # all others are told
     0.587
     """
-    edges = np.linspace(0.0, 1.0, _CELLS + 1)
-    points, weights = next(rule for n, rule in _RULES.items() if 2 * n - 1 >= float(np.sum(counts)) + 5)
-    lengths = edges[:-1, None] + (1 + points) / (2 * _CELLS)
-    density = weights / (2 * _CELLS) * lengths**3 * _second_derivative(lengths, moves, counts)
-    masses = np.append(density.sum(axis=1), _product(np.ones(1), moves, counts))
-    squares = np.append((density * lengths**2).sum(axis=1), masses[-1])
-    ends = np.append(edges[1:], 1.0) ** 2 * information
-    used = masses > 0
-    mean = squares[used] / masses[used] * (1 + MARGIN)
-    return float(np.sum(masses[used] / (mean * information + _deficit(ends[used], gaussian)))) * (1 - MARGIN)
+    return float(chord_bounds(moves[None], counts[None], np.array([information]), gaussian=gaussian)[0])
+
+
+def chord_bounds(
+    moves: FloatArray, counts: FloatArray, information: FloatArray, *, gaussian: bool
+) -> FloatArray:
+    r"""At most :math:`\mathbb E\,[L^2 f(L^2 g)]` on a domain of width 1, for many directions.
+
+    A row of ``moves`` has the :math:`|d_k|` of the others, and the row of ``counts`` how many records move as
+    much: 0 for none. In a cell of lengths, :math:`f(\ell^2 g) \ge 1/(\ell^2 g + D)` with the deficit D at the
+    cell's end, which is convex in :math:`\ell^2`: by Jensen's inequality its mass and mean of :math:`\ell^2`
+    are enough, and these are integrals of polynomials.
+    """
+    found = np.empty(len(moves))
+    rule = np.searchsorted([2 * n - 1 for n in _RULES], counts.sum(axis=1) + 5)
+    for place, (n, (points, weights)) in enumerate(_RULES.items()):
+        own = np.flatnonzero(rule == place)
+        step = max(1, _BLOCK // (_CELLS * n * max(1, moves.shape[1])))
+        for start in range(0, own.size, step):
+            some = own[start : start + step]
+            density = _CellDensity.of(points, weights, moves[some], counts[some])
+            found[some] = density.bounds(information[some], gaussian=gaussian)
+    return found
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class _CellDensity:
+    """The density of the length L in cells: each cell's mass and its integral of ℓ², for some directions."""
+
+    masses: FloatArray  # directions × cells; the last cell is the length 1
+    squares: FloatArray
+
+    @classmethod
+    def of(cls, points: FloatArray, weights: FloatArray, moves: FloatArray, counts: FloatArray) -> Self:
+        lengths = _EDGES[:-1, None] + (1 + points) / (2 * _CELLS)
+        moves, counts = moves[:, None, None, :], counts[:, None, None, :]
+        density = weights / (2 * _CELLS) * lengths**3 * _second_derivative(lengths, moves, counts)
+        whole = _product(np.ones((1, 1)), moves, counts)[:, :, 0]
+        return cls(
+            masses=np.concatenate([density.sum(axis=-1), whole], axis=1),
+            squares=np.concatenate([(density * lengths**2).sum(axis=-1), whole], axis=1),
+        )
+
+    def bounds(self, information: FloatArray, *, gaussian: bool) -> FloatArray:
+        used = self.masses > 0
+        mean = self.squares / np.where(used, self.masses, 1.0) * (1 + MARGIN)
+        ends = np.append(_EDGES[1:], 1.0) ** 2 * information[:, None]
+        below = mean * information[:, None] + _deficit(ends, gaussian)
+        return np.asarray(np.sum(np.where(used, self.masses / below, 0.0), axis=1) * (1 - MARGIN))
 
 
 def _deficit(information: FloatArray, gaussian: bool) -> FloatArray:

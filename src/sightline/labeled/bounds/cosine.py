@@ -13,9 +13,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.labeled.bounds.smooth import DensityBounds
+from sightline.labeled.bounds.smooth import DensityBounds, DensityPrior
 from sightline.labeled.bounds.tables import cosine_laplace_table, cosine_table
-from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
 from sightline.labeled.bounds.van_trees import (
     COSINE_INFORMATION,
     COSINE_VARIANCE,
@@ -31,6 +30,7 @@ _BOUNDS = DensityBounds(
     laplace=cosine_laplace_table,
     van_trees=cosine_bound,
     added_precision=cosine_precision,
+    precision_excess=cosine_precision_excess,
     precision_change=cosine_precision_slope,
     affinity=COSINE_AFFINITY,
     v=COSINE_VARIANCE,
@@ -39,7 +39,7 @@ _BOUNDS = DensityBounds(
 
 
 @dataclass(frozen=True, slots=True)
-class CosineSquaredPrior:
+class CosineSquaredPrior(DensityPrior):
     """The cos² density from ``low`` to ``high``.
 
     >>> prior = CosineSquaredPrior(0.0, 1.0)
@@ -47,60 +47,20 @@ class CosineSquaredPrior:
     (0.032673, 1.2899)
     """
 
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        require_bounds(self.low, self.high)
+    bounds = _BOUNDS
 
     @property
     def name(self) -> str:
         return "cos2"
 
     @property
-    def has_density(self) -> bool:
-        return True
-
-    @property
     def spread(self) -> str:
         return "spread as cos², likelier in the middle,"
-
-    @property
-    def width(self) -> float:
-        return self.high - self.low
-
-    @property
-    def mean(self) -> float:
-        """The middle."""
-        return 0.5 * (self.low + self.high)
-
-    @property
-    def variance(self) -> float:
-        """v: the risk of an attacker who saw nothing."""
-        return COSINE_VARIANCE * self.width**2
 
     @property
     def fisher_information(self) -> float:
         """J."""
         return COSINE_INFORMATION / self.width**2
-
-    def precision(self, information: FloatArray) -> FloatArray:
-        return _BOUNDS.precision(information, self.width)
-
-    def precision_excess(self, information: FloatArray) -> FloatArray:
-        return cosine_precision_excess(information * self.width**2)
-
-    def precision_slope(self, information: FloatArray) -> FloatArray:
-        return _BOUNDS.precision_slope(information, self.width)
-
-    def lower(self, seen: Seen) -> FloatArray:
-        return _BOUNDS.lower(seen, self.width)
-
-    def upper(self, seen: Seen) -> FloatArray:
-        return linear_upper(seen, self.variance)
-
-    def lower_by_nats(self, nats: FloatArray) -> FloatArray:
-        return _BOUNDS.lower_by_nats(nats)
 
     def density(self, values: FloatArray) -> FloatArray:
         r""":math:`\tfrac{2}{r}\cos^2(\pi(x - c)/r)`, where c is the middle of the domain."""

@@ -17,14 +17,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.labeled.bounds.laplace import FallingTable
 from sightline.labeled.bounds.scalar_risk import RiskTable
-from sightline.labeled.bounds.target import Seen, linear_upper
+from sightline.labeled.bounds.target import BoundedPrior, Seen, linear_upper
 from sightline.labeled.bounds.weiss_weinstein import PriorAffinity
 
 
@@ -40,22 +40,43 @@ class DensityBounds:
     laplace: _Table
     van_trees: Callable[[FloatArray], FloatArray]
     added_precision: Callable[[FloatArray], FloatArray]  # D
+    precision_excess: Callable[[FloatArray], FloatArray]  # how far it is rounded up
     precision_change: Callable[[FloatArray], FloatArray]  # its derivative
     affinity: PriorAffinity
     v: float
     entropy_power: float  # N: the variance of the Gaussian with the density's entropy
 
-    def precision(self, information: FloatArray, width: float) -> FloatArray:
-        """D(G) on a domain of some width."""
-        return self.added_precision(information * width**2) / width**2
 
-    def precision_slope(self, information: FloatArray, width: float) -> FloatArray:
-        """The derivative of D(G) by G on a domain of some width."""
-        return self.precision_change(information * width**2)
+@dataclass(frozen=True, slots=True)
+class DensityPrior(BoundedPrior):
+    """A prior of a number that is spread over its domain with a density."""
 
-    def lower(self, seen: Seen, width: float) -> FloatArray:
-        """The best of the three bounds, over v, on a domain of some width."""
-        return np.minimum(_lower(self, seen, width), linear_upper(seen, self.v * width**2))
+    bounds: ClassVar[DensityBounds]
+
+    @property
+    def has_density(self) -> bool:
+        return True
+
+    @property
+    def variance(self) -> float:
+        """v: the risk of an attacker who saw nothing."""
+        return self.bounds.v * self.width**2
+
+    def precision(self, information: FloatArray) -> FloatArray:
+        return self.bounds.added_precision(information * self.width**2) / self.width**2
+
+    def precision_excess(self, information: FloatArray) -> FloatArray:
+        return self.bounds.precision_excess(information * self.width**2)
+
+    def precision_slope(self, information: FloatArray) -> FloatArray:
+        return self.bounds.precision_change(information * self.width**2)
+
+    def lower(self, seen: Seen) -> FloatArray:
+        """The best of the three bounds, over v."""
+        return np.minimum(_lower(self.bounds, seen, self.width), self.upper(seen))
+
+    def upper(self, seen: Seen) -> FloatArray:
+        return linear_upper(seen, self.variance)
 
     def lower_by_nats(self, nats: FloatArray) -> FloatArray:
         r"""After a mutual information of I nats: the better of :math:`(N/v)\, e^{-2I}` and :math:`1 - 2I`.
@@ -63,7 +84,8 @@ class DensityBounds:
         The first is Shannon's bound. The second holds because the variance of the density is also its
         sub-Gaussian constant.
         """
-        return np.asarray(np.maximum(self.entropy_power / self.v * np.exp(-2 * nats), 1 - 2 * nats))
+        shannon = self.bounds.entropy_power / self.bounds.v * np.exp(-2 * nats)
+        return np.asarray(np.maximum(shannon, 1 - 2 * nats))
 
 
 def _lower(bounds: DensityBounds, seen: Seen, width: float) -> FloatArray:

@@ -143,11 +143,26 @@ def linear_upper(seen: Seen, variance: float) -> FloatArray:
     return np.asarray(1 / (1 + variance * seen.linear_information))
 
 
-def require_bounds(low: float, high: float) -> None:
-    """Bounds with a width such that its square fits a double."""
-    require(
-        1e-130 <= high - low <= 1e130,
-        "a domain (low, high) of finite width > 0",
-        got=f"width {high - low}",
-        fix="give the smallest and the largest value a record can have",
-    )
+@dataclass(frozen=True, slots=True)
+class BoundedPrior:
+    """What every prior of a number between ``low`` and ``high`` has in common."""
+
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        require(  # a width such that its square fits a double
+            1e-130 <= self.high - self.low <= 1e130,
+            "a domain (low, high) of finite width > 0",
+            got=f"width {self.high - self.low}",
+            fix="give the smallest and the largest value a record can have",
+        )
+
+    @property
+    def width(self) -> float:
+        return self.high - self.low
+
+    @property
+    def mean(self) -> float:
+        """The middle."""
+        return 0.5 * (self.low + self.high)

@@ -23,23 +23,17 @@ from sightline.arrays import FloatArray
 from sightline.labeled.bounds.laplace import two_point_laplace_risk
 from sightline.labeled.bounds.scalar_risk import MARGIN
 from sightline.labeled.bounds.tables import two_point_table
-from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
+from sightline.labeled.bounds.target import BoundedPrior, Seen, linear_upper
 
 
 @dataclass(frozen=True, slots=True)
-class TwoPointPrior:
+class TwoPointPrior(BoundedPrior):
     """``low`` or ``high``, each with probability one half.
 
     >>> seen = Seen(information=np.array([0.35**-2]), linear_information=np.array([0.35**-2]))
     >>> TwoPointPrior(0.0, 1.0).lower(seen).round(3).tolist()
     [0.225]
     """
-
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        require_bounds(self.low, self.high)
 
     @property
     def name(self) -> str:
@@ -52,10 +46,6 @@ class TwoPointPrior:
     @property
     def spread(self) -> str:
         return "at either end, with even chances,"
-
-    @property
-    def width(self) -> float:
-        return self.high - self.low
 
     @property
     def variance(self) -> float:

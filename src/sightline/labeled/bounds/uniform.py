@@ -8,9 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.labeled.bounds.smooth import DensityBounds
+from sightline.labeled.bounds.smooth import DensityBounds, DensityPrior
 from sightline.labeled.bounds.tables import uniform_laplace_table, uniform_table
-from sightline.labeled.bounds.target import Seen, linear_upper, require_bounds
 from sightline.labeled.bounds.van_trees import (
     UNIFORM_VARIANCE,
     uniform_bound,
@@ -25,6 +24,7 @@ _BOUNDS = DensityBounds(
     laplace=uniform_laplace_table,
     van_trees=uniform_bound,
     added_precision=uniform_precision,
+    precision_excess=uniform_precision_excess,
     precision_change=uniform_precision_slope,
     affinity=UNIFORM_AFFINITY,
     v=UNIFORM_VARIANCE,
@@ -33,9 +33,10 @@ _BOUNDS = DensityBounds(
 
 
 @dataclass(frozen=True, slots=True)
-class UniformPrior:
+class UniformPrior(DensityPrior):
     """Every value from ``low`` to ``high`` is as likely: what "knows only the bounds" means.
 
+    >>> from sightline.labeled.bounds.target import Seen
     >>> noise = 0.35
     >>> seen = Seen(information=np.array([noise**-2]), linear_information=np.array([noise**-2]))
     >>> prior = UniformPrior(0.0, 1.0)
@@ -45,60 +46,20 @@ class UniformPrior:
     True
     """
 
-    low: float
-    high: float
-
-    def __post_init__(self) -> None:
-        require_bounds(self.low, self.high)
+    bounds = _BOUNDS
 
     @property
     def name(self) -> str:
         return "uniform"
 
     @property
-    def has_density(self) -> bool:
-        return True
-
-    @property
     def spread(self) -> str:
         return "spread evenly"
-
-    @property
-    def width(self) -> float:
-        return self.high - self.low
-
-    @property
-    def mean(self) -> float:
-        """The middle."""
-        return 0.5 * (self.low + self.high)
-
-    @property
-    def variance(self) -> float:
-        """A twelfth of the squared width."""
-        return self.width**2 / 12
 
     @property
     def fisher_information(self) -> float:
         """J: infinite, since the density jumps at the bounds."""
         return math.inf
-
-    def precision(self, information: FloatArray) -> FloatArray:
-        return _BOUNDS.precision(information, self.width)
-
-    def precision_excess(self, information: FloatArray) -> FloatArray:
-        return uniform_precision_excess(information * self.width**2)
-
-    def precision_slope(self, information: FloatArray) -> FloatArray:
-        return _BOUNDS.precision_slope(information, self.width)
-
-    def lower(self, seen: Seen) -> FloatArray:
-        return _BOUNDS.lower(seen, self.width)
-
-    def upper(self, seen: Seen) -> FloatArray:
-        return linear_upper(seen, self.variance)
-
-    def lower_by_nats(self, nats: FloatArray) -> FloatArray:
-        return _BOUNDS.lower_by_nats(nats)
 
     def density(self, values: FloatArray) -> FloatArray:
         """Constant."""

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,15 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.errors import InvalidRelease, require
+from sightline.errors import InvalidRelease, TooMuchWork, require
 from sightline.labeled.column_forms import ColumnForms
+from sightline.labeled.incidence.cell_forms import CellFormTables, block_of, spans
 from sightline.labeled.incidence.dense import DenseIncidence, numbered_columns
 from sightline.labeled.incidence.protocol import EXACT, BoolArray, Incidence
 from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress
 
-# Entries of the table in a block: large enough to pay for the look-up tables, small enough for the cache.
-_BLOCK = 1 << 22
 # Above this share of partitions in cells, dense blocks and BLAS beat looking up pairs.
 _FEW = 1 / 12
 
@@ -64,8 +61,24 @@ def incidence_of_cells(signatures: ArrayLike, *, cells: ArrayLike, counts: Array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class OtherColumns:
+    """Columns of a large table that are not held: what they add to the products and sizes of rows."""
+
+    products: FloatArray  # A Aᵀ over those of their records that the attacker does not know; exact integers
+    sizes: IndexArray  # members of each row among their records, known ones too
+
+    def take(self, rows: IndexArray) -> OtherColumns:
+        """The same for some of the rows."""
+        return OtherColumns(products=self.products[np.ix_(rows, rows)], sizes=self.sizes[rows])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class CellIncidence:
-    """The cell of each partition for every signature, with the number of records that share it."""
+    """The cell of each partition for every signature, with the number of records that share it.
+
+    With ``others`` it holds some of the signatures. The products of rows and the sizes count all of them;
+    forms, columns and keys are those of the signatures that are held.
+    """
 
     table: NDArray[np.signedinteger]  # partitions × signatures; -1 for none
     widths: IndexArray  # cells of each partition
@@ -73,6 +86,7 @@ class CellIncidence:
     sizes: IndexArray
     distinct: bool = True
     device: Device = HOST
+    others: OtherColumns | None = None  # columns that only their products are held of; none if there are none
     # What was computed from the rows alone and is asked for again with other noise.
     computed: dict[str, Any] = field(default_factory=dict, repr=False)
 
@@ -119,6 +133,10 @@ class CellIncidence:
         return True
 
     @property
+    def complete(self) -> bool:
+        return self.others is None
+
+    @property
     def peaks(self) -> FloatArray:
         return np.ones(self.row_count)
 
@@ -134,16 +152,29 @@ class CellIncidence:
     def on(self, device: Device) -> CellIncidence:
         return replace(self, device=device)
 
+    def among(self, others: OtherColumns) -> CellIncidence:
+        """The same columns beside others that are not held."""
+        sizes = self.sizes + others.sizes
+        sizes.setflags(write=False)
+        return replace(self, others=others, sizes=sizes, computed={})
+
     def seed(self) -> bytes:
         digest = hashlib.blake2b(repr((self.table.shape, self.widths.tolist())).encode())
         digest.update(self.table.data)
         digest.update(self.counts.data)
+        if self.others is not None:
+            digest.update(np.ascontiguousarray(self.others.products).data)
         return digest.digest()
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
-        return self.weighted_gram(unknown.astype(np.float64), progress)
+        products = self._products(unknown.astype(np.float64), progress)
+        return products if self.others is None else products + self.others.products
 
     def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
+        self._require_all("weighted products")
+        return self._products(weights, progress)
+
+    def _products(self, weights: FloatArray, progress: Progress) -> FloatArray:
         products = np.zeros((self.row_count, self.row_count))
         spans = [slice(s, s + w) for s, w in zip(self.starts, self.widths, strict=True)]
         for start, stop, cells in self._blocks():
@@ -170,32 +201,8 @@ class CellIncidence:
         return images
 
     def forms(self, forms: ColumnForms, unknown: BoolArray, progress: Progress) -> FloatArray:
-        quadratic = len(forms.offsets)
-        tables = self._tables(forms) if quadratic else {}
-        linear = [
-            _padded(forms.linear[:, s : s + w].T) for s, w in zip(self.starts, self.widths, strict=True)
-        ]
-        found = np.zeros((quadratic + len(forms.linear), self.records))
-
-        def fill(span: tuple[int, int]) -> int:
-            start, stop = span
-            cells, part = self._block(start, stop), found[:, start:stop]
-            part[:quadratic] = forms.offsets[:, None]
-            for p, own in enumerate(cells):
-                for row, values in zip(part[quadratic:], linear[p].T, strict=True):
-                    row += np.take(values, own)
-            for (p, q), blocks in tables.items():
-                pairs = cells[p] * (self.widths[q] + 1) + cells[q] if p != q else cells[p]
-                for form, table in blocks:
-                    part[form] += np.take(table, pairs)
-            part[:, ~unknown[start:stop]] = 0.0
-            return stop
-
-        spans = list(self._spans())
-        # Looking up releases the interpreter lock: threads help if there are several blocks of records.
-        with ThreadPoolExecutor(usable_cores()) as pool:
-            for stop in pool.map(fill, spans) if len(spans) > 1 else map(fill, spans):
-                progress("records", stop / self.records)
+        found = CellFormTables.of(forms, self.widths).of_cells(self.table, progress)
+        found[:, ~unknown] = 0.0
         return found
 
     def columns(self, records: IndexArray) -> FloatArray:
@@ -207,6 +214,7 @@ class CellIncidence:
         return columns
 
     def triangle(self, factors: FloatArray, scale: FloatArray) -> FloatArray:
+        self._require_all("a factorisation of the rows")
         triangle = np.zeros((0, self.row_count))
         length = np.sqrt(self.counts) * factors
         for start in range(0, self.records, 4096):
@@ -249,10 +257,12 @@ class CellIncidence:
             sizes=self.sizes[rows],
             distinct=self.distinct and len(rows) == self.row_count,
             device=self.device,
+            others=None if self.others is None else self.others.take(rows),
         )
 
     def as_dense(self) -> DenseIncidence:
         """The same incidence as packed bits, for partitions of few cells each."""
+        self._require_all("packed bits")
         packed = np.zeros((self.row_count, -(-self.records // 8)), dtype=np.uint8)
         for first, width, own in zip(self.starts, self.widths, self.table, strict=True):
             for cell in range(width):
@@ -270,48 +280,14 @@ class CellIncidence:
             distinct=self.distinct,
         ).on(self.device)
 
+    def _require_all(self, what: str) -> None:
+        """What needs every column cannot be had where some are not held."""
+        if not self.complete:
+            raise TooMuchWork(
+                f"expected a table whose signatures are all in memory for {what}, got one that is streamed; "
+                "allow more with max_memory"
+            )
+
     def _blocks(self) -> Iterator[tuple[int, int, IndexArray]]:
-        for start, stop in self._spans():
-            yield start, stop, self._block(start, stop)
-
-    def _spans(self) -> Iterator[tuple[int, int]]:
-        step = max(1, _BLOCK // len(self.widths))
-        for start in range(0, self.records, step):
-            yield start, min(start + step, self.records)
-
-    def _block(self, start: int, stop: int) -> IndexArray:
-        """Cells as indices, one past the last cell for none."""
-        cells = self.table[:, start:stop].astype(np.intp)
-        for own, width in zip(cells, self.widths, strict=True):
-            own[own < 0] = width
-        return cells
-
-    def _tables(self, forms: ColumnForms) -> dict[tuple[int, int], list[tuple[int, FloatArray]]]:
-        """For every two partitions, what a record in two of their cells adds to each form."""
-        matrices = forms.matrices()
-        tables: dict[tuple[int, int], list[tuple[int, FloatArray]]] = {}
-        spans = [slice(s, s + w) for s, w in zip(self.starts, self.widths, strict=True)]
-        for p, rows in enumerate(spans):
-            for q, columns in enumerate(spans[: p + 1]):
-                found = []
-                for form, matrix in enumerate(matrices):
-                    if p == q:  # a record is in one cell of a partition: only the diagonal counts
-                        diagonal = matrix if matrix.ndim == 1 else np.diagonal(matrix)
-                        found.append((form, _padded(diagonal[rows, None]).ravel()))
-                    elif matrix.ndim == 2:
-                        found.append((form, _padded(_padded(2 * matrix[rows, columns]).T).T.ravel()))
-                if found:
-                    tables[p, q] = found
-        return tables
-
-
-def usable_cores() -> int:
-    """The processor cores that this process may use; where the system does not say, all of them."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _padded(table: FloatArray) -> FloatArray:
-    """A table with a last row of zeros: for records in no cell."""
-    return np.concatenate([table, np.zeros((1, table.shape[1]))])
+        for start, stop in spans(self.table):
+            yield start, stop, block_of(self.table, self.widths, start, stop)

@@ -110,6 +110,10 @@ class DenseIncidence:
         )
 
     @property
+    def complete(self) -> bool:
+        return True
+
+    @property
     def row_count(self) -> int:
         return len(self.sizes)
 
@@ -289,9 +293,13 @@ def numbered_columns(keys: NDArray[np.generic]) -> IndexArray:
     >>> numbered_columns(np.array([[7, 3, 7, 5], [1, 1, 1, 1]])).tolist()
     [0, 1, 0, 2]
     """
-    order = np.lexsort(keys)
+    order = np.argsort(keys[-1])
     ordered = keys[:, order]
-    starts = np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)
+    starts = ordered[-1, 1:] != ordered[-1, :-1]
+    if np.any((ordered[:-1, 1:] != ordered[:-1, :-1]) & ~starts):  # one line alone does not tell them apart
+        order = np.lexsort(keys)
+        ordered = keys[:, order]
+        starts = np.any(ordered[:, 1:] != ordered[:, :-1], axis=0)
     run = np.concatenate([[0], np.cumsum(starts)])
     first = np.minimum.reduceat(order, np.flatnonzero(np.concatenate([[True], starts])))
     rank = np.empty(first.size, dtype=np.intp)

@@ -20,7 +20,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from scipy.sparse.csgraph import connected_components
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.incidence.cells import CellIncidence
@@ -113,6 +112,8 @@ class _Join:
         graph = sparse.coo_array(
             (np.ones(own.size, dtype=np.int8), (own, width + second)), shape=(width + other,) * 2
         )
+        from scipy.sparse.csgraph import connected_components  # small audits start without it
+
         number, label = connected_components(graph, directed=False)
         sizes = np.concatenate(
             [products[s : s + w] for s, w in zip(incidence.starts[[p, q]], (width, other), strict=True)]

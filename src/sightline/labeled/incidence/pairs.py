@@ -53,8 +53,8 @@ class RowPairs:
     def of(
         cls, incidence: Incidence, progress: Progress, *, most_entries: float = math.inf
     ) -> RowPairs | None:
-        """The pairs; ``None`` where the incidence is dense, or there are too many."""
-        if pair_count(incidence) > _MOST_PAIRS:
+        """The pairs; ``None`` where the incidence is dense or not complete, or there are too many."""
+        if pair_count(incidence) > _MOST_PAIRS or not incidence.complete:
             return None
         if isinstance(incidence, CellIncidence):
             return _of_cells(incidence, progress, most_entries)

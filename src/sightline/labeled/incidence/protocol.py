@@ -57,6 +57,10 @@ class Incidence(Protocol):
         """Whether columns that stand for several records are known to be different from each other."""
 
     @property
+    def complete(self) -> bool:
+        """Whether the columns are those of all records; else some are only in the products and sizes."""
+
+    @property
     def peaks(self) -> FloatArray:
         """The largest absolute weight of each row."""
 

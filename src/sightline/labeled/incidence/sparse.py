@@ -95,6 +95,10 @@ class SparseIncidence:
         return True
 
     @property
+    def complete(self) -> bool:
+        return True
+
+    @property
     def row_count(self) -> int:
         return int(self.stored.shape[0])
 

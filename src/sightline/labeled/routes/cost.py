@@ -150,6 +150,8 @@ def _reason_or_pattern(incidence: Incidence, progress: Progress) -> tuple[str, S
         return f"fewer than {_FEW_ROWS:,} rows", None
     if not incidence.whole:
         return "the weights are not small integers", None
+    if not incidence.complete:
+        return "the signatures are streamed", None
     if not isinstance(incidence, CellIncidence | SparseIncidence):
         return "the rows are dense", None
     if "pattern" not in incidence.computed:

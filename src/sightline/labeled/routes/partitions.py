@@ -8,12 +8,23 @@ so few groups come near one, and only these need exact arithmetic.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.column_forms import MatrixForms
+from sightline.labeled.gram_factor import factor_of_gram
 from sightline.labeled.incidence.cells import CellIncidence
-from sightline.labeled.risk_forms import PROOF, Quantity, RiskForms, forms_from_inverses
+from sightline.labeled.risk_forms import (
+    PROOF,
+    Quantity,
+    RiskForms,
+    forms_from_factor,
+    forms_from_inverses,
+    forms_of_disjoint_rows,
+    is_diagonal,
+)
 from sightline.labeled.routes.exact import modular_test
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
 from sightline.numerics import residues
@@ -42,7 +53,38 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
     incidence = gram.design.incidence
     if not isinstance(incidence, CellIncidence):
         return None
+    if gram.whitening.ndim == 1 and is_diagonal(gram.matrix):
+        return _forms_of_one_partition(problem)
     kept = independent_rows(incidence, gram.matrix)
+    forms = forms_over_rows(problem, kept)
+    return None if forms is None else (forms, Rank(rank=kept.size, evidence=Evidence.FULL_RANK))
+
+
+def forms_by_elimination(problem: Problem) -> tuple[RiskForms, Rank] | None:
+    """The same, with independent rows that an elimination of the products finds, whatever depends on what."""
+    gram = problem.gram
+    matrix = gram.matrix.astype(np.int64)
+    nothing = np.zeros((0, len(matrix)), dtype=np.int64)
+    kept = residues.reduced(matrix, lambda prime: nothing).pivots
+    rank = Rank(rank=kept.size, evidence=Evidence.MODULAR)
+    forms = forms_over_rows(problem, kept)
+    if forms is not None:
+        return forms, rank
+    # With little noise beside the number of records an inverse loses digits that a factor keeps.
+    factor = factor_of_gram(gram.matrix, rank.rank)
+    if factor.rank < rank.rank or not max(factor.certain_error, factor.coordinate_error) <= PROOF:
+        return None
+    linear = np.zeros((0, len(matrix)))
+    return forms_from_factor(factor, gram.whitening, problem.risks, linear=linear), rank
+
+
+def forms_over_rows(problem: Problem, kept: IndexArray) -> RiskForms | None:
+    """The forms of every record, with its leverage over some rows that span all others.
+
+    ``None`` without a proof that these rows are independent, or without accuracy.
+    """
+    gram = problem.gram
+    incidence = gram.design.incidence
     inverse = inverse_of_products(gram.device.put(gram.matrix[np.ix_(kept, kept)]))
     if inverse is None or not inverse[1] <= PROOF:
         return None
@@ -58,9 +100,24 @@ def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
         offsets=np.append(without.forms.offsets, 0.0),
         linear=without.forms.linear,
     )
-    rank = Rank(rank=kept.size, evidence=Evidence.FULL_RANK)
     names = (*without.names, Quantity.LEVERAGE)
-    return RiskForms(names=names, forms=forms, share_error=without.share_error), rank
+    return RiskForms(names=names, forms=forms, share_error=without.share_error)
+
+
+def _forms_of_one_partition(problem: Problem) -> tuple[RiskForms, Rank]:
+    """The same where no two rows share a record: rows with records are independent."""
+    gram = problem.gram
+    sizes = np.diagonal(gram.matrix)
+    nothing = np.zeros((0, sizes.size))
+    found = forms_of_disjoint_rows(sizes, gram.whitening, problem.risks, linear=nothing)
+    leverage = np.where(sizes > 0, 1 / np.where(sizes > 0, sizes, 1.0), 0.0)
+    forms = MatrixForms(
+        symmetric=(*found.forms.matrices(), leverage),
+        offsets=np.append(found.forms.offsets, 0.0),
+        linear=nothing,
+    )
+    rank = Rank(rank=int(np.count_nonzero(sizes)), evidence=Evidence.FULL_RANK)
+    return replace(found, names=(*found.names, Quantity.LEVERAGE), forms=forms), rank
 
 
 def independent_rows(incidence: CellIncidence, gram: FloatArray) -> IndexArray:

@@ -114,7 +114,10 @@ def describe(result: AuditResult) -> str:
         else ""
     )
     if not worst:
-        return f"The {shown} that are most exposed.{left_out} Leaving out one release would not hide anyone."
+        looked = any(release.exposes_alone is not None for release in result.releases)
+        nobody = not any(column.identifiable for column in columns)
+        hidden = " Leaving out one release would not hide anyone." if looked or nobody else ""
+        return f"The {shown} that are most exposed.{left_out}{hidden}"
     listed = "; ".join(f'{number:,} fewer without "{short(name, 40)}"' for number, name in worst)
     return (
         f"The {shown} that are most exposed.{left_out} Fewer {result.unit}s could be singled out: {listed}."

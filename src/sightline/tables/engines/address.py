@@ -9,7 +9,7 @@ from sightline.errors import InvalidPlan, require
 
 LONGEST = 4_096  # characters; no file system takes longer paths
 _SCHEME = re.compile(r"\s*([A-Za-z][A-Za-z0-9+.-]+):/")  # a single letter is a drive
-_HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]|local\[[0-9*]+\])(?::[0-9]{1,5})?")
+_HOST = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\]|local\[[0-9*]+(?:,[0-9]+)?\])(?::[0-9]{1,5})?")
 _DATABASE = re.compile(r"/?[\w.-]*/?")
 _FILE = re.compile(r"(?:[A-Za-z]:)?[^=;@:\x00-\x1f]+(?:::[^=;@:\x00-\x1f]*)?")
 # An engine's own schemes. Messages may show a part of its addresses, and nothing of other ones.

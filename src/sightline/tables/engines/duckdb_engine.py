@@ -10,6 +10,7 @@ from __future__ import annotations
 import difflib
 import re
 import shutil
+import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -26,6 +27,7 @@ from sightline.errors import InvalidPlan, TooMuchWork, require
 from sightline.tables.engines.address import public_source
 from sightline.tables.engines.csv_fault import csv_fault
 from sightline.tables.engines.csv_header import delimiter_of
+from sightline.tables.engines.duckdb_store import DuckDBStore
 from sightline.tables.engines.in_memory import Holder, InMemoryTable
 from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
 from sightline.tables.engines.spill import private_folder, remove_folder
@@ -92,6 +94,7 @@ class DuckDBEngine:
             allowed = [text for path in self._names.values() for text in (str(path), f"{path}.wal")]
             for setting in (
                 *_memory_settings(memory, self._spill),
+                "enable_progress_bar=false",  # in notebooks and under python -c it would go to stdout
                 f"temp_directory={_quoted(str(self._spill))}",
                 f"allowed_paths=[{', '.join(map(_quoted, allowed))}]",
                 *(["disabled_optimizers='in_clause'"] if self._is_small(held) else []),
@@ -140,6 +143,23 @@ class DuckDBEngine:
             self._connection.execute(f"EXPLAIN {query}")
         except duckdb.Error as error:
             _refuse_query(error)
+
+    def store_signatures(self, query: str, *, word_count: int) -> DuckDBStore:
+        name = _identifier(uuid4().hex)  # no plan can name it
+        try:
+            kinds = [statement.type.name for statement in self._connection.extract_statements(query)]
+            require(kinds == ["SELECT"], "one SELECT", got=" and ".join(kinds), error=InvalidPlan)
+            with _interruptible():
+                self._connection.execute(f"CREATE TEMP TABLE {name} AS {query}")
+        except duckdb.Error as error:
+            _refuse_query(error)
+        return DuckDBStore(
+            fetch=self.fetch,
+            drop=lambda: self._connection.execute(f"DROP TABLE IF EXISTS {name}"),
+            table=name,
+            word_count=word_count,
+            signatures=int(self.fetch(f"SELECT COUNT(*) AS n FROM {name}")["n"][0]),
+        )
 
     def restrict(self, query: str) -> None:
         views = (
@@ -417,11 +437,22 @@ def _refuse_query(error: duckdb.Error) -> NoReturn:
             "expected queries that fit the memory allowed, got one that does not; "
             "allow more with max_memory, or publish fewer or coarser groups"
         ) from None
+    if isinstance(error, duckdb.IOException) and _is_full(error):
+        raise TooMuchWork(
+            f"expected room for temporary files in {tempfile.gettempdir()}, got a disk that is full; "
+            "free some, or name another folder in TMPDIR"
+        ) from None
     # A binder's message quotes names and types only; an error while running may quote a value of the table.
     detail = str(error).splitlines()[0] if isinstance(error, duckdb.BinderException) else type(error).__name__
     raise InvalidPlan(
         f"expected a query that DuckDB can run, got {detail}; check the types of its columns"
     ) from None
+
+
+def _is_full(error: duckdb.Error) -> bool:
+    """Whether a temporary file could not be written."""
+    text = str(error).casefold()
+    return any(word in text for word in ("no space left", "could not write", "file too large"))
 
 
 def _columns_of(answer: duckdb.DuckDBPyConnection) -> dict[str, NDArray[np.generic]]:

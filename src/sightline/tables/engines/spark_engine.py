@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import os
+import re
+import sys
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from typing import Any, NoReturn
+from collections.abc import Mapping
+from typing import Any
 from urllib.parse import parse_qsl
-from uuid import uuid4
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,15 +16,26 @@ from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
 from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
-from sightline.tables.sql.translate import as_column, translated, with_names
+from sightline.tables.sql.translate import translated, with_names
 
 try:
+    import pyarrow as pa
     from pyspark.errors import PySparkException
     from pyspark.sql import SparkSession, types
-except ImportError:  # pragma: no cover - the tests have it
+
+    from sightline.tables.engines.spark_jobs import SparkJobs, refuse, without_pandas_warning
+    from sightline.tables.engines.spark_lookups import SparkLookups
+    from sightline.tables.engines.spark_store import SparkStore
+except ImportError as missing:  # pragma: no cover - the tests have it
     raise MissingExtra(
-        "expected pyspark to read spark://, got none; pip install 'sightline[spark]'"
+        f"expected {missing.name} to read spark://, got none; pip install 'sightline[spark]'"
     ) from None
+
+# Of a session that we start. Each join makes a plan deeper, and plans are written out by recursion.
+_SETTINGS = {
+    "spark.driver.defaultJavaOptions": "-Xss16m",
+    "spark.executor.defaultJavaOptions": "-Xss16m",
+}
 
 
 class SparkEngine:
@@ -44,9 +56,11 @@ class SparkEngine:
     ) -> None:
         self._session = session
         self._owned = owned
-        prefix = self._tag = f"sightline_{uuid4().hex}"
-        self._views = {name: f"{prefix}_{position}" for position, name in enumerate([DATA, *tables])}
+        self._jobs = SparkJobs(session)
+        self._views = {name: f"{self._jobs.tag}_{position}" for position, name in enumerate([DATA, *tables])}
         self._names = {name: exp.to_table(view) for name, view in self._views.items()}
+        self._lookups = SparkLookups(session, prefix=self._jobs.tag)
+        self._stores: list[SparkStore] = []
         self._restricted: tuple[str, ...] = ()  # views in the place of data, the latest last
         try:
             for name, text in {DATA: table, **tables}.items():
@@ -80,10 +94,10 @@ class SparkEngine:
         try:
             _ = self._session.sql(with_names(query, dialect=self.dialect, names=self._names)).schema
         except Exception as error:
-            _refuse(error)
+            refuse(error)
 
     def restrict(self, query: str) -> None:
-        view = f"{self._tag}_bounded_{len(self._restricted)}"  # Spark has no views of themselves
+        view = f"{self._jobs.tag}_bounded_{len(self._restricted)}"  # Spark has no views of themselves
         frame = self._session.sql(translated(query, dialect=self.dialect, names=self._names))
         frame.createOrReplaceTempView(view)
         self._restricted, self._names[DATA] = (*self._restricted, view), exp.to_table(view)
@@ -105,52 +119,45 @@ class SparkEngine:
             listed = ", ".join(exp.to_identifier(column.name, quoted=True).sql("spark") for column in plain)
             hashed = f"SUM(CAST(XXHASH64({listed}) AS DECIMAL(20, 0)))" if plain else "0"
             try:
-                with self._tagged():
-                    row = self._session.sql(f"SELECT COUNT(*), {hashed} FROM {view}").collect()[0]
+                with self._jobs.marked():
+                    (row,) = self._session.sql(f"SELECT COUNT(*), {hashed} FROM {view}").toArrow().to_pylist()
             except Exception as error:
-                _refuse(error)
-            digests[name] = tuple(0 if value is None else int(value) for value in row)
+                refuse(error)
+            digests[name] = tuple(0 if value is None else int(value) for value in row.values())
         return digests
 
     def _answer(self, text: str) -> dict[str, NDArray[np.generic]]:
         try:
-            frame = self._session.sql(text)
+            with self._jobs.marked():
+                frame = self._session.sql(self._lookups.in_place(text))
             for field in frame.schema.fields:
                 # Spark returns a timestamp with a time zone in the zone of this process.
                 if isinstance(field.dataType, types.TimestampType):
                     frame = frame.withColumn(field.name, frame[field.name].cast("timestamp_ntz"))
-            with self._tagged():
-                rows = frame.collect()
+            with self._jobs.marked():
+                answer = frame.toArrow()
+            return {name: _column(values) for name, values in zip(frame.columns, answer.columns, strict=True)}
         except Exception as error:  # Py4J has errors of its own, for example for a lost gateway
-            _refuse(error)
-        names = frame.columns
-        return {name: as_column([row[position] for row in rows]) for position, name in enumerate(names)}
+            refuse(error)
+
+    def store_signatures(self, query: str, *, word_count: int) -> SparkStore:
+        text = translated(query, dialect=self.dialect, names=self._names)
+        try:
+            with self._jobs.marked():
+                frame = self._session.sql(self._lookups.in_place(text))
+        except Exception as error:
+            refuse(error)
+        store = SparkStore(self._jobs, frame, word_count=word_count)
+        self._stores.append(store)
+        return store
 
     def interrupt(self) -> None:
-        """End our jobs: those with our tag, and no others of the session.
-
-        The query ends at once. A task of it keeps its core until Spark next looks whether it was cancelled:
-        at the next batch of rows that it scans. Between two batches a cross join can run for long.
-        """
-        if _is_remote(self._session):
-            self._session.interruptTag(self._tag)
-        else:
-            self._session.sparkContext.cancelJobsWithTag(self._tag)
-
-    @contextlib.contextmanager
-    def _tagged(self) -> Iterator[None]:
-        """Mark the jobs that this thread starts, so that ``interrupt`` finds them."""
-        remote = _is_remote(self._session)
-        owner: Any = self._session if remote else self._session.sparkContext
-        add, remove = (owner.addTag, owner.removeTag) if remote else (owner.addJobTag, owner.removeJobTag)
-        add(self._tag)
-        try:
-            yield
-        finally:
-            with contextlib.suppress(Exception):
-                remove(self._tag)
+        self._jobs.interrupt()
 
     def close(self) -> None:
+        for store in self._stores:
+            store.close()
+        self._lookups.close()
         for view in (*self._restricted, *self._views.values()):
             self._session.catalog.dropTempView(view)
         self._views, self._restricted = {}, ()
@@ -187,37 +194,55 @@ def connect(url: str, *, table: str | None = None, tables: Mapping[str, str] = N
     if chosen is None:
         raise InvalidPlan("expected the table's name in the address, got none; end it with ?table=homes")
     remote = bare.startswith("sc://")
-    target = bare.removeprefix("spark://") if bare.startswith("spark://local") else bare
+    target = bare if remote else _master(bare)
     builder: Any = SparkSession.builder.appName("sightline")
     builder = builder.remote(target) if remote else builder.master(target)
     active = SparkSession.getActiveSession()
-    if active is not None and not remote and active.sparkContext.master != target:
+    if active is not None and not remote and _master(str(active.sparkContext.master)) != target:
         raise InvalidPlan(
             "expected the Spark master of the session that is already running, got the address of another; "
             "stop that session, or pass it with its table"
         )
+    for name, value in _SETTINGS.items() if active is None and not remote else ():
+        builder = builder.config(name, value)
     try:
-        session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
+        with without_pandas_warning():
+            session = builder.config("spark.sql.session.timeZone", "UTC").getOrCreate()
     except Exception as error:  # of PySpark, Py4J or Python
+        fix = "check the address and that Java is installed"
+        if remote and isinstance(error, ImportError):
+            fix = "pip install 'pyspark[connect]', which sc:// needs"
         raise InvalidPlan(
-            f"expected a Spark master that answers, got {type(error).__name__}; "
-            "check the address and that Java is installed"
+            f"expected a Spark master that answers, got {type(error).__name__}; {fix}"
         ) from None
-    return SparkEngine(session, table=chosen, tables=tables, owned=active is None)
+    if active is None and target.startswith("local") and "PYSPARK_PYTHON" not in os.environ:
+        session.sparkContext.pythonExec = sys.executable  # the workers are on this machine
+    with without_pandas_warning():
+        return SparkEngine(session, table=chosen, tables=tables, owned=active is None)
 
 
-def _is_remote(session: SparkSession) -> bool:
-    """Whether it is a session of Spark Connect, which has no context in this process."""
-    return "connect" in type(session).__module__
+def _master(address: str) -> str:
+    """The master of an address. In this process a task is tried again if its worker is lost, as on a cluster.
+
+    >>> _master("spark://local[2]"), _master("spark://host:7077")
+    ('local[2,4]', 'spark://host:7077')
+    """
+    bare = address.removeprefix("spark://") if address.startswith("spark://local") else address
+    return re.sub(r"local\[([0-9*]+)\]", r"local[\1,4]", bare)
 
 
-def _refuse(error: Exception) -> NoReturn:
-    # Show only the error's condition, such as DIVIDE_BY_ZERO: its message may quote a value of the table.
-    condition = error.getCondition() if isinstance(error, PySparkException) else None
-    raise InvalidPlan(
-        f"expected a query that Spark can run, got {condition or type(error).__name__}; "
-        "check the types of its columns, and that Spark still runs"
-    ) from None
+def _column(values: pa.ChunkedArray) -> NDArray[np.generic]:
+    """Return a column as an array: numbers and truth values of NumPy, or else Python objects with None."""
+    if values.null_count == 0:
+        if pa.types.is_boolean(values.type):
+            return np.asarray(values.to_numpy(), dtype=np.bool_)
+        if pa.types.is_integer(values.type):
+            return np.asarray(values.to_numpy(), dtype=np.int64)
+        if pa.types.is_floating(values.type):
+            return np.asarray(values.to_numpy(), dtype=np.float64)
+    column = np.empty(len(values), dtype=object)
+    column[:] = values.to_pylist()
+    return column
 
 
 def _kind(data_type: types.DataType) -> ColumnKind:

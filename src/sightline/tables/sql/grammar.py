@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import math
 import re
+from functools import lru_cache
 from itertools import pairwise
 from typing import NoReturn
 
@@ -23,6 +24,7 @@ logging.getLogger("sqlglot").addHandler(logging.NullHandler())
 
 LARGEST_QUERY = 100_000  # bytes
 DEEPEST_QUERY = 150  # nested expressions; DuckDB's own limit is 1,000
+_MOST_PARSED = 1_000  # queries whose trees are kept: each step of an audit parses its releases again
 
 # ROUND and casts of fractions to whole numbers are left out: engines round them differently.
 _SCALARS: tuple[type[exp.Expr], ...] = (
@@ -84,6 +86,11 @@ def shown(node: exp.Expr) -> str:
 
 def parse_query(sql: str, dialect: str) -> exp.Query:
     """Parse the one query in ``sql``: a SELECT, or several of them joined by UNION ALL."""
+    return _query_of(sql, dialect).copy()  # callers change what they get
+
+
+@lru_cache(maxsize=_MOST_PARSED)
+def _query_of(sql: str, dialect: str) -> exp.Query:
     statements = _parsed(sql, dialect, into=None)
     if len(statements) != 1:
         refuse("one SELECT statement", got=f"{len(statements)} statements", fix="one release is one query")
@@ -95,7 +102,7 @@ def parse_query(sql: str, dialect: str) -> exp.Query:
 
 def own_text(sql: str, dialect: str) -> str:
     """A plan's SQL as we write it from its syntax tree: an engine never gets the text of a plan."""
-    return parse_query(sql, dialect).sql(dialect, comments=False)
+    return _query_of(sql, dialect).sql(dialect, comments=False)
 
 
 def check_clauses(select: exp.Select) -> None:

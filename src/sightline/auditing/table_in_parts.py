@@ -1,0 +1,80 @@
+"""Whether a table's signatures are read into memory, or stay in the engine and are read in passes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.session import Session
+from sightline.auditing.streamed_sums import StreamedTotals
+from sightline.auditing.work import TimedEngine
+from sightline.errors import InvalidPlan, TooMuchWork
+from sightline.progress import Progress
+from sightline.tables.cell_totals import cell_totals, words_totals
+from sightline.tables.collect import CountedTable, membership_of, with_release_name
+from sightline.tables.membership import Membership
+from sightline.tables.streamed import (
+    StreamedTable,
+    loaded,
+    memory_in_arrays,
+    store_table,
+    streamed_table,
+    why_not_streamed,
+)
+
+
+def table_of(session: Session, progress: Progress) -> Membership | StreamedTable:
+    """Who is in which cell, compared with what the engine itself makes of every release's SQL.
+
+    A table whose signatures would not fit the memory allowed is streamed, if it can be.
+    """
+    counted = session.counted(progress)
+    if _fits(session, counted.present, counted):
+        return session.in_memory(counted, progress)
+    reason = _why_not_streamed(session, counted)
+    if reason is not None:
+        try:
+            return session.in_memory(counted, progress)
+        except TooMuchWork as error:
+            raise TooMuchWork(f"{error}; the table is not streamed, because {reason}") from None
+    assert isinstance(session.engine, TimedEngine)
+    progress("listing signatures", 0.0)
+    try:
+        store = store_table(session.engine, counted)
+    except InvalidPlan as error:
+        raise with_release_name(session.engine, counted.rows, session.queries, error) from None
+    if _fits(session, store.signatures, counted):
+        signatures = loaded(store, progress)
+        store.close()
+        membership = membership_of(session.engine, counted, signatures, progress=progress)
+        return session.with_persons(session.verified(membership, progress), progress)
+    table = streamed_table(session.engine, counted, store, progress)
+    return replace(table, membership=session.verified(table.membership, progress))
+
+
+def streamed_totals(session: Session, table: StreamedTable, membership: Membership) -> StreamedTotals:
+    """Owner-only: how to fetch sums of the secrets of a streamed table, of cells and listed signatures."""
+    others = membership.others
+    assert others is not None  # a streamed table has others
+
+    def of_signatures(places: IndexArray) -> FloatArray:
+        words = [tuple(own) for own in others.words[:, places].T.tolist()]
+        return words_totals(session.engine, table.counted, words)
+
+    return StreamedTotals(
+        of_cells=lambda: cell_totals(session.engine, table.counted, table.cells),
+        of_signatures=of_signatures,
+    )
+
+
+def _fits(session: Session, signatures: int, counted: CountedTable) -> bool:
+    return memory_in_arrays(signatures, len(counted.partitions)) <= session.limits.memory
+
+
+def _why_not_streamed(session: Session, counted: CountedTable) -> str | None:
+    """Why all signatures must be in memory; none if they may stay in the engine."""
+    if not isinstance(session.engine, TimedEngine) or not session.engine.storing:
+        return "only DuckDB and Spark can, where releases aggregate the rows as they are"
+    if any(one.withhold or one.merge or one.suppress is not None for one in session.plan.releases):
+        return "numbers are withheld or merged"
+    return why_not_streamed(counted)

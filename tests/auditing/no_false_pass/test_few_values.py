@@ -1,0 +1,98 @@
+"""Numbers that take few values, and what is said of averages."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import sightline as sl
+from sightline.auditing.assemble import assemble
+from sightline.auditing.findings import find
+from sightline.tables.membership import Feature, Statistic
+from tests.auditing.hand_made import membership_of, partition, plan_of
+from tests.auditing.no_false_pass.written_plans import DATA, LIMIT, exact_risk, names, written
+
+
+def written_with_prior(folder: Path, rows: list[str], prior: str, accept: tuple[str, ...] = ()) -> str:
+    """A sum over one person with noise of 0.35 of the range, and the mean of all with much noise."""
+    path = written(
+        folder,
+        rows,
+        ("SELECT SUM(x) FROM data WHERE id = 'p0'", 0.35),
+        ("SELECT AVG(x) FROM data", 1.0),
+        data={"bounds": [0.0, 1.0]},
+        accept=accept,
+    )
+    text = Path(path).read_text(encoding="utf-8").replace("[attacker]", f'[attacker]\nprior = "{prior}"')
+    Path(path).write_text(text.replace("uncertainty = 0.5", "uncertainty = 0.3"), encoding="utf-8")
+    return path
+
+
+@pytest.mark.slow
+def test_a_yes_or_no_stored_as_a_number_does_not_pass_unseen(tmp_path: Path) -> None:
+    """A 0 or 1 at noise 0.35 keeps 22.5 %; as an evenly spread number it would keep 58.7 %."""
+    stored = [f"p{i},f,{i % 2}" for i in range(12)]
+    truth = exact_risk(np.array([0.0, 1.0]), 0.35) / 0.25
+    assert truth == pytest.approx(0.225, abs=5e-4)
+    result = sl.audit(written_with_prior(tmp_path, stored, "uniform"))
+    assert result.verdict.status == "not shown"
+    assert names(result) == {"few_values"}
+    assert "2 values are all or nearly all that x takes in the table" in result.verdict.text
+    assert "2 values" not in result.publishable().to_json()
+    # Judged as what it is, it fails.
+    judged = sl.audit(written_with_prior(tmp_path, stored, "two-point"))
+    assert judged.verdict.status == "failed"
+    assert judged.least_remaining_uncertainty is not None
+    assert judged.least_remaining_uncertainty.lower == pytest.approx(truth, rel=0.02)
+    assert judged.least_remaining_uncertainty.lower <= truth <= judged.least_remaining_uncertainty.upper
+    assert judged.prior == "values at either end, with even chances, from 0 to 1"
+    # Accepted by name, it passes and says so.
+    accepted = sl.audit(written_with_prior(tmp_path, stored, "uniform", accept=("few_values",)))
+    assert accepted.verdict.passed
+    assert "The plan accepts: 2 values are all or nearly all that x takes" in accepted.verdict.text
+    assert accepted.least_remaining_uncertainty is not None
+    assert accepted.least_remaining_uncertainty.lower == pytest.approx(0.587, abs=0.002)
+
+
+@pytest.mark.parametrize(
+    ("values", "few"),
+    [
+        ([i % 2 for i in range(12)], 2),
+        ([0, 1], 2),  # two rows, but whole numbers on a short range
+        ([(i % 5) / 4 for i in range(40)], 5),  # often repeated
+        ([i / 41 for i in range(41)], None),
+        ([0.1, 0.7, 0.3], None),  # a small table has few values, too
+        ([(i % 20) / 20 for i in range(400)], 20),
+        ([(i % 21) / 21 for i in range(400)], 19),  # nine tenths of the rows take them
+        ([(i % 40) / 40 for i in range(400)], None),
+        ([i % 2 for i in range(380)] + [i / 41 for i in range(1, 41)], 2),  # a yes or no with a few others
+        ([0.0] * 100 + [i / 301 for i in range(1, 300)], None),  # one value often, and many others
+    ],
+)
+def test_which_numbers_take_few_values(tmp_path: Path, values: list[float], few: int | None) -> None:
+    rows = [f"p{i},f,{value}" for i, value in enumerate(values)]
+    result = sl.audit(written(tmp_path, rows, ("SELECT AVG(x) FROM data", 9.0), data={"bounds": [0.0, 1.0]}))
+    found = [one.count for one in result.unverified if one.name.value == "few_values"]
+    assert found == ([] if few is None else [few])
+
+
+@pytest.mark.parametrize(
+    ("data", "prior"),
+    [
+        ({"bounds": [0, 10]}, "values spread evenly from 0 to 10"),
+        ({"kind": "boolean"}, "values that are yes or no with even chances"),
+        ({"categories": ["a", "b", "c"]}, "categories with even chances"),
+    ],
+)
+def test_what_remains_is_told_with_what_it_averages_over(data: dict[str, object], prior: str) -> None:
+    plan = plan_of({"name": "count", "noise_stddev": 2.0}, data={**DATA, **data}, limits=LIMIT)
+    feature = {"feature": Feature.INDICATOR, "parameter": "a"} if "categories" in data else {}
+    part = partition(0, "count", statistic=Statistic.SUM, **feature)
+    result = assemble(find(plan, membership_of([part], [["", "", ""]])))
+    (sentence,) = [s for s in result.verdict.text.split(". ") if "uncertainty (variance" in s]
+    assert sentence.startswith(f"On average over {prior}")
+    assert "who knows the groups and the noise" in sentence
+    assert "whatever the attack; the best attack leaves at most" in sentence
+    assert result.prior == prior

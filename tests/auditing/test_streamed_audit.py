@@ -1,0 +1,365 @@
+"""An audit of a table that is streamed says what the audit in memory says, or leaves it out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import duckdb
+import pytest
+
+import sightline as sl
+from sightline import jobs
+from sightline.auditing.result import AuditResult, VerdictStatus
+from sightline.errors import InvalidPlan, TooMuchWork
+from sightline.examples.shipped import example_plan
+from sightline.report.figures.release_map import describe
+from sightline.tables import streamed
+from sightline.tables.engines import duckdb_store
+
+KEYS = ("a", "b", "c", "d")
+SAME: tuple[str, ...] = (
+    "rows",
+    "records",
+    "known_rows",
+    "dropped",
+    "clipped",
+    "cells",
+    "signatures",
+    "rank",
+    "budget",
+)
+SAME += ("identifiable_records", "identifiable_groups", "exposed_in_all", "distribution", "prior", "bounds")
+LEFT_OUT = ("timeline", "losses", "alternatives", "what_to_change")
+
+
+@pytest.fixture
+def _streams(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every table that can be is streamed, in small batches; few signatures are kept."""
+    monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
+    monkeypatch.setattr(jobs, "MOST_KEPT", 25)
+    monkeypatch.setattr(duckdb_store, "BATCH", 101)
+
+
+def in_memory_and_streamed(
+    plan: Any, monkeypatch: pytest.MonkeyPatch, **options: Any
+) -> tuple[AuditResult, AuditResult]:
+    expected = sl.audit(plan, **options)
+    with monkeypatch.context() as patched:
+        patched.setattr(streamed, "_PER_SIGNATURE", 1e18)
+        patched.setattr(jobs, "MOST_KEPT", 25)
+        patched.setattr(duckdb_store, "BATCH", 501)
+        got = sl.audit(plan, **options)
+    assert not any("is streamed" in line for line in expected.assumptions)
+    return expected, got
+
+
+def assert_same(expected: AuditResult, got: AuditResult, *, top: int, ties: bool = False) -> None:
+    """The upper ends are rounded up by the error that a result states: small designs have less in memory.
+
+    Where there may be ``ties``, the last bit of an error orders them: the numbers are compared, not who.
+    """
+    assert any("is streamed" in line for line in got.assumptions)
+    stated = expected.relative_error + got.relative_error
+
+    def close(one: Any, other: Any, error: float = 0.0) -> bool:
+        return one is other is None or bool(other == pytest.approx(one, rel=1e-9 + error, abs=1e-12))
+
+    for name in SAME:
+        assert getattr(got, name) == getattr(expected, name), name
+    least, own = expected.least_remaining_uncertainty, got.least_remaining_uncertainty
+    assert least is not None
+    assert own is not None
+    assert close(least.lower, own.lower)
+    assert close(least.upper, own.upper, stated)
+    assert got.guaranteed_by_noise == expected.guaranteed_by_noise
+    assert got.verdict.below_limit == expected.verdict.below_limit
+    assert len(got.exposed) == len(expected.exposed)
+    for one, other in zip(expected.exposed, got.exposed, strict=True):
+        for name in () if ties else ("signature", "size", "identifiable", "label", "record", "releases"):
+            assert getattr(one, name) == getattr(other, name), name
+        assert close(one.rmse, other.rmse)
+        assert one.remaining_uncertainty is not None
+        assert other.remaining_uncertainty is not None
+        assert close(one.remaining_uncertainty.lower, other.remaining_uncertainty.lower)
+        assert ties or close(one.remaining_uncertainty.upper, other.remaining_uncertainty.upper, stated)
+        if one.recipe is not None and not ties:
+            assert other.recipe is not None
+            steps = {(step.release, step.cell): step.weight for step in one.recipe.steps}
+            assert close(steps, {(step.release, step.cell): step.weight for step in other.recipe.steps})
+    for column, own_column in zip(expected.release_map[:top], got.release_map[:top], strict=True):
+        assert ties or (column.signature, column.size, column.label) == (
+            own_column.signature,
+            own_column.size,
+            own_column.label,
+        )
+    assert bool(got.homogeneous) == bool(expected.homogeneous)
+    assert_homogeneous(expected, got)
+    for name in LEFT_OUT:
+        assert getattr(got, name) == (), name
+    assert "would not hide anyone" not in describe(got) or not got.identifiable_records
+    assert got.slack is None
+    assert all(one.newly_exposes is None and one.copy_of is None for one in got.releases)
+
+
+def assert_homogeneous(expected: AuditResult, got: AuditResult) -> None:
+    """Published numbers are the same; of the sums of several a streamed table may list others."""
+    sides = []
+    for result in (expected, got):
+        listed = [one for one in result.homogeneous or () if one.text.startswith('"')]
+        alone = [one for one in listed if " less " not in one.text and "averaged" not in one.text]
+        sides.append({(one.release, one.cell, one.rows, round(one.remaining, 9)) for one in alone})
+    assert sides[0] == sides[1]
+
+
+def table(folder: Path, seed: int, *, rows: int = 260, secret: str = "number") -> Path:
+    """Rows with four keys, the last of many values, and a secret."""
+    file = folder / f"t{seed}.parquet"
+    value = "hash(-i) % 1000 / 1000.0" if secret == "number" else "CAST(hash(-i) % 2 AS INTEGER)"
+    columns = ", ".join(
+        f"CAST(hash(4 * i + {place + 4_000 * seed}) % {size} AS INTEGER) AS {key}"
+        for place, (key, size) in enumerate(zip(KEYS, (3, 4, 5, 40), strict=True))
+    )
+    duckdb.sql(
+        f"COPY (SELECT 'p' || i AS who, {columns}, {value} AS x, CAST(i % 3 AS VARCHAR) AS t "
+        f"FROM range({rows}) AS t(i)) TO '{file}'"
+    )
+    return file
+
+
+def plan_of(file: Path, *sql: str, boolean: bool = False, **sections: Any) -> dict[str, Any]:
+    data: dict[str, Any] = {"source": str(file), "record": "who", "secret": "x"}
+    if not boolean:
+        data["bounds"] = [0, 1]
+    else:
+        data["kind"] = "boolean"
+    return {
+        "data": data,
+        "limits": {"remaining_uncertainty": 0.9},
+        "privacy": {"epsilon": 40.0, "delta": 1e-6, "accountant": "zcdp"},
+        **sections,
+        "release": [{"name": f"r{place}", "sql": one} for place, one in enumerate(sql)],
+    }
+
+
+QUERIES = (
+    "SELECT a, AVG(x) FROM data GROUP BY a",
+    "SELECT b, c, AVG(x) FROM data WHERE a > 0 GROUP BY b, c",
+    "SELECT d, SUM(x) FROM data GROUP BY d",
+    "SELECT AVG(x) FROM data WHERE c <> 2",
+)
+NESTED = (
+    "SELECT a, b, AVG(x) FROM data GROUP BY CUBE (a, b)",
+    "SELECT d, AVG(x) FROM data GROUP BY d",
+    "SELECT d, a, SUM(x) FROM data GROUP BY d, a",
+)
+SETTINGS: dict[str, dict[str, Any]] = {
+    "plain": {},
+    "known": {"attacker": {"knows": ["d < 6"]}},
+    "cos2": {"attacker": {"prior": "cos2"}},
+    "two-point": {"attacker": {"prior": "two-point", "knows": ["b = 1"]}},
+    "laplace": {"privacy": {"epsilon": 60.0, "accountant": "laplace"}},
+    "own releases": {"privacy": {"epsilon": 40.0, "delta": 1e-6, "accountant": "per-record"}},
+}
+
+
+@pytest.mark.parametrize("name", [pytest.param("health_survey", marks=pytest.mark.slow), "salaries"])
+def test_shipped_data_streamed(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    expected, got = in_memory_and_streamed(example_plan(name), monkeypatch, names=True)
+    assert_same(expected, got, top=20)
+    assert got.verdict == expected.verdict
+    assert got.verdict.status is VerdictStatus.PASSED
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("setting", SETTINGS)
+def test_random_tables_streamed(tmp_path: Path, setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    queries = NESTED if setting in ("cos2", "two-point", "laplace") else QUERIES
+    plan = plan_of(table(tmp_path, len(setting)), *queries, **SETTINGS[setting])
+    expected, got = in_memory_and_streamed(plan, monkeypatch, top=8, names=True)
+    assert_same(expected, got, top=20)
+
+
+def test_a_release_without_rows_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    nobody = "SELECT b, AVG(x) FROM data WHERE a > 99 GROUP BY b"
+    accepted = {"remaining_uncertainty": 0.5, "accept": ["empty"]}
+    plan = plan_of(table(tmp_path, 2, rows=90), QUERIES[0], nobody, QUERIES[2], limits=accepted)
+    assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
+
+
+@pytest.mark.slow
+def test_noise_of_several_laws_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = plan_of(table(tmp_path, 3), *QUERIES)
+    plan["release"][0] |= {"noise": {"law": "laplace", "epsilon": 2.0}, "times": 2}
+    plan["release"][2] |= {"noise_stddev": 2.0}
+    expected, got = in_memory_and_streamed(plan, monkeypatch, top=8)
+    assert_same(expected, got, top=20)
+
+
+def test_a_yes_or_no_streamed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = table(tmp_path, 1, secret="boolean")
+    plan = plan_of(file, "SELECT d, SUM(x) FROM data GROUP BY d", QUERIES[0], boolean=True)
+    assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
+    plan["release"][0] |= {"noise": {"law": "discrete-gaussian", "rho": 0.2}}  # noise of whole numbers
+    assert_same(*in_memory_and_streamed(plan, monkeypatch), top=20)
+
+
+@pytest.mark.slow
+def test_little_memory_streams_a_table_and_much_does_not(tmp_path: Path) -> None:
+    rows = 70_000
+    file = tmp_path / "t.parquet"
+    columns = ", ".join(f"CAST(hash(8 * i + {key}) % 6 AS INTEGER) AS k{key}" for key in range(8))
+    duckdb.sql(
+        f"COPY (SELECT i AS who, {columns}, hash(-i) % 100 / 100.0 AS x FROM range({rows}) AS t(i)) "
+        f"TO '{file}'"
+    )
+    plan = plan_of(file, *(f"SELECT k{key}, AVG(x) FROM data GROUP BY k{key}" for key in range(8)), limits={})
+    expected, got = sl.audit(plan), sl.audit(plan, max_memory="25MB")
+    assert any("is streamed" in line for line in got.assumptions)
+    assert got.signatures > 60_000
+    assert_same(expected, got, top=20)
+    cost = jobs.explain_cost(plan, max_memory="25MB")
+    assert cost.streamed
+    assert "streamed: about" in str(cost)
+    assert "in up to 5 passes" in str(cost)
+    # Few signatures of many rows are read into memory after all.
+    few = plan_of(file, *(f"SELECT k{key}, AVG(x) FROM data GROUP BY k{key}" for key in range(3)), limits={})
+    assert_equal_results(sl.audit(few), sl.audit(few, max_memory="25MB"))
+
+
+def assert_equal_results(expected: AuditResult, got: AuditResult) -> None:
+    assert got.to_json() == expected.to_json()
+
+
+GROUPED = "SELECT d, AVG(x) FROM data GROUP BY d"
+
+
+@pytest.mark.parametrize(
+    ("sql", "data", "reason"),
+    [
+        (["SELECT a, AVG(x * x) FROM data GROUP BY a"], {}, "moments or thresholds are published"),
+        (["SELECT AVG(x) FROM data"], {}, "nothing that is published has groups or conditions"),
+        (["SELECT d, SUM(x * a) FROM data GROUP BY d"], {}, "rows have weights"),
+        ([GROUPED], {"record": "d", "max_rows_per_record": 50}, "records have several rows"),
+        (
+            ["SELECT d, t, COUNT(*) FROM data GROUP BY d, t"],
+            {"secret": "t", "bounds": None, "categories": ["0", "1", "2"]},
+            "the secret is a category",
+        ),
+        (
+            [f"SELECT AVG(x) FROM data WHERE d <> {number}" for number in range(63)],
+            {},
+            "more than 62 conditions are published",
+        ),
+        (
+            [
+                "SELECT m, AVG(v) FROM (SELECT who, MAX(a) AS m, SUM(x) AS v FROM data GROUP BY who) "
+                "GROUP BY m"
+            ],
+            {},
+            "only DuckDB and Spark can",
+        ),
+    ],
+)
+def test_what_cannot_be_streamed_says_why(
+    tmp_path: Path, sql: list[str], data: dict[str, Any], reason: str
+) -> None:
+    plan = plan_of(table(tmp_path, 0), *sql)
+    plan["data"] = {key: value for key, value in (plan["data"] | data).items() if value is not None}
+    with pytest.raises(TooMuchWork, match=f"the table is not streamed, because {reason}"):
+        sl.audit(plan, max_memory=7)
+
+
+def test_withheld_numbers_are_not_streamed(tmp_path: Path) -> None:
+    plan = plan_of(table(tmp_path, 0), GROUPED)
+    plan["release"][0]["withhold"] = [{"key": ["3"]}]
+    with pytest.raises(TooMuchWork, match="because numbers are withheld or merged"):
+        sl.audit(plan, max_memory=7)
+
+
+@pytest.mark.usefixtures("_streams")
+def test_noise_that_a_streamed_table_is_not_assessed_with_is_refused(tmp_path: Path) -> None:
+    plan = plan_of(table(tmp_path, 0), *QUERIES[:2])
+    plan["release"][1] |= {"noise": {"law": "none"}}
+    with pytest.raises(TooMuchWork, match=r"independent noise on all numbers .* got numbers without noise"):
+        sl.audit(plan)
+
+
+@pytest.mark.usefixtures("_streams")
+def test_rows_that_change_while_they_are_read_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sightline.tables.collect._totals", lambda *_, outside: (260, 259, 0))
+    with pytest.raises(InvalidPlan, match="signatures of 259 rows, got those of 260"):
+        sl.audit(plan_of(table(tmp_path, 0), *QUERIES))
+
+
+@pytest.mark.usefixtures("_streams")
+def test_an_interrupted_pass_leaves_nothing_behind(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "spill"))
+    (tmp_path / "spill").mkdir()
+
+    def stop(stage: str, share: float) -> None:
+        if stage == "assessing every record" and share > 0.2:
+            assert list((tmp_path / "spill").iterdir())
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        sl.audit(plan_of(table(tmp_path, 0), *QUERIES), progress=stop)
+    assert not list((tmp_path / "spill").iterdir())
+
+
+FULL_DISK = """
+import resource, sys
+resource.setrlimit(resource.RLIMIT_FSIZE, (3_000_000, 3_000_000))
+from sightline.cli import main
+sys.exit(main(["audit", sys.argv[1], "--max-memory", "55MB"]))
+"""
+
+
+@pytest.mark.slow
+def test_a_full_disk_is_refused_in_one_line_and_nothing_is_left(tmp_path: Path) -> None:
+    file, spill = tmp_path / "t.parquet", tmp_path / "spill"
+    spill.mkdir()
+    duckdb.sql(
+        "COPY (SELECT i AS who, CAST(hash(3 * i) % 3000 AS INTEGER) AS a, "
+        "CAST(hash(3 * i + 1) % 3000 AS INTEGER) AS b, CAST(hash(3 * i + 2) % 30 AS INTEGER) AS c, "
+        "hash(-i) % 100 / 100.0 AS x FROM range(1500000) AS t(i)) "
+        f"TO '{file}'"
+    )
+    (tmp_path / "plan.toml").write_text(
+        f"""
+[data]
+source = "{file}"
+record = "who"
+secret = "x"
+bounds = [0, 1]
+[[release]]
+name = "a"
+sql = "SELECT a % 50, AVG(x) FROM data GROUP BY a % 50"
+noise_stddev = 1.0
+[[release]]
+name = "b"
+sql = "SELECT b % 60, AVG(x) FROM data GROUP BY b % 60"
+noise_stddev = 1.0
+[[release]]
+name = "c"
+sql = "SELECT c, a % 37, AVG(x) FROM data GROUP BY c, a % 37"
+noise_stddev = 1.0
+"""
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", FULL_DISK, str(tmp_path / "plan.toml")],
+        env={**os.environ, "TMPDIR": str(spill)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 1
+    assert "a disk that is full" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert not list(spill.iterdir())

@@ -1,0 +1,392 @@
+"""Passes over a store of signatures, against the same numbers from all signatures at once."""
+
+from __future__ import annotations
+
+import pickle
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
+from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.bracket_forms import (
+    BracketForms,
+    PrecisionForm,
+    TotalProducts,
+    WeightedByPrecision,
+    bracket_forms,
+)
+from sightline.labeled.description import LinearReleases, Readout
+from sightline.labeled.exposures import exposures
+from sightline.labeled.hidden import precision_unit
+from sightline.labeled.incidence.cells import CellIncidence, OtherColumns
+from sightline.labeled.kept_exposures import kept_exposures
+from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
+from sightline.noise.mixed import MixedNoise
+from sightline.progress import silent
+from sightline.tables import store_passes
+from sightline.tables.cell_numbers import CellNumbers, CodePlace, Layout, SignatureCells
+from sightline.tables.engines import duckdb_store
+from sightline.tables.engines.duckdb_engine import DuckDBEngine
+from sightline.tables.signature_store import ArrayStore, Reduction, SignatureBatch
+from sightline.tables.store_passes import (
+    CellProducts,
+    CellSizes,
+    ExposureScan,
+    Ranks,
+    WeightedProducts,
+)
+from sightline.tables.streamed import loaded
+
+EDGES = np.linspace(0, 1, 21)
+
+
+class Case:
+    """A random table: some partitions over two words, one of them under a condition."""
+
+    def __init__(self, seed: int, *, rows: int = 400, nested: bool = False) -> None:
+        draw = np.random.default_rng(seed)
+        sizes = [int(size) for size in draw.integers(2, 9, 4)]
+        keys = [draw.integers(0, size, rows) for size in sizes]
+        met = draw.random(rows) < 0.7
+        # Two keys share the first word; the second word has the conditional key (0: not met) and the last.
+        words = np.stack([keys[0] | keys[1] << 4, np.where(met, keys[2] + 1, 0) | keys[3] << 4])
+        listed, place = np.unique(words, axis=1, return_inverse=True)
+        self.words = listed.astype(np.int64)
+        self.counts = np.bincount(place.ravel()).astype(np.int64)
+        self.known = np.minimum(self.counts, draw.integers(0, 2, self.counts.size) * (draw.random() < 0.5))
+        at = [(0, 0), (0, 4), (1, 0), (1, 4)]
+        codes = [
+            CodePlace(word=word, shift=shift, width=4, size=size + (number == 2))
+            for number, ((word, shift), size) in enumerate(zip(at, sizes, strict=True))
+        ]
+        self.layouts = (
+            Layout(keys=(codes[0],), conditional=False),
+            Layout(keys=(codes[0], codes[1]) if nested else (codes[1],), conditional=False),
+            Layout(keys=(codes[2],), conditional=True),
+            Layout(keys=(codes[3], codes[0]), conditional=False),
+        )
+
+    def store(self, batch: int) -> ArrayStore:
+        return ArrayStore(words=self.words, counts=self.counts, known=self.known, batch=batch)
+
+    def cells(self) -> SignatureCells:
+        sizes = CellSizes(layouts=self.layouts)
+        found = self.store(7).run(sizes, "cells", silent)
+        numbers = [sizes.occurring(found, place)[0] for place in range(len(self.layouts))]
+        return SignatureCells(
+            layouts=tuple(
+                CellNumbers(layout=layout, occurring=own)
+                for layout, own in zip(self.layouts, numbers, strict=True)
+            ),
+            layout_of=(0, 1, 2, 3, 1),  # one partition twice
+        )
+
+
+def design_of(
+    cells: SignatureCells, case: Case, law: str, places: np.ndarray | None = None
+) -> tuple[LinearReleases, np.ndarray, np.ndarray]:
+    """The design over some signatures beside the others; which columns are known, and copies of the rows."""
+    widths, table = cells.widths, cells.table(case.words)
+    unknown = case.counts - case.known
+    whole = CellIncidence.of(
+        np.concatenate([table[:, unknown > 0], table[:, case.known > 0]], axis=1).T,
+        widths,
+        np.concatenate([unknown[unknown > 0], case.known[case.known > 0]]),
+    )
+    known = np.repeat([False, True], [np.count_nonzero(unknown), np.count_nonzero(case.known)])
+    incidence = whole
+    if places is not None:
+        mine = np.zeros(case.counts.size, dtype=np.bool_)
+        mine[places] = True
+        kept = np.concatenate([mine[unknown > 0], mine[case.known > 0]])
+        held = CellIncidence.of(whole.table[:, kept].T, widths, whole.counts[kept])
+        products = whole.gram(~known, silent) - held.gram(~known[kept], silent)
+        others = OtherColumns(products=products, sizes=whole.sizes - held.sizes)
+        incidence, known = held.among(others), known[kept]
+    scales = 0.5 + np.random.default_rng(1).random(int(widths.sum()))
+    noise: Noise = GaussianNoise(stddevs=scales) if law == "gaussian" else LaplaceNoise(scales=scales)
+    if law == "mixed":
+        kinds = (np.arange(scales.size) % 3 == 0).astype(np.float64)
+        noise = MixedNoise(
+            scales=scales, stddevs=scales * np.where(kinds > 0, 2**0.5, 1.1), laplace_answers=kinds
+        )
+    copies = 1.0 + (np.arange(widths.sum()) % 3)
+    return LinearReleases(incidence, noise=noise, readout=Readout.SUM), known, copies
+
+
+def forms_of(case: Case, cells: SignatureCells, law: str, prior: str, batch: int) -> BracketForms:
+    """The forms by passes over the store."""
+    store, spread = case.store(batch), prior_on((0.0, 1.0), prior)
+    design, _, copies = design_of(cells, case, law, np.zeros(0, dtype=np.intp))
+    precision = PrecisionForm.of(design, spread)
+    found = store.run(CellProducts(cells=cells, precision=precision), "products", silent)
+    weights = weighted = None
+    if precision is not None:
+        unit = precision_unit(float(found["least"][0]), people=int(case.counts.sum()), peak=1.0)
+        assert unit is not None
+        weights = WeightedByPrecision(form=precision, unit=unit)
+        weighted = store.run(WeightedProducts(cells=cells, weights=weights), "products", silent)["products"]
+    totals = TotalProducts(
+        products=found["products"],
+        most_precision=None if precision is None else float(found["most"][0]),
+        weighted=weighted,
+        weights=weights,
+    )
+    return bracket_forms(design, spread, totals, copies=copies)
+
+
+@pytest.mark.parametrize("prior", ["uniform", "cos2", "two-point"])
+@pytest.mark.parametrize("law", ["gaussian", "laplace", "mixed"])
+@pytest.mark.parametrize("nested", [False, True])
+def test_streamed_brackets_and_decisions_are_those_of_all_records_at_once(
+    law: str, prior: str, nested: bool
+) -> None:
+    for seed in range(2):
+        case = Case(seed + (law == "mixed"), nested=nested, rows=60 + 200 * seed)
+        cells = case.cells()
+        forms = forms_of(case, cells, law, prior, batch=1 + 50 * seed)
+        whole, known, copies = design_of(cells, case, law)
+        expected = exposures(
+            whole, prior=prior_on((0.0, 1.0), prior), known=np.flatnonzero(known), copies=copies
+        )
+        unknown = np.flatnonzero(case.counts > case.known)
+        rows = (case.counts - case.known)[unknown]
+        seen = forms.assess(cells.table(case.words[:, unknown]), rows.astype(np.float64))
+        assert expected.groups.identifiable.any() or seed % 2
+        # Records that are seen sharply are computed again, and all of them are near identifiability.
+        plain = seen.group_leverage <= 0.5
+        assert not expected.groups.identifiable[plain].any()
+        np.testing.assert_allclose(seen.lower[plain], expected.remaining_lower[~known][plain], rtol=1e-9)
+        np.testing.assert_allclose(seen.upper[plain], expected.remaining_upper[~known][plain], rtol=1e-9)
+
+        scan = ExposureScan(
+            cells=cells,
+            forms=forms,
+            most=5,
+            edges=EDGES,
+            limit=0.4,
+            costs=np.zeros(int(cells.widths.sum())),
+            always=case.words[:, -1:],
+        )
+        found = case.store(9).run(scan, "scan", silent)
+        places = placed(case, found["words"])
+        kept, kept_known, copies = design_of(cells, case, law, places)
+        got = kept_exposures(kept, forms, known=np.flatnonzero(kept_known), copies=copies)
+        mine = np.isin(unknown, places)
+        assert got.rank == expected.rank
+        assert np.array_equal(got.groups.identifiable, expected.groups.identifiable[mine])
+        assert np.count_nonzero(got.groups.identifiable) == np.count_nonzero(expected.groups.identifiable)
+        for name in ("remaining_lower", "remaining_upper", "information"):
+            values = getattr(expected, name)[~known][mine]
+            np.testing.assert_allclose(getattr(got, name)[~kept_known], values, rtol=1e-9, atol=1e-12)
+        np.testing.assert_allclose(got.groups.rmse, expected.groups.rmse[mine], rtol=1e-8)
+        assert not got.undecided.any()
+        # Kept and left together are everybody.
+        lower = expected.remaining_lower[~known]
+        assert found["rest"].tolist() == [case.counts.size - places.size, int(rows[~mine].sum())]
+        counted = np.histogram(lower[~mine], bins=EDGES, weights=rows[~mine])[0]
+        assert found["histogram"].tolist() == counted.tolist()
+        below = lower[~mine] < 0.4
+        assert found["below"].tolist() == [int(below.sum()), int(rows[~mine][below].sum())]
+        worst = np.sort(lower)[: min(5, lower.size)]
+        np.testing.assert_allclose(np.sort(got.remaining_lower[~kept_known])[: worst.size], worst, rtol=1e-9)
+
+
+def placed(case: Case, words: np.ndarray) -> np.ndarray:
+    """Where some signatures are in the table, in its order."""
+    where = {tuple(one): place for place, one in enumerate(case.words.T.tolist())}
+    return np.sort([where[tuple(one)] for one in words.T.tolist()])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_batches_in_any_order_give_the_same_bits(seed: int) -> None:
+    case = Case(seed)
+    cells, draw = case.cells(), np.random.default_rng(seed)
+    forms = forms_of(case, cells, "gaussian", "uniform", batch=100)
+    costs = draw.random(int(cells.widths.sum()))
+    passes: list[Reduction] = [
+        CellSizes(layouts=case.layouts),
+        CellProducts(cells=cells, precision=None),
+        Ranks(words=case.words[:, np.sort(draw.choice(case.counts.size, 6, replace=False))]),
+        ExposureScan(
+            cells=cells, forms=forms, most=3, edges=EDGES, limit=0.5, costs=costs, always=case.words[:, :1]
+        ),
+    ]
+    order = draw.permutation(case.counts.size)
+    shuffled = ArrayStore(
+        words=case.words[:, order], counts=case.counts[order], known=case.known[order], batch=11
+    )
+    for one in passes:
+        expected, got = case.store(1000).run(one, "", silent), shuffled.run(one, "", silent)
+        sides = []
+        for arrays in (expected, got):
+            lined = np.lexsort(arrays["words"]) if "words" in arrays else slice(None)
+            count = arrays["words"].shape[1] if "words" in arrays else None
+            sides.append(
+                {name: own[..., lined] if own.shape[-1] == count else own for name, own in arrays.items()}
+            )
+        assert sides[0].keys() == sides[1].keys()
+        for name in sides[0]:
+            assert np.array_equal(sides[0][name], sides[1][name]), name
+
+
+def test_cells_and_their_sizes_are_counted_with_and_without_a_list(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(5)
+    sizes = CellSizes(layouts=case.layouts)
+    direct = case.store(13).run(sizes, "", silent)
+    expected = [sizes.occurring(direct, place) for place in range(4)]
+    table = case.cells().table(case.words)
+    monkeypatch.setattr(store_passes, "DIRECT", 0)
+    monkeypatch.setattr("sightline.tables.cell_numbers.DIRECT", 0)
+    listed = case.store(13).run(sizes, "", silent)
+    for place, (codes, rows) in enumerate(expected):
+        own_codes, own_rows = sizes.occurring(listed, place)
+        assert np.array_equal(codes, own_codes)
+        assert np.array_equal(rows, own_rows)
+        inside = table[place] >= 0
+        counted = np.bincount(table[place][inside], case.counts[inside], codes.size)
+        assert rows.tolist() == counted.tolist()
+        assert np.array_equal(
+            case.layouts[place].codes(codes),
+            np.unique(
+                np.stack([key.codes(case.words)[inside] for key in case.layouts[place].keys], axis=1), axis=0
+            ),
+        )
+    assert np.array_equal(table, case.cells().table(case.words))
+    assert expected[2][1].sum() == case.counts[(case.words[1] & 15) > 0].sum()  # all rows that meet it
+    # One signature for each of the two sets of conditions, the first in order, with its rows.
+    patterns = np.array([(case.words[1] & 15) > 0])
+    for pattern, word, count in zip(direct["pattern"], direct["words"].T, direct["counts"], strict=True):
+        first = np.flatnonzero(patterns[0] == bool(pattern))[0]  # the words of the case are in order
+        assert word.tolist() == case.words[:, first].tolist()
+        assert count == case.counts[first]
+
+
+def test_ranks_are_places_in_the_order_of_words() -> None:
+    case = Case(2)
+    places = np.array([0, 3, 4, 17, case.counts.size - 1])
+    found = case.store(10).run(Ranks(words=case.words[:, places]), "", silent)
+    assert found["before"].tolist() == places.tolist()
+
+
+def test_too_many_sets_of_conditions_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(store_passes, "_MOST_PATTERNS", 1)
+    case = Case(0)
+    with pytest.raises(TooMuchWork, match="sets of conditions"):
+        case.store(10).run(CellSizes(layouts=case.layouts), "", silent)
+
+
+def test_a_store_checks_its_arrays_and_has_signatures() -> None:
+    words, none = np.zeros((1, 2), dtype=np.int64), np.zeros(0, dtype=np.int64)
+    with pytest.raises(InvalidInput, match="of the same signatures"):
+        ArrayStore(words=words, counts=none, known=none)
+    empty = ArrayStore(words=words[:, :0], counts=none, known=none)
+    assert (
+        empty.signatures,
+        empty.word_count,
+        len(SignatureBatch(words=words, counts=none, known=none)),
+    ) == (
+        0,
+        1,
+        0,
+    )
+    with pytest.raises(InvalidInput, match="at least one signature"):
+        empty.run(Ranks(words=words), "", silent)
+
+
+def test_what_needs_every_column_refuses_a_part_of_them() -> None:
+    case = Case(1)
+    kept, known, _ = design_of(case.cells(), case, "gaussian", np.arange(3))
+    everyone, incidence = np.ones(kept.size), kept.incidence
+    assert isinstance(incidence, CellIncidence)
+    with pytest.raises(TooMuchWork, match="streamed"):
+        exposures(kept, prior=prior_on((0.0, 1.0), "uniform"), known=np.flatnonzero(known))
+    for ask in (
+        lambda: incidence.weighted_gram(everyone, silent),
+        lambda: incidence.triangle(everyone, np.ones(kept.row_count)),
+        incidence.as_dense,
+    ):
+        with pytest.raises(TooMuchWork, match="streamed"):
+            ask()
+    rows = np.arange(0, kept.row_count, 2)
+    taken, some = kept.incidence.take(rows), ~known
+    assert np.array_equal(taken.gram(some, silent), kept.incidence.gram(some, silent)[np.ix_(rows, rows)])
+    assert np.array_equal(taken.sizes, kept.incidence.sizes[rows])
+
+
+def test_a_pass_can_travel() -> None:
+    """A cluster sends a pass to its executors, and the arrays of each batch back."""
+    case = Case(3)
+    cells = case.cells()
+    forms = forms_of(case, cells, "laplace", "uniform", batch=100)
+    costs = np.ones(int(cells.widths.sum()))
+    scan = ExposureScan(
+        cells=cells, forms=forms, most=4, edges=EDGES, limit=0.5, costs=costs, always=case.words[:, :2]
+    )
+    copied = pickle.loads(pickle.dumps(scan))
+    expected, got = case.store(20).run(scan, "", silent), case.store(20).run(copied, "", silent)
+    assert all(np.array_equal(expected[name], got[name]) for name in expected)
+    assert all(isinstance(values, np.ndarray) and values.dtype != object for values in got.values())
+
+
+def test_correlated_noise_and_numbers_that_are_none_are_refused() -> None:
+    case = Case(1)
+    cells = case.cells()
+    design, _, copies = design_of(cells, case, "gaussian", np.arange(2))
+    spread, products = prior_on((0.0, 1.0), "two-point"), np.eye(design.row_count)
+    correlated = CorrelatedNoise(blocks=(np.eye(design.row_count) + 0.1,))
+    totals = TotalProducts(products=products, most_precision=None)
+    with pytest.raises(InvalidInput, match="independent noise, got CorrelatedNoise"):
+        bracket_forms(design.with_noise(correlated), spread, totals, copies=copies)
+    forms = forms_of(case, cells, "gaussian", "two-point", batch=50)
+    broken = replace(forms, tables=replace(forms.tables, offsets=np.full_like(forms.tables.offsets, np.nan)))
+    with pytest.raises(InvalidInput, match="a number for every record, got NaN"):
+        broken.read(cells.table(case.words))
+
+
+def test_products_that_no_factorisation_vouches_for_are_refused() -> None:
+    case = Case(1)
+    cells = case.cells()
+    design, _, copies = design_of(cells, case, "gaussian", np.arange(2))
+    # Two cells with the same rows but one in a billion: independent, and hardly.
+    products = np.eye(design.row_count) * 10.0**15
+    products[:2, :2] = 10.0**15
+    products[1, 1] += 1
+    totals = TotalProducts(products=products, most_precision=None)
+    with pytest.raises(TooMuchWork, match="too nearly dependent"):
+        bracket_forms(design, prior_on((0.0, 1.0), "two-point"), totals, copies=copies)
+
+
+def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    case = Case(4)
+    lines = [
+        f"{first},{second},{count},{known}"
+        for first, second, count, known in zip(*case.words, case.counts, case.known, strict=True)
+    ]
+    (tmp_path / "t.csv").write_text("\n".join(["a,b,c,k", *lines]))
+    engine = DuckDBEngine("t.csv", base=tmp_path)
+    monkeypatch.setattr(duckdb_store, "BATCH", 9)
+    store = engine.store_signatures("SELECT a AS w0, b AS w1, c AS n, k AS known FROM data", word_count=2)
+    assert (store.signatures, store.word_count) == (case.counts.size, 2)
+    stages: list[float] = []
+    words, counts, known = loaded(store, lambda stage, share: stages.append(share))
+    assert np.array_equal(words, case.words)
+    assert np.array_equal(counts, case.counts)
+    assert np.array_equal(known, case.known)
+    assert len(stages) > 5
+    assert stages == sorted(stages)
+    assert stages[-1] == 1.0
+    with pytest.raises(InvalidInput, match=f"a pass over {case.counts.size + 1} signatures"):
+        loaded(replace(store, signatures=case.counts.size + 1), silent)
+    store.close()
+    store.close()
+    with pytest.raises(InvalidPlan, match="a query that DuckDB can run"):
+        loaded(store, silent)
+    with pytest.raises(InvalidPlan, match="one SELECT, got SELECT and DROP"):
+        engine.store_signatures("SELECT 1; DROP TABLE data", word_count=0)
+    with pytest.raises(InvalidPlan, match="a query that DuckDB can run"):
+        engine.store_signatures("SELECT nothing AS w0 FROM data", word_count=1)
+    engine.close()
