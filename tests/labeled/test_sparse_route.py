@@ -11,6 +11,7 @@ from scipy import sparse
 
 import sightline.labeled.contributions as contributions_module
 import sightline.labeled.exposures as exposures_module
+import sightline.labeled.packed_solutions as packed_module
 import sightline.labeled.routes.cost as cost_module
 import sightline.labeled.sparse_attacks as attacks_module
 import tests.labeled.fuzz_routes as fuzz_routes
@@ -248,6 +249,18 @@ class TestWhatIsNotProvedIsUndecided:
         assert not found.identifiable.any()
         assert found.decision(0) is Decision.UNDECIDED
         assert design.exposures(domain=(0, 1)).identifiable.all()
+
+    def test_records_that_are_not_solved_for(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Two triangles apart: with one column of solutions, one record of each is solved for."""
+        triangle = np.array([[1, 1, 0], [0, 1, 1], [1, 0, 1]])
+        rows = sparse.csr_array(sparse.block_diag([triangle, triangle]))
+        design = MembershipDesign(rows, noise=np.ones(6), readout="sum")
+        assert sparsely(design).identifiable.all()
+        monkeypatch.setattr(packed_module, "_MOST_COLUMNS", 1)
+        design = MembershipDesign(rows, noise=np.ones(6), readout="sum")
+        found = sparsely(design)
+        assert found.identifiable[:3].sum() == found.identifiable[3:].sum() == 1
+        assert np.array_equal(found.undecided, ~found.identifiable)
 
     def test_no_is_never_said_of_rows_whose_dependence_is_not_proved(self) -> None:
         """Rows that differ by a record out of many millions look dependent: nobody is called safe."""

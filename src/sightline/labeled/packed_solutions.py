@@ -18,6 +18,8 @@ from sightline.numerics.sparse_cholesky import SparseCholesky
 
 # Numbers in the dense blocks of a batch of solutions.
 _BATCH = 1 << 23
+# Columns of dense blocks that are solved for at most; right sides that would need more are left out.
+_MOST_COLUMNS = 20_000
 # Weights below this are zero: recipes have denominators of at most 24.
 _NOTHING = 1e-6
 
@@ -53,7 +55,8 @@ def packed_solutions(
 ) -> Iterator[tuple[IndexArray, Any]]:
     """Solutions over the kept rows for the columns of a sparse array, as sparse columns, batch by batch.
 
-    With each batch come the places of its columns.
+    With each batch come the places of its columns. Later ones of a component are left out where there are
+    too many.
     """
     right = sparse.csc_array(right)
     size, count = right.shape
@@ -61,7 +64,7 @@ def packed_solutions(
     used = component[right.indices] >= 0
     row, target, value = right.indices[used], target[used], right.data[used].astype(np.float64)
     reached = _Reached.of(component[row], target, count)
-    for part in batches(reached.blocks, size):
+    for part in batches(min(reached.blocks, _MOST_COLUMNS), size):
         chosen = (reached.block >= part.start) & (reached.block < part.stop)
         within = chosen[target]
         block = np.zeros((size, part.stop - part.start))

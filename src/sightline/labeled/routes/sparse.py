@@ -37,8 +37,6 @@ from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
 from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
 from sightline.progress import Progress
 
-# Dependencies that no two partitions explain, and groups near identifiability: each costs one solution.
-_MOST_GUESSES = 20_000
 _ROUNDING = 8 * float(np.finfo(np.float64).eps)
 
 
@@ -126,7 +124,7 @@ def proved_dependencies(gram: SparseGram, factor: SparseCholesky, combinations: 
     if independent_combinations(combinations) == dropped.size:
         return combinations
     missing = _unexplained(combinations, dropped)
-    if missing is None or not 0 < missing.size <= _MOST_GUESSES:
+    if missing is None or not missing.size:
         return None
     guessed = _proved_combinations(gram, factor, missing)
     if guessed is None:
@@ -178,7 +176,8 @@ def _proved_combinations(gram: SparseGram, factor: SparseCholesky, rows: IndexAr
             (denominators.astype(np.float64), (own, np.arange(own.size))), shape=(size, own.size)
         )
         found.append(numerators.astype(np.float64) - units)
-    return sparse.csc_array(sparse.hstack(found))
+    together = sparse.csc_array(sparse.hstack(found))
+    return together if together.shape[1] == rows.size else None
 
 
 def _decide(gram: SparseGram, factor: SparseCholesky, leverage: FloatArray) -> tuple[Decisions, Any]:
@@ -196,8 +195,8 @@ def _decide(gram: SparseGram, factor: SparseCholesky, leverage: FloatArray) -> t
     recipes = [_unit_columns(row[row >= 0], gram.design.row_count)]
     shown = [single]
     rest = near[row < 0]
-    # The most exposed first, as far as solutions are affordable.
-    rest = rest[np.argsort(-shares[rest], kind="stable")][:_MOST_GUESSES]
+    # The most exposed first, in case that there are too many to solve for.
+    rest = rest[np.argsort(-shares[rest], kind="stable")]
     if rest.size:
         images = sparse_columns(gram.design.incidence, records[rest]) @ sparse.diags_array(
             sizes[rest].astype(np.int64), dtype=np.int64

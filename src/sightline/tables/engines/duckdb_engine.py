@@ -98,6 +98,7 @@ class DuckDBEngine:
                 f"temp_directory={_quoted(str(self._spill))}",
                 f"allowed_paths=[{', '.join(map(_quoted, allowed))}]",
                 *(["disabled_optimizers='in_clause'"] if self._is_small(held) else []),
+                "enable_progress_bar=false",  # it would go to standard output, into the JSON
                 "enable_external_access=false",
                 "lock_configuration=true",
             ):
