@@ -40,7 +40,7 @@ _FAR, _CENTRING = 0.6, 0.3  # a prediction that goes this far is trusted; else a
 # corrected so often, unless it goes this far, as long as that makes it longer by so much.
 _STRAIGHT, _NEARLY = 1e-3, 0.1
 _CORRECTIONS, _FAR_ENOUGH, _LONGER = 4, 0.95, 0.02
-_WHOLE = 0.9  # of a step that says what the Hessian missed
+_WHOLE, _HARDLY_BENT = 0.9, 1e-2  # of a step that says what the Hessian missed: longer, and bending less
 _NEAR, _LITTLE = 0.3, 1e-3  # room of a constraint, over its level, with which it joins; the least it is given
 _PRICED = 1e-3  # a price over the largest that shows how far apart two problems are
 _BEHIND = 3.0  # a start near another optimum is at a gap of so many times the difference
@@ -290,8 +290,8 @@ class _Step:
     active: IndexArray
 
     def learn(self, at: Iterate, used: FloatArray) -> None:
-        """Remember what the Hessian missed of this step, if it was nearly a whole one."""
-        if min(self.alpha, self.beta) < _WHOLE:
+        """Remember what the Hessian missed of this step, if it was nearly a whole and a straight one."""
+        if min(self.alpha, self.beta) < _WHOLE or at.bent > _HARDLY_BENT:
             return
         kept = self.active.size  # variables that have joined since are the last ones
         after = at.balance(used)[:kept]

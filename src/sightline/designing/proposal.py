@@ -21,9 +21,7 @@ _NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
 _CLOSE = 1e-10  # factors are found up to this, by the estimates
 _ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
 _FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
-_ROOM = (
-    1e-8  # more variance than the estimates ask for where an audit takes long: so that the first one passes
-)
+_ROOM = 1e-7  # the same where an audit takes long, and before the first one: so that it passes
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
 _LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
 _SAME = 1e-6  # variance over its floor's that counts as the floor
@@ -122,8 +120,8 @@ def _least(
     factor = _by_estimates(task, noise, least=least)
     if factor is None:
         return None
-    room = 0.0 if task.findings.repeatable else _ROOM
-    return _audited(task, noise, factor * (1 + room), attacks=attacks)
+    quick = task.findings.repeatable
+    return _audited(task, noise, factor if quick else factor * (1 + _ROOM), attacks=attacks)
 
 
 def _audited(
@@ -131,6 +129,7 @@ def _audited(
 ) -> Certified | None:
     """The least noise of a family from a factor on with which the audit passes."""
     limit, audits = task.limit, 0
+    least = _FIRST if task.findings.repeatable else _ROOM
     while factor <= _LAST:
         audits += 1
         findings = task.audited(noise(factor), attacks=attacks)
@@ -138,7 +137,7 @@ def _audited(
             kept = findings if attacks else None
             return Certified(stddevs=noise(factor), audits=audits, findings=kept)
         short = min(limit / found - 1, 1.0) if found > 0 else 1.0
-        factor *= 1 + max(_FIRST, _OVERSHOOT * short)
+        factor *= 1 + max(least, _OVERSHOOT * short)
     return None
 
 
