@@ -17,8 +17,11 @@ from sightline.arrays import IndexArray
 from sightline.auditing.reading import read_plan, with_limit
 from sightline.auditing.session import opened
 from sightline.cli import main
+from sightline.designing.choice import best_noise
 from sightline.designing.hitting import cheapest_hitting_set, smallest_conflict
-from sightline.designing.suppression import Ceilings, smallest_suppression
+from sightline.designing.solution import solve
+from sightline.designing.suppression import Ceilings, replaced_task, smallest_suppression
+from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan
 from sightline.progress import silent
@@ -125,7 +128,9 @@ def test_no_fewer_numbers_are_enough(tmp_path: Path, name: str, seed: int) -> No
 
 
 @pytest.mark.slow
-def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path) -> None:
+def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without the bound for small plans, which it does not know."""
+    monkeypatch.setattr("sightline.labeled.exposures.with_chords", lambda *numbers: numbers[3])
     for name in ("number", "yes or no"):
         ceilings = Ceilings.of(task_for(capped(tmp_path, name, people=25), 0.5))
         quick, cells = ceilings.quick, ceilings.may_go
@@ -136,6 +141,23 @@ def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path) -> None:
             found = ceilings.audited(kept)
             least = 1.0 if found is None or found.least is None else found.least.lower
             assert quick.least(*ceilings._rows(kept)) == pytest.approx(least, rel=1e-6)
+
+
+@pytest.mark.slow
+def test_ceilings_that_only_the_audit_shows_to_be_enough(tmp_path: Path) -> None:
+    """The audit of a small plan has a bound that the optimiser lacks: what passes is not refused."""
+    task = task_for(capped(tmp_path), 0.5)
+    gone = smallest_suppression(task)
+    assert gone is not None
+    kept = replaced_task(task, gone.withheld, Grain.CELL)
+    ceilings = [kept.stddevs(kept.most_factors)]
+    assert best_noise(kept, targets_of(kept), ceilings) is None
+    found = solve(kept)
+    assert found is not None
+    assert found.chosen is None
+    assert found.loss_at_least is None
+    assert np.all(found.proof.stddevs <= kept.most)
+    assert kept.limit <= kept.lowest(found.proof.stddevs) <= kept.limit + 0.01
 
 
 @pytest.mark.slow

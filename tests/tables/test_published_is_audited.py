@@ -15,7 +15,7 @@ import pytest
 
 import sightline as sl
 from sightline.errors import InvalidPlan
-from sightline.tables.collect import collect
+from sightline.tables.collect import collect, collect_counted
 from sightline.tables.engines.duckdb_engine import DuckDBEngine
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
@@ -384,9 +384,9 @@ class TestASourceThatChanges:
 
         def touched(*arguments: Any, **options: Any) -> Any:
             path.write_text("who,x\na,1\nb,3\n")
-            return collect(*arguments, **options)
+            return collect_counted(*arguments, **options)
 
-        monkeypatch.setattr("sightline.auditing.session.collect", touched)
+        monkeypatch.setattr("sightline.auditing.session.collect_counted", touched)
         plan = {
             "data": {"source": str(path), "record": "who", "secret": "x", "bounds": [0, 9]},
             "release": [{"name": "a", "sql": "SELECT AVG(x) FROM data", "noise_stddev": 1.0}],

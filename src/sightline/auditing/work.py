@@ -53,6 +53,7 @@ class WorkLimits:
     seconds: float | None = None
     clock: Callable[[], float] = time.monotonic
     began: float = field(default=0.0)
+    held: float = 0.0  # memory that the engine holds besides
 
     @classmethod
     def of(cls, max_memory: int | float | str | None, max_seconds: float | None) -> WorkLimits:
@@ -93,7 +94,7 @@ class WorkLimits:
     @property
     def beside_engine(self) -> WorkLimits:
         """The same without the engine's part of the memory: for what is held while the engine is full."""
-        return replace(self, memory=self.memory - self.engine_memory)
+        return replace(self, memory=self.memory - self.engine_memory, held=self.engine_memory)
 
     def check_signatures(self, signatures: int, partitions: int) -> None:
         """Refuse a table of the cells of every signature that does not fit into memory."""
@@ -135,9 +136,10 @@ class WorkLimits:
 
     def _check_memory(self, need: float, what: str, fix: str) -> None:
         if need > self.memory:
+            held = f", of which the engine holds {shown_memory(self.held)}" if self.held else ""
             raise TooMuchWork(
-                f"expected an audit in {shown_memory(self.memory)} of memory, got about {shown_memory(need)} "
-                f"for {what}; allow more with max_memory, or {fix}"
+                f"expected an audit in {shown_memory(self.memory + self.held)} of memory{held}, got about "
+                f"{shown_memory(need)} for {what}; allow more with max_memory, or {fix}"
             )
 
 

@@ -23,6 +23,7 @@ _ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
 _FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
 _ROOM = 1e-7  # the same where an audit takes long, and before the first one: so that it passes
 _OVERSHOOT = 4.0  # what remains rises more slowly than the noise
+_SHARE = 1e-3  # of the way up to the ceilings, up to which noise is found by audits alone
 _LARGE = 1e6  # a factor on the variances that is tried first, for noise in proportion to sensitivity
 _SAME = 1e-6  # variance over its floor's that counts as the floor
 _RAISED_ALONE = 2.0
@@ -108,6 +109,29 @@ def audited_or_more(task: DesignTask, stddevs: FloatArray) -> Certified | None:
         if lowest(findings) >= task.limit:
             return Certified(stddevs=more, audits=1, findings=findings)
     return None
+
+
+def by_the_audit_alone(task: DesignTask) -> Certified | None:
+    """Noise up to the ceilings with which the audit passes, although no bound of the design shows it.
+
+    The audit of a small plan has one more bound. The noise lies between floors and ceilings, all numbers as
+    far up as each other. ``None`` if the audit does not pass with the ceilings either.
+    """
+    most = np.minimum(task.most_factors, _LAST)
+
+    def audited(share: float) -> Certified | None:
+        stddevs = task.stddevs(most**share)
+        findings = task.audited(stddevs, attacks=True)
+        if lowest(findings) < task.limit:
+            return None
+        return Certified(stddevs=stddevs, audits=1, findings=findings)
+
+    best, low, high = audited(1.0), 0.0, 1.0
+    while best is not None and high - low > _SHARE:
+        middle = 0.5 * (low + high)
+        found = audited(middle)
+        best, low, high = (best, middle, high) if found is None else (found, low, middle)
+    return best
 
 
 def _least(

@@ -117,9 +117,9 @@ def _designed(
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
     keys = known_keys if names else None
-    priced = priced_attacks(findings, chosen, top=top, keys=keys)
-    attacks, in_all = priced.attacks, priced.in_all
-    if task.loss is Loss.LARGEST and attacks:  # one attack alone decides the largest error
+    priced = None if chosen is None else priced_attacks(findings, chosen, top=top, keys=keys)
+    attacks, in_all = ((), 1) if priced is None else (priced.attacks, priced.in_all)
+    if priced is None or (task.loss is Loss.LARGEST and attacks):  # one attack alone decides
         attacks, in_all = (sharpest_attack(findings, keys=keys)[0],), 1
     return DesignResult(
         limit=task.limit,
@@ -135,12 +135,12 @@ def _designed(
         noise=_noise(task, proof.stddevs),
         attacks=attacks,
         attacks_in_all=in_all,
-        budget=_budget(task, proof.stddevs, priced.budget),
+        budget=_budget(task, proof.stddevs, 0.0 if priced is None else priced.budget),
         never_binds_below_epsilon=never_binds_below(task.linear.prior, task.limit, delta),
         delta=delta,
         passed=judgement.passed is True,
         verdict=judgement.text,
-        rounds=chosen.optimum.rounds,
+        rounds=0 if chosen is None else chosen.optimum.rounds,
         plan=plan_text(session.as_written(proposed)),
     )
 

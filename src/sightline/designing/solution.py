@@ -12,6 +12,7 @@ from sightline.designing.proposal import (
     Certified,
     audited_or_more,
     below_the_largest,
+    by_the_audit_alone,
     certified,
     certified_common,
     least_largest,
@@ -30,7 +31,7 @@ class Solution:
     """Noise that the audit passes, and what the solver says about it."""
 
     common: Certified  # with the least common factor
-    chosen: Chosen  # the optimum for the chosen bounds
+    chosen: Chosen | None  # the optimum for the chosen bounds; none where only the audit knows enough
     proof: Certified  # the noise to propose
     loss_at_least: float | None  # no noise passes with less by the chosen bounds; none if the audit does
 
@@ -42,10 +43,13 @@ def solve(task: DesignTask, watch: Progress = silent) -> Solution | None:
     common = certified_common(task, common_guess(task, targets))
     candidates = (None if common is None else common.stddevs, proportional(task))
     starts = [_within(task, one) for one in candidates if one is not None]
-    chosen = None if common is None else best_noise(task, targets, starts, watch)
-    if common is None or chosen is None:
+    if common is None:
         return None
+    chosen = best_noise(task, targets, starts, watch)
     watch("auditing the proposal", 0.0)
+    if chosen is None:
+        only = by_the_audit_alone(task)
+        return None if only is None else Solution(common=common, chosen=None, proof=only, loss_at_least=None)
     proof: Certified | None
     if task.loss is Loss.LARGEST:
         largest = least_largest(task)
