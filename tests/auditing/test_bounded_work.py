@@ -304,7 +304,7 @@ def test_copies_of_a_release_cost_the_accountant_no_time() -> None:
 @pytest.mark.slow
 def test_many_releases_many_lists_and_a_large_cube_end(tmp_path: Path) -> None:
     draw = random.Random(1)
-    lists = [", ".join(map(str, sorted(draw.sample(range(64), 32)))) for _ in range(100)]
+    lists = [", ".join(map(str, sorted(draw.sample(range(64), 32)))) for _ in range(70)]
     many = plan_with(tmp_path, 64, *(f"SELECT SUM(x) FROM data WHERE n IN ({one})" for one in lists))
     assert sl.audit(many).identifiable_records == 64
     keys = "k0, k1, k2, k3, k4, k5"

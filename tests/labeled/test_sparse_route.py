@@ -44,11 +44,11 @@ def census_design(seed: int = 0, *, records: int = 400, blocks: int = 24) -> Mem
 
 
 @pytest.mark.slow
-def test_two_thousand_designs_are_decided_as_exact_arithmetic_does() -> None:
-    found = fuzz_sparse_route.fuzz(20, math.inf, most=2000)
-    assert found["cell designs"] == 800
-    assert found["identifiable"] > 3_000
-    assert found["ranks"] > 1_500
+def test_seven_hundred_designs_are_decided_as_exact_arithmetic_does() -> None:
+    found = fuzz_sparse_route.fuzz(20, math.inf, most=700)
+    assert found["cell designs"] == 280
+    assert found["identifiable"] > 1_000
+    assert found["ranks"] > 500
     assert found["undecided"] < 0.07 * found["decisions"]
 
 
