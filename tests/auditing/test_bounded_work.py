@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import math
 import random
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,6 +20,7 @@ from sightline.errors import InvalidInput, TooMuchWork
 from sightline.examples.shipped import example_plan
 from sightline.jobs import explain_cost
 from sightline.labeled.routes.cost import Route, RouteCost
+from sightline.labeled.sparse_persons import SparsePersons
 from sightline.privacy.spending import account
 from sightline.tables.engines.open import open_source
 
@@ -195,6 +197,15 @@ def test_persons_with_several_rows_are_not_refused_where_dense_matrices_do_not_f
     assert worst.identifiable
     assert worst.recipe is not None
     assert worst.recipe.rmse > 0
+    feature = SparsePersons._feature
+    monkeypatch.setattr(
+        SparsePersons, "_feature", lambda *asked: replace(feature(*asked), relative_error=math.inf)
+    )
+    open_errors = sl.audit(large_plan(tmp_path, rows_per_person=2), max_memory="200MB")
+    assert open_errors.assumptions[-1].endswith(
+        "the error of the best unbiased attack on 60 of the records with several rows: "
+        "it is at least what is shown."
+    )
 
 
 def test_the_time_is_looked_at_whenever_progress_is_reported() -> None:
