@@ -21,7 +21,7 @@ from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.few_values import few_values
 from sightline.tables.largest_shares import largest_shares
 from sightline.tables.membership import Cell, Feature, Membership, Partition
-from sightline.tables.row_counts import RowCounts, check_lookups, check_numbering, count_rows
+from sightline.tables.row_counts import RowCounts, check_lookups, check_numbering, count_rows, counted_rows
 from sightline.tables.rows import Rows, audited_rows, clipped_secret
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
@@ -121,7 +121,7 @@ def count_table(
 
     progress("counting rows and records", 0.0)
     row_counts = count_rows(engine, rows, subject)
-    rows = replace(rows, complete=row_counts.complete)
+    rows = counted_rows(engine, rows, subject, row_counts)
     check_lookups(engine, rows, row_counts)
     check_numbering(engine, rows)
 

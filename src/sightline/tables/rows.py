@@ -26,6 +26,7 @@ class Rows:
     joins: tuple[Join, ...]
     windows: tuple[WindowColumn, ...] = ()
     complete: bool = False  # whether it was counted that every row of ``data`` has both
+    within: bool = False  # whether it was counted that no secret lies outside its bounds
 
     @property
     def present(self) -> str:
@@ -82,7 +83,7 @@ def clipped_secret(rows: Rows, subject: Subject) -> str:
     """The secret as SQL: a number clipped to its bounds, 1 for a yes and 0 for a no, or a category."""
     if subject.kind is SecretKind.BOOLEAN:
         return f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
-    if subject.bounds is None:
+    if subject.bounds is None or rows.within:
         return rows.secret
     low, high = subject.bounds
     return f"LEAST(GREATEST({rows.secret}, {low!r}), {high!r})"
