@@ -347,7 +347,7 @@ def opened(
             progress("reading the releases", place / len(plan.releases))
             try:
                 query = read_release(sql, name=release.name, subject=subject, schema=schema)
-                engine.compile_own(own_text(release.sql, engine.dialect))
+                engine.compile_own(query.sql if values is None else own_text(release.sql, engine.dialect))
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)

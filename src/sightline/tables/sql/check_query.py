@@ -195,6 +195,8 @@ class _CheckWriter:
         has. A condition on the secret in WHERE lists the groups in which somebody meets it, and every line
         tells that. Without keys there is one line, whatever the secrets are.
         """
+        if not any(self.texts.parts.sets):
+            return (0,) * len(self.texts.parts.sets)
         scope, categories = self.texts.secret.scope, self.texts.subject.categories
         values = 2 if self.texts.subject.kind is SecretKind.BOOLEAN else len(categories or ())
         values = max([values, *(len(bands) for _, bands in self.texts.bands)])

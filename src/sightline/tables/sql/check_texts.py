@@ -256,4 +256,5 @@ class CheckTexts:
         return f"({node.sql(self.secret.scope.dialect, comments=False)})"
 
     def bound_text(self, node: exp.Expr) -> str:
-        return self.text(self.secret.scope.as_written(node))
+        own = self.secret.scope.as_written(node)  # a copy, which sqlglot may change
+        return f"({own.sql(self.secret.scope.dialect, comments=False, copy=False)})"
