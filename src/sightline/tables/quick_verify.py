@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from typing import TypeVar
 
 from sightline.errors import InvalidPlan
@@ -13,6 +13,7 @@ from sightline.tables.sql.quick_check import QuickCheck, QuickCounts
 Name = TypeVar("Name", bound=Hashable)
 CellSizes = Mapping[tuple[int, int], Counter[int]]  # by grouping set and aggregate: how many cells of a size
 _PER_QUERY = 50  # checks
+_LISTS_PER_QUERY = 32  # DuckDB joins each long IN list, and many joins take it long
 
 
 def quickly_verified(
@@ -25,18 +26,34 @@ def quickly_verified(
     """
     if engine.dialect != "duckdb":
         return set()
+    found: set[Name] = set()
+    for batch in _batches(checks):
+        try:
+            found |= _confirmed(engine, [(name, checks[name], sizes[name]) for name in batch])
+        except InvalidPlan:
+            continue
+    return found
+
+
+def _batches(checks: Mapping[Name, QuickCheck]) -> Iterator[list[Name]]:
+    """Checks of one source that one query answers."""
     by_source: dict[str, list[Name]] = {}
     for name, check in checks.items():
         by_source.setdefault(check.source, []).append(name)
-    found: set[Name] = set()
     for names in by_source.values():
-        for start in range(0, len(names), _PER_QUERY):
-            batch = names[start : start + _PER_QUERY]
-            try:
-                found |= _confirmed(engine, [(name, checks[name], sizes[name]) for name in batch])
-            except InvalidPlan:
-                continue
-    return found
+        batch: list[Name] = []
+        lists = 0
+        for name in names:
+            check = checks[name]
+            own = sum(
+                text.count(" IN (") for text in (check.where, *(one.inside for one in check.aggregates))
+            )
+            if batch and (len(batch) == _PER_QUERY or lists + own > _LISTS_PER_QUERY):
+                yield batch
+                batch, lists = [], 0
+            batch.append(name)
+            lists += own
+        yield batch
 
 
 def _confirmed(engine: Engine, batch: Sequence[tuple[Name, QuickCheck, CellSizes]]) -> set[Name]:
@@ -49,7 +66,7 @@ def _confirmed(engine: Engine, batch: Sequence[tuple[Name, QuickCheck, CellSizes
             continue
         used = {place: answer[column] for place, column in columns.used}
         groups = {place: Counter([number] if number else []) for place, number in used.items()}
-        if check.keys:
+        if columns.rows is not None:
             all_rows = all(number == answer[columns.rows] for number in used.values())
             grouped = engine.fetch_own(check.sizes(all_rows=all_rows))
             if any(number != 1 for number in grouped["keys"].tolist()):

@@ -95,7 +95,7 @@ def _quick(texts: CheckTexts, aggregate: AggregateTexts) -> QuickAggregate:
 class CountNames:
     """The columns that answer one check: rows of its WHERE, rows that are used, rows that are wrong."""
 
-    rows: str
+    rows: str | None  # none without keys
     used: tuple[tuple[int, str], ...]  # for each aggregate
     wrong: tuple[str, ...]
 
@@ -118,7 +118,8 @@ class QuickCounts:
             found = f"CASE WHEN {inside} THEN {self._column(one.wrong_inside)} "
             found += f"ELSE {self._column(one.wrong_outside)} END"
             wrong.append(self._count(f"{where} AND {found}"))
-        return CountNames(rows=self._count(where), used=tuple(used), wrong=tuple(wrong))
+        rows = self._count(where) if check.keys else None
+        return CountNames(rows=rows, used=tuple(used), wrong=tuple(wrong))
 
     @property
     def sql(self) -> str:
