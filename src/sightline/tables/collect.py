@@ -313,7 +313,7 @@ def _signatures(
     words = np.empty((len(names), len(counts)), dtype=np.int64)
     for word, name in zip(words, names, strict=True):
         word[:] = answer.pop(name)
-    return (words, counts, known_counts), answer["total"].astype(np.float64) if summed else None
+    return (words, counts, known_counts), np.asarray(answer["total"], dtype=np.float64) if summed else None
 
 
 def with_release_name(
