@@ -15,6 +15,7 @@ from sightline.tables.membership import Membership, UnauditedRows
 from sightline.tables.sql.reader import ReleaseQuery, read_release
 from sightline.tables.subject import Schema
 from sightline.tables.verify import verify
+from tests.tables.quick_cases import without_quick
 from tests.tables.sql_oracle import SUBJECT, RandomReleases, duckdb_tables
 
 TOGETHER = 20  # releases in one audit
@@ -44,10 +45,7 @@ def fuzz(seed: int, seconds: float) -> dict[str, int]:
                     read_release(random.release().sql, name=str(place), subject=SUBJECT, schema=schema)
                     for place in range(TOGETHER)
                 ]
-                slow = [
-                    replace(query, checks=tuple(one and replace(one, quick=None) for one in query.checks))
-                    for query in queries
-                ]
+                slow = without_quick(queries)
                 membership = collect(engine, queries, SUBJECT)
                 place = case_seed % len(membership.cells)
                 cells = list(membership.cells)

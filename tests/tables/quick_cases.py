@@ -3,16 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import fields, is_dataclass, replace
 from typing import Any
 
 from sightline.tables.membership import Membership
 from sightline.tables.sql.quick_check import QuickCheck
+from sightline.tables.sql.reader import ReleaseQuery
 
 
 def sizes_of(membership: Membership) -> dict[tuple[int, int], Counter[int]]:
     """The sizes of the cells of a release with one aggregate and one grouping set."""
     return {(0, 0): Counter(cell.rows for cell in membership.cells)}
+
+
+def without_quick(queries: Sequence[ReleaseQuery]) -> list[ReleaseQuery]:
+    """The releases with the check of every group alone."""
+    return [
+        replace(query, checks=tuple(one and replace(one, quick=None) for one in query.checks))
+        for query in queries
+    ]
 
 
 def changed_texts(check: QuickCheck, before: str, after: str) -> QuickCheck:

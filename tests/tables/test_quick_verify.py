@@ -19,7 +19,7 @@ from sightline.tables.quick_verify import quickly_verified
 from sightline.tables.sql.reader import ReleaseQuery, read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import verify
-from tests.tables.quick_cases import changed_texts, sizes_of
+from tests.tables.quick_cases import changed_texts, sizes_of, without_quick
 
 ABOUT = Subject(record="who", secret="watts", kind=SecretKind.NUMBER, bounds=(0, 10), bandwidth=1.0)
 SQL = [
@@ -70,10 +70,7 @@ def engine(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Engine]:
 def outcome(engine: Engine, queries: list[ReleaseQuery], *, quick: bool) -> tuple[UnauditedRows, ...] | str:
     membership = collect(engine, queries, ABOUT)
     if not quick:
-        queries = [
-            replace(query, checks=tuple(one and replace(one, quick=None) for one in query.checks))
-            for query in queries
-        ]
+        queries = without_quick(queries)
     try:
         return verify(engine, queries, ABOUT, membership)
     except InvalidPlan as error:
