@@ -12,9 +12,9 @@ from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import SecretKind, Subject
 
-# A set of whole numbers in a range of R takes R bits, and a hash table of them at least 128 bits for each.
-_BITS_PER_ROW = 64
-_MOST_BITS = 1 << 29  # DuckDB allows a little more
+# DuckDB marks keys in a string of bits for each thread, and a hash table takes at least 128 bits for each key.
+_BITS_PER_ROW = 8
+_MOST_BITS = 1 << 29  # DuckDB allows up to 10^9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
