@@ -12,7 +12,7 @@ from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.scope import find_column
 from sightline.tables.subject import SecretKind, Subject
 
-# DuckDB marks keys in a string of bits for each thread, and a hash table takes at least 128 bits for each key.
+# DuckDB marks keys in one string of bits per thread; a hash table takes at least 128 bits for each key.
 _BITS_PER_ROW = 8
 _MOST_BITS = 1 << 29  # DuckDB allows up to 10^9
 
