@@ -37,7 +37,8 @@ def count_rows(engine: Engine, rows: Rows, subject: Subject) -> RowCounts:
     """Count the rows and records. A record with more rows than ``most_rows`` is refused."""
     count_if = "COUNT(CASE WHEN {} THEN 1 END)"
     numbers = find_column(engine.columns(), subject.record).kind is ColumnKind.NUMBER
-    ends = f", MIN({rows.record}) AS least, MAX({rows.record}) AS most" if numbers else ""
+    has_bits = engine.dialect == "duckdb" and numbers
+    ends = f", MIN({rows.record}) AS least, MAX({rows.record}) AS most" if has_bits else ""
     answer = {
         name: values.tolist()[0]
         for name, values in engine.fetch(
@@ -138,10 +139,10 @@ def _outside(rows: Rows, subject: Subject) -> str:
 def _contributions(engine: Engine, rows: Rows, present: int, *, least: Any, most: Any) -> tuple[int, int]:
     """How many records there are, and the most rows of one; ``least`` and ``most`` are the ends of the keys.
 
-    On DuckDB, whole numbers in a moderate range are marked in a string of bits first. If as many bits are
-    set as there are rows, no key occurs twice.
+    With these ends, whole numbers in a moderate range are marked in a string of bits first. If as many bits
+    are set as there are rows, no key occurs twice.
     """
-    if engine.dialect == "duckdb" and isinstance(least, int) and isinstance(most, int):
+    if isinstance(least, int) and isinstance(most, int):
         length = most - least + 1
         if length <= min(_BITS_PER_ROW * present, _MOST_BITS):
             marked = f"BITSTRING_AGG({rows.record}, {least}, {most})"
