@@ -11,7 +11,7 @@ from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.auditing.secret_prior import SecretPrior
-from sightline.noise.published import PublishedLaw
+from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.tables.membership import Feature, RowValues, Statistic
 from sightline.tables.subject import SecretKind
 from tests.auditing.hand_made import membership_of, partition, plan_of
@@ -70,7 +70,8 @@ def test_the_noise_protects_a_number_whatever_is_published_of_it(
         evidence, moment = density @ mass, density @ first
         seen = evidence > 1e-280
         risk = prior @ x**2 - np.sum(moment[seen] ** 2 / evidence[seen]) * step
-        bound = SecretPrior(kind=SecretKind.NUMBER).kept_whatever_is_published(np.array([multiplier]), [law])
+        told = float(information_at_most(np.array([multiplier]), law)[0])
+        bound = SecretPrior(kind=SecretKind.NUMBER).kept_whatever_is_published(told)
         assert bound <= risk / (prior @ x**2) * (1 + 1e-6)
 
 

@@ -295,7 +295,7 @@ def _knowledge(plan: Plan) -> list[str]:
 
 
 def _about_noise(pricing: Pricing) -> list[str]:
-    lines, laws = [], set(pricing.release_laws)
+    lines, laws = [], set(pricing.bundle_laws)
     if PublishedLaw.LAPLACE in laws:
         lines.append(
             "Laplace noise: the lower end is what the answers' Fisher information leaves, and can be half of "

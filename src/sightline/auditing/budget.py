@@ -68,7 +68,7 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
             proven = spent[name] <= budget.epsilon
             kept = "keeps to the budget" if proven else "costs more than the budget"
             note += f": the noise was chosen elsewhere, and {kept}"
-    exact = int(sum(law is PublishedLaw.NONE for law in pricing.release_laws))
+    exact = int(pricing.copies[[law is PublishedLaw.NONE for law in pricing.bundle_laws]].sum())
     if exact:
         are = "release is" if exact == 1 else "releases are"
         note = f"{exact} {are} published exactly: no budget covers that, epsilon is infinite; {note}"
@@ -107,12 +107,12 @@ def _validity(plan: Plan, membership: Membership, pricing: Pricing) -> tuple[boo
 
 def _spent(membership: Membership, pricing: Pricing, delta: float) -> dict[str, float]:
     """The epsilon of all noise under every accountant that can say; infinite if a number is exact."""
-    laws = pricing.release_laws
+    laws = pricing.bundle_laws
     if PublishedLaw.NONE in laws:
         return dict.fromkeys(
             (name for name, one in ACCOUNTANTS.items() if one.law is NoiseLaw.GAUSSIAN), math.inf
         )
-    pure = np.array([law.pure for law in laws], dtype=np.bool_)
+    pure = np.repeat(np.array([law.pure for law in laws], dtype=np.bool_), pricing.copies)
     others = tuple(bundle for bundle in pricing.bundles if not pricing.laws[bundle[0]].pure)
     return costs_of_mix(
         pricing.multipliers[~pure],

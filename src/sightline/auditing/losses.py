@@ -98,12 +98,12 @@ def guaranteed_by_noise(findings: Findings) -> float | None:
     if findings.membership.persons is not None and (findings.has_nonlinear or law is NoiseLaw.LAPLACE):
         return None  # these bounds are for one value
     if findings.has_nonlinear:
-        kept = prior.kept_whatever_is_published(multipliers, pricing.release_laws)
+        kept = prior.kept_whatever_is_published(pricing.told_at_most())
         of_question = float(coin_kept(np.array([np.sum(multipliers**-2.0)]))[0])
         return min(kept, of_question) if findings.questions else kept
     low, high = prior.bounds
     information = float(np.sum(multipliers**-2.0)) / (high - low) ** 2
-    all_laplace = all(one is PublishedLaw.LAPLACE for one in pricing.release_laws)
+    all_laplace = all(one is PublishedLaw.LAPLACE for one in pricing.bundle_laws)
     answers = float(multipliers.size) if all_laplace else np.inf  # of a mix the information alone is used
     return prior.kept(information=information, law=law, answers=answers) * pricing.lattice_share
 
@@ -137,6 +137,6 @@ def _gridded(columns: Sequence[NDArray[Any]], counts: IndexArray) -> tuple[Float
 
 def _epsilon(cost: float, pricing: Pricing, delta: float) -> float:
     """Of a total of ``record_costs``: a pure epsilon, a squared Gaussian-DP parameter, or twice zCDP's."""
-    if cost == 0 or all(law.pure for law in pricing.release_laws):
+    if cost == 0 or all(law.pure for law in pricing.bundle_laws):
         return cost
     return smallest_epsilon(cost, delta) if pricing.gaussian else epsilon_of_rho(cost / 2, delta)

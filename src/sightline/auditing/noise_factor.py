@@ -88,7 +88,7 @@ def _is_large(found: LinearFindings) -> bool:
 
 def _on_lattice(findings: Findings) -> bool:
     """Whether some noise is of whole numbers: its information is not in proportion to 1/factor²."""
-    return any(law.on_lattice for law in findings.pricing.release_laws)
+    return any(law.on_lattice for law in findings.pricing.bundle_laws)
 
 
 def _least(findings: Findings, found: LinearFindings, limit: float, *, low: float, high: float) -> float:
@@ -141,8 +141,7 @@ def _enough(findings: Findings, found: LinearFindings, limit: float, *, low: flo
             distance = np.array([np.sum((pricing.information_multipliers * factor) ** -2.0)])
             return float(coin_kept(distance)[0]) >= limit
         if findings.has_nonlinear:
-            multipliers = pricing.information_multipliers * factor
-            return prior.kept_whatever_is_published(multipliers, pricing.release_laws) >= limit
+            return prior.kept_whatever_is_published(pricing.told_at_most(factor)) >= limit
         kept = prior.kept(information=information / factor**2, law=pricing.bounding_law)
         return kept >= limit
 

@@ -48,6 +48,7 @@ from sightline.noise.mixed import MixedNoise
 from sightline.noise.published import (
     LATTICE_SHARE,
     PublishedLaw,
+    information_at_most,
     information_scale,
     noise_stddev,
     parameter_of_stddev,
@@ -90,10 +91,10 @@ class Pricing:
         """How many Laplace answers each cell counts as; 0 if it tells no more than a Gaussian one."""
         return np.array([law.laplace_answers for law in self.laws])[self.owner]
 
-    @property
+    @cached_property
     def gaussian(self) -> bool:
         """Whether every number has Gaussian noise."""
-        return all(self._law_of(bundle) is PublishedLaw.GAUSSIAN for bundle in self.bundles)
+        return all(law is PublishedLaw.GAUSSIAN for law in self.bundle_laws)
 
     @property
     def bounding_law(self) -> NoiseLaw:
@@ -114,22 +115,33 @@ class Pricing:
         """The standard deviation of the noise on each cell."""
         return self._of_laws(noise_stddev)
 
+    @cached_property
+    def bundle_laws(self) -> tuple[PublishedLaw, ...]:
+        """The law of each bundle."""
+        return tuple(self.laws[bundle[0]] for bundle in self.bundles)
+
     @property
-    def release_laws(self) -> tuple[PublishedLaw, ...]:
-        """The law of each release that an accountant counts."""
-        return tuple(
-            self._law_of(bundle) for bundle in self.bundles for _ in range(int(self.times[bundle[0]]))
-        )
+    def copies(self) -> IndexArray:
+        """How many releases each bundle is to an accountant."""
+        return self.times[[bundle[0] for bundle in self.bundles]]
 
     @cached_property
     def multipliers(self) -> FloatArray:
         """Noise over sensitivity, one for each release that an accountant counts; 0 if it is exact."""
-        return self._of_releases(self.accounted_scale / self.sensitivity)
+        return np.repeat(self._least_of_bundles(self.accounted_scale / self.sensitivity), self.copies)
 
     @cached_property
     def information_multipliers(self) -> FloatArray:
         """The same by what bounds on attacks count; independent noise that protects no better than theirs."""
-        return self._of_releases(self.scale * math.sqrt(self.own_share) / self.sensitivity)
+        return np.repeat(self._bundle_multipliers, self.copies)
+
+    def told_at_most(self, factor: float = 1.0) -> float:
+        """The nats that all releases tell about one value at most, with all noise multiplied by a factor."""
+        each = [
+            information_at_most(multiplier, law)
+            for multiplier, law in zip(self._bundle_multipliers * factor, self.bundle_laws, strict=True)
+        ]
+        return float(np.sum(np.repeat(np.asarray(each), self.copies)))
 
     @property
     def accounted_scale(self) -> FloatArray:
@@ -147,7 +159,7 @@ class Pricing:
             bundles=self.bundles,
             times=self.times,
             row_norms=self.row_norms,
-            pure=tuple(self._law_of(bundle).pure for bundle in self.bundles),
+            pure=tuple(law.pure for law in self.bundle_laws),
         )
 
     @property
@@ -172,14 +184,14 @@ class Pricing:
             parameter=self._of_laws(lambda law, p: parameter_of_stddev(law, noise_stddev(law, p) * factor)),
         )
 
-    def _law_of(self, bundle: tuple[int, ...]) -> PublishedLaw:
-        return self.laws[bundle[0]]
+    @cached_property
+    def _bundle_multipliers(self) -> FloatArray:
+        return self._least_of_bundles(self.scale * math.sqrt(self.own_share) / self.sensitivity)
 
-    def _of_releases(self, ratio: FloatArray) -> FloatArray:
-        """The least of a number of each cell, for every release that an accountant counts."""
+    def _least_of_bundles(self, ratio: FloatArray) -> FloatArray:
+        """The least of a number of each cell, for each bundle."""
         least = [min(float(ratio[self.owner == p].min()) for p in bundle) for bundle in self.bundles]
-        times = [int(self.times[bundle[0]]) for bundle in self.bundles]
-        return np.repeat(np.asarray(least, dtype=np.float64), times)
+        return np.asarray(least, dtype=np.float64)
 
     def _of_laws(self, function: Callable[[PublishedLaw, FloatArray], FloatArray]) -> FloatArray:
         found = np.zeros(self.parameter.size)

@@ -8,19 +8,16 @@ probability :math:`p = 1/k`.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan
 from sightline.format import number as readable
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.domain import number_prior
 from sightline.labeled.bounds.target import NumberPrior, Seen, TargetPrior
 from sightline.labeled.bounds.two_point import TwoPointPrior
-from sightline.noise.published import PublishedLaw, information_at_most
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.subject import SecretKind
 
@@ -114,10 +111,6 @@ class SecretPrior:
         )
         return float(self.of_column.lower(seen)[0])
 
-    def kept_whatever_is_published(self, multipliers: FloatArray, laws: Sequence[PublishedLaw]) -> float:
-        """The least share of a number's uncertainty that remains, for releases of any feature of it.
-
-        Each release has noise of so many sensitivities.
-        """
-        each = [information_at_most(m, law) for m, law in zip(multipliers, laws, strict=True)]
-        return float(self.number.lower_by_nats(np.array([np.sum(each)]))[0])
+    def kept_whatever_is_published(self, nats: float) -> float:
+        """The least share of a number's uncertainty that remains, if releases tell so many nats about it."""
+        return float(self.number.lower_by_nats(np.array([nats]))[0])

@@ -251,7 +251,7 @@ def task_of(
     require(
         pricing.gaussian,
         "Gaussian noise",
-        got=f"noise of the law {', '.join(sorted({*pricing.release_laws} - {PublishedLaw.GAUSSIAN}))}",
+        got=f"noise of the law {', '.join(sorted({*pricing.bundle_laws} - {PublishedLaw.GAUSSIAN}))}",
         fix="design chooses Gaussian noise; name another accountant, or state Gaussian noise",
         error=InvalidPlan,
     )

@@ -14,6 +14,7 @@ from sightline.auditing.budget import budget_report
 from sightline.auditing.pricing import price
 from sightline.noise.published import (
     PublishedLaw,
+    information_at_most,
     noise_stddev,
     parameter_of_stddev,
 )
@@ -69,7 +70,20 @@ def test_aggregates_of_one_release_have_noise_of_their_own() -> None:
     pricing = price(plan, membership_of(parts, [["n", "s", "n"]] * 2))
     assert pricing.laws == (PublishedLaw.LAPLACE, PublishedLaw.GAUSSIAN)
     assert pricing.noise_stddev == pytest.approx([3.0, 3.0, 2.0, 2.0])
-    assert pricing.release_laws == pricing.laws
+    assert pricing.bundle_laws == pricing.laws
+
+
+def test_what_all_copies_tell_is_the_sum_over_them() -> None:
+    noise = [{"label": "total", "law": "laplace", "stddev": 3.0}, {"label": "mean", "stddev": 2.0}]
+    plan = plan_of({"name": "a", "noise": noise, "times": 3})
+    parts = [total(label="total by region"), partition(label="mean by region")]
+    pricing = price(plan, membership_of(parts, [["n", "s", "n"]] * 2))
+    assert pricing.copies.tolist() == [3, 3]
+    laws = [law for law in pricing.laws for _ in range(3)]
+    for factor in (1.0, 7.0):
+        multipliers = pricing.information_multipliers * factor
+        each = [information_at_most(m, law) for m, law in zip(multipliers, laws, strict=True)]
+        assert pricing.told_at_most(factor) == float(np.sum(each)) > 0
 
 
 def test_the_full_label_goes_before_the_short_one() -> None:
