@@ -1,18 +1,18 @@
 """The main jobs: audit a plan, check it, explain one record.
 
-They stand to the right of the room of designs, because the advice of an audit comes from a design.
+They stand to the right of the room of designs, because the advice of an audit comes from a design. What only
+some audits need is imported where it is used, so that a small plan is answered sooner.
 """
 
 from __future__ import annotations
 
-from contextlib import closing, nullcontext
+from contextlib import ExitStack, closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from sightline.auditing.assemble import assemble
-from sightline.auditing.comparison import with_comparison
-from sightline.auditing.expected_cost import ExpectedCost, expected_cost
 from sightline.auditing.exposed import about_person, about_signatures
 from sightline.auditing.findings import Findings, find
 from sightline.auditing.noise_factor import rounded
@@ -21,17 +21,17 @@ from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.result import AuditResult, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
-from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
 from sightline.auditing.table_in_parts import streamed_totals, table_of
-from sightline.auditing.what_if import what_if as other_settings
-from sightline.auditing.what_if import why_no_what_if
 from sightline.auditing.work import WorkLimits
-from sightline.designing.advice import with_designed_advice
 from sightline.errors import InvalidInput, require
 from sightline.numerics.device import HOST, Device
+from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, silent
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
+
+if TYPE_CHECKING:
+    from sightline.auditing.expected_cost import ExpectedCost
 
 _MOST_BYTES = 1 << 28  # of a result that is read
 
@@ -80,13 +80,17 @@ def audit(  # many parameters: the options of the command of the same name
                 reason = {"no_what_if": "the table is streamed"} if what_if else {}
                 results.append(result.model_copy(update=reason))
                 continue
-            findings = _find(session, watch, place, membership=table)
-            keys = session.keys(findings.membership)
-            totals = partial(session.totals, membership=findings.membership)
-            result = assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
-            result = with_designed_advice(result, findings, watch)
-            if what_if:
-                result = _with_settings(result, session, findings, names, watch)
+            with blas_threads_for(rows=len(table.cells), columns=table.signature_count):
+                findings = _find(session, table, watch, place)
+                keys = session.keys(findings.membership)
+                totals = partial(session.totals, membership=findings.membership)
+                result = assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
+                if findings.not_shown:
+                    from sightline.designing.advice import with_designed_advice
+
+                    result = with_designed_advice(result, findings, watch)
+                if what_if:
+                    result = _with_settings(result, session, findings, names, watch)
         results.append(result)
     return together(results)
 
@@ -95,6 +99,8 @@ def _audit_streamed(
     session: Session, table: StreamedTable, top: int, names: bool, watch: Progress
 ) -> AuditResult:
     """The result for a table whose signatures stay in the engine."""
+    from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
+
     findings = find_streamed(session.plan, table, watch, most=max(MOST_KEPT, top))
     watch("describing what is exposed", 0.0)
     keys, totals = session.keys(findings.membership), streamed_totals(session, table, findings.membership)
@@ -104,7 +110,9 @@ def _audit_streamed(
 def _with_settings(
     result: AuditResult, session: Session, findings: Findings, names: bool, watch: Progress
 ) -> AuditResult:
-    settings = other_settings(session, findings, also=_stops(result), names=names, progress=watch)
+    from sightline.auditing.what_if import what_if, why_no_what_if
+
+    settings = what_if(session, findings, also=_stops(result), names=names, progress=watch)
     found = {"what_if": settings, "no_what_if": why_no_what_if(findings)}
     return result.model_copy(update={**found, "owner_only": (*result.owner_only, *found)})
 
@@ -134,6 +142,8 @@ def read_result(path: str | Path) -> AuditResult:
 
 def compare(result: AuditResult, last: AuditResult) -> AuditResult:
     """The result with what changed since the last one, in ``since``."""
+    from sightline.auditing.comparison import with_comparison
+
     return with_comparison(result, last)
 
 
@@ -148,6 +158,8 @@ def explain_cost(
 
     The table is read and grouped by signatures. Nothing is assessed.
     """
+    from sightline.auditing.expected_cost import expected_cost
+
     checked, base = read_plan(plan)
     limits = WorkLimits.of(max_memory, max_seconds)
     watch = limits.watched(progress or silent)
@@ -181,10 +193,14 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
     checked, base = read_plan(plan)
     watch = progress or silent
     watch("opening the table", 0.0)
-    with opened(checked, base) as session:
+    with opened(checked, base) as session, ExitStack() as threads:
         watch("looking for the record", 0.0)
         signatures = session.signatures_of(record)
-        findings = _find(session, watch)
+        membership = session.membership(watch)
+        threads.enter_context(
+            blas_threads_for(rows=len(membership.cells), columns=membership.signature_count)
+        )
+        findings = _find(session, membership, watch)
         kind = session.kind_of(record, findings.membership)
         together = () if kind is None else about_person(findings, kind)
         return Explanation(
@@ -198,10 +214,8 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
         )
 
 
-def _find(
-    session: Session, watch: Progress, device: Device = HOST, *, membership: Membership | None = None
-) -> Findings:
-    membership = replace(membership or session.membership(watch), device=device)
+def _find(session: Session, membership: Membership, watch: Progress, device: Device = HOST) -> Findings:
+    membership = replace(membership, device=device)
     watch("finding who is exposed", 0.0)
     findings = find(session.plan, membership, values=session.values, progress=watch)
     watch("describing what is exposed", 0.0)

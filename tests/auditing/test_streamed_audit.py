@@ -15,6 +15,7 @@ import pytest
 
 import sightline as sl
 from sightline import jobs
+from sightline.auditing import streamed_findings
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
@@ -43,7 +44,7 @@ LEFT_OUT = ("timeline", "losses", "alternatives", "what_to_change")
 def _streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table that can be is streamed, in small batches; few signatures are kept."""
     monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
-    monkeypatch.setattr(jobs, "MOST_KEPT", 25)
+    monkeypatch.setattr(streamed_findings, "MOST_KEPT", 25)
     monkeypatch.setattr(duckdb_store, "BATCH", 101)
 
 
@@ -53,7 +54,7 @@ def in_memory_and_streamed(
     expected = sl.audit(plan, **options)
     with monkeypatch.context() as patched:
         patched.setattr(streamed, "_PER_SIGNATURE", 1e18)
-        patched.setattr(jobs, "MOST_KEPT", 25)
+        patched.setattr(streamed_findings, "MOST_KEPT", 25)
         patched.setattr(duckdb_store, "BATCH", 501)
         got = sl.audit(plan, **options)
     assert not any("is streamed" in line for line in expected.assumptions)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 import sightline as sl
-from sightline import jobs
 from sightline.auditing import assemble
 from sightline.auditing.remedies import Remedies
 from sightline.auditing.what_if_result import Setting, SwitchKind, WhatIf
+from sightline.designing import advice
 from sightline.examples.shipped import example_plan
 
 _SIZES = ("stddev", "noise_multiplier")
@@ -169,7 +169,7 @@ def changed(plan: dict[str, Any], found: WhatIf, setting: Setting) -> dict[str, 
 
 def without_advice(patch: pytest.MonkeyPatch) -> None:
     """Let audits leave out sections that take long and that no setting shows."""
-    patch.setattr(jobs, "with_designed_advice", lambda result, *_: result)
+    patch.setattr(advice, "with_designed_advice", lambda result, *_: result)
     patch.setattr(assemble, "remedies", lambda *_: Remedies(changes=(), more=""))
     for section in ("timeline", "alternatives", "release_map", "losses"):
         patch.setattr(assemble, section, lambda *_, **__: ())

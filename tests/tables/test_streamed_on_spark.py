@@ -9,7 +9,7 @@ import duckdb
 import pytest
 
 import sightline as sl
-from sightline import jobs
+from sightline.auditing import streamed_findings
 from sightline.tables import streamed
 from tests.tables.test_engines_audit import differences
 
@@ -55,7 +55,7 @@ def test_a_streamed_audit_has_duckdbs_digits_and_collects_no_records(
     spark_session: Any, table: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
     monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
-    monkeypatch.setattr(jobs, "MOST_KEPT", MOST)
+    monkeypatch.setattr(streamed_findings, "MOST_KEPT", MOST)
     expected = sl.audit(plan_of(str(table)), names=True)
     spark_session.read.parquet(str(table)).repartition(3).createOrReplaceTempView("people")
     views = spark_session.sql("SHOW VIEWS").toArrow()

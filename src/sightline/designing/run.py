@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
+
 import numpy as np
 
 from sightline.arrays import FloatArray
@@ -23,6 +25,7 @@ from sightline.designing.task import DesignTask, Grain, Loss
 from sightline.designing.trade_off import trade_off
 from sightline.designing.wishes import DesignOptions, granted_wishes
 from sightline.errors import InvalidPlan, require
+from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, silent
 
 _USUAL_DELTA = 1e-6
@@ -65,9 +68,12 @@ def design(  # many parameters: the options of one command
         )
     watch = progress or silent
     watch("opening the table", 0.0)
-    with opened(checked, base) as session:
+    with opened(checked, base) as session, ExitStack() as threads:
         checked = session.plan
         membership = session.membership(watch)
+        threads.enter_context(
+            blas_threads_for(rows=len(membership.cells), columns=membership.signature_count)
+        )
         options = DesignOptions(limit=share, grain=Grain(grain), loss=Loss(loss))
         granted = granted_wishes(checked, membership, options, watch)
         if granted is not None:
