@@ -9,6 +9,7 @@ from scipy import sparse
 import tests.labeled.naive_labeled as naive
 from sightline import InOut, MembershipDesign
 from sightline.errors import InvalidRelease
+from sightline.labeled.contributions import ExposedGroups
 
 
 @pytest.mark.slow
@@ -220,3 +221,24 @@ def test_one_release_of_many_cells_by_hand() -> None:
     assert table.rmse_in_order == pytest.approx(np.array([[0.5, 2.0]]))
     assert np.isinf(table.rmse_without).all()
     assert table.newly_exposed(0).tolist() == table.exposed_only_with(0).tolist() == [0, 3]
+
+
+@pytest.mark.parametrize("uneven", [1.0, 1e5])
+def test_independent_rows_are_factorised_once(uneven: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nested rows, of which each two neighbours leave a record, with equal and with very uneven noise."""
+    size = 70
+    rows = np.tril(np.ones((size, size)))
+    stddevs = np.geomspace(1.0, uneven, size)
+    design = MembershipDesign(rows, noise=stddevs, readout="sum")
+    calls = []
+    factorised = ExposedGroups._from
+    monkeypatch.setattr(ExposedGroups, "_from", lambda *given: calls.append(1) or factorised(*given))
+    table = design.contributions()
+    assert len(calls) == 1
+    # Record j is row j minus row j - 1.
+    alone = np.sqrt(stddevs**2 + np.append(0.0, stddevs[:-1]) ** 2)
+    assert np.allclose(table.rmse, alone, rtol=1e-9)
+    place = np.arange(size)
+    assert np.array_equal(table.rmse_in_order, np.where(place <= place[:, None], table.rmse, np.inf))
+    used = (place == place[:, None]) | (place == place[:, None] + 1)  # by record j: rows j and j - 1
+    assert np.array_equal(table.rmse_without, np.where(used, np.inf, table.rmse))

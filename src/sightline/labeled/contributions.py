@@ -189,6 +189,10 @@ class ExposedGroups:
         recipes = ModularRecipes.of(self.gram.matrix, self.columns, self.sizes)
         noise = RecipeNoise.of(self.gram, recipes, self.columns * self.sizes)
         opened = release_of[recipes.last]
+        if recipes.free.size == 0 and (noise is None or not self._enough(noise.errors)):
+            found = self._of_only_recipes(recipes, opened)
+            if found is not None:
+                return found
         in_order, without = np.full((2, count, self.sizes.size), np.inf)
         worst = 0.0
         for release in range(count):
@@ -214,6 +218,23 @@ class ExposedGroups:
                 worst = max(worst, error)
             progress("releases", (release + 1) / count)
         return in_order, without, worst
+
+    def _of_only_recipes(
+        self, recipes: ModularRecipes, opened: IndexArray
+    ) -> tuple[FloatArray, FloatArray, float] | None:
+        """The same of independent rows: one factorisation. ``None`` if it loses too many digits.
+
+        A group has one recipe only. Its noise is the same with any releases that have the rows which it uses.
+        """
+        release_of, count = self.gram.design.release_of, self.gram.design.release_count
+        every = np.ones(self.sizes.size, dtype=np.bool_)
+        rmse, error = self._from(np.arange(release_of.size), release_of.size, every)
+        if not error <= self.enough:
+            return None
+        releases = np.arange(count)
+        stays = np.array([recipes.without(np.flatnonzero(release_of == one))[0] for one in releases])
+        in_order = np.where(opened <= releases[:, None], rmse, np.inf)
+        return in_order, np.where(stays, rmse, np.inf), error
 
     def _enough(self, errors: FloatArray) -> bool:
         """Whether such errors are small, or too costly to improve."""

@@ -9,13 +9,12 @@ from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidNoise, InvalidRelease, require
 from sightline.labeled.incidence.of_rows import RowsLike, as_incidence
 from sightline.labeled.incidence.protocol import Incidence
-from sightline.noise.laws import BOUNDED_LAWS, Noise, as_noise, require_noise
+from sightline.noise.laws import BOUNDED_LAWS, IndependentNoise, Noise, as_noise, require_noise
 from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price
 from sightline.numerics.device import Device
@@ -102,8 +101,11 @@ class LinearReleases:
             for start in range(0, incidence.records, _CHUNK):
                 positions = np.arange(start, min(start + _CHUNK, incidence.records))
                 require_noise(law, self.scale[:, None] * incidence.columns(positions))
-        scales = law.whiten(sparse.csr_array(sparse.diags_array(self.scale)))
-        whitening = np.asarray(scales.diagonal() if sparse.issparse(scales) else scales)
+        whitening = np.asarray(
+            1 / law.scales * self.scale
+            if isinstance(law, IndependentNoise)
+            else law.whiten(np.diag(self.scale))
+        )
         object.__setattr__(self, "whitening", whitening)
         self._require_members(correlated=whitening.ndim == 2)
 

@@ -28,7 +28,7 @@ from sightline.labeled.bounds.van_trees import uniform_precision
 MOST_MOVED = 60  # other records that a direction moves
 _CELLS = 48
 _EDGES = np.linspace(0.0, 1.0, _CELLS + 1)
-_BLOCK = 1 << 19  # numbers that are held at once
+_BLOCK = 1 << 17  # numbers in an array: a megabyte, which stays in the cache of a core
 # Rules that are exact for polynomials of degree 2n − 1. The integrands have the degree of B plus 5.
 _RULES = {n: np.polynomial.legendre.leggauss(n) for n in (6, 12, 22, 34)}
 
@@ -78,7 +78,7 @@ class _CellDensity:
         lengths = _EDGES[:-1, None] + (1 + points) / (2 * _CELLS)
         moves, counts = moves[:, None, None, :], counts[:, None, None, :]
         density = weights / (2 * _CELLS) * lengths**3 * _second_derivative(lengths, moves, counts)
-        whole = _product(np.ones((1, 1)), moves, counts)[:, :, 0]
+        whole = np.prod((1 - moves) ** counts, axis=-1)[:, :, 0]
         return cls(
             masses=np.concatenate([density.sum(axis=-1), whole], axis=1),
             squares=np.concatenate([(density * lengths**2).sum(axis=-1), whole], axis=1),
@@ -101,15 +101,13 @@ def _deficit(information: FloatArray, gaussian: bool) -> FloatArray:
         return np.minimum(van_trees, 1 / uniform_table().lower(information) - information)
 
 
-def _product(lengths: FloatArray, moves: FloatArray, counts: FloatArray) -> FloatArray:
-    """B(ℓ), the product over the others."""
-    return np.asarray(np.prod((1 - lengths[..., None] * moves) ** counts, axis=-1))
-
-
 def _second_derivative(lengths: FloatArray, moves: FloatArray, counts: FloatArray) -> FloatArray:
-    """A″ of A = (1 − ℓ) B: a sum of positive terms."""
-    rates = moves / (1 - lengths[..., None] * moves)
-    total = np.sum(counts * rates, axis=-1)
+    """A″ of A = (1 − ℓ) B, where B is the product over the others: a sum of positive terms."""
+    factors = 1 - lengths[..., None] * moves
+    rates = moves / factors
+    counted = counts * rates
+    total = np.sum(counted, axis=-1)
     # S² − Σ r² over the records: each with all others.
-    pairs = np.sum(counts * rates * (total[..., None] - rates), axis=-1)
-    return np.asarray(_product(lengths, moves, counts) * (2 * total + (1 - lengths) * np.maximum(pairs, 0.0)))
+    pairs = np.sum(counted * (total[..., None] - rates), axis=-1)
+    product = np.prod(factors**counts, axis=-1)
+    return np.asarray(product * (2 * total + (1 - lengths) * np.maximum(pairs, 0.0)))
