@@ -9,9 +9,7 @@ from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
-    ValidationInfo,
     computed_field,
-    field_validator,
     model_validator,
 )
 
@@ -26,15 +24,24 @@ class ResultPart(BaseModel):
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
-    @field_validator("*", mode="before")
+    @model_validator(mode="before")
     @classmethod
-    def _infinite(cls, value: Any, info: ValidationInfo) -> Any:
+    def _infinite(cls, content: Any) -> Any:
         """Numbers that are not finite, from the strings that JSON has for them."""
-        annotation = cls.model_fields[str(info.field_name)].annotation
-        if annotation == dict[str, float] and isinstance(value, dict):
-            return {key: float(one) if one in _NOT_FINITE else one for key, one in value.items()}
-        numeric = annotation in (float, float | None)
-        return float(value) if numeric and value in _NOT_FINITE else value
+        if not isinstance(content, dict):
+            return content
+        found: dict[str, Any] = {}
+        for name, value in content.items():
+            if isinstance(value, str) and value in _NOT_FINITE and cls._is(name, float, float | None):
+                found[name] = float(value)
+            elif isinstance(value, dict) and cls._is(name, dict[str, float]):
+                found[name] = {key: float(one) if one in _NOT_FINITE else one for key, one in value.items()}
+        return content | found if found else content
+
+    @classmethod
+    def _is(cls, name: str, *annotations: Any) -> bool:
+        field = cls.model_fields.get(name)
+        return field is not None and field.annotation in annotations
 
 
 class Uncertainty(ResultPart):

@@ -14,7 +14,7 @@ _Many = Field(strict=False)  # a JSON list is a tuple here, and a text a member 
 
 
 class _Part(BaseModel):
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
 
 
 class SwitchKind(StrEnum):
