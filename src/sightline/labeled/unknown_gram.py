@@ -215,16 +215,19 @@ def row_counts(design: LinearReleases, weights: FloatArray) -> FloatArray:
 
 
 def combined(design: LinearReleases, weights: FloatArray) -> FloatArray:
-    r"""For every record :math:`\sum_\ell c_\ell a_{\ell j}`: its weight in a combination of rows."""
+    r"""For every record :math:`\sum_\ell c_\ell a_{\ell j}`: its weight in a combination of rows.
+
+    Of several combinations, one a row, its weight in each.
+    """
     forms = ProjectedForms(
         projection=np.zeros((0, design.row_count)),
         weights=np.zeros((0, 0)),
         offsets=np.zeros(0),
-        linear=weights[None],
+        linear=np.atleast_2d(weights),
     )
     everyone = np.ones(design.size, dtype=np.bool_)
-    sums: FloatArray = design.incidence.forms(forms, everyone, silent)[0]
-    return sums
+    sums: FloatArray = design.incidence.forms(forms, everyone, silent)
+    return sums if weights.ndim == 2 else sums[0]
 
 
 def records_alike(gram: RecordsGram, group_sizes: IndexArray) -> FloatArray:

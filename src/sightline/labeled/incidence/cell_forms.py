@@ -83,10 +83,10 @@ class CellFormTables:
         return found
 
 
-def spans(table: NDArray[np.signedinteger]) -> Iterator[tuple[int, int]]:
-    """The starts and ends of blocks of columns."""
+def spans(table: NDArray[np.signedinteger], most: int | None = None) -> Iterator[tuple[int, int]]:
+    """The starts and ends of blocks of columns, with at most so many columns each."""
     partitions, columns = table.shape
-    step = max(1, _BLOCK // max(1, partitions))
+    step = max(1, min(_BLOCK // max(1, partitions), columns if most is None else most))
     for start in range(0, columns, step):
         yield start, min(start + step, columns)
 
