@@ -1,8 +1,8 @@
 r"""A proof that integer rows are independent, and solutions of :math:`M y = g` with a bound on their error.
 
-M is the Gram matrix of the rows, D makes its diagonal one, and :math:`C = DMD`. A lower triangle L is computed
-so that :math:`LL^\top` is about :math:`C - \sigma I`. Whatever rounding did to L, :math:`LL^\top` is positive
-semidefinite, so that
+M is the Gram matrix of the rows, D makes its diagonal one, and :math:`C = DMD`. A lower triangle L is
+computed so that :math:`LL^\top` is about :math:`C - \sigma I`. Whatever rounding did to L,
+:math:`LL^\top` is positive semidefinite, so that
 
 .. math:: \lambda_{\min}(C) \ge \sigma - \|C - \sigma I - LL^\top\| .
 
@@ -102,7 +102,7 @@ def independent_rows(products: FloatArray) -> IndependentRows | None:
 
 
 def _factorised(matrix: FloatArray, shift: float) -> tuple[FloatArray, list[FloatArray]] | None:
-    """L, and the inverses of its diagonal blocks; ``None`` if the matrix less the shift has no such factor."""
+    """L, and the inverses of its diagonal blocks; ``None`` if there is no such factor."""
     lower, inverses = np.zeros_like(matrix), []
     for own in _panels(len(matrix)):
         panel = matrix[own.start :, own] - lower[own.start :, : own.start] @ lower[own, : own.start].T

@@ -28,8 +28,8 @@ from sightline.progress import Progress
 
 # Above this share of partitions in cells, dense blocks and BLAS beat looking up pairs.
 _FEW = 1 / 12
-# Columns whose pairs of cells are counted at a time: few, so that their cells fit a cache, but at least as many
-# as two partitions have pairs of cells, since the counts of all pairs are added up each time.
+# Columns whose pairs of cells are counted at a time: few, so that their cells fit a cache, but at least as
+# many as two partitions have pairs of cells, since the counts of all pairs are added up each time.
 _COLUMNS_OF_PRODUCTS = 1 << 16
 # Of an incidence, for each column; and an odd number whose multiples spread over all of them.
 _BUCKETS, _MIXER = 4, np.uint64(0x9E3779B97F4A7C15)

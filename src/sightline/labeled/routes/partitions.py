@@ -8,9 +8,9 @@ rank. Few groups can then be identifiable, and only these need exact arithmetic.
   one coefficient for each row, a group counted by its records: :math:`M y = A N t`. A combination of rows
   that gives a group's sum gives it for the fitted numbers and for the drawn ones, so a group that is
   identifiable has :math:`a_j^\top y = t_j`. One solution of M tests all groups.
-- *Leverages.* A group is identifiable iff its leverages over independent rows sum to one. All leverages sum to
-  the rank, so fewer than twice as many groups come above one half. That needs the inverse of M, but no sum
-  over all groups: records can be read in batches, and matrices can lie on a device.
+- *Leverages.* A group is identifiable iff its leverages over independent rows sum to one. All leverages sum
+  to the rank, so fewer than twice as many groups come above one half. That needs the inverse of M, but no
+  sum over all groups: records can be read in batches, and matrices can lie on a device.
 """
 
 from __future__ import annotations
