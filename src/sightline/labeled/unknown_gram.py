@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, those
 from sightline.labeled.column_forms import ProjectedForms
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.gram_factor import BLOCK, GramFactor, factor_of_gram, factor_of_rows
@@ -238,7 +238,7 @@ def records_alike(gram: RecordsGram, group_sizes: IndexArray) -> FloatArray:
     sizes = group_sizes.astype(np.float64)
     if gram.design.incidence.counts is None or gram.design.incidence.distinct:
         return sizes
-    signature = gram.design.incidence.signatures(gram.unknown)[gram.unknown]
+    signature = those(gram.design.incidence.signatures(gram.unknown), gram.unknown)
     return np.asarray(np.bincount(signature, sizes)[signature])
 
 
@@ -271,6 +271,12 @@ class LaplacePart:
         """
         own = self.information * (1 - error)
         return np.where(self.alone, information, np.minimum(own, information))
+
+    def part(self, own: slice) -> LaplacePart:
+        """The same for some of the records."""
+        return LaplacePart(
+            answers=self.answers[own], information=self.information[own], alone=self.alone[own]
+        )
 
     def scaled(self, places: IndexArray, factor: float) -> LaplacePart:
         """The same for some of the records, with all noise multiplied by a factor."""

@@ -94,8 +94,9 @@ def spans(table: NDArray[np.signedinteger], most: int | None = None) -> Iterator
 def block_of(table: NDArray[np.signedinteger], widths: IndexArray, start: int, stop: int) -> IndexArray:
     """Cells of some columns as indices, one past the last cell for none."""
     cells = table[:, start:stop].astype(np.intp)
-    for own, width in zip(cells, widths, strict=True):
-        own[own < 0] = width
+    for own, stored, width in zip(cells, table[:, start:stop], widths, strict=True):
+        if stored.min(initial=0) < 0:
+            own[own < 0] = width
     return cells
 
 

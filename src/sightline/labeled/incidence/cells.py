@@ -220,7 +220,8 @@ class CellIncidence:
 
     def forms(self, forms: ColumnForms, unknown: BoolArray, progress: Progress) -> FloatArray:
         found = CellFormTables.of(forms, self.widths).of_cells(self.table, progress)
-        found[:, ~unknown] = 0.0
+        if not unknown.all():
+            found[:, ~unknown] = 0.0
         return found
 
     def columns(self, records: IndexArray) -> FloatArray:
@@ -293,12 +294,6 @@ class CellIncidence:
                 place[kept] = np.arange(kept.size)
                 table.append(own if kept.size == width else place[own])
                 widths.append(kept.size)
-        computed: dict[str, Any] = {}
-        if "gram" in self.computed:
-            unknown, products = self.computed["gram"]
-            products = products[np.ix_(rows, rows)]
-            products.setflags(write=False)
-            computed["gram"] = (unknown, products)
         return CellIncidence(
             table=np.array(table),
             widths=np.array(widths, dtype=np.intp),
@@ -307,8 +302,20 @@ class CellIncidence:
             distinct=self.distinct and len(rows) == self.row_count,
             device=self.device,
             others=None if self.others is None else self.others.take(rows),
-            computed=computed,
+            computed=self._computed_of(rows),
         )
+
+    def _computed_of(self, rows: IndexArray) -> dict[str, Any]:
+        """What was computed, as far as it says something about some of the rows."""
+        found: dict[str, Any] = {}
+        if "gram" in self.computed:
+            unknown, products = self.computed["gram"]
+            products = products[np.ix_(rows, rows)]
+            products.setflags(write=False)
+            found["gram"] = (unknown, products)
+        if "decided" in self.computed:
+            found["decided"] = self.computed["decided"].of_rows(rows)
+        return found
 
     def as_dense(self) -> DenseIncidence:
         """The same incidence as packed bits, for partitions of few cells each."""

@@ -16,14 +16,15 @@ rank. Few groups can then be identifiable, and only these need exact arithmetic.
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, those
 from sightline.labeled.column_forms import MatrixForms
 from sightline.labeled.gram_factor import factor_of_gram
 from sightline.labeled.incidence.cells import CellIncidence
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.risk_forms import (
     PROOF,
     Quantity,
@@ -56,7 +57,7 @@ def by_partitions(problem: Problem) -> Reading | None:
     if gram.device is not HOST or is_diagonal(gram.matrix):
         return _by_leverages(problem)
     kept = independent_rows(incidence, gram.matrix)
-    near = fitted_groups(gram, kept)
+    near = _possibly_identifiable(gram, incidence, kept)
     if near is None:
         return None
     nothing = np.zeros((0, incidence.row_count))
@@ -87,6 +88,41 @@ def _by_leverages(problem: Problem) -> Reading | None:
     )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DecidedRows:
+    """What a proof of independence and a random fit said of some rows, whatever their noise is."""
+
+    unknown: BoolArray
+    independent: BoolArray  # over the rows: some that are independent
+    near: IndexArray  # all groups that they, or more rows, may identify, as positions among the unknown
+    all_rows: bool = True  # whether no other rows were part of it: then hardly any other group is near
+
+    def of_rows(self, rows: IndexArray) -> DecidedRows:
+        """The same for some of the rows: they are as independent, and identify no other groups."""
+        return replace(self, independent=self.independent[rows], all_rows=False)
+
+    def answers(self, unknown: BoolArray, kept: IndexArray) -> bool:
+        """Whether nothing more is to be computed for some of the rows."""
+        told = self.all_rows or self.near.size == 0
+        return told and bool(self.independent[kept].all()) and np.array_equal(self.unknown, unknown)
+
+
+def _possibly_identifiable(
+    gram: UnknownRecordsGram, incidence: CellIncidence, kept: IndexArray
+) -> IndexArray | None:
+    """See :func:`fitted_groups`; what was found with other noise or with more rows is used again."""
+    found: DecidedRows | None = incidence.computed.get("decided")
+    if found is None or not found.answers(gram.unknown, kept):
+        near = fitted_groups(gram, kept)
+        if near is None:
+            return None
+        independent = np.zeros(incidence.row_count, dtype=np.bool_)
+        independent[kept] = True
+        found = DecidedRows(unknown=gram.unknown.copy(), independent=independent, near=near)
+        incidence.computed["decided"] = found
+    return found.near
+
+
 def fitted_groups(gram: UnknownRecordsGram, kept: IndexArray) -> IndexArray | None:
     """All identifiable groups and hardly any other, as positions among the unknown; ``None`` without a proof.
 
@@ -112,7 +148,7 @@ def fitted_groups(gram: UnknownRecordsGram, kept: IndexArray) -> IndexArray | No
     largest = np.maximum.reduceat(np.abs(weights), incidence.starts, axis=1).sum(axis=1, keepdims=True)
     bounds += gamma(len(incidence.widths) + 2) * (reach + largest)
     found = np.abs(combined(gram.design, weights) - drawn) <= bounds
-    return np.flatnonzero(found.all(axis=0)[unknown])
+    return np.flatnonzero(those(found.all(axis=0), unknown))
 
 
 def groups_near_one(problem: Problem, leverage: FloatArray) -> IndexArray:
