@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, those
 from sightline.errors import InvalidRelease, TooMuchWork, require
 from sightline.labeled.column_forms import ColumnForms
 from sightline.labeled.incidence.cell_forms import CellFormTables, block_of, spans
@@ -31,8 +31,8 @@ _FEW = 1 / 12
 # Columns whose pairs of cells are counted at a time: few, so that their cells fit a cache, but at least as
 # many as two partitions have pairs of cells, since the counts of all pairs are added up each time.
 _COLUMNS_OF_PRODUCTS = 1 << 16
-# Of an incidence, for each column; and an odd number whose multiples spread over all of them.
-_BUCKETS, _MIXER = 4, np.uint64(0x9E3779B97F4A7C15)
+# Codes of cells, for each column, up to which a table of all codes is made; and what codes are hashed by.
+_MOST_CODES, _MIXER = 4, np.uint64(0x9E3779B97F4A7C15)
 
 
 def incidence_of_cells(signatures: ArrayLike, *, cells: ArrayLike, counts: ArrayLike) -> Incidence:
@@ -247,16 +247,22 @@ class CellIncidence:
         """For every unknown record the first unknown one with the same column."""
         codes, numbers = self._codes(), np.arange(self.records)
         places = numbers if unknown.all() else np.flatnonzero(unknown)
-        codes = [code[places] for code in codes] if places.size < self.records else codes
-        # Equal columns are in one bucket, so a column that is alone in its bucket has no equal.
-        bits = max(1, (_BUCKETS * self.records - 1).bit_length())
-        mixed = np.zeros(places.size, dtype=np.uint64)
+        codes = [those(code, unknown) for code in codes]
+        if len(codes) == 1 and int(codes[0].max()) < _MOST_CODES * self.records:
+            first = np.zeros(int(codes[0].max()) + 1, dtype=np.intp)
+            first[codes[0][::-1]] = places[::-1]
+            numbers[places] = first[codes[0]]
+            return numbers
+        # Equal columns have equal hashes, so a column whose hash is no other's has no equal.
+        hashes = np.zeros(places.size, dtype=np.uint64)
         for code in codes:
-            mixed += code.view(np.uint64)
-            mixed *= _MIXER
-        bucket = (mixed >> np.uint64(64 - bits)).astype(np.intp)
-        shared = np.flatnonzero((np.bincount(bucket, minlength=1 << bits) > 1)[bucket])
-        if shared.size:
+            hashes += code.view(np.uint64)
+            hashes *= _MIXER
+        ordered = np.sort(hashes)
+        repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if repeated.size:
+            near = np.minimum(np.searchsorted(repeated, hashes), repeated.size - 1)
+            shared = np.flatnonzero(repeated[near] == hashes)
             own = [code[shared] for code in codes]
             order = np.lexsort(own)
             change = np.any([code[order[1:]] != code[order[:-1]] for code in own], axis=0)
@@ -266,7 +272,7 @@ class CellIncidence:
         return numbers
 
     def _codes(self) -> list[NDArray[np.int64]]:
-        """A column's cells as whole numbers, as many as hold the cells of all partitions."""
+        """A column's cells as whole numbers from 0, as many as hold the cells of all partitions."""
         codes: list[NDArray[np.int64]] = []
         room = 0
         for own, width in zip(self.table, self.widths.tolist(), strict=True):
@@ -275,6 +281,7 @@ class CellIncidence:
                 room = 1 << 62
             codes[-1] *= width + 1
             codes[-1] += own
+            codes[-1] += 1
             room //= width + 1
         return codes
 
