@@ -97,7 +97,8 @@ def _true_numbers(findings: Findings, sums: FloatArray, p: int) -> FloatArray:
     if part.feature is Feature.INDICATOR:
         columns = [(findings.plan.data.categories or ()).index(one) for one in part.categories]
     place = membership.signatures[:, p].astype(np.intp) + 1  # 0 for none
-    total = np.bincount(place, sums[:, columns].sum(axis=1), len(cells) + 1)[1:]
+    counted = np.bincount(place, sums[:, columns].sum(axis=1), len(cells) + 1)
+    total = np.asarray(counted[1:], dtype=np.float64)
     rows = np.array([cell.rows for cell in cells], dtype=np.float64)
     total = total if part.above else rows - total
     return np.asarray(total / rows if part.statistic is Statistic.MEAN else total)

@@ -138,8 +138,8 @@ def fitted_groups(gram: UnknownRecordsGram, kept: IndexArray) -> IndexArray | No
     if bits < 1:
         return None
     reach = 1 << bits
-    drawn = np.random.default_rng(0).integers(-reach, reach, size=(_FITS, counts.size), endpoint=True)
-    drawn = drawn.astype(np.float64)
+    generator = np.random.default_rng(0)
+    drawn = generator.integers(-reach, reach, size=(_FITS, counts.size), endpoint=True).astype(np.float64)
     images = incidence.images(unknown, drawn * counts)
     weights, bounds = np.zeros((_FITS, incidence.row_count)), np.zeros((_FITS, 1))
     for fit in range(_FITS):
@@ -148,7 +148,7 @@ def fitted_groups(gram: UnknownRecordsGram, kept: IndexArray) -> IndexArray | No
     largest = np.maximum.reduceat(np.abs(weights), incidence.starts, axis=1).sum(axis=1, keepdims=True)
     bounds += gamma(len(incidence.widths) + 2) * (reach + largest)
     found = np.abs(combined(gram.design, weights) - drawn) <= bounds
-    return np.flatnonzero(those(found.all(axis=0), unknown))
+    return np.flatnonzero(those(np.logical_and.reduce(found), unknown))
 
 
 def groups_near_one(problem: Problem, leverage: FloatArray) -> IndexArray:
