@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from sightline.auditing.assemble import assemble
@@ -80,7 +81,8 @@ def audit(  # many parameters: the options of the command of the same name
                 results.append(result.model_copy(update=reason))
                 continue
             findings = _find(session, watch, place, membership=table)
-            keys, totals = session.keys(findings.membership), session.totals
+            keys = session.keys(findings.membership)
+            totals = partial(session.totals, membership=findings.membership)
             result = assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
             result = with_designed_advice(result, findings, watch)
             if what_if:
@@ -188,7 +190,11 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
         return Explanation(
             record=record,
             exposed=together + about_signatures(findings, signatures),
-            result=assemble(findings, totals=session.totals, progress=watch),
+            result=assemble(
+                findings,
+                totals=partial(session.totals, membership=findings.membership),
+                progress=watch,
+            ),
         )
 
 

@@ -100,3 +100,22 @@ def engine(request: pytest.FixtureRequest, table_folder: Path) -> Iterator[Engin
         found = open_source(session, base=Path(), table="homes", tables={"areas": "areas"})
     yield found
     found.close()
+
+
+@pytest.fixture
+def rows_on_the_driver(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The rows of each answer that Spark sends to the driver; other ways to get rows are gone."""
+    from pyspark.sql.classic.dataframe import DataFrame
+
+    collected: list[int] = []
+    to_arrow = DataFrame.toArrow
+
+    def counted(frame: Any) -> Any:
+        answer = to_arrow(frame)
+        collected.append(answer.num_rows)
+        return answer
+
+    monkeypatch.setattr(DataFrame, "toArrow", counted)
+    for name in ("collect", "toPandas", "toLocalIterator", "take", "head"):
+        monkeypatch.delattr(DataFrame, name)
+    return collected

@@ -21,9 +21,11 @@ from sightline.tables.engines.open import open_source
 from sightline.tables.engines.protocol import Engine
 from sightline.tables.engines.spill import private_folder, remove_folder
 from sightline.tables.membership import UnauditedRows
+from sightline.tables.quick_verify import quickly_verified
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema, SecretKind, Subject
 from sightline.tables.verify import verify
+from tests.tables.quick_cases import changed_texts, sizes_of
 from tests.tables.test_release_reader import read
 
 PEOPLE = [  # who, student, retired, age, watts
@@ -255,23 +257,27 @@ class TestRowsBeyondTheAudit:
 class TestADifferenceIsAnError:
     """If the engine groups or adds up otherwise than the audit says, the release is refused by its name."""
 
-    def check(self, engine: Engine, sql: str, **changes: str) -> None:
+    def check(self, engine: Engine, sql: str, before: str, after: str) -> None:
+        """Change the check of the groups, and the quick check too."""
         query = read_release(sql, name="odd", subject=SUBJECT, schema=Schema.of(engine))
         (own,) = query.checks
         assert own is not None
-        text = own.sql
-        for before, after in changes.values():
-            assert before in text
-            text = text.replace(before, after)
-        changed = replace(query, checks=(replace(own, sql=text),))
-        verify(engine, [changed], SUBJECT, collect(engine, [query], SUBJECT))
+        assert own.quick is not None
+        assert before in own.sql
+        assert before.removesuffix(" AS y0") in repr(own.quick)
+        membership = collect(engine, [query], SUBJECT)
+        assert quickly_verified(engine, {0: own.quick}, {0: sizes_of(membership)}) == {0}
+        quick = changed_texts(own.quick, before.removesuffix(" AS y0"), after.removesuffix(" AS y0"))
+        changed = replace(own, sql=own.sql.replace(before, after), quick=quick)
+        verify(engine, [replace(query, checks=(changed,))], SUBJECT, membership)
 
     def test_other_rows(self, on_duckdb: Opened) -> None:
         with pytest.raises(InvalidPlan, match=r'release "odd": .*groups of 7 rows where the engine has .*8'):
             self.check(
                 on_duckdb[0],
                 "SELECT SUM(watts) FROM data WHERE age > 19",
-                where=("> 19", "> 18"),
+                "> 19",
+                "> 18",
             )
 
     def test_other_groups_of_the_same_sizes(self, on_duckdb: Opened) -> None:
@@ -279,14 +285,13 @@ class TestADifferenceIsAnError:
             self.check(
                 on_duckdb[0],
                 "SELECT age < 40, SUM(watts) FROM data GROUP BY age < 40",
-                by=("(age < 40) AS y0", "(watts IN (2, 3, 4)) AS y0"),
+                "(age < 40) AS y0",
+                "(watts IN (2, 3, 4)) AS y0",
             )
 
     def test_another_number(self, on_duckdb: Opened) -> None:
         with pytest.raises(InvalidPlan, match=r"another number for 8 rows"):
-            self.check(
-                on_duckdb[0], "SELECT SUM(watts) FROM data", value=("CAST((watts)", "CAST((2 * watts)")
-            )
+            self.check(on_duckdb[0], "SELECT SUM(watts) FROM data", "CAST((watts)", "CAST((2 * watts)")
 
 
 GAMING = [

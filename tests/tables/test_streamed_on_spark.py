@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import duckdb
-import pyarrow as pa
 import pytest
 
 import sightline as sl
@@ -53,26 +52,14 @@ def table(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_streamed_audit_has_duckdbs_digits_and_collects_no_records(
-    spark_session: Any, table: Path, monkeypatch: pytest.MonkeyPatch
+    spark_session: Any, table: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
 ) -> None:
-    from pyspark.sql.classic.dataframe import DataFrame
-
     monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
     monkeypatch.setattr(jobs, "MOST_KEPT", MOST)
     expected = sl.audit(plan_of(str(table)), names=True)
     spark_session.read.parquet(str(table)).repartition(3).createOrReplaceTempView("people")
     views = spark_session.sql("SHOW VIEWS").toArrow()
-    collected = []
-    to_arrow = DataFrame.toArrow
-
-    def counted(frame: Any) -> pa.Table:
-        answer = to_arrow(frame)
-        collected.append(answer.num_rows)
-        return answer
-
-    monkeypatch.setattr(DataFrame, "toArrow", counted)
-    for name in ("collect", "toPandas", "toLocalIterator", "take", "head"):
-        monkeypatch.delattr(DataFrame, name)
+    collected: list[int] = request.getfixturevalue("rows_on_the_driver")
     got = sl.audit(plan_of("spark://local[1]?table=people"), names=True)
 
     for result in (expected, got):

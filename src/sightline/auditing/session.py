@@ -142,11 +142,16 @@ class Session:
         """The secret of every row, which only the owner may see."""
         return row_values(self.engine, self.queries, self.subject)
 
-    def totals(self, question: Partition | None = None) -> FloatArray:
+    def totals(
+        self, question: Partition | None = None, *, membership: Membership | None = None
+    ) -> FloatArray:
         """Owner-only: the sum of the secrets that the attacker does not know, signature by signature.
 
-        With a yes-or-no question about the secret, how many of them answer yes.
+        With a yes-or-no question about the secret, how many of them answer yes. A ``membership`` of this
+        session may have the sums already.
         """
+        if question is None and membership is not None and membership.sums is not None:
+            return membership.sums[:, None]
         return signature_totals(self.engine, self.queries, self.subject, question=question)
 
     def keys(self, membership: Membership) -> Keys:
@@ -342,7 +347,7 @@ def opened(
             progress("reading the releases", place / len(plan.releases))
             try:
                 query = read_release(sql, name=release.name, subject=subject, schema=schema)
-                engine.compile_own(own_text(release.sql, engine.dialect))
+                engine.compile_own(query.sql if values is None else own_text(release.sql, engine.dialect))
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)

@@ -29,7 +29,7 @@ def table_of(session: Session, progress: Progress) -> Membership | StreamedTable
     A table whose signatures would not fit the memory allowed is streamed, if it can be.
     """
     counted = session.counted(progress)
-    if _fits(session, counted.present, counted):
+    if _fits(session, counted.row_counts.present, counted):
         return session.in_memory(counted, progress)
     reason = _why_not_streamed(session, counted)
     if reason is not None:

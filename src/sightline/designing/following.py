@@ -29,9 +29,10 @@ from scipy.sparse import csc_array, csr_array, diags_array
 from sightline.arrays import FloatArray, IndexArray
 from sightline.designing.risks import Recipes, add_products, heavy, inverse_of_sum, quadratic_forms
 
-# The records that hide most take part in the slope of every constraint; all of them in the sum of the slopes.
-_MOST_HIDERS, _MOST_CURVED = 3_000, 800  # and at most half as many as rows in the curvature
-_SIGNS = 16  # random signs by which hiders are compared
+# All records take part in the sum of the slopes. In the slope of one constraint those do that are in a number
+# which its recipe gives more than the first of these weights that leaves this much work.
+_NOTABLE, _SLOPE_WORK = (0.0, 1e-3, 1e-2, 1e-1, 1.0), 4e7
+_MOST_CURVED = 800  # hiders in the curvature, and at most half as many as rows
 _NOTHING = 1e-12  # a share of sums of slopes that a constraint need not have
 _TINY = float(np.finfo(np.float64).tiny)
 _FEW_HIDERS = 200  # all of so few do
@@ -70,6 +71,18 @@ class Hiders:
     def plain(self) -> bool:
         """Whether all entries are 0 and 1."""
         return bool(np.all(self.columns.data == 1.0))
+
+    @cached_property
+    def sizes(self) -> FloatArray:
+        """Of each row, how many signatures are in it."""
+        return np.bincount(self.columns.indices, minlength=self.columns.shape[0]).astype(np.float64)
+
+    @cached_property
+    def largest(self) -> FloatArray:
+        """Of each row, the largest entry."""
+        found = np.zeros(self.columns.shape[0])
+        np.maximum.at(found, self.columns.indices, np.abs(self.columns.data))
+        return found
 
     def gram_of_squares(self, weights: FloatArray) -> FloatArray:
         """The same as ``gram`` with the squares of the columns."""
@@ -168,17 +181,6 @@ class FollowingAt:
         images /= self.passes[chosen]
         return images
 
-    def _worth(self, chosen: IndexArray, H: FloatArray) -> FloatArray:
-        r"""About how much of the constraints each hider has; all count alike, whatever their prices.
-
-        The sum of :math:`(a_k^\top h_j)^2/\kappa_j` over the recipes on others, from a few random signs.
-        """
-        unit = 1 / np.sqrt(self.risks.needed[chosen])
-        signs = np.random.default_rng(0).choice([-1.0, 1.0], (chosen.size, _SIGNS)) * unit[:, None]
-        seen = self.risks.hiders.by_signature @ (H @ signs)
-        np.subtract.at(seen, self.risks.own[chosen], signs)
-        return np.asarray(np.mean(seen**2, axis=1))
-
     def tangents(self, chosen: IndexArray, recipes: Recipes, prices: FloatArray) -> FollowingTangents:
         H, others = np.asarray(recipes), self.others
         priced = heavy(H, prices, np.maximum(H**2 @ prices, _TINY), _NOTHING)
@@ -190,14 +192,8 @@ class FollowingAt:
         np.subtract.at(seen, own, prices)
         seen = np.maximum(seen, 0.0)
         change = others.change
-        kept = _largest(change * self._worth(chosen, H) / others.y, _MOST_HIDERS)
-        each = _hidden_slopes(self.risks.hiders, kept, H, change[kept])
+        each = _hidden_slopes(self.risks.hiders, H, own, change)
         each /= others.variances[:, None] ** 2
-        place = np.searchsorted(kept, own)
-        place[place == kept.size] = 0
-        mine = np.flatnonzero(kept[place] == own)
-        alike = others.own_slopes(own[mine]).tocoo()
-        each[alike.row, mine[alike.col]] -= alike.data
         each += H * H
         return FollowingTangents(
             each=each,
@@ -271,11 +267,34 @@ class FollowingTangents:
         total -= (weighted @ alike.T).toarray()
 
 
-def _hidden_slopes(hiders: Hiders, kept: IndexArray, H: FloatArray, change: FloatArray) -> FloatArray:
-    seen = hiders.by_signature[kept] @ H
-    seen *= seen
-    seen *= change[:, None]
-    return np.asarray(hiders.squares[:, kept] @ seen)
+def _hidden_slopes(hiders: Hiders, H: FloatArray, own: IndexArray, change: FloatArray) -> FloatArray:
+    r""":math:`\sum_{k \ne j} c_k (a_k^\top h)^2 a_{k\ell}^2` of each recipe, over hiders it notably sees.
+
+    ``own`` is the signature that each recipe is on.
+    """
+    A = hiders.by_signature
+    most = int(np.diff(A.indptr).max(initial=1))
+    if A.nnz * H.shape[1] <= _SLOPE_WORK:
+        seen = A @ H
+        seen[own, np.arange(own.size)] = 0.0
+        seen *= seen
+        seen *= change[:, None]
+        return np.asarray(hiders.squares @ seen)
+    weight = np.abs(H) * hiders.largest[:, None]
+    for least in _NOTABLE:
+        notable = weight > least
+        if float(notable.sum(axis=1) @ hiders.sizes) * most <= _SLOPE_WORK:
+            break
+    pairs = (A.astype(np.bool_) @ csr_array(notable)).tocoo()
+    others = pairs.row != own[pairs.col]
+    k, j = pairs.row[others], pairs.col[others]
+    share = np.zeros(k.size)
+    for place in range(most):
+        inside = np.flatnonzero(np.diff(A.indptr)[k] > place)
+        entry = A.indptr[k[inside]] + place
+        share[inside] += A.data[entry] * H[A.indices[entry], j[inside]]
+    seen = csr_array((change[k] * share**2, (k, j)), shape=(A.shape[0], H.shape[1]))
+    return np.asarray((hiders.squares @ seen).toarray())
 
 
 def _largest(values: FloatArray, most: int) -> IndexArray:

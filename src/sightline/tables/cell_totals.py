@@ -8,9 +8,8 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.tables.cell_numbers import CellNumbers, SignatureCells
-from sightline.tables.collect import CountedTable
+from sightline.tables.collect import SUM_OF_V, CountedTable
 from sightline.tables.engines.protocol import Engine
-from sightline.tables.records import clipped_secret
 
 _PER_QUERY = 200  # signatures
 
@@ -29,7 +28,7 @@ def words_totals(engine: Engine, counted: CountedTable, words: Sequence[tuple[in
     encoding = counted.encoding
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = ", ".join(f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True))
-    coded = f"SELECT {listed}, {_unknown_secret(counted)} AS v FROM {encoding.coded_source(*_texts(counted))}"
+    coded = f"SELECT {listed}, {counted.unknown_secret} AS v FROM {encoding.coded_source(*_texts(counted))}"
     by = ", ".join(names)
     found: dict[tuple[int, ...], float] = {}
     for start in range(0, len(words), _PER_QUERY):
@@ -37,13 +36,10 @@ def words_totals(engine: Engine, counted: CountedTable, words: Sequence[tuple[in
             "(" + " AND ".join(f"{name} = {int(word)}" for name, word in zip(names, own, strict=True)) + ")"
             for own in words[start : start + _PER_QUERY]
         )
-        answer = engine.fetch(f"SELECT {by}, {_SUM} FROM ({coded}) AS coded WHERE {wanted} GROUP BY {by}")
+        answer = engine.fetch(f"SELECT {by}, {SUM_OF_V} FROM ({coded}) AS coded WHERE {wanted} GROUP BY {by}")
         listed_words = zip(*(answer[name].tolist() for name in names), strict=True)
         found.update(zip(listed_words, answer["total"].tolist(), strict=True))
     return np.array([found.get(own, 0.0) for own in words], dtype=np.float64)
-
-
-_SUM = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"
 
 
 def _layout_totals(
@@ -53,9 +49,9 @@ def _layout_totals(
     names = [f"a{part}" for part in parts]
     codes = "".join(f"{encoding.coded_keys[part].code(f'd{part}')} AS a{part}, " for part in parts)
     source = encoding.coded_source(*_texts(counted), only=parts)
-    coded = f"SELECT {codes}{_unknown_secret(counted)} AS v FROM {source}"
+    coded = f"SELECT {codes}{counted.unknown_secret} AS v FROM {source}"
     by = f" GROUP BY {', '.join(names)}" if names else ""
-    answer = engine.fetch(f"SELECT {', '.join([*names, _SUM])} FROM ({coded}) AS coded{by}")
+    answer = engine.fetch(f"SELECT {', '.join([*names, SUM_OF_V])} FROM ({coded}) AS coded{by}")
     number = np.zeros(len(answer["total"]), dtype=np.int64)
     for name, place in zip(names, numbers.layout.keys, strict=True):
         number = number * place.size + answer[name].astype(np.int64)
@@ -63,11 +59,6 @@ def _layout_totals(
     totals = np.zeros(numbers.occurring.size)
     totals[np.searchsorted(numbers.occurring, number[inside])] = answer["total"].astype(np.float64)[inside]
     return totals
-
-
-def _unknown_secret(counted: CountedTable) -> str:
-    value = clipped_secret(counted.rows, counted.subject)
-    return f"CASE WHEN {counted.known} THEN NULL ELSE {value} END" if counted.known else value
 
 
 def _texts(counted: CountedTable) -> tuple[str, ...]:

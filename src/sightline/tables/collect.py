@@ -1,4 +1,4 @@
-"""Ask an engine which rows are in which published cell, in a few queries that return only counts.
+"""Ask an engine which rows are in which published cell, in a few queries that return counts and sums.
 
 Every release is read as if it were computed on the rows that have a secret and a record key.
 """
@@ -21,12 +21,13 @@ from sightline.tables.engines.protocol import DATA, Engine
 from sightline.tables.few_values import few_values
 from sightline.tables.largest_shares import largest_shares
 from sightline.tables.membership import Cell, Feature, Membership, Partition
-from sightline.tables.rows import Rows, audited_rows
+from sightline.tables.row_counts import RowCounts, check_lookups, check_numbering, count_rows, counted_rows
+from sightline.tables.rows import Rows, audited_rows, clipped_secret
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import PartitionQuery, ReleaseQuery, read_condition
 from sightline.tables.sql.scope import find_column
-from sightline.tables.subject import Schema, Subject
+from sightline.tables.subject import Schema, SecretKind, Subject
 
 MOST_CATEGORIES = 1_000
 _HASH_DIGITS = 8  # of a key's hash, by which known records are drawn
@@ -39,14 +40,16 @@ class CountedTable:
     queries: tuple[ReleaseQuery, ...]
     subject: Subject
     rows: Rows
-    total: int  # rows of the table
-    present: int  # those with a secret and a record key
-    clipped: int
-    records: int
-    contributions: int  # the most rows of one record
+    row_counts: RowCounts
     partitions: tuple[Partition, ...]
     encoding: Encoding
     known: str  # the condition that the attacker knows a row, as SQL; empty if they know none
+
+    @property
+    def unknown_secret(self) -> str:
+        """The secret as SQL, clipped to its bounds; NULL where the attacker knows the row."""
+        value = clipped_secret(self.rows, self.subject)
+        return f"CASE WHEN {self.known} THEN NULL ELSE {value} END" if self.known else value
 
     def membership(
         self,
@@ -65,11 +68,11 @@ class CountedTable:
         return Membership(
             partitions=self.partitions,
             cells=cells,
-            rows=self.present,
-            records=self.records,
-            contributions=self.contributions,
-            dropped=self.total - self.present,
-            clipped=self.clipped,
+            rows=self.row_counts.present,
+            records=self.row_counts.records,
+            contributions=self.row_counts.contributions,
+            dropped=self.row_counts.total - self.row_counts.present,
+            clipped=self.row_counts.clipped,
             **arrays,
         )
 
@@ -102,10 +105,11 @@ def collect_counted(
     """Collect the signatures of a table that is counted, as :func:`collect` does."""
     progress("listing signatures", 0.0)
     try:
-        signatures = _signatures(engine, counted)
+        signatures, sums = _signatures(engine, counted)
     except InvalidPlan as error:
         raise with_release_name(engine, counted.rows, counted.queries, error) from None
-    return membership_of(engine, counted, signatures, progress=progress, check_size=check_size)
+    membership = membership_of(engine, counted, signatures, progress=progress, check_size=check_size)
+    return replace(membership, sums=sums)
 
 
 def count_table(
@@ -116,17 +120,10 @@ def count_table(
     known = known_condition(engine, subject)
 
     progress("counting rows and records", 0.0)
-    total, present, clipped = _totals(engine, rows, outside=outside(rows, subject))
-    records, contributions = _contributions(engine, rows)
-    most = subject.most_rows
-    if most is not None and contributions > most:
-        refuse(
-            f"at most {most} {'rows' if most > 1 else 'row'} per record, the declared contribution limit",
-            got=f"{contributions} rows of one record",
-            fix="raise the limit, or keep fewer rows per record",
-        )
-    _check_lookups(engine, rows, present, total)
-    _check_numbering(engine, rows)
+    row_counts = count_rows(engine, rows, subject)
+    rows = counted_rows(engine, rows, subject, row_counts)
+    check_lookups(engine, rows, row_counts)
+    check_numbering(engine, rows)
 
     progress("numbering the published cells", 0.0)
     partitions, partition_queries = expand(engine, rows, queries, subject.categories)
@@ -138,11 +135,7 @@ def count_table(
         queries=tuple(queries),
         subject=subject,
         rows=rows,
-        total=total,
-        present=present,
-        clipped=clipped,
-        records=records,
-        contributions=contributions,
+        row_counts=row_counts,
         partitions=partitions,
         encoding=encoding,
         known=known,
@@ -166,13 +159,13 @@ def membership_of(
     groupings = [group_rows(encoding.coded_keys, parts, words, counts) for parts in encoding.layouts]
     return counted.membership(
         groupings,
-        largest_shares(engine, encoding, groupings, counted.contributions),
+        largest_shares(engine, encoding, groupings, counted.row_counts.contributions),
         signatures=signature_table(groupings, encoding.layout_of)
         if groupings
         else np.empty((1, 0), np.int16),
         counts=counts,
         known=known_counts,
-        few_values=few_values(engine, counted.rows, counted.subject, present=counted.present),
+        few_values=few_values(engine, counted.rows, counted.subject, present=counted.row_counts.present),
         weights=_weights(encoding, groupings, words, counted.queries, counted.partitions),
     )
 
@@ -279,76 +272,14 @@ def _categories(engine: Engine, rows: Rows) -> list[str]:
     return sorted(map(str, categories))
 
 
-def outside(rows: Rows, subject: Subject) -> str:
-    """The condition that a row's secret is outside the declared bounds or categories, as SQL."""
-    if subject.bounds is not None:
-        low, high = subject.bounds
-        return f"{rows.secret} < {low!r} OR {rows.secret} > {high!r}"
-    if subject.categories is not None:
-        listed = ", ".join(map(literal, subject.categories))
-        return f"{rows.secret} NOT IN ({listed})" if listed else "TRUE"
-    return "FALSE"
+SUM_OF_V = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total"  # of rows whose value is called v
 
 
-def _totals(engine: Engine, rows: Rows, *, outside: str) -> tuple[int, int, int]:
-    count_if = "CAST(COALESCE(SUM(CASE WHEN {} THEN 1 ELSE 0 END), 0) AS BIGINT)"
-    answer = engine.fetch(
-        f"SELECT COUNT(*) AS total, {count_if.format(rows.present)} AS present, "
-        f"{count_if.format(f'({rows.present}) AND ({outside})')} AS clipped FROM {quoted(DATA)}"
-    )
-    total, present, clipped = (int(answer[name][0]) for name in ("total", "present", "clipped"))
-    if total == 0:
-        refuse("rows in the table", got="an empty table", fix="check the data source")
-    if present == 0:
-        refuse(
-            "rows with a record key and a finite secret",
-            got=f"none among {total:,} rows",
-            fix="check which columns the plan names",
-        )
-    return total, present, clipped
+def signature_query(counted: CountedTable, *, in_order: bool, sums: bool = False) -> str:
+    """One SELECT for every signature: its words, its rows ``n`` and how many are ``known``, if any may be.
 
-
-def _contributions(engine: Engine, rows: Rows) -> tuple[int, int]:
-    per_record = f"SELECT {rows.record} AS r, COUNT(*) AS n FROM {rows.source()} GROUP BY {rows.record}"
-    answer = engine.fetch(f"SELECT COUNT(*) AS records, MAX(n) AS most FROM ({per_record}) AS counted")
-    return int(answer["records"][0]), int(answer["most"][0])
-
-
-def _check_lookups(engine: Engine, rows: Rows, present: int, total: int) -> None:
-    """Refuse a lookup that finds two matches for a row: its record would be published twice.
-
-    Window functions and HAVING see all rows, not only those that are audited.
+    With ``sums``, also the ``total`` of the secrets that the attacker does not know.
     """
-    for join in rows.joins:
-        source, expected = (
-            (rows.every_row(join.alias), total) if rows.windows else (rows.source(join.alias), present)
-        )
-        joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {source}")["n"][0])
-        if joined != expected:
-            refuse(
-                f'at most one row of "{join.table}" for each row of data',
-                got=f"{joined:,} rows where data has {expected:,}",
-                fix="make the joined columns unique in that table",
-            )
-
-
-def _check_numbering(engine: Engine, rows: Rows) -> None:
-    """Refuse a ROW_NUMBER over rows that tie in its order: each run could number them differently."""
-    for window in rows.windows:
-        if window.untied is None:
-            continue
-        numbered = f"SELECT {window.text} AS n, {window.untied} AS r FROM {rows.every_row(window.text)}"
-        answer = engine.fetch(f"SELECT COUNT(*) AS ties FROM ({numbered}) AS numbered WHERE n <> r")
-        if int(answer["ties"][0]):
-            refuse(
-                "an order without ties for ROW_NUMBER",
-                got="rows that tie, so that each run may number them differently",
-                fix="order by more columns, such as the record key, or use RANK",
-            )
-
-
-def signature_query(counted: CountedTable, *, in_order: bool) -> str:
-    """One SELECT for every signature: its words, its rows ``n`` and how many are ``known``, if any may be."""
     encoding, known = counted.encoding, counted.known
     names = [f"w{position}" for position in range(len(encoding.words))]
     listed = [f"{text} AS {name}" for text, name in zip(encoding.words, names, strict=True)]
@@ -358,6 +289,9 @@ def signature_query(counted: CountedTable, *, in_order: bool) -> str:
         numbers.append("CAST(SUM(known) AS BIGINT) AS known")
     elif not in_order:
         numbers.append("CAST(0 AS BIGINT) AS known")
+    if sums:
+        listed.append(f"{counted.unknown_secret} AS v")
+        numbers.append(SUM_OF_V)
     coded = f"SELECT {', '.join(listed) or '1'} FROM {encoding.coded_source()}"
     by = ", ".join(names)
     grouped = f" GROUP BY {by}" + (f" ORDER BY {by}" if in_order else "") if by else ""
@@ -366,15 +300,20 @@ def signature_query(counted: CountedTable, *, in_order: bool) -> str:
 
 def _signatures(
     engine: Engine, counted: CountedTable
-) -> tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]]:
+) -> tuple[tuple[PackedCodes, NDArray[np.int64], NDArray[np.int64]], FloatArray | None]:
+    """The words of all signatures in order, their counts, how many are known; and the sums of their secrets.
+
+    There are no sums of categories.
+    """
     names = [f"w{position}" for position in range(len(counted.encoding.words))]
-    answer = engine.fetch(signature_query(counted, in_order=True))
+    summed = counted.subject.kind is not SecretKind.CATEGORY
+    answer = engine.fetch(signature_query(counted, in_order=True, sums=summed))
     counts = _whole(answer["n"])
     known_counts = _whole(answer["known"]) if counted.known else np.zeros(len(counts), dtype=np.int64)
     words = np.empty((len(names), len(counts)), dtype=np.int64)
     for word, name in zip(words, names, strict=True):
         word[:] = answer.pop(name)
-    return words, counts, known_counts
+    return (words, counts, known_counts), np.asarray(answer["total"], dtype=np.float64) if summed else None
 
 
 def with_release_name(

@@ -211,6 +211,7 @@ class Membership:
     dropped: int  # rows without a secret or without a record key
     clipped: int  # rows whose secret lies outside its bounds, or outside the declared categories
     few_values: int | None = None  # distinct values of a number that takes few; owner-only
+    sums: FloatArray | None = None  # (K,) of the secrets that are not known, if collected; owner-only
     unaudited: tuple[UnauditedRows, ...] = ()  # of each of the plan's releases, once its SQL was checked
     persons: PersonTable | None = None  # none if every person has one row
     distinct: bool = True  # whether no two signatures have the same cells, as they are from an engine

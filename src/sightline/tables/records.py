@@ -10,11 +10,11 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.tables.collect import expand, known_condition
+from sightline.tables.collect import SUM_OF_V, expand, known_condition
 from sightline.tables.encoding import encode, key_text
 from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
 from sightline.tables.membership import Band, Partition, RowValues
-from sightline.tables.rows import Rows, audited_rows
+from sightline.tables.rows import audited_rows, clipped_secret
 from sightline.tables.sql.fragments import literal, quoted
 from sightline.tables.sql.grammar import refuse
 from sightline.tables.sql.reader import ReleaseQuery
@@ -66,8 +66,8 @@ def signature_totals(
     # In the order of the signatures, as the membership has them: no row needs its rank.
     by, order = ", ".join(names), f" ORDER BY {', '.join(names)}" if names else ""
     if subject.kind is not SecretKind.CATEGORY:
-        summed, grouped = "CAST(COALESCE(SUM(v), 0) AS DOUBLE) AS total", f" GROUP BY {by}" if by else ""
-        answer = engine.fetch(f"SELECT {summed} FROM ({coded}) AS coded{grouped}{order}")
+        grouped = f" GROUP BY {by}" if by else ""
+        answer = engine.fetch(f"SELECT {SUM_OF_V} FROM ({coded}) AS coded{grouped}{order}")
         return answer["total"].astype(np.float64)[:, None]
     listed = ", ".join([*names, "v"])
     answer = engine.fetch(f"SELECT {listed}, COUNT(*) AS n FROM ({coded}) AS coded GROUP BY {listed}{order}")
@@ -80,16 +80,6 @@ def signature_totals(
     totals = np.zeros((int(signature[-1]) + 1, len(place)))
     totals[signature[column >= 0], column[column >= 0]] = answer["n"][column >= 0]
     return totals
-
-
-def clipped_secret(rows: Rows, subject: Subject) -> str:
-    """The secret as SQL: a number clipped to its bounds, 1 for a yes and 0 for a no, or a category."""
-    if subject.kind is SecretKind.BOOLEAN:
-        return f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
-    if subject.bounds is None:
-        return rows.secret
-    low, high = subject.bounds
-    return f"LEAST(GREATEST({rows.secret}, {low!r}), {high!r})"
 
 
 def _answers_yes(secret: str, question: Partition) -> str:

@@ -25,6 +25,8 @@ class Rows:
     secret: str  # SQL of the secret as a number, a truth value or a text; NULL where it is missing
     joins: tuple[Join, ...]
     windows: tuple[WindowColumn, ...] = ()
+    complete: bool = False  # whether it was counted that every row of ``data`` has both
+    within: bool = False  # whether it was counted that no secret lies outside its bounds
 
     @property
     def present(self) -> str:
@@ -33,12 +35,10 @@ class Rows:
     def source(self, *texts: str | None) -> str:
         """The audited rows as a FROM clause, with the lookups and window columns that ``texts`` use."""
         wanted = " ".join(text for text in texts if text is not None)
-        used = self._windows(wanted)
-        # The subquery is called data too, so that conditions are the same with and without lookups.
-        return (
-            f"(SELECT * FROM {self._with_windows(used)} WHERE {self.present}) AS {quoted(DATA)}"
-            f"{self._lookups(wanted)}"
-        )
+        rows = self._with_windows(self._windows(wanted))
+        if not self.complete:  # the subquery is called data too, so that conditions stay the same
+            rows = f"(SELECT * FROM {rows} WHERE {self.present}) AS {quoted(DATA)}"
+        return rows + self._lookups(wanted)
 
     def every_row(self, *texts: str | None) -> str:
         """All rows as a FROM clause, also those without a secret or a key, with what ``texts`` use."""
@@ -77,6 +77,16 @@ class Rows:
             f" LEFT JOIN {quoted(join.table)} AS {quoted(join.alias)} ON {join.condition}"
             for join in reversed(chosen)
         )
+
+
+def clipped_secret(rows: Rows, subject: Subject) -> str:
+    """The secret as SQL: a number clipped to its bounds, 1 for a yes and 0 for a no, or a category."""
+    if subject.kind is SecretKind.BOOLEAN:
+        return f"CASE WHEN {rows.secret} THEN 1.0 ELSE 0.0 END"
+    if subject.bounds is None or rows.within:
+        return rows.secret
+    low, high = subject.bounds
+    return f"LEAST(GREATEST({rows.secret}, {low!r}), {high!r})"
 
 
 def audited_rows(queries: Sequence[ReleaseQuery], subject: Subject, columns: Sequence[Column]) -> Rows:

@@ -72,7 +72,7 @@ def why_not_streamed(counted: CountedTable) -> str | None:
         Layout.of([counted.encoding.coded_keys[key] for key in keys]) for keys in counted.encoding.layouts
     ]
     reasons = {
-        "records have several rows": counted.contributions > 1,
+        "records have several rows": counted.row_counts.contributions > 1,
         "the secret is a category": counted.subject.kind is SecretKind.CATEGORY,
         "moments or thresholds are published": any(
             part.feature is not Feature.VALUE for part in counted.partitions
@@ -118,8 +118,8 @@ def streamed_table(
     sizes = CellSizes(layouts=tuple(map(Layout.of, keys)))
     found = store.run(sizes, "counting the rows of each cell", progress)
     require(
-        int(found["rows"][0]) == counted.present,
-        f"signatures of {counted.present:,} rows",
+        int(found["rows"][0]) == counted.row_counts.present,
+        f"signatures of {counted.row_counts.present:,} rows",
         got=f"those of {int(found['rows'][0]):,}",
         fix="the table must not change while it is read: run it again, on a copy if it is written often",
         error=InvalidPlan,
@@ -151,7 +151,7 @@ def streamed_table(
         signatures=_locked(cells.table(words).T),
         counts=found["counts"][order],
         known=found["known_of"][order],
-        few_values=few_values(engine, counted.rows, counted.subject, present=counted.present),
+        few_values=few_values(engine, counted.rows, counted.subject, present=counted.row_counts.present),
         others=OtherSignatures(
             listed=np.zeros(order.size, dtype=np.intp),
             words=words,

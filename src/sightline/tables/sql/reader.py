@@ -10,7 +10,8 @@ from sqlglot import exp
 from sightline.tables.engines.protocol import DATA, Column, ColumnKind
 from sightline.tables.membership import YES_OR_NO, Band, Computed, Feature, Parameter, Statistic
 from sightline.tables.sql.aggregates import Measure, RowCount
-from sightline.tables.sql.check_query import CheckQuery, SelectParts, check_query
+from sightline.tables.sql.check_query import CheckQuery, check_query
+from sightline.tables.sql.check_texts import SelectParts
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import DEEPEST_QUERY, own_text, parse_condition, parse_query, refuse, shown
 from sightline.tables.sql.grouping import (

@@ -100,10 +100,7 @@ class Scope:
 
     def joined(self, called: exp.Identifier, alias: str, columns: Sequence[Column]) -> Scope:
         """Return the scope with one more table, which the query calls ``called`` and we call ``alias``."""
-        written = {
-            (alias, column.name): exp.column(exp.to_identifier(column.name, quoted=True), table=called.copy())
-            for column in columns
-        }
+        written = {(alias, column.name): _column(column.name, called) for column in columns}
         return replace(
             self,
             relations={**self.relations, called.name: Relation.table(alias, columns)},
@@ -225,7 +222,15 @@ def conjuncts(condition: exp.Expr) -> list[exp.Expr]:
 
 def bound_column(name: str, table: str) -> exp.Column:
     """The bound form of a column."""
-    return exp.column(exp.to_identifier(name, quoted=True), table=exp.to_identifier(table, quoted=True))
+    return _column(name, exp.Identifier(this=table, quoted=True))
+
+
+def _column(name: str, table: exp.Identifier) -> exp.Column:
+    """A column of a table. ``exp.column`` copies its arguments, which takes long for wide tables."""
+    return exp.Column(
+        this=exp.Identifier(this=name, quoted=True),
+        table=exp.Identifier(this=table.this, quoted=table.args.get("quoted")),
+    )
 
 
 def suggestion(name: str, known: list[str], *, what: str = "columns") -> str:

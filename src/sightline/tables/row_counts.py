@@ -1,0 +1,154 @@
+"""Count the rows and records of a table, and refuse rows that the releases would read differently."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sightline.tables.engines.protocol import DATA, ColumnKind, Engine
+from sightline.tables.rows import Rows
+from sightline.tables.sql.fragments import literal, quoted
+from sightline.tables.sql.grammar import refuse
+from sightline.tables.sql.scope import find_column
+from sightline.tables.subject import SecretKind, Subject
+
+# DuckDB marks keys in one string of bits per thread; a hash table takes at least 128 bits for each key.
+_BITS_PER_ROW = 8
+_MOST_BITS = 1 << 29  # DuckDB allows up to 10^9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RowCounts:
+    """How many rows and records a table has."""
+
+    total: int  # rows of the table
+    present: int  # those with a secret and a record key
+    clipped: int  # of those, the ones whose secret lies outside its bounds or categories
+    records: int
+    contributions: int  # the most rows of one record
+
+    @property
+    def complete(self) -> bool:
+        """Whether every row has a secret and a record key."""
+        return self.present == self.total
+
+
+def count_rows(engine: Engine, rows: Rows, subject: Subject) -> RowCounts:
+    """Count the rows and records. A record with more rows than ``most_rows`` is refused."""
+    count_if = "COUNT(CASE WHEN {} THEN 1 END)"
+    numbers = find_column(engine.columns(), subject.record).kind is ColumnKind.NUMBER
+    has_bits = engine.dialect == "duckdb" and numbers
+    ends = f", MIN({rows.record}) AS least, MAX({rows.record}) AS most" if has_bits else ""
+    answer = {
+        name: values.tolist()[0]
+        for name, values in engine.fetch(
+            f"SELECT COUNT(*) AS total, {count_if.format(rows.present)} AS present, "
+            f"{count_if.format(f'({rows.present}) AND ({_outside(rows, subject)})')} AS clipped{ends} "
+            f"FROM {quoted(DATA)}"
+        ).items()
+    }
+    total, present = int(answer["total"]), int(answer["present"])
+    if total == 0:
+        refuse("rows in the table", got="an empty table", fix="check the data source")
+    if present == 0:
+        refuse(
+            "rows with a record key and a finite secret",
+            got=f"none among {total:,} rows",
+            fix="check which columns the plan names",
+        )
+    records, contributions = _contributions(
+        engine,
+        replace(rows, complete=present == total),
+        present,
+        least=answer.get("least"),
+        most=answer.get("most"),
+    )
+    most = subject.most_rows
+    if most is not None and contributions > most:
+        refuse(
+            f"at most {most} {'rows' if most > 1 else 'row'} per record, the declared contribution limit",
+            got=f"{contributions} rows of one record",
+            fix="raise the limit, or keep fewer rows per record",
+        )
+    return RowCounts(
+        total=total,
+        present=present,
+        clipped=int(answer["clipped"]),
+        records=records,
+        contributions=contributions,
+    )
+
+
+def counted_rows(engine: Engine, rows: Rows, subject: Subject, counts: RowCounts) -> Rows:
+    """The same rows as simpler SQL, where counting has shown that none is left out or clipped."""
+    if not counts.complete:
+        return rows
+    secret = rows.secret
+    if subject.kind is SecretKind.NUMBER:  # all are finite
+        column = find_column(engine.columns(), subject.secret)
+        secret = f"CAST({quoted(DATA)}.{quoted(column.name)} AS DOUBLE)"
+    return replace(rows, secret=secret, complete=True, within=counts.clipped == 0)
+
+
+def check_lookups(engine: Engine, rows: Rows, counts: RowCounts) -> None:
+    """Refuse a lookup that finds two matches for a row: its record would be published twice.
+
+    Window functions and HAVING see all rows, not only those that are audited.
+    """
+    for join in rows.joins:
+        source, expected = (
+            (rows.every_row(join.alias), counts.total)
+            if rows.windows
+            else (rows.source(join.alias), counts.present)
+        )
+        joined = int(engine.fetch(f"SELECT COUNT(*) AS n FROM {source}")["n"][0])
+        if joined != expected:
+            refuse(
+                f'at most one row of "{join.table}" for each row of data',
+                got=f"{joined:,} rows where data has {expected:,}",
+                fix="make the joined columns unique in that table",
+            )
+
+
+def check_numbering(engine: Engine, rows: Rows) -> None:
+    """Refuse a ROW_NUMBER over rows that tie in its order: each run could number them differently."""
+    for window in rows.windows:
+        if window.untied is None:
+            continue
+        numbered = f"SELECT {window.text} AS n, {window.untied} AS r FROM {rows.every_row(window.text)}"
+        answer = engine.fetch(f"SELECT COUNT(*) AS ties FROM ({numbered}) AS numbered WHERE n <> r")
+        if int(answer["ties"][0]):
+            refuse(
+                "an order without ties for ROW_NUMBER",
+                got="rows that tie, so that each run may number them differently",
+                fix="order by more columns, such as the record key, or use RANK",
+            )
+
+
+def _outside(rows: Rows, subject: Subject) -> str:
+    """The condition that a row's secret is outside the declared bounds or categories, as SQL."""
+    if subject.bounds is not None:
+        low, high = subject.bounds
+        return f"{rows.secret} < {low!r} OR {rows.secret} > {high!r}"
+    if subject.categories is not None:
+        listed = ", ".join(map(literal, subject.categories))
+        return f"{rows.secret} NOT IN ({listed})" if listed else "TRUE"
+    return "FALSE"
+
+
+def _contributions(engine: Engine, rows: Rows, present: int, *, least: Any, most: Any) -> tuple[int, int]:
+    """How many records there are, and the most rows of one; ``least`` and ``most`` are the ends of the keys.
+
+    With these ends, whole numbers in a moderate range are marked in a string of bits first. If as many bits
+    are set as there are rows, no key occurs twice.
+    """
+    if isinstance(least, int) and isinstance(most, int):
+        length = most - least + 1
+        if length <= min(_BITS_PER_ROW * present, _MOST_BITS):
+            marked = f"BITSTRING_AGG({rows.record}, {least}, {most})"
+            answer = engine.fetch(f"SELECT BIT_COUNT({marked}) AS n FROM {rows.source()}")
+            if int(answer["n"][0]) == present:
+                return present, 1
+    per_record = f"SELECT {rows.record} AS r, COUNT(*) AS n FROM {rows.source()} GROUP BY {rows.record}"
+    answer = engine.fetch(f"SELECT COUNT(*) AS records, MAX(n) AS most FROM ({per_record}) AS counted")
+    return int(answer["records"][0]), int(answer["most"][0])

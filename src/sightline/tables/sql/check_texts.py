@@ -1,0 +1,260 @@
+"""The parts of a SELECT as SQL texts in the source's dialect, for the queries that check a release."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+from sqlglot import exp
+
+from sightline.tables.engines.protocol import DATA, ColumnKind
+from sightline.tables.membership import Band, Feature, Parameter, Statistic
+from sightline.tables.sql.aggregates import Measure, RowCount
+from sightline.tables.sql.grouping import Keys, resolved_group
+from sightline.tables.sql.having import Having
+from sightline.tables.sql.row_features import is_within
+from sightline.tables.sql.scope import conjuncts, find_column
+from sightline.tables.sql.secret_bands import SecretBand, read_bands
+from sightline.tables.sql.secret_conditions import Secret, SecretTest, categories_of
+from sightline.tables.sql.sources import Source
+from sightline.tables.subject import SecretKind, Subject
+
+LARGEST = "1.7976931348623157e308"  # a larger number is infinite, or NaN
+_RELATIVE = "1e-9"  # two computations of a power of the secret may differ in their last digits
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SelectParts:
+    """The parts of a SELECT as the audit reads them: its grouping sets, aggregates and public conditions."""
+
+    select: exp.Select
+    source: Source
+    sets: list[Keys]  # bound
+    measures: list[Measure | RowCount]  # the items of the SELECT list with an aggregate, in order
+    public: list[exp.Expr]  # bound conditions on public columns, of WHERE and of the subqueries
+    having: Having | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AggregateTexts:
+    """An aggregate of a release: what it adds up as written, and as the audit reads it."""
+
+    place: int  # among the release's aggregates
+    inside: str  # the condition that the audit puts a row into the cell
+    met: str  # the condition on the rows that the query adds up, beside its public WHERE
+    value: str  # what the query adds up of such a row
+    feature: str | None  # the audit's number for a row inside, with its weight; none for a count of rows
+    mean: bool
+    clips: bool  # whether the query itself clips the secret to its bounds
+
+    @property
+    def added(self) -> str:
+        """What the query adds up of a row, 0 if nothing."""
+        return f"(CASE WHEN {self.met} THEN COALESCE(CAST({self.value} AS DOUBLE), 0) ELSE 0 END)"
+
+    def differs_from(self, number: str) -> str:
+        """The condition that the query adds up another number than this one."""
+        return f"ABS({self.added} - {number}) > {_RELATIVE} * ABS({number})"
+
+    @property
+    def counted(self) -> str:
+        """1 if the query counts a row, else 0."""
+        return f"(CASE WHEN {self.met} AND {self.value} IS NOT NULL THEN 1 ELSE 0 END)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class CheckTexts:
+    """Writes the parts of a SELECT as the engine reads them."""
+
+    parts: SelectParts
+    secret: Secret
+    subject: Subject
+
+    @property
+    def source(self) -> str:
+        """FROM and JOIN, as the plan has them."""
+        dialect = self.secret.scope.dialect
+        return " ".join(part.sql(dialect) for part in self.parts.source.checked)
+
+    @cached_property
+    def where(self) -> str:
+        """The public part of WHERE, as the plan has it; empty without one."""
+        public, _ = self._where
+        return " AND ".join(map(self.text, public))
+
+    def aggregate(self, place: int) -> AggregateTexts:
+        """The texts of one aggregate."""
+        measure = self.parts.measures[place]
+        met, value = self._rows_and_value(measure.aggregate)
+        feature = None
+        if isinstance(measure, Measure):
+            feature = self.feature(measure.test)
+            if measure.weight is not None:
+                feature = f"({feature} * {self.bound_text(measure.weight)})"
+        return AggregateTexts(
+            place=place,
+            inside=" AND ".join(map(self.bound_text, [*self.parts.public, *measure.filters])) or "1 = 1",
+            met=met,
+            value=value,
+            feature=feature,
+            mean=isinstance(measure, Measure) and measure.statistic is Statistic.MEAN,
+            clips=self._keeps_to_bounds(measure),
+        )
+
+    @property
+    def unkeyed(self) -> str:
+        """The condition that a row has a secret and no record key."""
+        return f"{self.record} IS NULL AND {self.raw} IS NOT NULL"
+
+    @property
+    def invalid(self) -> str:
+        """The condition that a row's secret is nothing that the audit reads."""
+        return f"{self.raw} IS NOT NULL AND {self.valid} IS NULL"
+
+    def missing(self, aggregate: AggregateTexts) -> str:
+        """The condition that a mean divides by a row without a secret."""
+        if not aggregate.mean:
+            return "1 = 0"
+        return f"{self.raw} IS NULL AND {aggregate.met} AND {aggregate.value} IS NOT NULL"
+
+    def clipped(self, aggregate: AggregateTexts) -> str:
+        """The condition that an audited row's secret lies outside its bounds or categories."""
+        return "1 = 0" if aggregate.clips else f"{self.present} AND ({self.outside})"
+
+    def _keeps_to_bounds(self, measure: Measure | RowCount) -> bool:
+        """Whether the query itself clips the secret to its bounds, so that none lies outside of them."""
+        if not isinstance(measure, Measure) or measure.test.feature is not Feature.CLIPPED:
+            return False
+        band = measure.test.parameter
+        assert isinstance(band, Band)
+        return self.subject.bounds is not None and is_within(
+            Band(low=self.subject.bounds[0], high=self.subject.bounds[1]), (band.low, band.high)
+        )
+
+    @cached_property
+    def bands(self) -> list[tuple[str, tuple[SecretBand, ...]]]:
+        """The keys that are bands of the secret, as written, with their bands."""
+        scope = self.secret.scope
+        _, leaves = resolved_group(self.parts.select, scope=scope)
+        found = [
+            (self.text(leaf), read_bands(scope.bind(leaf), self.secret))
+            for leaf in leaves.values()
+            if scope.mentions_secret(scope.bind(leaf))
+        ]
+        return [(text, bands) for text, bands in found if bands is not None]
+
+    @cached_property
+    def _where(self) -> tuple[list[exp.Expr], list[exp.Expr]]:
+        """The parts of WHERE as written: those that are public, and those on the value of the secret."""
+        where = self.parts.select.args.get("where")
+        scope = self.secret.scope
+        parts = conjuncts(where.this) if where is not None else []
+        bound = [scope.bind(part) for part in parts]
+        on_secret = [
+            part
+            for part, meant in zip(parts, bound, strict=True)
+            if scope.mentions_secret(meant) and not scope.asks_presence(meant)
+        ]
+        public = [part for part in parts if not any(part is one for one in on_secret)]
+        return public, [*self.parts.source.on_secret, *on_secret]
+
+    def _rows_and_value(self, node: exp.Expr) -> tuple[str, str]:
+        """The condition on the rows of an aggregate, and the expression that it adds up, as written."""
+        conditions = list(map(self.text, self._where[1]))
+        if isinstance(node, exp.Filter):
+            conditions.append(self.text(node.expression.this))
+            node = node.this
+        value = "1"
+        if isinstance(node, exp.CountIf):
+            conditions.append(self.text(node.this))
+        elif isinstance(node, exp.Count):
+            if not isinstance(node.this, exp.Star | exp.Literal):
+                value = f"(CASE WHEN {self.text(node.this)} IS NOT NULL THEN 1 END)"
+        else:
+            value = self.text(node.this)
+            bound = self.secret.scope.bind(node.this).unnest()
+            if isinstance(bound, exp.Column) and self.secret.scope.kind(bound) is ColumnKind.BOOLEAN:
+                value = f"(CASE WHEN {value} THEN 1 WHEN NOT {value} THEN 0 END)"
+        return " AND ".join(conditions) or "1 = 1", value
+
+    def feature(self, test: SecretTest) -> str:
+        """The feature of a row's secret that the audit adds up."""
+        match test.feature:
+            case Feature.VALUE if self.subject.kind is SecretKind.NUMBER:
+                return self.valid
+            case Feature.VALUE:
+                yes = self.valid
+            case Feature.INDICATOR:
+                dialect = self.secret.scope.dialect
+                listed = (exp.Literal.string(name).sql(dialect) for name in categories_of(test))
+                yes = f"{self.valid} IN ({', '.join(listed)})"
+            case Feature.POWER:
+                return f"POWER({self.valid}, {test.parameter!r})"
+            case Feature.CLIPPED:
+                return self._clipped(test.parameter)
+            case Feature.THRESHOLD:
+                yes = f"{self.valid} {'>=' if test.closed else '>'} {test.parameter!r}"
+            case Feature.BAND:
+                yes = self._inside(test.parameter)
+        return f"(CASE WHEN {yes} THEN {int(test.above)} ELSE {int(not test.above)} END)"
+
+    def _clipped(self, band: Parameter) -> str:
+        assert isinstance(band, Band)
+        text = self.valid
+        text = f"GREATEST({text}, {band.low!r})" if math.isfinite(band.low) else text
+        return f"LEAST({text}, {band.high!r})" if math.isfinite(band.high) else text
+
+    def _inside(self, band: Parameter) -> str:
+        assert isinstance(band, Band)
+        above, below = ">=" if band.low_closed else ">", "<=" if band.high_closed else "<"
+        return f"{self.valid} {above} {band.low!r} AND {self.valid} {below} {band.high!r}"
+
+    @cached_property
+    def record(self) -> str:
+        return self._column(self.subject.record)
+
+    @cached_property
+    def raw(self) -> str:
+        return self._column(self.subject.secret)
+
+    @cached_property
+    def valid(self) -> str:
+        """The secret if the audit uses it, else NULL: NaN, infinite, or a boolean other than 0 and 1."""
+        raw = self.raw
+        if self.subject.kind is SecretKind.NUMBER:
+            return f"(CASE WHEN ABS(CAST({raw} AS DOUBLE)) <= {LARGEST} THEN CAST({raw} AS DOUBLE) END)"
+        column = find_column(self.secret.scope.bases[DATA], self.subject.secret)
+        if self.subject.kind is SecretKind.BOOLEAN and column.kind is ColumnKind.NUMBER:
+            return f"(CASE WHEN {raw} = 1 THEN TRUE WHEN {raw} = 0 THEN FALSE END)"
+        return raw
+
+    @cached_property
+    def present(self) -> str:
+        return f"{self.record} IS NOT NULL AND {self.valid} IS NOT NULL"
+
+    @cached_property
+    def outside(self) -> str:
+        if self.subject.bounds is not None:
+            low, high = self.subject.bounds
+            return f"{self.valid} < {low!r} OR {self.valid} > {high!r}"
+        if self.subject.categories:
+            dialect = self.secret.scope.dialect
+            listed = ", ".join(
+                exp.Literal.string(category).sql(dialect) for category in self.subject.categories
+            )
+            return f"{self.valid} NOT IN ({listed})"
+        return "1 = 0"
+
+    def _column(self, name: str) -> str:
+        column = find_column(self.secret.scope.bases[DATA], name)
+        bound = exp.column(exp.to_identifier(column.name, quoted=True), table=exp.to_identifier(DATA))
+        return self.bound_text(bound)
+
+    def text(self, node: exp.Expr) -> str:
+        """An expression as the engine reads it, in brackets."""
+        return f"({node.sql(self.secret.scope.dialect, comments=False)})"
+
+    def bound_text(self, node: exp.Expr) -> str:
+        own = self.secret.scope.as_written(node)  # a copy, which sqlglot may change
+        return f"({own.sql(self.secret.scope.dialect, comments=False, copy=False)})"
