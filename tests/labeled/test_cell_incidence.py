@@ -9,9 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline import arrays
 from sightline.errors import InvalidRelease
 from sightline.labeled.column_forms import ProjectedForms
 from sightline.labeled.design import MembershipDesign
+from sightline.labeled.incidence import cell_forms, cells
 from sightline.labeled.incidence.cells import CellIncidence, incidence_of_cells
 from sightline.labeled.incidence.dense import DenseIncidence
 from sightline.labeled.risk_forms import Quantity, risks_over_v
@@ -315,6 +317,27 @@ def test_one_elimination_serves_all_noise(monkeypatch: pytest.MonkeyPatch) -> No
     assert found[2].rank == 3
     assert found[3].rank == found[0].rank == 4
     np.testing.assert_array_equal(found[3].solved, found[0].solved)
+
+
+def test_parts_of_any_length_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products, forms and brackets are computed part by part, for speed alone."""
+    generator = np.random.default_rng(5)
+    table = np.unique(generator.integers(-1, 5, (400, 3)), axis=0)
+    counts = generator.integers(1, 4, len(table))
+    names = ("identifiable", "rmse", "remaining_lower", "remaining_upper", "information")
+
+    def assessed() -> list[np.ndarray]:
+        incidence = CellIncidence.of(table, np.full(3, 5), counts)
+        design = MembershipDesign(incidence, noise=np.full(15, 0.7), readout="sum")
+        found = design.exposures(domain=(0, 3), known=[2, 50])
+        return [getattr(found, name) for name in names]
+
+    whole = assessed()
+    monkeypatch.setattr(arrays, "_PART", 7)
+    monkeypatch.setattr(cells, "_COLUMNS_OF_PRODUCTS", 11)
+    monkeypatch.setattr(cell_forms, "_BLOCK", 3 * 13)
+    for one, other in zip(whole, assessed(), strict=True):
+        np.testing.assert_array_equal(one, other)
 
 
 def test_equal_columns_share_a_number_and_others_do_not() -> None:
