@@ -18,6 +18,7 @@ from sightline.errors import InvalidInput, require
 FloatArray = NDArray[np.float64]
 IndexArray = NDArray[np.intp]
 Members = Iterable[int] | ArrayLike
+_PART = 1 << 16
 
 
 def frozen_floats(
@@ -40,6 +41,20 @@ def frozen_floats(
     )
     array.setflags(write=False)
     return array
+
+
+def parts_of(size: int) -> list[slice]:
+    """Slices of an array of this size, so short that the temporaries of a formula fit a cache.
+
+    >>> [(own.start, own.stop) for own in parts_of(100_000)]
+    [(0, 65536), (65536, 100000)]
+    """
+    return [slice(start, min(start + _PART, size)) for start in range(0, size, _PART)]
+
+
+def those(values: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
+    """The chosen entries along the last dimension; the array itself if all are chosen."""
+    return values if chosen.all() else values[..., chosen]
 
 
 def coordinates(records: IndexArray, dimension: int) -> IndexArray:

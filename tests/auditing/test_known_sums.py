@@ -10,49 +10,76 @@ from scipy import sparse
 
 import sightline as sl
 from sightline.auditing import homogeneous, noise_factor
-from sightline.auditing.known_sums import KnownSums, nested_pairs
+from sightline.auditing.cell_sets import CellSets, WeightedSets
+from tests.auditing.hand_made import membership_of, partition
 
 
-def sums_over(members: np.ndarray, column: np.ndarray, unknown: np.ndarray) -> KnownSums:
-    count = len(members)
-    return KnownSums(
-        members=sparse.csr_array(members.astype(np.float64)),
-        column=column,
-        rows=members @ unknown,
-        deviation=np.ones(count),
-        copies=np.zeros(count, dtype=np.intp),
-        names=("",) * count,
-        cells=np.zeros(count, dtype=np.intp),
-    )
+def random_sets(generator: np.random.Generator) -> tuple[CellSets, np.ndarray]:
+    """Cells and whole partitions of a small table, some of whose rows are known; and who is in each."""
+    rows, partitions = int(generator.integers(4, 30)), int(generator.integers(1, 5))
+    groups: list[list[str | None]] = []
+    for place in range(partitions):
+        fine = generator.integers(6, size=rows)
+        if place and generator.random() < 0.5:  # a coarser version of the one before
+            fine = np.array([int(one or 0) // 2 for one in groups[-1]])
+        out = generator.random(rows) < generator.choice([0.0, 0.2])
+        groups.append([None if gone else str(one) for one, gone in zip(fine, out, strict=True)])
+    known = np.flatnonzero(generator.random(rows) < generator.choice([0.0, 0.3]))
+    membership = membership_of([partition(p) for p in range(partitions)], groups, known=known.tolist())
+    cells = np.arange(len(membership.cells))
+    owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
+    sets = CellSets(membership=membership, partition=owner, cell=cells - membership.starts[owner])
+    sets = sets.with_whole(np.unique(owner))
+    members = np.zeros((len(sets), len(membership.signatures)), dtype=np.bool_)
+    unknown = membership.counts > membership.known
+    for place in range(len(sets)):
+        number = membership.signatures[:, sets.partition[place]]
+        members[place] = unknown & (number == sets.cell[place] if sets.cell[place] >= 0 else number >= 0)
+    kept = np.flatnonzero(members.any(axis=1))
+    return sets.take(kept), members[kept]
 
 
-def test_nested_sums_are_those_that_a_comparison_of_all_finds() -> None:
-    generator, found = np.random.default_rng(2), 0
-    for _ in range(40):
-        members = generator.random((9, 12)) < 0.4
-        members[1] = members[0] & (generator.random(12) < 0.7)
-        members[2] = members.any(axis=0)
-        members = np.unique(members[members.any(axis=1)], axis=0)
-        column = generator.integers(2, size=len(members))
-        unknown = generator.integers(1, 4, size=12).astype(np.float64)
-        expected = [
+def test_nested_sets_are_those_that_a_comparison_of_all_finds() -> None:
+    generator, found, partial = np.random.default_rng(2), 0, 0
+    for _ in range(150):
+        sets, members = random_sets(generator)
+        unknown = (sets.membership.counts - sets.membership.known).astype(np.float64)
+        column = generator.integers(2, size=5)[sets.partition]
+        expected = {
             (large, small)
             for large in range(len(members))
             for small in range(len(members))
-            if column[large] == column[small]
+            if large != small
+            and column[large] == column[small]
             and not (members[small] & ~members[large]).any()
-            and (members[large] & ~members[small]) @ unknown >= 2
-        ]
-        large, small = nested_pairs(sums_over(members, column, unknown), unknown)
-        assert list(zip(large.tolist(), small.tolist(), strict=True)) == expected
+        }
+        large, small = sets.nested(members @ unknown, column)
+        pairs = list(zip(large.tolist(), small.tolist(), strict=True))
+        assert len(pairs) == len(set(pairs))
+        assert set(pairs) == expected
         found += len(expected)
-    assert found > 100
+        partial += sum(members[one].sum() > members[other].sum() for one, other in pairs)
+    assert found > partial > 500
 
 
-def test_no_sum_contains_another() -> None:
-    members = np.eye(4, dtype=np.bool_)
-    for some in (members, members[:0]):
-        large, small = nested_pairs(sums_over(some, np.zeros(len(some), np.intp), np.ones(4)), np.ones(4))
+def test_sums_over_sets_are_those_over_their_signatures() -> None:
+    generator = np.random.default_rng(3)
+    for _ in range(50):
+        sets, members = random_sets(generator)
+        values = generator.integers(-9, 9, size=(members.shape[1], 2)).astype(np.float64)
+        assert np.array_equal(sets.totals(values), members @ values)
+        assert np.array_equal(
+            WeightedSets(weights=sparse.csr_array(members * 1.0)).totals(values), members @ values
+        )
+        for place in range(len(sets)):
+            assert np.array_equal(sets.signatures(place), np.flatnonzero(members[place]))
+
+
+def test_no_set_lies_within_another() -> None:
+    membership = membership_of([partition()], [["a", "b", "c", "c"]])
+    sets = CellSets(membership=membership, partition=np.zeros(3, np.intp), cell=np.arange(3))
+    for some in (sets, sets.take(np.zeros(0, np.intp))):
+        large, small = some.nested(np.array([1.0, 1.0, 2.0]), np.zeros(3, np.intp))
         assert (large.size, small.size) == (0, 0)
 
 

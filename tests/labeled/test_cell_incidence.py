@@ -9,14 +9,23 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sightline import arrays
 from sightline.errors import InvalidRelease
 from sightline.labeled.column_forms import ProjectedForms
 from sightline.labeled.design import MembershipDesign
+from sightline.labeled.incidence import cell_forms, cells
 from sightline.labeled.incidence.cells import CellIncidence, incidence_of_cells
 from sightline.labeled.incidence.dense import DenseIncidence
 from sightline.labeled.risk_forms import Quantity, risks_over_v
 from sightline.labeled.routes.exact import modular_test
-from sightline.labeled.routes.partitions import decide_partitions, forms_of_partitions
+from sightline.labeled.routes.partitions import (
+    by_partitions,
+    decide_partitions,
+    fitted_groups,
+    forms_of_partitions,
+    groups_near_one,
+    independent_rows,
+)
 from sightline.labeled.routes.problem import Decisions, Problem
 from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.numerics import residues
@@ -213,7 +222,10 @@ def test_what_is_no_table_of_signatures(
 def shorter_way(
     table: np.ndarray, widths: np.ndarray, known: list[int]
 ) -> tuple[Decisions | None, Decisions, int]:
-    """Decisions and rank by leverage over independent rows, and by elimination for everyone."""
+    """Decisions and rank by independent rows, and by elimination for everyone.
+
+    By leverages, and by a random fit: the fit finds the identifiable groups and no others.
+    """
     distinct, _, counts = collapsed(table)
     incidence = CellIncidence.of(distinct, widths, counts.astype(np.intp))
     design = MembershipDesign(incidence, noise=np.ones(int(widths.sum())), readout="sum")
@@ -225,14 +237,62 @@ def shorter_way(
     test = modular_test(gram)
     truth = test.decide(incidence.forms(no_forms(test.linear), unknown, quiet), unknown)
     forms = forms_of_partitions(problem)
-    if forms is None:
+    near = fitted_groups(gram, independent_rows(incidence, gram.matrix))
+    assert (near is None) == (forms is None)
+    if forms is None or near is None:
         return None, truth, test.rank
+    assert near.tolist() == np.flatnonzero(truth.identifiable).tolist()
     risk_forms, rank = forms
     assert rank.rank == test.rank
     quantities, _ = problem.read(risk_forms)
     leverage = quantities[Quantity.LEVERAGE]
     assert leverage @ counts[unknown] == pytest.approx(rank.rank)
-    return decide_partitions(problem, leverage), truth, test.rank
+    decisions = decide_partitions(problem, groups_near_one(problem, leverage))
+    assert decisions.identifiable.tolist() == decide_partitions(problem, near).identifiable.tolist()
+    return decisions, truth, test.rank
+
+
+@given(drawn=tables(), known=st.booleans())
+def test_what_is_decided_for_all_rows_serves_the_first_ones(
+    drawn: tuple[np.ndarray, np.ndarray], known: bool
+) -> None:
+    """The first partitions of a design that was assessed are decided as if it had never been."""
+    table, widths = drawn
+    distinct, _, counts = collapsed(table)
+    unknown = np.ones(len(distinct), dtype=bool)
+    unknown[0] = not known or len(distinct) == 1
+    whole = CellIncidence.of(distinct, widths, counts.astype(np.intp))
+    first = np.arange(int(widths[:-1].sum())) if len(widths) > 1 else np.arange(widths[0])
+
+    def decided(incidence: CellIncidence) -> tuple[list[bool], int] | None:
+        design = MembershipDesign(incidence, noise=np.ones(incidence.row_count), readout="sum")
+        gram = UnknownRecordsGram.of(design, unknown)
+        risks = risks_over_v(1 / 12, excess=1.0, precision=40.0)
+        found = by_partitions(Problem(gram=gram, risks=risks, progress=quiet))
+        return None if found is None else (found.decisions.identifiable.tolist(), found.rank.rank)
+
+    alone = decided(whole.take(first))
+    decided(whole)
+    assert decided(whole.take(first)) == alone
+    assert decided(whole) == decided(CellIncidence.of(distinct, widths, counts.astype(np.intp)))
+
+
+def test_who_is_known_is_decided_anew() -> None:
+    """Two records in one cell hide each other, until one of them is known."""
+    incidence = CellIncidence.of(
+        np.array([[0, 0], [0, 1], [1, 1], [1, 2]]), np.array([2, 3]), np.ones(4, np.intp)
+    )
+    found = []
+    for known in ([], [1], []):
+        design = MembershipDesign(incidence, noise=np.ones(5), readout="sum")
+        found.append(design.exposures(domain=(0, 1), known=known).identifiable.tolist())
+    assert found == [[True] * 4, [True, False, True, True], [True] * 4]
+    copies = CellIncidence.of(
+        np.array([[0, 0], [0, 1], [1, 0], [1, 1]]), np.array([2, 2]), np.ones(4, np.intp)
+    )
+    design = MembershipDesign(copies, noise=np.ones(4), readout="sum")
+    assert not design.exposures(domain=(0, 1)).identifiable.any()
+    assert design.exposures(domain=(0, 1), known=[0]).identifiable.tolist() == [False, True, True, True]
 
 
 def test_one_elimination_serves_all_noise(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -257,6 +317,42 @@ def test_one_elimination_serves_all_noise(monkeypatch: pytest.MonkeyPatch) -> No
     assert found[2].rank == 3
     assert found[3].rank == found[0].rank == 4
     np.testing.assert_array_equal(found[3].solved, found[0].solved)
+
+
+def test_parts_of_any_length_give_the_same_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products, forms and brackets are computed part by part, for speed alone."""
+    generator = np.random.default_rng(5)
+    table = np.unique(generator.integers(-1, 5, (400, 3)), axis=0)
+    counts = generator.integers(1, 4, len(table))
+    names = ("identifiable", "rmse", "remaining_lower", "remaining_upper", "information")
+
+    def assessed() -> list[np.ndarray]:
+        incidence = CellIncidence.of(table, np.full(3, 5), counts)
+        design = MembershipDesign(incidence, noise=np.full(15, 0.7), readout="sum")
+        found = design.exposures(domain=(0, 3), known=[2, 50])
+        return [getattr(found, name) for name in names]
+
+    whole = assessed()
+    monkeypatch.setattr(arrays, "_PART", 7)
+    monkeypatch.setattr(cells, "_COLUMNS_OF_PRODUCTS", 11)
+    monkeypatch.setattr(cell_forms, "_BLOCK", 3 * 13)
+    for one, other in zip(whole, assessed(), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+def test_equal_columns_share_a_number_and_others_do_not() -> None:
+    """Also where the cells of all partitions need several whole numbers, and where some records are known."""
+    generator = np.random.default_rng(7)
+    for trial in range(40):
+        widths = generator.integers(1, 4 if trial % 2 else 3000, size=int(generator.integers(1, 25)))
+        table = np.stack([generator.integers(-1, min(3, width), size=60) for width in widths], axis=1)
+        table[30:] = table[generator.integers(30, size=30)]
+        incidence = CellIncidence.of(table.astype(np.int32), widths, np.ones(60, dtype=np.intp))
+        unknown = generator.random(60) < generator.choice([0.5, 1.0])
+        expected: dict[tuple[int, ...], int] = {}
+        for place, number in enumerate(incidence.signatures(unknown).tolist()):
+            line = tuple(table[place].tolist()) if unknown[place] else (-9, place)
+            assert expected.setdefault(line, place) == number
 
 
 def no_forms(linear: np.ndarray) -> ProjectedForms:

@@ -96,9 +96,9 @@ def _true_numbers(findings: Findings, sums: FloatArray, p: int) -> FloatArray:
     columns = [0]
     if part.feature is Feature.INDICATOR:
         columns = [(findings.plan.data.categories or ()).index(one) for one in part.categories]
-    place = membership.signatures[:, p].astype(np.intp)
-    inside = place >= 0
-    total = np.bincount(place[inside], sums[inside][:, columns].sum(axis=1), len(cells)).astype(np.float64)
+    place = membership.signatures[:, p].astype(np.intp) + 1  # 0 for none
+    counted = np.bincount(place, sums[:, columns].sum(axis=1), len(cells) + 1)
+    total = np.asarray(counted[1:], dtype=np.float64)
     rows = np.array([cell.rows for cell in cells], dtype=np.float64)
     total = total if part.above else rows - total
     return np.asarray(total / rows if part.statistic is Statistic.MEAN else total)

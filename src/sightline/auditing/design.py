@@ -136,6 +136,8 @@ class LinearDesign:
         """The first of those signatures, for many columns at once."""
         if self.people is not None:
             return self.people.first_signatures(self.column_signature[columns])
+        if columns.size == 0:
+            return np.zeros(0, dtype=np.intp)
         first = np.zeros(len(self.signatures), dtype=np.intp)
         first[self.signature_of[::-1]] = np.arange(len(self.signature_of))[::-1]
         chosen: IndexArray = first[self.column_signature[columns]]
@@ -146,7 +148,10 @@ class LinearDesign:
         if self.people is not None:
             return self.people.sums(values)[self.column_signature]
         largest = np.zeros(len(self.signatures))
-        np.maximum.at(largest, self.signature_of, values)
+        if len(self.signature_of) == largest.size:  # one signature each
+            largest[self.signature_of] = np.maximum(values, 0.0)
+        else:
+            np.maximum.at(largest, self.signature_of, values)
         found: FloatArray = largest[self.column_signature]
         return found
 

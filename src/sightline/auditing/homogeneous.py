@@ -30,7 +30,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import lru_cache, partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,8 +42,7 @@ from sightline.auditing.known_sums import (
     column_shares,
     comparable_sums,
     covariance,
-    linear_blocks,
-    nested_pairs,
+    linear_partitions,
     published_sums,
     signature_sums,
     unknown_rows,
@@ -106,13 +104,12 @@ def streamed_cells(findings: Findings, totals: StreamedTotals | None) -> tuple[H
 def _own_cells(findings: Findings, totals: Totals) -> list[HomogeneousCell]:
     if findings.linear is None:
         return []
-    published_by = lru_cache(maxsize=1)(partial(published_sums, findings))  # most plans have one block
-    combined = _combined(findings, published_by)
+    own = published_sums(findings, linear_partitions(findings))
+    combined = _combined(findings, own)
 
     def views() -> Iterator[tuple[bool, _View]]:
         """Every list of sums, and whether they are published numbers."""
-        for block in linear_blocks(findings):
-            yield True, _View(findings=findings, sums=published_by(block))
+        yield True, _View(findings=findings, sums=own)
         if (weighted := weighted_sums(findings)) is not None:
             yield True, _View(findings=findings, sums=weighted)
         yield from ((False, view) for view in combined)
@@ -146,13 +143,13 @@ def _limit(findings: Findings) -> float:
     return findings.plan.limits.remaining_uncertainty or _WITHOUT_LIMIT
 
 
-def _combined(findings: Findings, published_by: Callable[[tuple[int, ...]], KnownSums]) -> list[_View]:
+def _combined(findings: Findings, published: KnownSums) -> list[_View]:
     """The sums that are made of several published numbers; those that cannot tell may be left out."""
     views = []
-    published = published_by(coarse_partitions(findings))
-    if _may_tell_together(findings, published):
-        merged = comparable_sums(findings, published)
-        large, small = nested_pairs(merged, unknown_rows(findings.membership))
+    owner = findings.pricing.owner[published.cells]
+    compared = published.take(np.flatnonzero(np.isin(owner, coarse_partitions(findings))))
+    if _may_tell_together(findings, compared):
+        merged, (large, small) = comparable_sums(findings, compared)
         views.append(_View(findings=findings, sums=merged))
         views.append(_View(findings=findings, sums=merged, chosen=large, less=small))
     if (of_signatures := signature_sums(findings)) is not None:

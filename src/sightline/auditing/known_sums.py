@@ -21,24 +21,23 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.cell_sets import CellSets, SignatureSets, WeightedSets
 from sightline.auditing.design import LINEAR, cell_name
 from sightline.auditing.findings import Findings
 from sightline.tables.membership import Feature, Membership, Statistic
 
 # Releases × releases × signatures up to which sums are compared with each other, coarse releases first.
 _MOST_PAIRINGS = 5e7
-_MOST_MEMBERS = 5e6  # releases × signatures that are listed at once
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class KnownSums:
     """Sums over sets of unknown rows."""
 
-    members: sparse.csr_array  # sets × signatures: 0 or 1, or weights over the least weight
+    members: SignatureSets  # the signatures of each set; weights are over the least weight
     column: IndexArray  # of the secret: 0, or a category's position, or after these a list of categories'
     rows: FloatArray  # unknown rows of each set, times their weights
     deviation: FloatArray  # standard deviation of the noise on each sum
@@ -54,13 +53,12 @@ class KnownSums:
 
     def totals(self, sums: FloatArray) -> FloatArray:
         """The true sums, from those of every signature and column."""
-        found = (self.members @ sums)[np.arange(len(self)), self.column]
+        found = self.members.totals(sums)[np.arange(len(self)), self.column]
         return np.asarray(found if self.reflected is None else found + self.reflected, dtype=np.float64)
 
     def signatures(self, place: int) -> IndexArray:
         """The signatures of one sum."""
-        own = slice(int(self.members.indptr[place]), int(self.members.indptr[place + 1]))
-        return np.asarray(self.members.indices[own], dtype=np.intp)
+        return self.members.signatures(place)
 
     def take(self, places: IndexArray) -> KnownSums:
         """Some of the sums."""
@@ -68,7 +66,7 @@ class KnownSums:
             return self
         return replace(
             self,
-            members=self.members[places],
+            members=self.members.take(places),
             column=self.column[places],
             rows=self.rows[places],
             deviation=self.deviation[places],
@@ -82,23 +80,22 @@ class KnownSums:
 def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
     """One sum for each number of some partitions that has unknown rows."""
     membership, pricing = findings.membership, findings.pricing
-    starts = membership.starts
-    cells = np.concatenate([np.zeros(0, np.intp), *(np.arange(starts[p], starts[p + 1]) for p in partitions)])
-    members = _members_of_cells(membership, partitions)
-    rows = np.asarray(members @ unknown_rows(membership))
+    starts, cells = membership.starts, _cells_of(membership, partitions)
+    owner = pricing.owner[cells]
+    members = CellSets(membership=membership, partition=owner, cell=cells - starts[owner])
+    rows = members.totals(unknown_rows(membership)[:, None])[:, 0]
     column = np.repeat(
         [_column(findings, p) for p in partitions], [starts[p + 1] - starts[p] for p in partitions]
     )
     chosen = np.flatnonzero((rows > 0) & (column >= 0))
-    cells = cells[chosen]
-    owner = np.array([membership.cells[c].partition for c in cells], dtype=np.intp)
+    cells, owner = cells[chosen], owner[chosen]
     size = np.array([_factor(membership, int(c)) for c in cells])
     combination = None
     if pricing.correlation is not None:
         combination = np.zeros((cells.size, len(membership.cells)))
         combination[np.arange(cells.size), cells] = size
     return KnownSums(
-        members=members if chosen.size == members.shape[0] else members[chosen],
+        members=members.take(chosen),
         column=column[chosen].astype(np.intp),
         rows=rows[chosen],
         deviation=np.maximum(pricing.noise_stddev, pricing.scale * pricing.exact)[cells]
@@ -111,19 +108,10 @@ def published_sums(findings: Findings, partitions: Sequence[int]) -> KnownSums:
     )
 
 
-def _members_of_cells(membership: Membership, partitions: Sequence[int]) -> sparse.csr_array:
-    """The signatures with unknown rows in every cell of some partitions."""
-    unknown = membership.counts > membership.known
-    members, sizes = [np.zeros(0, dtype=np.intp)], [np.zeros(1, dtype=np.intp)]
-    for p in partitions:
-        number = membership.signatures[:, p]
-        inside = np.flatnonzero((number >= 0) & unknown)
-        own = number[inside]
-        members.append(inside[np.argsort(own, kind="stable")])
-        sizes.append(np.bincount(own, minlength=int(membership.starts[p + 1] - membership.starts[p])))
-    indices, ends = np.concatenate(members), np.cumsum(np.concatenate(sizes))
-    shape = (ends.size - 1, len(membership.signatures))
-    return sparse.csr_array((np.ones(indices.size), indices, ends), shape=shape)
+def _cells_of(membership: Membership, partitions: Sequence[int]) -> IndexArray:
+    """The cells of some partitions, partition after partition."""
+    starts = membership.starts
+    return np.concatenate([np.zeros(0, np.intp), *(np.arange(starts[p], starts[p + 1]) for p in partitions)])
 
 
 def weighted_sums(findings: Findings) -> KnownSums | None:
@@ -139,7 +127,8 @@ def weighted_sums(findings: Findings) -> KnownSums | None:
     table = findings.membership.weights
     assert table is not None  # some partition is weighted
     owner = np.array([findings.membership.cells[c].partition for c in sums.cells], dtype=np.intp)
-    weights = sparse.csr_array(sums.members, copy=True)
+    members = _members_of_cells(findings.membership, weighted)
+    weights = members[np.searchsorted(_cells_of(findings.membership, weighted), sums.cells)]
     weights.data = table[weights.indices, np.repeat(owner, np.diff(weights.indptr))]
     weights.eliminate_zeros()  # a mean also divides by rows of weight 0
     counted = np.flatnonzero(np.diff(weights.indptr))
@@ -151,12 +140,27 @@ def weighted_sums(findings: Findings) -> KnownSums | None:
     unknown, (low, high) = unknown_rows(findings.membership), findings.prior.bounds
     return replace(
         sums,
-        members=weights,
+        members=WeightedSets(weights=weights),
         rows=np.asarray(abs(weights) @ unknown),
         deviation=sums.deviation / least,
         weighted=True,
         reflected=np.asarray(-weights.minimum(0) @ unknown) * (low + high),
     )
+
+
+def _members_of_cells(membership: Membership, partitions: Sequence[int]) -> sparse.csr_array:
+    """The signatures with unknown rows in every cell of some partitions, as a sparse table of ones."""
+    unknown = membership.counts > membership.known
+    members, sizes = [np.zeros(0, dtype=np.intp)], [np.zeros(1, dtype=np.intp)]
+    for p in partitions:
+        number = membership.signatures[:, p]
+        inside = np.flatnonzero((number >= 0) & unknown)
+        own = number[inside]
+        members.append(inside[np.argsort(own, kind="stable")])
+        sizes.append(np.bincount(own, minlength=int(membership.starts[p + 1] - membership.starts[p])))
+    indices, ends = np.concatenate(members), np.cumsum(np.concatenate(sizes))
+    shape = (ends.size - 1, len(membership.signatures))
+    return sparse.csr_array((np.ones(indices.size), indices, ends), shape=shape)
 
 
 def category_lists(findings: Findings) -> tuple[tuple[str, ...], ...]:
@@ -183,16 +187,27 @@ def column_shares(findings: Findings, column: IndexArray) -> FloatArray:
     return found
 
 
-def comparable_sums(findings: Findings, published: KnownSums) -> KnownSums:
+def comparable_sums(
+    findings: Findings, published: KnownSums
+) -> tuple[KnownSums, tuple[IndexArray, IndexArray]]:
     """The sums whose differences are looked at: published ones and whole releases, equal sets of rows merged.
 
-    Where two of them share noise, they share it with the same sign, so that no difference has more noise than
-    if they were independent.
+    With all pairs of sums of one column, where the first is over the rows of the second and at least two
+    more. Where two of them share noise, they share it with the same sign, so that no difference has more
+    noise than if they were independent.
     """
-    merged = _merged(_stacked([published, *_whole_releases(findings, published)]))
-    if merged.combination is None:
-        return merged
-    return replace(merged, deviation=np.sqrt(np.diagonal(covariance(findings, merged))))
+    sums = _with_whole_releases(findings, published)
+    assert isinstance(sums.members, CellSets)  # published numbers are cells
+    large, small = sums.members.nested(sums.rows, sums.column)
+    same = sums.rows[large] == sums.rows[small]
+    group = np.arange(len(sums))
+    np.minimum.at(group, small[same], large[same])
+    merged, place = _merged(sums, group)
+    more = sums.rows[large] > sums.rows[small] + 1
+    pairs = np.unique(place[large[more]] * np.intp(len(merged)) + place[small[more]])
+    if merged.combination is not None:
+        merged = replace(merged, deviation=np.sqrt(np.diagonal(covariance(findings, merged))))
+    return merged, (pairs // max(1, len(merged)), pairs % max(1, len(merged)))
 
 
 def covariance(findings: Findings, sums: KnownSums) -> FloatArray:
@@ -203,53 +218,6 @@ def covariance(findings: Findings, sums: KnownSums) -> FloatArray:
     scaled = sums.combination * pricing.noise_stddev / np.sqrt(pricing.times[pricing.owner])
     found: FloatArray = scaled @ pricing.correlation @ scaled.T
     return found
-
-
-def linear_blocks(findings: Findings) -> list[tuple[int, ...]]:
-    """The partitions that are linear in the secret, in blocks whose members fit the memory."""
-    partitions = linear_partitions(findings)
-    size = max(1, int(_MOST_MEMBERS // max(1, len(findings.membership.signatures))))
-    return [tuple(partitions[start : start + size]) for start in range(0, len(partitions), size)]
-
-
-def nested_pairs(sums: KnownSums, unknown: FloatArray) -> tuple[IndexArray, IndexArray]:
-    """Pairs of sums of one column, where the first is over the rows of the second and at least two more.
-
-    ``unknown`` is how many rows of each signature the sums are over.
-    """
-    large, small = _possibly_nested(sums)
-    larger, smaller = np.unique(large), np.unique(small)
-    shared = sparse.coo_array(sums.members[larger] @ sparse.diags_array(unknown) @ sums.members[smaller].T)
-    large, small = larger[shared.coords[0]], smaller[shared.coords[1]]
-    nested = (shared.data == sums.rows[small]) & _may_contain(sums, large, small)
-    large, small = large[nested], small[nested]
-    order = np.lexsort((small, large))
-    return large[order], small[order]
-
-
-def _possibly_nested(sums: KnownSums) -> tuple[IndexArray, IndexArray]:
-    """Pairs of sums, the first of which has the first and the last signature of the second."""
-    members, count = sums.members, len(sums)
-    having = members.tocsc()
-
-    def pairs(signatures: IndexArray) -> IndexArray:
-        """Every sum with one signature each, and all sums that have it: small × count + large."""
-        sizes = np.diff(having.indptr)[signatures]
-        within = np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
-        large = having.indices[np.repeat(having.indptr[signatures], sizes) + within].astype(np.intp)
-        small = np.repeat(np.arange(count), sizes)
-        kept = _may_contain(sums, large, small)
-        return np.asarray(small[kept] * count + large[kept])
-
-    first, last = members.indices[members.indptr[:-1]], members.indices[members.indptr[1:] - 1]
-    both = np.intersect1d(pairs(first), pairs(last), assume_unique=True)
-    return both % max(1, count), both // max(1, count)
-
-
-def _may_contain(sums: KnownSums, large: IndexArray, small: IndexArray) -> NDArray[np.bool_]:
-    """Whether the columns are the same, and the first sum has at least two more rows."""
-    more_rows, same = sums.rows[large] > sums.rows[small] + 1, sums.column[large] == sums.column[small]
-    return np.asarray(more_rows & same)
 
 
 def linear_partitions(findings: Findings) -> list[int]:
@@ -292,39 +260,37 @@ def coarse_partitions(findings: Findings) -> tuple[int, ...]:
     return tuple(sorted(sorted(partitions, key=lambda p: int(starts[p + 1] - starts[p]))[:most]))
 
 
-def _whole_releases(findings: Findings, published: KnownSums) -> list[KnownSums]:
-    """For each partition with several groups, the sum over all of them."""
-    owner = np.array([findings.membership.cells[c].partition for c in published.cells], dtype=np.intp)
-    found = []
-    for partition in np.unique(owner):
-        own = np.flatnonzero(owner == partition)
-        if own.size < 2:
-            continue
-        name = findings.membership.partitions[partition].name
-        found.append(
-            KnownSums(
-                members=sparse.csr_array(published.members[own].sum(axis=0)[None]),
-                column=published.column[own[:1]],
-                rows=published.rows[own].sum(keepdims=True),
-                deviation=np.sqrt(np.square(published.deviation[own]).sum(keepdims=True)),
-                copies=np.zeros(1, dtype=np.intp),
-                names=(f'all groups of "{name}" together',),
-                cells=published.cells[own[:1]],
-                combination=None
-                if published.combination is None
-                else published.combination[own].sum(axis=0, keepdims=True),
-            )
-        )
-    return found
+def _with_whole_releases(findings: Findings, published: KnownSums) -> KnownSums:
+    """The published sums, and for each partition with several groups the sum over all of them."""
+    members, combination = published.members, published.combination
+    assert isinstance(members, CellSets)  # published numbers are cells
+    partitions, first, place, counts = np.unique(
+        members.partition, return_index=True, return_inverse=True, return_counts=True
+    )
+    several = np.flatnonzero(counts > 1)
+    if combination is not None:
+        whole = [combination[place == one].sum(axis=0, keepdims=True) for one in several]
+        combination = np.concatenate([combination, *whole])
+    names = [findings.membership.partitions[partitions[one]].name for one in several]
+    variances = np.bincount(place, np.square(published.deviation), partitions.size)[several]
+    return KnownSums(
+        members=members.with_whole(partitions[several]),
+        column=np.concatenate([published.column, published.column[first[several]]]),
+        rows=np.concatenate([published.rows, np.bincount(place, published.rows, partitions.size)[several]]),
+        deviation=np.concatenate([published.deviation, np.sqrt(variances)]),
+        copies=np.concatenate([published.copies, np.zeros(several.size, dtype=np.intp)]),
+        names=(*published.names, *(f'all groups of "{name}" together' for name in names)),
+        cells=np.concatenate([published.cells, published.cells[first[several]]]),
+        combination=combination,
+    )
 
 
-def _merged(sums: KnownSums) -> KnownSums:
-    """Sums of the same column over the same rows as one, with the noise of their weighted mean."""
-    # Equal sets have equal sums of random marks, modulo 2^64.
-    drawn = np.random.default_rng(0).integers(1 << 63, size=sums.members.shape[1], dtype=np.uint64)
-    pattern = sparse.csr_array(sums.members, dtype=np.uint64)
-    keys = np.stack([pattern @ drawn, sums.column.astype(np.uint64)], axis=1)
-    _, first, group = np.unique(keys, axis=0, return_index=True, return_inverse=True)
+def _merged(sums: KnownSums, same: IndexArray) -> tuple[KnownSums, IndexArray]:
+    """Sums of the same column over the same rows as one, with the noise of their weighted mean.
+
+    ``same`` has for every sum the first one over the same rows. With the place of every sum among the merged.
+    """
+    _, first, group = np.unique(same, return_index=True, return_inverse=True)
     group = group.ravel()
     number = np.bincount(group)
     precision = np.bincount(group, sums.deviation**-2.0)
@@ -333,20 +299,18 @@ def _merged(sums: KnownSums) -> KnownSums:
     if sums.combination is not None:
         combination = np.zeros_like(sums.combination[: len(first)])
         np.add.at(combination, group, sums.combination * (sums.deviation**-2.0 / precision[group])[:, None])
-    several = [
+    several = tuple(
         name if count == 1 else f"{name} and {count - 1} more about the same rows, averaged,"
         for name, count in zip(merged.names, number.tolist(), strict=True)
-    ]
-    return KnownSums(
-        members=merged.members,
-        column=merged.column,
-        rows=merged.rows,
+    )
+    merged = replace(
+        merged,
         deviation=1 / np.sqrt(precision),
         copies=np.where(number == 1, merged.copies, 0),
-        names=tuple(several),
-        cells=merged.cells,
+        names=several,
         combination=combination,
     )
+    return merged, group
 
 
 def signature_sums(findings: Findings) -> KnownSums | None:
@@ -374,27 +338,11 @@ def signature_sums(findings: Findings) -> KnownSums | None:
     # What exact numbers give away has no error: it counts as the least noise.
     least = float(findings.pricing.scale.min()) if findings.pricing.exact.any() else 0.0
     return KnownSums(
-        members=members,
+        members=WeightedSets(weights=members),
         column=np.array([0 if kind is None else categories.index(kind) for kind in kinds], dtype=np.intp),
         rows=np.asarray(members @ unknown_rows(findings.membership)),
         deviation=np.maximum(exposures.groups.rmse[exposures.group[columns]], least),
         copies=np.zeros(columns.size, dtype=np.intp),
         names=("the best recipe for rows that nothing tells apart",) * columns.size,
         cells=np.full(columns.size, int(linear.cells[0]), dtype=np.intp),
-    )
-
-
-def _stacked(sums: list[KnownSums]) -> KnownSums:
-    """Several lists of sums as one."""
-    return KnownSums(
-        members=sparse.csr_array(sparse.vstack([one.members for one in sums])),
-        column=np.concatenate([one.column for one in sums]),
-        rows=np.concatenate([one.rows for one in sums]),
-        deviation=np.concatenate([one.deviation for one in sums]),
-        copies=np.concatenate([one.copies for one in sums]),
-        names=tuple(name for one in sums for name in one.names),
-        cells=np.concatenate([one.cells for one in sums]),
-        combination=None
-        if any(one.combination is None for one in sums)
-        else np.concatenate([one.combination for one in sums if one.combination is not None]),
     )

@@ -47,10 +47,14 @@ class CellCosts:
         pure = self.pure or (False,) * len(self.bundles)
         for bundle, is_pure in zip(self.bundles, pure, strict=True):
             each = self._of_bundle(membership.starts, bundle)
-            cells = membership.rows_in_cells(bundle[0])
-            share = cells.rows / self.row_norms[bundle[0]]
-            paid = share ** (1 if is_pure else 2) * each[cells.cell]
-            own = np.bincount(cells.record, paid, total.size)
+            power = 1 if is_pure else 2
+            if table is None:  # all rows of a signature have one cell, or none: the last entry
+                share = max(1, membership.contributions) / self.row_norms[bundle[0]]
+                own = np.append(share**power * each, 0.0)[membership.signatures[:, bundle[0]]]
+            else:
+                cells = membership.rows_in_cells(bundle[0])
+                paid = (cells.rows / self.row_norms[bundle[0]]) ** power * each[cells.cell]
+                own = np.bincount(cells.record, paid, total.size)
             total += self.times[bundle[0]] * (own**2 if is_pure and not all(pure) else own)
         return total
 

@@ -16,6 +16,7 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.auditing.cell_sets import WeightedSets
 from sightline.auditing.design import cell_name
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.known_sums import KnownSums
@@ -61,7 +62,7 @@ class StreamedSums:
                 shape=(visible.size, cells + visible.size),
             )
             groups = KnownSums(
-                members=members,
+                members=WeightedSets(weights=members),
                 column=np.zeros(visible.size, dtype=np.intp),
                 rows=found.counts[visible].astype(np.float64),
                 deviation=found.group_rmse(visible),
@@ -93,8 +94,10 @@ def _published(findings: Findings, rows: FloatArray, *, atoms: int) -> KnownSums
     sizes = np.array([cell.rows for cell in membership.cells], dtype=np.float64)[cells]
     deviation = pricing.noise_stddev[cells] * np.where(mean, sizes, 1.0) / np.sqrt(pricing.times[owner])
     return KnownSums(
-        members=sparse.csr_array(
-            (np.ones(cells.size), (np.arange(cells.size), cells)), shape=(cells.size, atoms)
+        members=WeightedSets(
+            weights=sparse.csr_array(
+                (np.ones(cells.size), (np.arange(cells.size), cells)), shape=(cells.size, atoms)
+            )
         ),
         column=np.zeros(cells.size, dtype=np.intp),
         rows=rows[cells],
@@ -115,7 +118,7 @@ def _compared(
         partitions[np.argsort(counts, kind="stable")][np.cumsum(np.sort(counts)) <= _MOST_COMPARED]
     )
     sums = _with_whole_releases(findings, published.take(np.flatnonzero(np.isin(owner, chosen))))
-    members = sums.members[:, : len(products)]
+    members = _weights(sums)[:, : len(products)]
     shared = sparse.coo_array(members @ sparse.csr_array(products) @ members.T)
     first, second = (places.astype(np.intp) for places in shared.coords)
     same = (shared.data == sums.rows[first]) & (shared.data == sums.rows[second])
@@ -132,6 +135,12 @@ def _compared(
     return merged, pairs[0], pairs[1]
 
 
+def _weights(sums: KnownSums) -> sparse.csr_array:
+    """The members of sums, as weights of cells and of groups that are visible."""
+    assert isinstance(sums.members, WeightedSets)  # see _published
+    return sums.members.weights
+
+
 def _with_whole_releases(findings: Findings, published: KnownSums) -> KnownSums:
     """The published sums, and for each partition with several groups the sum over all of them."""
     owner = findings.pricing.owner[published.cells]
@@ -143,8 +152,9 @@ def _with_whole_releases(findings: Findings, published: KnownSums) -> KnownSums:
         (np.ones(owner.size), (place.ravel(), np.arange(owner.size))), shape=(partitions.size, owner.size)
     )[several]
     names = [findings.membership.partitions[partitions[one]].name for one in several]
+    members = _weights(published)
     return KnownSums(
-        members=sparse.csr_array(sparse.vstack([published.members, together @ published.members])),
+        members=WeightedSets(weights=sparse.csr_array(sparse.vstack([members, together @ members]))),
         column=np.concatenate([published.column, np.zeros(several.size, dtype=np.intp)]),
         rows=np.concatenate([published.rows, together @ published.rows]),
         deviation=np.concatenate([published.deviation, np.sqrt(together @ np.square(published.deviation))]),

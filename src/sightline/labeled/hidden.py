@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, like, with_diagonal_plus
+from sightline.arrays import FloatArray, like, parts_of, those, with_diagonal_plus
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.column_forms import MatrixForms
 from sightline.labeled.incidence.protocol import EXACT
@@ -46,6 +46,10 @@ class HiddenInformation:
 
     information: FloatArray
     precision: FloatArray
+
+    def part(self, own: slice) -> HiddenInformation:
+        """The same for some of the records."""
+        return HiddenInformation(information=self.information[own], precision=self.precision[own])
 
     def or_else(self, other: HiddenInformation) -> HiddenInformation:
         """These numbers where they are finite, else the other ones."""
@@ -77,7 +81,10 @@ def precisions(gram: RecordsGram, prior: TargetPrior) -> FloatArray | None:
     """Of every record, known or not: what the attacker knows does not change it. ``None``: no density."""
     if math.isinf(float(prior.precision(np.zeros(1))[0])):
         return None
-    return prior.precision(information_if_told(gram))
+    found = information_if_told(gram)
+    for own in parts_of(found.size):
+        found[own] = prior.precision(found[own])
+    return found
 
 
 def hidden_by_share(share: FloatArray, precision: float) -> HiddenInformation:
@@ -100,20 +107,23 @@ def hidden_by_record(
     unit = None if costly else _unit_of(gram, precision)
     if unit is None:
         return None
-    levels = np.where(unknown, precision_levels(precision, unit), 0.0)
+    levels = precision_levels(precision, unit)
+    levels[~unknown] = 0.0
     products = gram.device.put(incidence.weighted_gram(levels, progress) / unit)
     found = hidden_form(products, gram.whitening)
     if found is None:
         return None
     matrix, error = found
     forms = MatrixForms(symmetric=(matrix,), offsets=np.zeros(1), linear=np.zeros((0, incidence.row_count)))
-    q = incidence.forms(forms, unknown, progress)[0][unknown]
-    q = np.maximum(q, 0.0) * (1 + error + 2 * gram.whitening_error)
+    q = those(incidence.forms(forms, unknown, progress)[0], unknown)
+    levels = those(levels, unknown)
+    q = np.maximum(q, 0.0)
+    q *= 1 + error + 2 * gram.whitening_error
     if gram.whitening.ndim == 2:  # the error is that of q/c
         with np.errstate(divide="ignore"):
-            own = unit / levels[unknown]
+            own = unit / levels
         q += np.where(np.isfinite(own), error * own, 0.0)
-    return information_behind_forms(q, levels[unknown], unit)
+    return information_behind_forms(q, levels, unit)
 
 
 def hidden_form(products: Any, whitening: FloatArray) -> tuple[Any, float] | None:
@@ -171,9 +181,11 @@ def precision_levels(precision: FloatArray, unit: float) -> FloatArray:
 
 def information_behind_forms(q: FloatArray, levels: FloatArray, unit: float) -> HiddenInformation:
     """From forms q that were rounded up, and the levels of their records; infinite where digits were lost."""
-    with np.errstate(divide="ignore"):
-        rounded = np.asarray(unit / levels)
-    left = 1 - q / rounded
-    kept = (left > _CANCELLED) & (levels >= _ROUGH)
-    information = np.where(kept, q / np.where(kept, left, 1.0), np.inf)
-    return HiddenInformation(information=information, precision=rounded)
+    information, precision = np.empty(q.size), np.empty(q.size)
+    for own in parts_of(q.size):
+        with np.errstate(divide="ignore"):
+            precision[own] = unit / levels[own]
+        left = 1 - q[own] / precision[own]
+        kept = (left > _CANCELLED) & (levels[own] >= _ROUGH)
+        information[own] = np.where(kept, q[own] / np.where(kept, left, 1.0), np.inf)
+    return HiddenInformation(information=information, precision=precision)

@@ -15,7 +15,7 @@ from sightline.labeled.knowledge import unknown_records
 from sightline.labeled.record_numbers import Attack, refined_numbers
 from sightline.labeled.risk_forms import Quantity
 from sightline.labeled.routes.cost import dense_cost
-from sightline.labeled.routes.partitions import decide_partitions
+from sightline.labeled.routes.partitions import decide_partitions, groups_near_one
 from sightline.labeled.routes.problem import Problem, Reading
 from sightline.labeled.unknown_gram import UnknownRecordsGram
 from sightline.noise.mixed import MixedNoise
@@ -65,7 +65,7 @@ def _exposures(
     quantities = {name: np.array(own) for name, own in forms.quantities(values).items()}
     reading = Reading(
         rank=forms.rank,
-        decisions=decide_partitions(problem, quantities[Quantity.LEVERAGE]),
+        decisions=decide_partitions(problem, groups_near_one(problem, quantities[Quantity.LEVERAGE])),
         quantities=quantities,
         share_error=forms.share_error,
     )

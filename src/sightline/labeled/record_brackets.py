@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.arrays import FloatArray
+from sightline.arrays import FloatArray, parts_of
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.hidden import HiddenInformation, hidden_by_share
 from sightline.labeled.risk_forms import Quantity, Risks
@@ -24,6 +24,15 @@ class ReadNumbers:
     share_error: FloatArray  # bounds on the absolute errors of the risks over v
     relative_error: FloatArray  # and on relative errors that come on top
     information_error: float  # of the information, relative
+
+    def part(self, own: slice) -> ReadNumbers:
+        """The same for some of the records."""
+        return replace(
+            self,
+            quantities={name: values[own] for name, values in self.quantities.items()},
+            share_error=self.share_error[own],
+            relative_error=self.relative_error[own],
+        )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -44,6 +53,30 @@ def record_brackets(
     laplace: LaplacePart | None,
 ) -> RecordBrackets:
     """The brackets of records whose others are unknown; ``alike`` counts those with each one's signature."""
+    found = RecordBrackets(
+        lower=np.empty(alike.size), upper=np.empty(alike.size), relative_error=np.empty(alike.size)
+    )
+    for own in parts_of(alike.size):
+        part = _brackets(
+            numbers.part(own),
+            prior,
+            alike=alike[own],
+            by_record=None if by_record is None else by_record.part(own),
+            laplace=None if laplace is None else laplace.part(own),
+        )
+        found.lower[own], found.upper[own] = part.lower, part.upper
+        found.relative_error[own] = part.relative_error
+    return found
+
+
+def _brackets(
+    numbers: ReadNumbers,
+    prior: TargetPrior,
+    *,
+    alike: FloatArray,
+    by_record: HiddenInformation | None,
+    laplace: LaplacePart | None,
+) -> RecordBrackets:
     quantities, share_error, relative_error = numbers.quantities, numbers.share_error, numbers.relative_error
     hidden = by_record
     if Quantity.HIDDEN in quantities:

@@ -148,10 +148,11 @@ class Spectrum:
         whitening = like(self.gram, self.whitening)
         seen = both_sides(whitening, self.gram)
         residual, apart = eigenvector_errors(seen, like(self.gram, self.values), self.vectors)
+        largest = _largest_sum(seen)
         return SpectrumErrors(
             size=len(seen),
-            reach=_reach(self.gram, whitening, seen),
-            residual=residual + _whitened_rounding(self.gram, whitening, seen),
+            reach=_reach(self.gram, whitening, largest),
+            residual=residual + _whitened_rounding(self.gram, whitening, largest),
             apart=apart,
         )
 
@@ -304,29 +305,33 @@ def matrix_forms_error(gram: Any, whitening: Any, seen: Any, inverse: Any, *, di
     size = len(seen)
     if size == 0:
         return 0.0
+    largest = _largest_sum(seen)
     error = inverse_error(seen, inverse, divisor=divisor)
-    error += _whitened_rounding(gram, whitening, seen) / divisor + gamma(4)
+    error += _whitened_rounding(gram, whitening, largest) / divisor + gamma(4)
     # A form is a sum over pairs of a column's rows, or two sums over its rows. With correlated noise its
     # matrix is two more sums.
     terms = gamma((2 * size if whitening.ndim == 1 else 4 * size) + size * size // 250 + 4)
     rows = float(absolute_product(inverse, like(inverse, np.ones((size, 1)))).max())
-    return error + terms * rows * (1 + _reach(gram, whitening, seen) ** 2 / divisor)
+    return error + terms * rows * (1 + _reach(gram, whitening, largest) ** 2 / divisor)
 
 
-def _whitened_rounding(gram: Any, whitening: Any, seen: Any) -> float:
-    """A bound on the norm of what rounding did to W G Wᵀ, and to its multiple plus one."""
+def _whitened_rounding(gram: Any, whitening: Any, largest: float) -> float:
+    """A bound on the norm of what rounding did to W G Wᵀ, and to its multiple plus one.
+
+    ``largest`` is the largest absolute row sum of W G Wᵀ.
+    """
     if whitening.ndim == 1:
-        return gamma(4) * _largest_sum(seen)
+        return gamma(4) * largest
     size = len(whitening)
     everyone = absolute_product(whitening.T, like(gram, np.ones((size, 1))))
     sums = absolute_product(whitening, absolute_product(gram, everyone))
     return 2 * gamma(size) * (float(sums.max()) if size else 0.0)
 
 
-def _reach(gram: Any, whitening: Any, seen: Any) -> float:
+def _reach(gram: Any, whitening: Any, largest: float) -> float:
     """At least the length of |W||a| for every column a that the Gram matrix is made of."""
     if whitening.ndim == 1:
-        return math.sqrt(_largest_sum(seen))
+        return math.sqrt(largest)
     xp = namespace(gram)
     lengths = absolute_product(whitening, xp.sqrt(xp.diagonal(gram))[:, None])
     return float(xp.linalg.norm(lengths)) * 1.01
@@ -334,8 +339,10 @@ def _reach(gram: Any, whitening: Any, seen: Any) -> float:
 
 def _largest_sum(matrix: Any) -> float:
     """The largest absolute row sum of a symmetric matrix: at least its largest eigenvalue."""
-    largest = float(abs(matrix).sum(axis=1).max()) if len(matrix) else 0.0
-    return largest * (1 + gamma(len(matrix)))
+    if len(matrix) == 0:
+        return 0.0
+    sums = absolute_product(matrix, like(matrix, np.ones((len(matrix), 1))))
+    return float(sums.max()) * (1 + gamma(len(matrix)))
 
 
 def both_sides(whitening: Any, matrix: Any, *, overwrite: bool = False) -> Any:

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, those
 from sightline.labeled.column_forms import ProjectedForms
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.gram_factor import BLOCK, GramFactor, factor_of_gram, factor_of_rows
@@ -215,16 +215,19 @@ def row_counts(design: LinearReleases, weights: FloatArray) -> FloatArray:
 
 
 def combined(design: LinearReleases, weights: FloatArray) -> FloatArray:
-    r"""For every record :math:`\sum_\ell c_\ell a_{\ell j}`: its weight in a combination of rows."""
+    r"""For every record :math:`\sum_\ell c_\ell a_{\ell j}`: its weight in a combination of rows.
+
+    Of several combinations, one a row, its weight in each.
+    """
     forms = ProjectedForms(
         projection=np.zeros((0, design.row_count)),
         weights=np.zeros((0, 0)),
         offsets=np.zeros(0),
-        linear=weights[None],
+        linear=np.atleast_2d(weights),
     )
     everyone = np.ones(design.size, dtype=np.bool_)
-    sums: FloatArray = design.incidence.forms(forms, everyone, silent)[0]
-    return sums
+    sums: FloatArray = design.incidence.forms(forms, everyone, silent)
+    return sums if weights.ndim == 2 else sums[0]
 
 
 def records_alike(gram: RecordsGram, group_sizes: IndexArray) -> FloatArray:
@@ -235,7 +238,7 @@ def records_alike(gram: RecordsGram, group_sizes: IndexArray) -> FloatArray:
     sizes = group_sizes.astype(np.float64)
     if gram.design.incidence.counts is None or gram.design.incidence.distinct:
         return sizes
-    signature = gram.design.incidence.signatures(gram.unknown)[gram.unknown]
+    signature = those(gram.design.incidence.signatures(gram.unknown), gram.unknown)
     return np.asarray(np.bincount(signature, sizes)[signature])
 
 
@@ -268,6 +271,12 @@ class LaplacePart:
         """
         own = self.information * (1 - error)
         return np.where(self.alone, information, np.minimum(own, information))
+
+    def part(self, own: slice) -> LaplacePart:
+        """The same for some of the records."""
+        return LaplacePart(
+            answers=self.answers[own], information=self.information[own], alone=self.alone[own]
+        )
 
     def scaled(self, places: IndexArray, factor: float) -> LaplacePart:
         """The same for some of the records, with all noise multiplied by a factor."""

@@ -22,7 +22,7 @@ from sightline.arrays import FloatArray, like, namespace
 from sightline.numerics.residuals import absolute_product, gamma, inverse_error
 
 _LEAF = 128  # blocks up to this size are factorised directly
-_LEAF_OF_PRODUCTS = 256  # and triangles up to this size are multiplied as if they were full
+_PANEL = 128  # and so many rows or columns of a triangle are multiplied at a time
 
 
 def positive_inverse(matrix: Any) -> Any:
@@ -102,46 +102,34 @@ def _whiten(matrix: FloatArray) -> None:
 
 def _times_lower(left: FloatArray, lower: FloatArray, *, transposed: bool = False) -> FloatArray:
     """``left @ lower`` or ``left @ lower.T``, without the zeros above the diagonal of a lower triangle."""
-    size = len(lower)
-    if size <= _LEAF_OF_PRODUCTS:
-        return np.asarray(left @ (lower.T if transposed else lower))
-    half = size // 2
-    A, C, D = lower[:half, :half], lower[half:, :half], lower[half:, half:]
-    first, second = left[:, :half], left[:, half:]
     product = np.empty_like(left)
-    product[:, :half] = _times_lower(first, A, transposed=transposed)
-    product[:, half:] = _times_lower(second, D, transposed=transposed)
-    if transposed:
-        product[:, half:] += first @ C.T
-    else:
-        product[:, :half] += second @ C
+    for own in _panels(len(lower)):
+        if transposed:
+            np.matmul(left[:, : own.stop], lower[own, : own.stop].T, out=product[:, own])
+        else:
+            np.matmul(left[:, own.start :], lower[own.start :, own], out=product[:, own])
     return product
 
 
 def _lower_times(lower: FloatArray, right: FloatArray) -> FloatArray:
     """``lower @ right``, without the zeros above the diagonal of a lower triangle."""
-    size = len(lower)
-    if size <= _LEAF_OF_PRODUCTS:
-        return np.asarray(lower @ right)
-    half = size // 2
     product = np.empty_like(right)
-    product[:half] = _lower_times(lower[:half, :half], right[:half])
-    product[half:] = _lower_times(lower[half:, half:], right[half:])
-    product[half:] += lower[half:, :half] @ right[:half]
+    for own in _panels(len(lower)):
+        np.matmul(lower[own, : own.stop], right[: own.stop], out=product[own])
     return product
 
 
 def _products_of_columns(lower: FloatArray) -> FloatArray:
     """``lower.T @ lower``, without the zeros above the diagonal of a lower triangle."""
-    size = len(lower)
-    if size <= _LEAF_OF_PRODUCTS:
-        return np.asarray(lower.T @ lower)
-    half = size // 2
-    C, D = lower[half:, :half], lower[half:, half:]
     product = np.empty_like(lower)
-    product[:half, :half] = _products_of_columns(lower[:half, :half])
-    product[:half, :half] += C.T @ C
-    product[half:, :half] = _times_lower(C.T, D).T
-    product[:half, half:] = product[half:, :half].T
-    product[half:, half:] = _products_of_columns(D)
+    for own in _panels(len(lower)):
+        panel = lower[own.start :, own]
+        product[own, own] = panel.T @ panel  # symmetric to the last bit
+        np.matmul(panel.T, lower[own.start :, : own.start], out=product[own, : own.start])
+        product[: own.start, own] = product[own, : own.start].T
     return product
+
+
+def _panels(size: int) -> list[slice]:
+    """Rows or columns of a triangle that are multiplied together: few, so that few zeros are."""
+    return [slice(start, min(start + _PANEL, size)) for start in range(0, size, _PANEL)]

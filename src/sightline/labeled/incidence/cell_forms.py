@@ -83,10 +83,10 @@ class CellFormTables:
         return found
 
 
-def spans(table: NDArray[np.signedinteger]) -> Iterator[tuple[int, int]]:
-    """The starts and ends of blocks of columns."""
+def spans(table: NDArray[np.signedinteger], most: int | None = None) -> Iterator[tuple[int, int]]:
+    """The starts and ends of blocks of columns, with at most so many columns each."""
     partitions, columns = table.shape
-    step = max(1, _BLOCK // max(1, partitions))
+    step = max(1, min(_BLOCK // max(1, partitions), columns if most is None else most))
     for start in range(0, columns, step):
         yield start, min(start + step, columns)
 
@@ -94,8 +94,9 @@ def spans(table: NDArray[np.signedinteger]) -> Iterator[tuple[int, int]]:
 def block_of(table: NDArray[np.signedinteger], widths: IndexArray, start: int, stop: int) -> IndexArray:
     """Cells of some columns as indices, one past the last cell for none."""
     cells = table[:, start:stop].astype(np.intp)
-    for own, width in zip(cells, widths, strict=True):
-        own[own < 0] = width
+    for own, stored, width in zip(cells, table[:, start:stop], widths, strict=True):
+        if stored.min(initial=0) < 0:
+            own[own < 0] = width
     return cells
 
 

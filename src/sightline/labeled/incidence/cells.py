@@ -17,17 +17,22 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, those
 from sightline.errors import InvalidRelease, TooMuchWork, require
 from sightline.labeled.column_forms import ColumnForms
 from sightline.labeled.incidence.cell_forms import CellFormTables, block_of, spans
-from sightline.labeled.incidence.dense import DenseIncidence, numbered_columns
+from sightline.labeled.incidence.dense import DenseIncidence
 from sightline.labeled.incidence.protocol import EXACT, BoolArray, Incidence
 from sightline.numerics.device import HOST, Device
 from sightline.progress import Progress
 
 # Above this share of partitions in cells, dense blocks and BLAS beat looking up pairs.
 _FEW = 1 / 12
+# Columns whose pairs of cells are counted at a time: few, so that their cells fit a cache, but at least as
+# many as two partitions have pairs of cells, since the counts of all pairs are added up each time.
+_COLUMNS_OF_PRODUCTS = 1 << 16
+# Codes of cells, for each column, up to which a table of all codes is made; and what codes are hashed by.
+_MOST_CODES, _MIXER = 4, np.uint64(0x9E3779B97F4A7C15)
 
 
 def incidence_of_cells(signatures: ArrayLike, *, cells: ArrayLike, counts: ArrayLike) -> Incidence:
@@ -167,28 +172,41 @@ class CellIncidence:
         return digest.digest()
 
     def gram(self, unknown: BoolArray, progress: Progress) -> FloatArray:
-        products = self._products(unknown.astype(np.float64), progress)
-        return products if self.others is None else products + self.others.products
+        found: tuple[BoolArray, FloatArray] | None = self.computed.get("gram")
+        if found is None or not np.array_equal(found[0], unknown):
+            products = self._products(unknown.astype(np.float64), progress)
+            if self.others is not None:
+                products += self.others.products
+            products.setflags(write=False)
+            self.computed["gram"] = found = (unknown.copy(), products)
+        return found[1]
 
     def weighted_gram(self, weights: FloatArray, progress: Progress) -> FloatArray:
         self._require_all("weighted products")
         return self._products(weights, progress)
 
     def _products(self, weights: FloatArray, progress: Progress) -> FloatArray:
-        products = np.zeros((self.row_count, self.row_count))
-        spans = [slice(s, s + w) for s, w in zip(self.starts, self.widths, strict=True)]
-        for start, stop, cells in self._blocks():
+        pairs = [(p, q) for p in range(len(self.widths)) for q in range(p)]
+        padded = self.widths + 1  # one more, for records in no cell
+        together = [np.zeros(padded[q] * padded[p]) for p, q in pairs]
+        alone = np.zeros(self.row_count)
+        step = max(_COLUMNS_OF_PRODUCTS, sum(sums.size for sums in together) // max(1, len(pairs)))
+        for start, stop, cells in self._blocks(step):
             counts = weights[start:stop] * self.counts[start:stop]
-            for p, rows in enumerate(spans):
-                width = self.widths[p]
-                for q, columns in enumerate(spans[:p]):
-                    pairs = cells[q] * (width + 1) + cells[p]
-                    table = np.bincount(pairs, counts, (self.widths[q] + 1) * (width + 1))
-                    products[columns, rows] += table.reshape(-1, width + 1)[:-1, :-1]
-                own = np.bincount(cells[p], counts, width + 1)[:-1]
-                products[rows, rows].flat[:: width + 1] += own
+            place = np.empty(stop - start, dtype=np.intp)
+            for (p, q), sums in zip(pairs, together, strict=True):
+                np.multiply(cells[q], padded[p], out=place)
+                place += cells[p]
+                sums += np.bincount(place, counts, sums.size)
+            for first, width, own in zip(self.starts, self.widths, cells, strict=True):
+                alone[first : first + width] += np.bincount(own, counts, width + 1)[:-1]
             progress("products of rows", stop / self.records)
-        products += np.triu(products, 1).T
+        products = np.diag(alone)
+        rows_of = [slice(s, s + w) for s, w in zip(self.starts, self.widths, strict=True)]
+        for (p, q), sums in zip(pairs, together, strict=True):
+            block = sums.reshape(padded[q], padded[p])[:-1, :-1]
+            products[rows_of[q], rows_of[p]] = block
+            products[rows_of[p], rows_of[q]] = block.T
         return products
 
     def images(self, unknown: BoolArray, keys: FloatArray) -> FloatArray:
@@ -202,7 +220,8 @@ class CellIncidence:
 
     def forms(self, forms: ColumnForms, unknown: BoolArray, progress: Progress) -> FloatArray:
         found = CellFormTables.of(forms, self.widths).of_cells(self.table, progress)
-        found[:, ~unknown] = 0.0
+        if not unknown.all():
+            found[:, ~unknown] = 0.0
         return found
 
     def columns(self, records: IndexArray) -> FloatArray:
@@ -225,14 +244,46 @@ class CellIncidence:
         return triangle
 
     def signatures(self, unknown: BoolArray) -> IndexArray:
-        generator = np.random.default_rng(int.from_bytes(self.seed()[:16], "big"))
-        keys = np.zeros((2, self.records), dtype=np.uint64)
-        for own, width in zip(self.table, self.widths, strict=True):
-            drawn = generator.integers(1 << 62, size=(2, width + 1), dtype=np.uint64)
-            drawn[:, width] = 0  # which is what -1 looks up, too
-            keys += drawn[:, own]
-        keys[:, ~unknown] = 0
-        return numbered_columns(keys)
+        """For every unknown record the first unknown one with the same column."""
+        codes, numbers = self._codes(), np.arange(self.records)
+        places = numbers if unknown.all() else np.flatnonzero(unknown)
+        codes = [those(code, unknown) for code in codes]
+        if len(codes) == 1 and int(codes[0].max()) < _MOST_CODES * self.records:
+            first = np.zeros(int(codes[0].max()) + 1, dtype=np.intp)
+            first[codes[0][::-1]] = places[::-1]
+            numbers[places] = first[codes[0]]
+            return numbers
+        # Equal columns have equal hashes, so a column whose hash is no other's has no equal.
+        hashes = np.zeros(places.size, dtype=np.uint64)
+        for code in codes:
+            hashes += code.view(np.uint64)
+            hashes *= _MIXER
+        ordered = np.sort(hashes)
+        repeated = np.unique(ordered[1:][ordered[1:] == ordered[:-1]])
+        if repeated.size:
+            near = np.minimum(np.searchsorted(repeated, hashes), repeated.size - 1)
+            shared = np.flatnonzero(repeated[near] == hashes)
+            own = [code[shared] for code in codes]
+            order = np.lexsort(own)
+            change = np.any([code[order[1:]] != code[order[:-1]] for code in own], axis=0)
+            starts = np.flatnonzero(np.concatenate([[True], change]))
+            shared = places[shared[order]]  # equal columns together, each run in order
+            numbers[shared] = np.repeat(shared[starts], np.diff(starts, append=shared.size))
+        return numbers
+
+    def _codes(self) -> list[NDArray[np.int64]]:
+        """A column's cells as whole numbers from 0, as many as hold the cells of all partitions."""
+        codes: list[NDArray[np.int64]] = []
+        room = 0
+        for own, width in zip(self.table, self.widths.tolist(), strict=True):
+            if room < width + 1:
+                codes.append(np.zeros(self.records, dtype=np.int64))
+                room = 1 << 62
+            codes[-1] *= width + 1
+            codes[-1] += own
+            codes[-1] += 1
+            room //= width + 1
+        return codes
 
     def members(self, row: int) -> IndexArray:
         partition = int(np.searchsorted(self.starts, row, side="right")) - 1
@@ -248,7 +299,7 @@ class CellIncidence:
             if kept.size:
                 place = np.full(width + 1, -1, dtype=self.table.dtype)  # -1 looks up the last entry
                 place[kept] = np.arange(kept.size)
-                table.append(place[own])
+                table.append(own if kept.size == width else place[own])
                 widths.append(kept.size)
         return CellIncidence(
             table=np.array(table),
@@ -258,7 +309,20 @@ class CellIncidence:
             distinct=self.distinct and len(rows) == self.row_count,
             device=self.device,
             others=None if self.others is None else self.others.take(rows),
+            computed=self._computed_of(rows),
         )
+
+    def _computed_of(self, rows: IndexArray) -> dict[str, Any]:
+        """What was computed, as far as it says something about some of the rows."""
+        found: dict[str, Any] = {}
+        if "gram" in self.computed:
+            unknown, products = self.computed["gram"]
+            products = products[np.ix_(rows, rows)]
+            products.setflags(write=False)
+            found["gram"] = (unknown, products)
+        if "decided" in self.computed:
+            found["decided"] = self.computed["decided"].of_rows(rows)
+        return found
 
     def as_dense(self) -> DenseIncidence:
         """The same incidence as packed bits, for partitions of few cells each."""
@@ -288,6 +352,7 @@ class CellIncidence:
                 "allow more with max_memory"
             )
 
-    def _blocks(self) -> Iterator[tuple[int, int, IndexArray]]:
-        for start, stop in spans(self.table):
+    def _blocks(self, columns: int | None = None) -> Iterator[tuple[int, int, IndexArray]]:
+        """The cells of some columns at a time, at most ``columns``, and which columns these are."""
+        for start, stop in spans(self.table, columns):
             yield start, stop, block_of(self.table, self.widths, start, stop)

@@ -2,20 +2,29 @@ r"""Cells of partitions: the dependencies are known, and a factorisation proves 
 
 Partitions that cover the same records have equal sums over their cells, so one cell of each but the first is
 redundant. If factorising the products of the remaining rows proves them independent, their number is the
-rank, and a group is identifiable iff its leverages over these rows sum to one. All leverages sum to the rank,
-so few groups come near one, and only these need exact arithmetic.
+rank. Few groups can then be identifiable, and only these need exact arithmetic. Two tests find them:
+
+- *A random fit.* Draw a whole number :math:`t_j` for each of the K groups, and fit it by least squares with
+  one coefficient for each row, a group counted by its records: :math:`M y = A N t`. A combination of rows
+  that gives a group's sum gives it for the fitted numbers and for the drawn ones, so a group that is
+  identifiable has :math:`a_j^\top y = t_j`. One solution of M tests all groups.
+- *Leverages.* A group is identifiable iff its leverages over independent rows sum to one. All leverages sum
+  to the rank, so fewer than twice as many groups come above one half. That needs the inverse of M, but no
+  sum over all groups: records can be read in batches, and matrices can lie on a device.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+import math
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray
+from sightline.arrays import FloatArray, IndexArray, those
 from sightline.labeled.column_forms import MatrixForms
 from sightline.labeled.gram_factor import factor_of_gram
 from sightline.labeled.incidence.cells import CellIncidence
+from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.risk_forms import (
     PROOF,
     Quantity,
@@ -27,24 +36,126 @@ from sightline.labeled.risk_forms import (
 )
 from sightline.labeled.routes.exact import modular_test
 from sightline.labeled.routes.problem import Decisions, Problem, Reading
+from sightline.labeled.unknown_gram import UnknownRecordsGram, combined
+from sightline.numerics import independent_rows as independence
 from sightline.numerics import residues
 from sightline.numerics.decision import Evidence, Rank
+from sightline.numerics.device import HOST
 from sightline.numerics.inverse import inverse_of_products
+from sightline.numerics.residuals import gamma
+
+_FITS = 2  # random fits: a group that is not identifiable passes both with a chance of 1e-12 or so
+_LONGEST = 20  # bits of a drawn number
 
 
 def by_partitions(problem: Problem) -> Reading | None:
     """The route of cells of partitions; ``None`` without a proof of independence or without accuracy."""
-    forms = forms_of_partitions(problem)
+    gram = problem.gram
+    incidence = gram.design.incidence
+    if not isinstance(incidence, CellIncidence):
+        return None
+    if gram.device is not HOST or is_diagonal(gram.matrix):
+        return _by_leverages(problem)
+    kept = independent_rows(incidence, gram.matrix)
+    near = _possibly_identifiable(gram, incidence, kept)
+    if near is None:
+        return None
+    nothing = np.zeros((0, incidence.row_count))
+    forms = forms_from_inverses(gram.matrix, gram.whitening, problem.risks, linear=nothing)
     if forms is None:
         return None
-    risk_forms, rank = forms
-    quantities, _ = problem.read(risk_forms)
+    quantities, _ = problem.read(forms)
+    return Reading(
+        rank=Rank(rank=kept.size, evidence=Evidence.FULL_RANK),
+        decisions=decide_partitions(problem, near),
+        quantities=quantities,
+        share_error=forms.share_error,
+    )
+
+
+def _by_leverages(problem: Problem) -> Reading | None:
+    """The same by leverages: on a device, and for rows that share no record, where they are closed forms."""
+    found = forms_of_partitions(problem)
+    if found is None:
+        return None
+    forms, rank = found
+    quantities, _ = problem.read(forms)
     return Reading(
         rank=rank,
-        decisions=decide_partitions(problem, quantities[Quantity.LEVERAGE]),
+        decisions=decide_partitions(problem, groups_near_one(problem, quantities[Quantity.LEVERAGE])),
         quantities=quantities,
-        share_error=risk_forms.share_error,
+        share_error=forms.share_error,
     )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class DecidedRows:
+    """What a proof of independence and a random fit said of some rows, whatever their noise is."""
+
+    unknown: BoolArray
+    independent: BoolArray  # over the rows: some that are independent
+    near: IndexArray  # all groups that they, or more rows, may identify, as positions among the unknown
+    all_rows: bool = True  # whether no other rows were part of it: then hardly any other group is near
+
+    def of_rows(self, rows: IndexArray) -> DecidedRows:
+        """The same for some of the rows: they are as independent, and identify no other groups."""
+        return replace(self, independent=self.independent[rows], all_rows=False)
+
+    def answers(self, unknown: BoolArray, kept: IndexArray) -> bool:
+        """Whether nothing more is to be computed for some of the rows."""
+        told = self.all_rows or self.near.size == 0
+        return told and bool(self.independent[kept].all()) and np.array_equal(self.unknown, unknown)
+
+
+def _possibly_identifiable(
+    gram: UnknownRecordsGram, incidence: CellIncidence, kept: IndexArray
+) -> IndexArray | None:
+    """See :func:`fitted_groups`; what was found with other noise or with more rows is used again."""
+    found: DecidedRows | None = incidence.computed.get("decided")
+    if found is None or not found.answers(gram.unknown, kept):
+        near = fitted_groups(gram, kept)
+        if near is None:
+            return None
+        independent = np.zeros(incidence.row_count, dtype=np.bool_)
+        independent[kept] = True
+        found = DecidedRows(unknown=gram.unknown.copy(), independent=independent, near=near)
+        incidence.computed["decided"] = found
+    return found.near
+
+
+def fitted_groups(gram: UnknownRecordsGram, kept: IndexArray) -> IndexArray | None:
+    """All identifiable groups and hardly any other, as positions among the unknown; ``None`` without a proof.
+
+    ``kept`` are rows that span all others. The proof is that they are independent.
+    """
+    incidence, unknown = gram.design.incidence, gram.unknown
+    assert isinstance(incidence, CellIncidence)  # a column stands for a group
+    rows = independence.independent_rows(gram.matrix[np.ix_(kept, kept)])
+    if rows is None:
+        return None
+    counts = incidence.counts
+    bits = min(_LONGEST, 52 - math.ceil(math.log2(float(counts.sum()))))  # so that all sums are exact
+    if bits < 1:
+        return None
+    reach = 1 << bits
+    generator = np.random.default_rng(0)
+    drawn = generator.integers(-reach, reach, size=(_FITS, counts.size), endpoint=True).astype(np.float64)
+    images = incidence.images(unknown, drawn * counts)
+    weights, bounds = np.zeros((_FITS, incidence.row_count)), np.zeros((_FITS, 1))
+    for fit in range(_FITS):
+        weights[fit, kept], bounds[fit] = rows.solve(images[fit, kept])
+    # What rounding does to a sum of one weight for each partition.
+    largest = np.maximum.reduceat(np.abs(weights), incidence.starts, axis=1).sum(axis=1, keepdims=True)
+    bounds += gamma(len(incidence.widths) + 2) * (reach + largest)
+    found = np.abs(combined(gram.design, weights) - drawn) <= bounds
+    return np.flatnonzero(those(np.logical_and.reduce(found), unknown))
+
+
+def groups_near_one(problem: Problem, leverage: FloatArray) -> IndexArray:
+    """The groups whose leverages sum to more than one half, as positions among the unknown."""
+    counts = problem.gram.design.incidence.counts
+    assert counts is not None  # a column stands for a group
+    return np.flatnonzero(counts[problem.gram.unknown] * leverage > 1 / 2)
 
 
 def forms_of_partitions(problem: Problem) -> tuple[RiskForms, Rank] | None:
@@ -134,14 +245,13 @@ def independent_rows(incidence: CellIncidence, gram: FloatArray) -> IndexArray:
     return np.flatnonzero(kept)
 
 
-def decide_partitions(problem: Problem, leverage: FloatArray) -> Decisions:
-    """Decisions by leverage over independent rows, in exact arithmetic where it comes near one."""
+def decide_partitions(problem: Problem, near: IndexArray) -> Decisions:
+    """Decisions in exact arithmetic on some groups, positions among the unknown; no other is identifiable."""
     gram = problem.gram
     incidence, unknown = gram.design.incidence, gram.unknown
-    assert isinstance(incidence, CellIncidence)  # the leverages come from its forms
+    assert isinstance(incidence, CellIncidence)  # a column stands for a group
     sizes = incidence.counts if unknown.all() else incidence.counts[unknown]
     identifiable = np.zeros(sizes.size, dtype=np.bool_)
-    near = np.flatnonzero(sizes * leverage > 1 / 2)
     # The sum of a group that is alone in a cell is published: no elimination is needed.
     members, columns = np.diagonal(gram.matrix), np.flatnonzero(unknown)[near]
     for first, own in zip(incidence.starts, incidence.table, strict=True):
