@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sightline.arrays import FloatArray
@@ -280,6 +280,7 @@ def test_the_curvature_is_the_change_of_the_slopes(seed: int, variety: str) -> N
 
 @pytest.mark.slow
 @given(seed=seeds, variety=varieties, wrong=st.floats(0.0, 3.0))
+@settings(max_examples=50)
 def test_a_guess_changes_the_way_and_not_the_optimum(seed: int, variety: str, wrong: float) -> None:
     problem = problem_of(rows_of(seed), seed=seed, **VARIETIES[variety])
     plain = least_noise(problem, tolerance=1e-9)

@@ -40,7 +40,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
 def test_integer_designs(taken: Counter[str]) -> None:
     generator = np.random.default_rng(2024)
     yes = no = 0
-    for trial in range(1500):
+    for trial in range(1000):
         rows = exact.integer_rows(generator)
         given_as = (rows, rows.astype(np.float64), sparse.csr_array(rows))[trial % 3]
         noise = 10 ** generator.uniform(-3, 3, len(rows))
@@ -50,16 +50,16 @@ def test_integer_designs(taken: Counter[str]) -> None:
         assert found.identifiable.tolist() == truth.tolist(), rows.tolist()
         assert np.array_equal(np.isfinite(found.rmse), truth)
         yes, no = yes + int(truth.sum()), no + int((~truth).sum())
-    assert min(yes, no) > 1800
+    assert min(yes, no) > 1200
     assert taken["by_gap"] == 0
-    assert min(taken[name] for name in ("by_columns", "by_independent_rows", "by_elimination")) > 120, taken
+    assert min(taken[name] for name in ("by_columns", "by_independent_rows", "by_elimination")) > 80, taken
 
 
 @pytest.mark.slow
 def test_real_designs(taken: Counter[str]) -> None:
     generator = np.random.default_rng(2025)
     yes = no = undecided = 0
-    for trial in range(1500):
+    for trial in range(1000):
         rows = exact.real_rows(generator)
         given_as = sparse.csr_array(rows) if trial % 2 else rows
         found = MembershipDesign(given_as, noise=np.ones(len(rows)), readout="sum").exposures(domain=(0, 1))
@@ -70,8 +70,8 @@ def test_real_designs(taken: Counter[str]) -> None:
         yes += int(found.identifiable.sum())
         no += int((decided & ~found.identifiable).sum())
         undecided += int(found.undecided.sum())
-    assert taken["by_gap"] > 900, taken
-    assert min(yes, no) > 1200
+    assert taken["by_gap"] > 600, taken
+    assert min(yes, no) > 800
     assert 0 < undecided < 0.4 * (yes + no), (yes, no, undecided)
 
 
