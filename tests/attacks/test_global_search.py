@@ -12,7 +12,7 @@ import sightline as sl
 
 # name: (values in the group, releases, points on an axis of the grid)
 CASES = {"moments": (4, (4, 5, 6), 25), "compact": (3, (5, 6, 8), 61), "logistic": (3, (5, 6, 8), 41)}
-DRAWS, BATCH = 12, 100
+DRAWS, BATCH = 8, 100
 
 
 def queries(name: str, members: int, count: int) -> list[object]:

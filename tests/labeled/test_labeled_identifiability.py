@@ -32,7 +32,7 @@ def test_both_twins_agree() -> None:
 def test_no_mistake_on_random_designs(seed: int) -> None:
     generator = np.random.default_rng(seed)
     exposed, ways = 0, {Evidence.MODULAR: 0, Evidence.FULL_RANK: 0}
-    for trial in range(600):
+    for trial in range(400):
         rows = naive.random_rows(generator)
         given_as = rows if trial % 2 else sparse.csr_array(rows)
         design = MembershipDesign(given_as, noise=noise_levels(generator, len(rows)), readout="sum")
@@ -43,7 +43,7 @@ def test_no_mistake_on_random_designs(seed: int) -> None:
         assert not found.undecided.any()
         ways[found.evidence] += 1
         exposed += expected.sum()
-    assert exposed > 600  # the designs are not all trivial
+    assert exposed > 400  # the designs are not all trivial
     assert min(ways.values()) > 60
 
 
