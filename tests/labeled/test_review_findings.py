@@ -84,5 +84,6 @@ def test_the_precision_that_a_prior_adds_is_no_difference_of_large_numbers() -> 
     assert np.allclose(uniform_precision(large), 2 * np.sqrt(large) + 4, rtol=1e-3)
     assert np.all(uniform_precision(large) >= 2 * np.sqrt(large))
     assert np.all(cosine_precision(large) <= 4 * np.pi**2)
+    assert np.allclose(cosine_precision(np.array([1e70, 1e300])), 4 * np.pi**2)  # and nothing overflows
     little = np.geomspace(1e-2, 1e4, 50)
     assert np.allclose(uniform_precision(little), 1 / uniform_bound(little) - little, rtol=1e-4)

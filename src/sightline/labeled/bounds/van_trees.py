@@ -153,8 +153,9 @@ def _ratio(information: FloatArray) -> tuple[FloatArray, FloatArray]:
     change = np.where(real, 1.0, -1.0) * (1 / tangent - half / sine**2) / (4 * half)
     # Of the series in k² the next terms are below 1e-14 of the sum.
     terms = np.array([2.0, 1 / 6, -1 / 360, 1 / 15_120, -1 / 604_800, 1 / 23_950_080])
-    series = np.polynomial.polynomial.polyval(square, terms)
-    slope = np.polynomial.polynomial.polyval(square, np.polynomial.polynomial.polyder(terms))
+    small = np.where(near, square, 0.0)  # a large one would overflow
+    series = np.polynomial.polynomial.polyval(small, terms)
+    slope = np.polynomial.polynomial.polyval(small, np.polynomial.polynomial.polyder(terms))
     return np.where(near, series, ratio), np.where(near, slope, change)
 
 
