@@ -91,6 +91,14 @@ def test_it_is_the_audit_of_the_distances_with_the_noise_of_the_values(tmp_path:
     assert within.budget.spent == plain.budget.spent
 
 
+def test_values_that_hardly_differ_are_not_few(tmp_path: Path) -> None:
+    """A gap of the least double is no reason to overflow."""
+    table = tmp_path / "people.csv"
+    table.write_text("id,town,hours\na,t0,0.0\nb,t0,5e-324\nc,t0,3.0\n")
+    found = sl.audit(plan_of(str(table), attacker={"values_within": 1.0}))
+    assert "few_values" not in [one.name for one in found.unverified]
+
+
 def test_the_noise_alone_leaves_what_it_leaves_of_the_interval() -> None:
     """Noise of 1 on a value known to ± 2: at least what quadrature says, less the bound's slack."""
     prior = SecretPrior(kind=SecretKind.NUMBER, bounds=(0.0, 10.0), within=2.0)

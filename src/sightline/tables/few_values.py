@@ -65,5 +65,4 @@ def _within(engine: Engine, rows: Rows, within: float) -> int | None:
     least = engine.fetch(f"SELECT MIN(gap) AS gap FROM ({gaps}) AS gaps")["gap"].tolist()[0]
     if least is None:
         return 1
-    number = int(2 * within / float(least)) + 1
-    return number if number <= _FEW_VALUES else None
+    return int(2 * within / float(least)) + 1 if 2 * within < _FEW_VALUES * float(least) else None
