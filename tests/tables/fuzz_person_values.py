@@ -6,11 +6,8 @@ the audit leaves out.
 
 from __future__ import annotations
 
-import tempfile
-import time
 from collections import Counter
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,8 +21,9 @@ from sightline.tables.sql.person_values import read_person_values
 from sightline.tables.sql.reader import read_release
 from sightline.tables.subject import Schema
 from sightline.tables.verify import verify
-from tests.tables.sql_oracle import SUBJECT, RandomReleases, Run, duckdb_tables
+from tests.tables.sql_oracle import SUBJECT, RandomReleases, Run, hunt
 
+TOGETHER = 10  # releases in one audit
 PERSON = replace(SUBJECT, record="a", most_rows=80)
 
 
@@ -94,18 +92,13 @@ def person_differences(engine: Engine, run: Run, seed: int, number: int) -> list
     return different
 
 
+def check(engine: Engine, run: Run, seed: int) -> None:
+    """Raise at the first difference."""
+    different = person_differences(engine, run, seed, TOGETHER)
+    assert not different, f"seed {seed}: {different[0]}"
+
+
 def fuzz(seed: int, seconds: float) -> dict[str, int]:
     """Compare random releases until the seconds are over; raise at the first difference."""
-    until = time.monotonic() + seconds
-    audits = 0
-    with tempfile.TemporaryDirectory() as folder:
-        engine, run, connection = duckdb_tables(Path(folder))
-        try:
-            while time.monotonic() < until:
-                different = person_differences(engine, run, seed + audits, 10)
-                assert not different, f"seed {seed + audits}: {different[0]}"
-                audits += 1
-        finally:
-            engine.close()
-            connection.close()
-    return {"releases": 10 * audits, "audits": audits}
+    audits = hunt(check, seed, seconds)
+    return {"releases": audits * TOGETHER, "audits": audits}

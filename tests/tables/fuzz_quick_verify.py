@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-import tempfile
-import time
 from dataclasses import replace
-from pathlib import Path
 
 from sightline.errors import InvalidPlan
 from sightline.tables.collect import collect
@@ -16,7 +12,7 @@ from sightline.tables.sql.reader import ReleaseQuery, read_release
 from sightline.tables.subject import Schema
 from sightline.tables.verify import verify
 from tests.tables.quick_cases import without_quick
-from tests.tables.sql_oracle import SUBJECT, RandomReleases, duckdb_tables
+from tests.tables.sql_oracle import SUBJECT, RandomReleases, Run, hunt
 
 TOGETHER = 20  # releases in one audit
 
@@ -31,35 +27,24 @@ def found(
         return str(error)
 
 
+def check(engine: Engine, run: Run, seed: int) -> None:
+    """Verify random releases both ways, and again with the size of a cell changed."""
+    schema, random = Schema.of(engine, ["areas"]), RandomReleases(seed)
+    queries = [
+        read_release(random.release().sql, name=str(place), subject=SUBJECT, schema=schema)
+        for place in range(TOGETHER)
+    ]
+    membership = collect(engine, queries, SUBJECT)
+    cells = list(membership.cells)
+    place = seed % len(cells)
+    cells[place] = replace(cells[place], rows=cells[place].rows + 1)
+    for seen in (membership, replace(membership, cells=tuple(cells))):
+        quick, whole = (found(engine, asked, seen) for asked in (queries, without_quick(queries)))
+        assert quick == whole, f"seed {seed}: {quick} and {whole}"
+        assert isinstance(quick, str) == (seen is not membership), f"seed {seed}: {quick}"
+
+
 def fuzz(seed: int, seconds: float) -> dict[str, int]:
-    """Verify random releases both ways, and with the size of a cell changed, until the seconds are over."""
-    until = time.monotonic() + seconds
-    audits = 0
-    with tempfile.TemporaryDirectory() as folder:
-        engine, _, connection = duckdb_tables(Path(folder))
-        try:
-            schema = Schema.of(engine, ["areas"])
-            for case_seed in itertools.count(seed):
-                random = RandomReleases(case_seed)
-                queries = [
-                    read_release(random.release().sql, name=str(place), subject=SUBJECT, schema=schema)
-                    for place in range(TOGETHER)
-                ]
-                slow = without_quick(queries)
-                membership = collect(engine, queries, SUBJECT)
-                place = case_seed % len(membership.cells)
-                cells = list(membership.cells)
-                cells[place] = replace(cells[place], rows=cells[place].rows + 1)
-                for seen in (membership, replace(membership, cells=tuple(cells))):
-                    both = [found(engine, asked, seen) for asked in (queries, slow)]
-                    assert both[0] == both[1], f"seed {case_seed}: {both}"
-                    assert isinstance(both[0], str) == (seen is not membership), (
-                        f"seed {case_seed}: {both[0]}"
-                    )
-                audits += 1
-                if time.monotonic() > until:
-                    break
-        finally:
-            engine.close()
-            connection.close()
+    """Verify random releases both ways until the seconds are over."""
+    audits = hunt(check, seed, seconds)
     return {"releases": audits * TOGETHER, "audits": audits}

@@ -2,30 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
-import tempfile
-import time
-from pathlib import Path
-
-from tests.tables.sql_oracle import differences, duckdb_tables
+from sightline.tables.engines.protocol import Engine
+from tests.tables.sql_oracle import Run, differences, hunt
 
 TOGETHER = 60  # releases in one audit
 
 
+def check(engine: Engine, run: Run, seed: int) -> None:
+    """Raise at the first difference."""
+    different = differences(engine, run, seed, TOGETHER)
+    assert not different, f"seed {seed}: {different[0]}"
+
+
 def fuzz(seed: int, seconds: float) -> dict[str, int]:
     """Compare random releases until the seconds are over; raise at the first difference."""
-    until = time.monotonic() + seconds
-    audits = 0
-    with tempfile.TemporaryDirectory() as folder:
-        engine, run, connection = duckdb_tables(Path(folder))
-        try:
-            for case_seed in itertools.count(seed):
-                different = differences(engine, run, case_seed, TOGETHER)
-                assert not different, f"seed {case_seed}: {different[0]}"
-                audits += 1
-                if time.monotonic() > until:
-                    break
-        finally:
-            engine.close()
-            connection.close()
+    audits = hunt(check, seed, seconds)
     return {"releases": audits * TOGETHER, "audits": audits}

@@ -7,6 +7,8 @@ The oracle runs the release's own text, with COUNT and SUM, on the engine. It do
 from __future__ import annotations
 
 import itertools
+import tempfile
+import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -433,3 +435,19 @@ def duckdb_tables(folder: Path) -> tuple[Engine, Run, duckdb.DuckDBPyConnection]
         connection.execute(statement)
     engine = open_source("oracle.duckdb::data", base=folder, tables={"areas": "oracle.duckdb::areas"})
     return engine, lambda sql: connection.execute(sql).fetchall(), connection
+
+
+def hunt(check: Callable[[Engine, Run, int], None], seed: int, seconds: float) -> int:
+    """Check one seed after the other on DuckDB until the seconds are over; how many there were."""
+    until = time.monotonic() + seconds
+    with tempfile.TemporaryDirectory() as folder:
+        engine, run, connection = duckdb_tables(Path(folder))
+        try:
+            for number in itertools.count(1):
+                check(engine, run, seed + number - 1)
+                if time.monotonic() > until:
+                    return number
+        finally:
+            engine.close()
+            connection.close()
+    raise AssertionError("the count has no end")
