@@ -52,7 +52,7 @@ def parts_of(size: int) -> list[slice]:
     return [slice(start, min(start + _PART, size)) for start in range(0, size, _PART)]
 
 
-def those(values: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
+def chosen_of(values: NDArray[Any], chosen: NDArray[np.bool_]) -> NDArray[Any]:
     """The chosen entries along the last dimension; the array itself if all are chosen."""
     return values if chosen.all() else values[..., chosen]
 

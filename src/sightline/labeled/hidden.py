@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.arrays import FloatArray, like, parts_of, those, with_diagonal_plus
+from sightline.arrays import FloatArray, chosen_of, like, parts_of, with_diagonal_plus
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.column_forms import MatrixForms
 from sightline.labeled.incidence.protocol import EXACT
@@ -115,8 +115,8 @@ def hidden_by_record(
         return None
     matrix, error = found
     forms = MatrixForms(symmetric=(matrix,), offsets=np.zeros(1), linear=np.zeros((0, incidence.row_count)))
-    q = those(incidence.forms(forms, unknown, progress)[0], unknown)
-    levels = those(levels, unknown)
+    q = chosen_of(incidence.forms(forms, unknown, progress)[0], unknown)
+    levels = chosen_of(levels, unknown)
     q = np.maximum(q, 0.0)
     q *= 1 + error + 2 * gram.whitening_error
     if gram.whitening.ndim == 2:  # the error is that of q/c

@@ -12,7 +12,7 @@ from typing import Protocol
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray, those
+from sightline.arrays import FloatArray, IndexArray, chosen_of
 from sightline.labeled.column_forms import ProjectedForms
 from sightline.labeled.description import LinearReleases
 from sightline.labeled.gram_factor import BLOCK, GramFactor, factor_of_gram, factor_of_rows
@@ -238,7 +238,7 @@ def records_alike(gram: RecordsGram, group_sizes: IndexArray) -> FloatArray:
     sizes = group_sizes.astype(np.float64)
     if gram.design.incidence.counts is None or gram.design.incidence.distinct:
         return sizes
-    signature = those(gram.design.incidence.signatures(gram.unknown), gram.unknown)
+    signature = chosen_of(gram.design.incidence.signatures(gram.unknown), gram.unknown)
     return np.asarray(np.bincount(signature, sizes)[signature])
 
 

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.linalg import qr
 
-from sightline.arrays import FloatArray, IndexArray, those
+from sightline.arrays import FloatArray, IndexArray, chosen_of
 from sightline.errors import InvalidRelease, TooMuchWork, require
 from sightline.labeled.column_forms import ColumnForms
 from sightline.labeled.incidence.cell_forms import CellFormTables, block_of, spans
@@ -247,7 +247,7 @@ class CellIncidence:
         """For every unknown record the first unknown one with the same column."""
         codes, numbers = self._codes(), np.arange(self.records)
         places = numbers if unknown.all() else np.flatnonzero(unknown)
-        codes = [those(code, unknown) for code in codes]
+        codes = [chosen_of(code, unknown) for code in codes]
         if len(codes) == 1 and int(codes[0].max()) < _MOST_CODES * self.records:
             first = np.zeros(int(codes[0].max()) + 1, dtype=np.intp)
             first[codes[0][::-1]] = places[::-1]

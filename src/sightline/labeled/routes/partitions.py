@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray, those
+from sightline.arrays import FloatArray, IndexArray, chosen_of
 from sightline.labeled.column_forms import MatrixForms
 from sightline.labeled.gram_factor import factor_of_gram
 from sightline.labeled.incidence.cells import CellIncidence
@@ -148,7 +148,7 @@ def fitted_groups(gram: UnknownRecordsGram, kept: IndexArray) -> IndexArray | No
     largest = np.maximum.reduceat(np.abs(weights), incidence.starts, axis=1).sum(axis=1, keepdims=True)
     bounds += gamma(len(incidence.widths) + 2) * (reach + largest)
     found = np.abs(combined(gram.design, weights) - drawn) <= bounds
-    return np.flatnonzero(those(np.logical_and.reduce(found), unknown))
+    return np.flatnonzero(chosen_of(np.logical_and.reduce(found), unknown))
 
 
 def groups_near_one(problem: Problem, leverage: FloatArray) -> IndexArray:
