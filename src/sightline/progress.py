@@ -1,8 +1,14 @@
-"""How long work reports on itself: one callback, called with a stage and the share of it that is done."""
+"""How long work reports on itself: a stage, and the share of it that is done.
+
+The callback is ambient: a job sets it once with :func:`reporting`, and whatever takes time calls :func:`report`. No function in
+between passes it on. A thread that should report runs in a copy of the context (``contextvars.copy_context().run``).
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import TypeAlias, TypeVar
 
 Progress: TypeAlias = Callable[[str, float], None]
@@ -13,8 +19,46 @@ def silent(stage: str, share: float) -> None:
     """The default: report nothing."""
 
 
-def counted(items: Sequence[Item], progress: Progress, stage: str = "computing") -> Iterator[Item]:
+_current: ContextVar[Progress] = ContextVar("progress", default=silent)
+
+
+def report(stage: str, share: float) -> None:
+    """Call the callback of the job that this runs in."""
+    _current.get()(stage, share)
+
+
+@contextmanager
+def reporting(progress: Progress | None) -> Iterator[None]:
+    """Within the block, reports go to this callback; with ``None`` they go where they went before.
+
+    >>> with reporting(lambda stage, share: print(stage, share)):
+    ...     report("reading", 0.5)
+    reading 0.5
+    >>> report("reading", 0.6)
+    """
+    token = _current.set(_current.get() if progress is None else progress)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def reported(items: Sequence[Item], stage: str = "computing") -> Iterator[Item]:
     """The items one by one; before each, report the share of them that is done.
+
+    >>> with reporting(lambda stage, share: print(stage, share)):
+    ...     print(list(reported("ab")))
+    computing 0.0
+    computing 0.5
+    ['a', 'b']
+    """
+    for done, item in enumerate(items):
+        report(stage, done / len(items))
+        yield item
+
+
+def counted(items: Sequence[Item], progress: Progress, stage: str = "computing") -> Iterator[Item]:
+    """As :func:`reported`, to a callback that is passed along.
 
     >>> [item for item in counted("ab", lambda stage, share: print(stage, share))]
     computing 0.0
