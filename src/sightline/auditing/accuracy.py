@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.design import LINEAR
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.findings import Findings
 from sightline.auditing.homogeneous import Totals
 from sightline.auditing.pricing import feature_range

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sightline.auditing.design import LINEAR
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.findings import Findings
 from sightline.auditing.losses import guaranteed_by_noise
 from sightline.auditing.numerals import counted

@@ -25,7 +25,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.cell_sets import CellSets, SignatureSets, WeightedSets
-from sightline.auditing.design import LINEAR, cell_name
+from sightline.auditing.lowering import LINEAR, cell_name
 from sightline.auditing.findings import Findings
 from sightline.tables.membership import Feature, Membership, Statistic
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
-from sightline.auditing.design import LINEAR
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.pricing import Pricing
 from sightline.privacy.accountant import NoiseLaw
 from sightline.tables.membership import Membership, RowValues, Statistic

@@ -345,7 +345,7 @@ def _noise(pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: Floa
         copies,
         exact=exact,
         share=pricing.lattice_share,
-        correlation=correlation,
+        **({} if correlation is None else {'correlation': correlation}),
     )
 
 

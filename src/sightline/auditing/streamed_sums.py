@@ -17,7 +17,7 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.cell_sets import WeightedSets
-from sightline.auditing.design import cell_name
+from sightline.auditing.lowering import cell_name
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.known_sums import KnownSums
 from sightline.tables.membership import Statistic
