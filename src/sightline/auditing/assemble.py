@@ -88,7 +88,7 @@ def assemble(
         clipped=membership.clipped,
         cells=len(membership.cells),
         signatures=membership.signature_count,
-        rank=found.exposures.rank if found else 0,
+        rank=found.rank if found else 0,
         identifiable_records=section.identifiable_records,
         identifiable_groups=found.identifiable_groups if found else 0,
         least_remaining_uncertainty=findings.least,

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from sightline.auditing.design import linear_design
+import numpy as np
+
+from sightline.auditing.lowering import linear_partitions, signature_columns
 from sightline.auditing.plan import Plan
-from sightline.auditing.pricing import price
 from sightline.auditing.streamed_findings import PASSES
 from sightline.format import count, shown_memory
-from sightline.labeled.routes.cost import RouteCost, choose_route
+from sightline.labeled.incidence.cells import incidence_of_cells
+from sightline.labeled.routes.cost import RouteCost, choose_for_cells
 from sightline.progress import Progress
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable, memory_in_arrays
@@ -24,7 +26,7 @@ class ExpectedCost:
 
     signatures: int
     partitions: int
-    routes: tuple[RouteCost, ...]  # one for each design: a category has two; none without a linear part
+    routes: tuple[RouteCost, ...]  # none without a linear part
     streamed: bool = False  # whether the signatures stay in the engine
 
     def __str__(self) -> str:
@@ -44,11 +46,28 @@ class ExpectedCost:
 def expected_cost(plan: Plan, table: Membership | StreamedTable, progress: Progress) -> ExpectedCost:
     """The routes of a plan's designs. Patterns of sparse factors are analysed, and nothing is factorised."""
     membership = table.membership if isinstance(table, StreamedTable) else table
-    linear = linear_design(plan, membership, price(plan, membership))
-    designs = () if linear is None else (linear.main, linear.other)
+    route = _route(membership, progress)
     return ExpectedCost(
         signatures=membership.signature_count,
         partitions=len(membership.partitions),
-        routes=tuple(choose_route(part.design, progress)[0] for part in designs if part is not None),
+        routes=() if route is None else (route[0],),
         streamed=isinstance(table, StreamedTable),
     )
+
+
+def sparse_cost(membership: Membership, progress: Progress) -> RouteCost | None:
+    """What sparse factors over the linear cells take; ``None`` where dense ones are taken."""
+    route = _route(membership, progress)
+    return None if route is None or not route[1] else route[0]
+
+
+def _route(membership: Membership, progress: Progress) -> tuple[RouteCost, bool] | None:
+    """What factors over the linear cells take, and whether sparse ones are taken; none without linear cells."""
+    order = linear_partitions(membership)
+    if not order or not len(membership.signatures):
+        return None
+    cells = signature_columns(membership, order).cells
+    widths = np.diff(membership.starts)[order]
+    incidence = incidence_of_cells(cells, cells=widths, counts=np.ones(len(cells), dtype=np.int64))
+    cost, pattern = choose_for_cells(incidence, progress)
+    return cost, pattern is not None

@@ -263,6 +263,20 @@ class Findings:
         """For every partition, the columns of its GROUP BY that are as good as a person's key."""
         return key_columns(self.membership)
 
+    @property
+    def one_value(self) -> bool:
+        """Whether all rows of a record hold one value."""
+        return self.plan.data.values == "constant"
+
+    @cached_property
+    def rows_apart(self) -> LinearFindings:
+        """What is seen of every row by itself, where persons have several."""
+        assert self.linear is not None
+        apart = self.linear.linear.rows_apart()
+        exposure = assess(apart.design)
+        lower_ends = _lower(apart, exposure, self.pricing, None)
+        return replace(self.linear, linear=apart, exposure=exposure, lower=lower_ends)
+
     def up_to(self, release: int) -> LinearFindings | None:
         """What is seen once the releases up to this one are published; none if nothing linear is yet."""
         if self.linear is None or release >= len(self.plan.releases) - 1:
@@ -422,7 +436,8 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     if not is_nonlinear(membership):
         return exposure.lower.ravel()
     if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
-        apart = lowered.of_records(distances(membership, pricing, up_to=up_to))
+        told = membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
+        apart = lowered.of_records(distances(told, pricing, up_to=up_to))
         return coin_kept(apart) * pricing.lattice_share
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
     own = (lowered.table.power(2).T @ lowered.design.noise.information) * units.times

@@ -5,10 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from sightline.auditing.findings import Findings
-from sightline.auditing.persons import PersonFindings
 from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.timeline import stage_count
-from sightline.labeled.routes.cost import Route
 
 
 def left_out(findings: Findings) -> tuple[str, ...]:
@@ -24,7 +22,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             "each record's own loss; accuracy; with whom a record is seen; short recipes.",
         )
     parts = []
-    if findings.contributions is None and findings.question is None and np.any(found.visible):
+    if not found.comparable and findings.question is None and np.any(found.visible):
         parts.append("what each release adds to the exposure of identifiable records")
     stages = stage_count(findings)
     if stages < releases:
@@ -35,28 +33,15 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             parts.append("other accountants")
         if findings.not_shown or found.limit is None:
             parts.append("what it would help to leave a release out")
-    if found.persons is not None and np.any(found.persons.seen.undecided):
-        number = found.persons.count(found.persons.seen.undecided)
+    several = found.linear.rows_of_unit > 1
+    if (number := int(found.people[several & found.exposure.undecided].sum())) > 0:
         parts.append(
             f"whether more combinations of the rows of {number:,} records with several rows are identifiable"
         )
-    sparse = found.exposures.cost.route is Route.SPARSE
-    if sparse and found.persons is not None and (open_errors := _unknown_errors(found.persons)):
-        parts.append(
-            f"the error of the best unbiased attack on {open_errors:,} of the records with several rows: "
-            "it is at least what is shown"
-        )
     if not parts:
         return ()
-    numbers = found.linear.design.row_count
+    numbers = found.linear.row_count
     return (
-        f"The plan publishes {numbers:,} numbers about {found.linear.design.size:,} kinds of rows, too many "
+        f"The plan publishes {numbers:,} numbers about {len(found.people):,} kinds of rows, too many "
         f"to be assessed again and again. Left out: {'; '.join(parts)}.",
     )
-
-
-def _unknown_errors(people: PersonFindings) -> int:
-    """Persons of whose sharpest feature only a lower bound on the error is known."""
-    kinds = np.zeros(len(people.lower), dtype=np.bool_)
-    kinds[[kind for kind, one in people.seen.features.items() if np.isinf(one.relative_error)]] = True
-    return people.count(kinds)

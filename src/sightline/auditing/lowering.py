@@ -45,6 +45,7 @@ class Lowered:
     factors: FloatArray  # row = factor × published number + offset; n for a mean, negative for complements
     offsets: FloatArray
     categories: tuple[str, ...]  # what is asked of a unit, one after the other; none for a number
+    by_kind: bool  # whether records are kinds of persons of the membership's table; else signatures
 
     @property
     def row_count(self) -> int:
@@ -110,7 +111,7 @@ class Lowered:
     def signatures_of(self, column: int) -> IndexArray:
         """The membership's signatures that a column stands for: of persons, those of the rows of the first kind."""
         records, people = self.records_of(column), self.membership.persons
-        if people is None:
+        if people is None or not self.by_kind:
             return records
         own = slice(int(people.starts[records[0]]), int(people.starts[records[0] + 1]))
         return np.unique(people.signatures[own][~people.known[own]])
@@ -121,7 +122,9 @@ class Lowered:
         records = np.flatnonzero(self.unit_of_record >= 0)[::-1]
         first[self.unit_of_record[records]] = records
         found, people = first[columns // self.columns_of_unit], self.membership.persons
-        return found if people is None else np.asarray(people.signatures[people.starts[found]], dtype=np.intp)
+        if people is None or not self.by_kind:
+            return found
+        return np.asarray(people.signatures[people.starts[found]], dtype=np.intp)
 
     def of_records(self, values: FloatArray) -> FloatArray:
         """For every unit the largest value of its signatures, or kinds of persons."""
@@ -132,7 +135,7 @@ class Lowered:
     def of_signatures(self, values: FloatArray) -> FloatArray:
         """For every unit the largest value of its signatures; of a person's, the sum over unknown rows."""
         people = self.membership.persons
-        return self.of_records(values if people is None else sums_over_persons(people, values))
+        return self.of_records(values if people is None or not self.by_kind else sums_over_persons(people, values))
 
     def take(self, rows: IndexArray | BoolArray) -> Lowered | None:
         """The design with some of its rows; none if there is none of them."""
@@ -154,14 +157,24 @@ class Lowered:
         """The design without one published number."""
         return self.take(np.delete(np.arange(self.row_count), row))
 
-    def rows_apart(self) -> Lowered:
-        """The same numbers about every row by itself: persons whose rows are looked at one by one."""
+    @cached_property
+    def row_units(self) -> IndexArray:
+        """Of every row of a unit its place among the different rows: those looked at one by one."""
+        return self._rows_apart[1]
+
+    @cached_property
+    def _rows_apart(self) -> tuple[IndexArray, IndexArray]:
+        """The first of every kind of row among all, and the kind of each."""
         units, k = self.units, self.columns_of_unit
         entries = units.rows if units.weights is None else np.concatenate([units.rows, units.weights], axis=1)
-        _, first, place = np.unique(
-            entries.reshape(len(entries) // k, -1), axis=0, return_index=True, return_inverse=True
-        )
-        people = np.bincount(place.ravel(), np.repeat(units.people, np.diff(units.starts) // k) * units.times[::k])
+        lines = entries.reshape(len(entries) // k, -1)
+        _, first, place = np.unique(lines, axis=0, return_index=True, return_inverse=True)
+        return first, place.ravel()
+
+    def rows_apart(self) -> Lowered:
+        """The same numbers about every row by itself: persons whose rows are looked at one by one."""
+        units, k, (first, place) = self.units, self.columns_of_unit, self._rows_apart
+        people = np.bincount(place, np.repeat(units.people, np.diff(units.starts) // k) * units.times[::k])
         lines = (first[:, None] * k + np.arange(k)).ravel()
         apart = replace(
             units,
@@ -172,20 +185,20 @@ class Lowered:
             people=people.astype(np.intp),
             distinct=True,
         )
-        row_unit = place.ravel()[np.arange(len(entries) // k)]
-        return replace(self, design=replace(self.design, units=apart, place=self._unit_of_signature(row_unit)))
+        return replace(
+            self,
+            design=replace(self.design, units=apart, place=self._unit_of_signature(place)),
+            by_kind=False,
+        )
 
     def _unit_of_signature(self, of_row: IndexArray) -> IndexArray:
         """For every signature of the membership, its place among the rows looked at one by one; -1 if known."""
         people = self.membership.persons
         assert people is not None  # else every row is a unit
-        found = np.full(len(self.membership.signatures), -1, dtype=np.intp)
         column = signature_columns(self.membership, linear_partitions(self.membership)).column
         first = np.full(int(column.max(initial=-1)) + 1, -1, dtype=np.intp)
-        kinds = _person_kinds(people, column, constant=False)
-        first[kinds.columns] = of_row
-        found[:] = first[column]
-        return found
+        first[_person_kinds(people, column, constant=False).columns] = of_row
+        return np.asarray(first[column])
 
 
 def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | None:
@@ -228,6 +241,7 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | Non
         factors=factors,
         offsets=np.where(flipped, units_of_weights * membership.weight_sums[cells], 0.0),
         categories=counted.names,
+        by_kind=membership.persons is not None,
     )
 
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightline.arrays import FloatArray
-from sightline.auditing.design import LINEAR, sparse_cost
+from sightline.auditing.expected_cost import sparse_cost
 from sightline.auditing.findings import Keys
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.noise_files import check_key_columns
 from sightline.auditing.plan import AssumptionName, Data, Plan
 from sightline.auditing.withheld import as_published
@@ -90,7 +91,7 @@ class Session:
         limits = self.limits if membership.others is None else self.limits.beside_engine
         limits.check_cells(
             cells,
-            designs=2 if self.subject.kind is SecretKind.CATEGORY else 1,
+            designs=1,
             sparse=lambda: sparse_cost(membership, progress) if membership.others is None else None,
         )
         progress("comparing with the engine's own groups", 0.0)

@@ -292,10 +292,14 @@ def assess(design: Design, *, upper: bool = True) -> UnitExposure:
 
 def _assess(design: Design, upper: bool) -> UnitExposure:
     """The three passes, as if exact numbers had noise."""
-    brackets = replace(_brackets(design), upper=upper)
+    return exposure_of(design, replace(unit_brackets(design), upper=upper))
+
+
+def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -> UnitExposure:
+    """The last pass over a design's units. They may be some of those that the brackets are for, if not ``alone``."""
     passed, solver = design.units.run(brackets), brackets.solver
     kinds = len(passed["lower"])
-    if upper:
+    if brackets.upper:
         coarse = np.flatnonzero(~(np.maximum(passed["error"].max(axis=1), passed["loose"]) <= COARSE))
         small = 0 < coarse.size <= _BALL_UNITS and solver.numbers <= _BALL_ROWS
         if small and isinstance(solver, DenseSolver):
@@ -304,7 +308,8 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
                 again = units.run(brackets.in_balls)
                 for name in ("lower", "upper", "error"):
                     passed[name][coarse] = again[name]
-        passed["lower"] = with_chords(design, passed["lower"], passed["upper"])
+        if alone:
+            passed["lower"] = with_chords(design, passed["lower"], passed["upper"])
     return UnitExposure(
         design=design,
         solver=solver,
@@ -316,7 +321,7 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
     )
 
 
-def _brackets(design: Design, hidden: bool = True) -> UnitBrackets:
+def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     """The third pass, from the first two. The products do not depend on the noise: they are made once."""
     prior, noise, made = design.prior, design.noise, design.made
     first = RowProducts(prior=prior, information=noise.information)
@@ -359,7 +364,7 @@ def least_factor(design: Design, limit: float, *, close: float = 2e-3) -> float 
         scaled = design.with_noise(design.noise.scaled(math.exp(logarithm)))
         if hidden:
             return assess(scaled, upper=False).least - limit
-        alone = replace(_brackets(scaled, hidden=False), upper=False)
+        alone = replace(unit_brackets(scaled, hidden=False), upper=False)
         return float(scaled.units.run(alone)["lower"].min()) - limit
 
     def spare_if_known(logarithm: float) -> float:

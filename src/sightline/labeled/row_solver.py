@@ -336,6 +336,18 @@ class DenseSolver:
             bound[coarse] = 0.0
         return AnswerWeights(weights=weights, rmse=rmse, relative_error=bound + gamma(len(b) + 8))
 
+    def spread(self, weights: FloatArray) -> FloatArray:
+        """Weights on the independent rows as those on all rows with the least error."""
+        kept, T = self.independent.rows, self.independent.others
+        full, information = np.zeros(self.numbers), self.noise.information
+        if not T.any():
+            full[kept] = weights
+            return full
+        through = self._by_information[0] @ weights
+        full += information * (T @ through)
+        full[kept] += information[kept] * through
+        return full
+
     def _weights_in_balls(
         self, M: FloatArray, images: FloatArray, functionals: FloatArray
     ) -> tuple[FloatArray, FloatArray]:

@@ -60,6 +60,11 @@ class RowNoise:
             exact=self.exact[rows],
         )
 
+    def variance_of(self, weights: FloatArray) -> float:
+        """The variance of the noise in a weighted sum of answers; exact ones have none."""
+        used = (weights != 0) & ~self.exact  # a weight of zero on infinite noise adds no noise
+        return float(weights[used] ** 2 @ self.variance[used])
+
     def scaled(self, factor: float) -> RowNoise:
         """All noise times a factor."""
         information, variance = self.information / factor**2, self.variance * factor**2
