@@ -1,13 +1,17 @@
-"""`make rooms`: which rooms and modules import which. The exit status is 1 if any law of imports is broken.
+"""`make rooms`: how large the house is, and which rooms and modules import which.
 
-An import counts wherever it stands: at the top of a module, inside a function, under ``TYPE_CHECKING``, in
-the name table of an ``__init__.py``, or as a string that is given to ``import_module``. The script uses only
-the standard library, so it runs without an environment.
+The exit status is 1 if any law of imports is broken. An import counts wherever it stands: at the top of a
+module, inside a function, under ``TYPE_CHECKING``, in the name table of an ``__init__.py``, or as a string
+that is given to ``import_module``. The script uses only the standard library, so it runs without an
+environment; only the walk of the demo (``tools/walk.py``) needs one.
 """
 
 from __future__ import annotations
 
 import ast
+import json
+import re
+import subprocess
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
@@ -48,6 +52,20 @@ def import_graph() -> Graph:
     """The modules that each module imports."""
     files = module_files()
     return {module: frozenset(imported(path, files.keys())) - {module} for module, path in files.items()}
+
+
+def with_the_package(graph: Graph) -> Graph:
+    """The same graph, where ``from sightline import jobs`` counts as an import of ``sightline`` as well."""
+    return {
+        module: graph[module] | ({"sightline"} if names_the_package(path) else set())
+        for module, path in module_files().items()
+    }
+
+
+def names_the_package(path: Path) -> bool:
+    """Whether a file imports from the package itself."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return any(isinstance(node, ast.ImportFrom) and node.module == "sightline" for node in ast.walk(tree))
 
 
 def cycles(graph: Graph) -> list[list[str]]:
@@ -143,9 +161,85 @@ def imported(path: Path, modules: Iterable[str]) -> Iterator[str]:
     yield from ({prefix + text for prefix in prefixes for text in texts} & known) - {"sightline"}
 
 
+def none_tests(tree: ast.AST) -> int:
+    """How often a tree asks ``is None`` or ``is not None``."""
+    return sum(
+        isinstance(operator, ast.Is | ast.IsNot) and isinstance(side, ast.Constant) and side.value is None
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        for operator, side in zip(node.ops, node.comparators, strict=True)
+    )
+
+
+def is_number(node: ast.AST) -> bool:
+    """Whether a node is a number as it is written; ``True`` is none."""
+    return isinstance(node, ast.Constant) and type(node.value) in {int, float, complex}
+
+
+def constants(tree: ast.Module) -> int:
+    """Names in capitals at the top of a module whose value has a number in it."""
+    values = {
+        target.id: node.value
+        for node in tree.body
+        if isinstance(node, ast.Assign | ast.AnnAssign) and node.value
+        for target in (node.targets if isinstance(node, ast.Assign) else [node.target])
+        if isinstance(target, ast.Name) and re.fullmatch(r"_?[A-Z][A-Z0-9_]*", target.id)
+    }
+    return sum(any(map(is_number, ast.walk(value))) for value in values.values())
+
+
+def plan_fields() -> int:
+    """Fields that a plan can have, in all its tables."""
+    schema = json.loads((ROOT / "docs" / "plan.schema.json").read_text(encoding="utf-8"))
+    return sum(len(table.get("properties", ())) for table in (schema, *schema["$defs"].values()))
+
+
+def root_names() -> int:
+    """Names that ``import sightline`` offers: the lines of its stub."""
+    stub = (SOURCE / "__init__.pyi").read_text(encoding="utf-8")
+    return sum(line.startswith("from ") for line in stub.splitlines())
+
+
+def words_of_docs() -> int:
+    """Words of the pages under ``docs/``, those of their code blocks too."""
+    return sum(len(page.read_text(encoding="utf-8").split()) for page in (ROOT / "docs").rglob("*.md"))
+
+
+def measures(graph: Graph) -> list[tuple[str, int, int]]:
+    """What is measured of the house: its name, how many there are, and how many are wanted at most."""
+    trees = [ast.parse(path.read_text(encoding="utf-8")) for path in module_files().values()]
+    return [
+        ("lines of src", sum(lines_per_room().values()), 46_000),
+        ("modules", len(graph), 240),
+        ("tests `is None` and `is not None`", sum(map(none_tests, trees)), 600),
+        ("constants in capitals that hold a number", sum(map(constants, trees)), 300),
+        ("fields of a plan", plan_fields(), 55),
+        ("root names", root_names(), 45),
+        ("cycles of modules, `from sightline import` counted", len(cycles(with_the_package(graph))), 0),
+        ("words of docs", words_of_docs(), 38_000),
+    ]
+
+
+def walk_of_the_demo() -> list[str]:
+    """What ``tools/walk.py`` counts in one run of the demo: files entered, functions, assessments."""
+    script = ROOT / "tools" / "walk.py"
+    if not script.is_file():
+        return []
+    installed = ROOT / ".venv" / "bin" / "python"
+    python = str(installed) if installed.is_file() else sys.executable
+    walk = subprocess.run([python, str(script)], capture_output=True, text=True, timeout=120, check=False)
+    return (
+        walk.stdout.splitlines() if walk.returncode == 0 else ["the demo did not run: make demo installs it"]
+    )
+
+
 def main() -> int:
-    """Print the rooms with what they import, the modules, the cycles, and the imports to the right."""
+    """Print the measures, the rooms, the modules with what they import, and the laws that are broken."""
     graph = import_graph()
+    print("The house, and how large it may be\n")
+    for name, count, wanted in measures(graph):
+        print(f"  {name:<52}{count:>8,}   at most {wanted:,}")
+    print(*(f"  {line}" for line in walk_of_the_demo()), "", sep="\n")
     between: dict[str, set[str]] = defaultdict(set)
     for module, targets in graph.items():
         between[room_of(module)] |= {room_of(target) for target in targets} - {room_of(module)}

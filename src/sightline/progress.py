@@ -1,7 +1,8 @@
 """How long work reports on itself: a stage, and the share of it that is done.
 
-The callback is ambient: a job sets it once with :func:`reporting`, and whatever takes time calls :func:`report`. No function in
-between passes it on. A thread that should report runs in a copy of the context (``contextvars.copy_context().run``).
+The callback is ambient: a job sets it once with :func:`reporting`, and whatever takes time calls
+:func:`report`. No function in between passes it on. A thread that should report runs in a copy of the context
+(``contextvars.copy_context().run``).
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from sightline import jobs
 from sightline.auditing.reading import plan_of_text
 from sightline.auditing.result import AuditResult
 from sightline.errors import SightlineError
+from sightline.jobs import audit
 
 
 def audit_cell(line: str, cell: str) -> AuditResult:
@@ -18,7 +18,7 @@ def audit_cell(line: str, cell: str) -> AuditResult:
     from IPython.core.error import UsageError
 
     try:
-        return jobs.audit(plan_of_text(cell, "the cell"), limit=line.strip() or None)
+        return audit(plan_of_text(cell, "the cell"), limit=line.strip() or None)
     except SightlineError as error:
         raise UsageError(f"{type(error).__name__}: {error}") from None
 

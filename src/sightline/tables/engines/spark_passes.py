@@ -14,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from pyspark import TaskContext
 
-from sightline import errors
+import sightline.errors as errors
 from sightline.errors import InvalidPlan, SightlineError
 from sightline.tables.signature_store import BATCH, Arrays, Reduction, SignatureBatch
 
