@@ -30,13 +30,9 @@ def test_some_random_plans_of_every_kind() -> None:
     require_none_wrong(compared("plans", every("plans", FEW_PLANS)))
 
 
-def test_arrays_of_some_random_designs() -> None:
-    require_none_wrong(compared("designs", every("designs", 50)))
-
-
 @pytest.mark.slow
-def test_arrays_of_all_random_designs() -> None:
-    require_none_wrong(compared("designs", stored()["designs"]))
+def test_arrays_of_some_random_designs() -> None:
+    require_none_wrong(compared("designs", every("designs", 100)))
 
 
 @pytest.mark.slow
@@ -44,23 +40,23 @@ def test_some_random_designs_of_noise() -> None:
     require_none_wrong(compared("noise designs", every("noise designs", FEW_NOISE_DESIGNS)))
 
 
-@pytest.mark.slow
 @pytest.mark.thorough
-@pytest.mark.parametrize("part", ["plans", "noise designs"])
-def test_all_random_plans_and_designs_of_noise(part: str) -> None:
+@pytest.mark.parametrize("part", ["plans", "designs", "noise designs"])
+def test_all_random_plans_and_designs(part: str) -> None:
     require_none_wrong(compared(part, stored()[part]))
 
 
 def test_a_weaker_bound_or_another_decision_is_wrong_and_a_sharper_bound_is_listed() -> None:
     before = stored()["plans"]["numbers, uniform 0"]
-    entry = before["exposed"][0]
+    entry = max(before["exposed"], key=lambda one: one[9] - one[8])  # with a lower end that has room to rise
+    others = [one for one in before["exposed"] if one is not entry]
 
     def with_entry(**changed: object) -> Differences:
         places = {"identifiable": 6, "rmse": 7, "lower": 8, "upper": 9}
         new = list(entry)
         for name, value in changed.items():
             new[places[name]] = value
-        return audits(before, {**before, "exposed": [new, *before["exposed"][1:]]})
+        return audits(before, {**before, "exposed": [new, *others]})
 
     assert not with_entry().wrong
     assert not with_entry().better
