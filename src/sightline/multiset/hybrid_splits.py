@@ -3,7 +3,7 @@ r"""Hybrid transcripts: symmetric releases fix the values of a group, a few subs
 The paper leaves their best allocation open (end of Section IV). A split of L releases has :math:`L_f`
 symmetric ones and :math:`L - L_f` subset means; all are paid with the same :math:`\kappa_L`. For a publisher
 :math:`L_f = L` is the safest: symmetric releases alone never show whose a value is. For an attacker some
-split is the most damaging. ``docs/theory/hybrid.md`` has the statements and proofs.
+split is the most damaging. ``docs/theory/multiset.md`` has the statements and proofs.
 """
 
 from __future__ import annotations
