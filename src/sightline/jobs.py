@@ -217,7 +217,7 @@ def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) ->
 def _find(session: Session, membership: Membership, watch: Progress, device: Device = HOST) -> Findings:
     membership = replace(membership, device=device)
     watch("finding who is exposed", 0.0)
-    findings = find(session.plan, membership, values=session.values, progress=watch)
+    findings = find(session.plan, membership, values=session.values)
     watch("describing what is exposed", 0.0)
     return findings
 

@@ -106,7 +106,7 @@ def describe(
             folded[column] = attack
     others = [attack.others for attack in folded.values()]
     every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
-    named = _keys_of(found, every, keys) if keys is not None else {}
+    named = keys_of(found, every, keys) if keys is not None else {}
     labels = signature_names(findings, found.linear.first_signatures(columns))
     several = found.linear.rows_of_unit[columns // found.linear.columns_of_unit] > 1
     return tuple(
@@ -205,7 +205,7 @@ def _owners(found: LinearFindings) -> IndexArray:
     return np.repeat(np.bincount(place, persons).astype(np.intp), k)
 
 
-def _keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int, tuple[str, ...]]:
+def keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int, tuple[str, ...]]:
     """The keys of the records of some columns."""
     if not columns.size:
         return {}

@@ -365,10 +365,17 @@ def _unknown_persons(table: PersonTable) -> BoolArray:
     return np.asarray(np.logical_or.reduceat(~table.known, table.starts[:-1]))
 
 
-def find(plan: Plan, membership: Membership, *, values: Callable[[], RowValues] | None = None) -> Findings:
+def find(
+    plan: Plan,
+    membership: Membership,
+    *,
+    values: Callable[[], RowValues] | None = None,
+    linear: LinearFindings | None = None,
+) -> Findings:
     """Price a plan, lower it and assess its design.
 
-    ``values`` fetches the secrets, for releases not linear in them.
+    ``values`` fetches the secrets, for releases not linear in them. ``linear`` has the findings of the linear
+    part, if this plan was assessed before.
     """
     require(
         membership.contributions <= 1 or membership.persons is not None,
@@ -383,7 +390,7 @@ def find(plan: Plan, membership: Membership, *, values: Callable[[], RowValues] 
         plan=plan,
         membership=membership,
         pricing=pricing,
-        linear=linear_findings(plan, membership, pricing),
+        linear=linear_findings(plan, membership, pricing) if linear is None else linear,
         nonlinear=nonlinear,
         questions=tuple(_about(plan, membership, pricing, one) for one in questions_of(membership)),
     )

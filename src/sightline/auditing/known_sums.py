@@ -25,8 +25,8 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.cell_sets import CellSets, SignatureSets, WeightedSets
-from sightline.auditing.lowering import LINEAR, cell_name
 from sightline.auditing.findings import Findings
+from sightline.auditing.lowering import LINEAR, cell_name
 from sightline.tables.membership import Feature, Membership, Statistic
 
 # Releases × releases × signatures up to which sums are compared with each other, coarse releases first.

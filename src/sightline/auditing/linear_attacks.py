@@ -79,7 +79,11 @@ class LinearAttacks:
     def _covariance(self) -> FloatArray:
         """C: of the numbers, with noise."""
         M = self.found.exposure.solver.products
-        own = M[np.ix_(self.rows, self.rows)] if isinstance(M, np.ndarray) else M[self.rows][:, self.rows].toarray()
+        own = (
+            M[np.ix_(self.rows, self.rows)]
+            if isinstance(M, np.ndarray)
+            else M[self.rows][:, self.rows].toarray()
+        )
         return np.asarray(self._scale * own + np.diag(self.found.linear.design.noise.variance[self.rows]))
 
     @property
@@ -180,7 +184,9 @@ class LinearAttacks:
             return none
         full = np.zeros(linear.row_count)
         full[self.rows] = weights
-        in_guess = np.where(linear.rows_of_unit == 1, (linear.table.T @ full)[linear.units.starts[:-1]], -np.inf)
+        in_guess = np.where(
+            linear.rows_of_unit == 1, (linear.table.T @ full)[linear.units.starts[:-1]], -np.inf
+        )
         heavy = np.flatnonzero(in_guess >= _HEAVY * in_guess[column])
         heavy = heavy[heavy != column]
         order = np.concatenate([[column], heavy[np.lexsort((heavy, -in_guess[heavy]))]])

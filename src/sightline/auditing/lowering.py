@@ -100,6 +100,16 @@ class Lowered:
         own = np.arange(self.units.starts[unit] + asked, self.units.starts[unit + 1], self.columns_of_unit)
         return np.asarray(self.table[:, own] @ self.units.times[own].astype(np.float64))
 
+    def told_by_sizes(self, column: int, weights: FloatArray) -> float:
+        """What weights that give a column's sum count of all categories alike: rows, whatever they hold."""
+        k, units = self.columns_of_unit, self.units
+        if k == 1:
+            return 0.0
+        shares = np.asarray(self.table.T @ weights)
+        unit, category = divmod(column, k)
+        shares[units.starts[unit] + category : units.starts[unit + 1] : k] -= 1.0
+        return float(shares @ (np.repeat(units.people, np.diff(units.starts)) * units.times)) / k
+
     def category(self, column: int) -> str | None:
         """The category that a column is the indicator of; none if the secret is not a category."""
         return self.categories[column % self.columns_of_unit] if self.categories else None
@@ -135,7 +145,9 @@ class Lowered:
     def of_signatures(self, values: FloatArray) -> FloatArray:
         """For every unit the largest value of its signatures; of a person's, the sum over unknown rows."""
         people = self.membership.persons
-        return self.of_records(values if people is None or not self.by_kind else sums_over_persons(people, values))
+        return self.of_records(
+            values if people is None or not self.by_kind else sums_over_persons(people, values)
+        )
 
     def take(self, rows: IndexArray | BoolArray) -> Lowered | None:
         """The design with some of its rows; none if there is none of them."""
@@ -345,7 +357,11 @@ def _signature_columns(membership: Membership, order: list[int]) -> SignatureCol
 
 def _noise(pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: FloatArray) -> RowNoise:
     """The noise of rows that are some cells' numbers in other units: of the mean of the copies."""
-    copies, exact, scales = pricing.times[owner].astype(np.float64), pricing.exact[cells], pricing.scale[cells]
+    copies, exact, scales = (
+        pricing.times[owner].astype(np.float64),
+        pricing.exact[cells],
+        pricing.scale[cells],
+    )
     size = factors / np.sqrt(copies)
     stddevs = np.maximum(pricing.noise_stddev[cells], np.where(exact, scales, 0.0))
     answers = pricing.laplace_answers[cells]
@@ -359,7 +375,7 @@ def _noise(pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: Floa
         copies,
         exact=exact,
         share=pricing.lattice_share,
-        **({} if correlation is None else {'correlation': correlation}),
+        **({} if correlation is None else {"correlation": correlation}),
     )
 
 
@@ -480,7 +496,10 @@ def _summed(units: Units, place: IndexArray) -> tuple[Units, IndexArray]:
     table = sparse.coo_array((weighted, where), shape=(kinds * k, none + 1)).tocsr()[:, :none]
     table.eliminate_zeros()
     degree = np.diff(table.indptr)
-    slot = np.repeat(np.arange(degree.size), degree), np.arange(table.nnz) - np.repeat(table.indptr[:-1], degree)
+    slot = (
+        np.repeat(np.arange(degree.size), degree),
+        np.arange(table.nnz) - np.repeat(table.indptr[:-1], degree),
+    )
     shape = degree.size, int(degree.max(initial=1))
     rows, weights = np.full(shape, none, dtype=np.int32), np.zeros(shape)
     rows[slot], weights[slot] = table.indices, table.data

@@ -16,8 +16,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.lowering import LINEAR
 from sightline.auditing.labels import LabelCounts, label_counts
+from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of, noise_on_rows
 from sightline.auditing.questions import cut_points

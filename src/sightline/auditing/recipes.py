@@ -95,7 +95,7 @@ class RecipeWriter:
         linear = self.found.linear
         rmse = math.sqrt(linear.design.noise.variance_of(weights))
         published = weights * linear.factors
-        constant = float(weights @ linear.offsets) - self._told_by_sizes(column, weights)
+        constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights)
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
         order = used[np.lexsort((used, -np.abs(published[used])))]
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])
@@ -111,17 +111,6 @@ class RecipeWriter:
             publishable_text=publishable if publishable != text else None,
             rmse=rmse,
         )
-
-    def _told_by_sizes(self, column: int, weights: FloatArray) -> float:
-        """What weights count of all categories alike: so many rows, whatever they hold."""
-        linear, k = self.found.linear, self.found.linear.columns_of_unit
-        if k == 1:
-            return 0.0
-        shares = np.asarray(linear.table.T @ weights)
-        unit, category = divmod(column, k)
-        shares[linear.units.starts[unit] + category : linear.units.starts[unit + 1] : k] -= 1.0
-        rows = np.repeat(self.found.people, np.diff(linear.units.starts)) * linear.units.times
-        return float(shares @ rows) / k
 
     def _uses_known(self, weights: FloatArray) -> bool:
         """Whether the weighted sum contains records that the attacker knows."""

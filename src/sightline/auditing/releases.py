@@ -80,7 +80,9 @@ def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str,
 
 def _seen(seen: LinearFindings | None, of: LinearFindings) -> NDArray[np.bool_]:
     """The units of which something is identifiable: their value, or their sum."""
-    return np.zeros(len(of.people), dtype=np.bool_) if seen is None else seen.per_unit(seen.visible).any(axis=1)
+    return (
+        np.zeros(len(of.people), dtype=np.bool_) if seen is None else seen.per_unit(seen.visible).any(axis=1)
+    )
 
 
 def copied(plan: Plan, membership: Membership) -> dict[int, str]:

@@ -38,7 +38,7 @@ from sightline.tables.secret_column import with_secret_column
 from sightline.tables.sql.grammar import own_text
 from sightline.tables.sql.person_values import read_person_values
 from sightline.tables.sql.reader import ReleaseQuery, read_condition, read_release
-from sightline.tables.subject import Schema, SecretExpression, SecretKind, Subject
+from sightline.tables.subject import Schema, SecretExpression, Subject
 from sightline.tables.suppressed import read_suppression, suppressed_cells
 from sightline.tables.verify import verify
 

@@ -23,7 +23,6 @@ from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.result import EDGES
 from sightline.errors import TooMuchWork
 from sightline.labeled.assessment import UnitBrackets, exposure_of, unit_brackets
-from sightline.labeled.bracket_forms import NEAR
 from sightline.labeled.unit_design import Design
 from sightline.labeled.units import Arrays, UnitBlock, UnitReduction
 from sightline.progress import Progress
@@ -90,7 +89,9 @@ class StreamedUnits:
 
     def run(self, reduction: UnitReduction) -> Arrays:
         """One pass over all units."""
-        return self.store.run(_UnitPass(cells=self.cells, reduction=reduction), "reading every record", self.progress)
+        return self.store.run(
+            _UnitPass(cells=self.cells, reduction=reduction), "reading every record", self.progress
+        )
 
     def design(self, lowered: Lowered) -> Design:
         """The design of all units, in place of those of the signatures that the membership lists."""

@@ -17,9 +17,9 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.cell_sets import WeightedSets
-from sightline.auditing.lowering import cell_name
 from sightline.auditing.findings import Findings, LinearFindings
 from sightline.auditing.known_sums import KnownSums
+from sightline.auditing.lowering import cell_name
 from sightline.tables.membership import Statistic
 
 _MOST_COMPARED = 6_000  # sums whose pairs are looked at, the coarsest releases first

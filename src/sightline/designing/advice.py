@@ -30,10 +30,10 @@ def with_designed_advice(result: AuditResult, findings: Findings, watch: Progres
     found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
     if found is None or limit is None or not findings.not_shown:
         return result
-    design, changes = found.linear.design, result.what_to_change
+    changes = result.what_to_change
     common = next((change for change in changes if change.kind is ChangeKind.NOISE), None)
     others = tuple(change for change in changes if change is not common)
-    if not found.repeatable or design.row_count * design.size > _MOST_ENTRIES:
+    if not found.repeatable or found.linear.row_count * len(found.people) > _MOST_ENTRIES:
         if common is None:
             return result
         text = f'{common.text}; the plan is too large to look for less here, "sightline design" does'

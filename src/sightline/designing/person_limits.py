@@ -17,8 +17,6 @@ import numpy as np
 from scipy.sparse import csc_array, hstack
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.persons import PersonFindings
-from sightline.labeled.incidence.protocol import BoolArray
 
 _BROKEN = 1e-9  # by how much of its level a direction must be broken
 
@@ -27,7 +25,7 @@ _BROKEN = 1e-9  # by how much of its level a direction must be broken
 class PersonBlocks:
     """The persons with several rows whom the floor does not protect."""
 
-    kind: IndexArray  # their kinds, among those of the findings
+    kind: IndexArray  # their units, among those of the findings
     blocks: tuple[csc_array, ...]  # B of each
 
     def __len__(self) -> int:
@@ -52,15 +50,3 @@ class PersonBlocks:
         values, columns = self.sharpest(matrix, chosen)
         worse = np.flatnonzero(1 / values - tau < needed * (1 - _BROKEN))
         return chosen[worse], csc_array(columns[:, worse])
-
-
-def person_blocks(people: PersonFindings, columns: csc_array, below: BoolArray) -> PersonBlocks:
-    """The blocks of the persons of some kinds; ``columns`` are those of all columns of the design."""
-    kinds = people.seen.kinds
-    chosen = np.flatnonzero(below & (kinds.rows_of_person > 1))
-    blocks = []
-    for kind in chosen.tolist():
-        own = kinds.entries(kind)
-        roots = np.sqrt(kinds.rows[own].astype(np.float64))
-        blocks.append(csc_array(columns[:, kinds.columns[own]].multiply(roots[None, :])))
-    return PersonBlocks(kind=chosen, blocks=tuple(blocks))

@@ -86,14 +86,7 @@ def _designed(
         raise _infeasible(session, task, names=names)
     common, chosen, proof = found.common, found.chosen, found.proof
     proposed = task.proposal(proof.stddevs)
-    # What each release adds serves the words of short recipes, and takes minutes for large plans.
-    findings = find(
-        proposed,
-        task.membership,
-        linear=proof.findings,
-        by_release=task.findings.repeatable,
-        progress=watch,
-    )
+    findings = find(proposed, task.membership, linear=proof.findings)
     known_keys = session.keys(task.membership)
     judgement = judged(findings, keys=known_keys, totals=session.totals)
     total = task.total(proof.stddevs)

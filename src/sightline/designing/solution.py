@@ -69,7 +69,7 @@ def solve(task: DesignTask, watch: Progress = silent) -> Solution | None:
 
 def _proven(task: DesignTask, at_least: float, total: float) -> float | None:
     """The lower bound; none where the audit passes with less, or judges persons by several rows."""
-    left_out = task.findings.persons is not None and task.persons is None
+    left_out = task.several_rows and task.several_categories
     if left_out or at_least > total * (1 + _ROUNDING):
         return None
     return min(at_least, total)

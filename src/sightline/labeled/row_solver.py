@@ -202,6 +202,11 @@ class DenseSolver:
         return len(self.products)
 
     @property
+    def dense_products(self) -> FloatArray:
+        """M, as a dense matrix."""
+        return self.products
+
+    @property
     def independent(self) -> IndependentRows:
         """Made once for rows whose noise has the same order."""
         order = np.argsort(-self.noise.information, kind="stable").tobytes()

@@ -107,6 +107,11 @@ class SparseSolver:
         """How many rows there are."""
         return int(self.products.shape[0])
 
+    @property
+    def dense_products(self) -> FloatArray:
+        """M, as a dense matrix: for those who look at a few thousand rows."""
+        return np.asarray(self.products.toarray(), dtype=np.float64)
+
     @cached_property
     def linear(self) -> PairForm:
         """(Σ + s M)⁻¹ of linear attacks, by the variances of the noise."""
