@@ -3,8 +3,7 @@ r"""Hybrid transcripts: symmetric releases fix the values of a group, a few subs
 The paper leaves their best allocation open (end of Section IV). A split of L releases has :math:`L_f`
 symmetric ones and :math:`L - L_f` subset means; all are paid with the same :math:`\kappa_L`. For a publisher
 :math:`L_f = L` is the safest: symmetric releases alone never show whose a value is. For an attacker some
-split is the most damaging. The statements and proofs
-are in ``docs/theory/hybrid.md``.
+split is the most damaging. ``docs/theory/multiset.md`` has the statements and proofs.
 """
 
 from __future__ import annotations
@@ -213,12 +212,14 @@ class HybridSplits:
         apart = inside[:, j] != inside[:, partner]
         counts = [int(self.memberships.counts(self.releases - f)[apart].sum()) for f in self.features]
         slopes = np.sqrt(np.array(counts) / self.kappa) / (2 * self.memberships.bound)
-        return np.maximum(values, exchange_bound(abs(places[partner] - places[j]), slopes, width))
+        told: FloatArray = exchange_bound(abs(places[partner] - places[j]), slopes, width)
+        return np.where(told > values, told, values)
 
     def places(self, window: float = 1 / 8) -> FloatArray:
         """The centres of the prior: the values, moved inwards where the window would leave the domain."""
         reach = (1 - window) * self.memberships.bound
-        return np.clip(self.group, -reach, reach)
+        places: FloatArray = np.clip(self.group, -reach, reach)
+        return places
 
     def _values_bound(self, places: FloatArray, exchanged: IndexArray, features: int, width: float) -> float:
         """The bound with labels told, the mean of the two labelings."""
@@ -321,7 +322,8 @@ def exchange_bound(gap: float, slopes: FloatArray, width: float) -> FloatArray:
     weights = 2 * width * weights * step_overlap(offsets, bandwidth=width, kernel="compact")
     away = np.abs(gap + offsets)
     coins = two_point_risk(((slopes[:, None] * away) ** 2).ravel()).reshape(len(slopes), -1)
-    return np.maximum((coins * away**2) @ weights - _GAP_ERROR * (gap + 2 * width) ** 2 / 4, 0.0)
+    risk: FloatArray = (coins * away**2) @ weights - _GAP_ERROR * (gap + 2 * width) ** 2 / 4
+    return np.maximum(risk, 0.0)
 
 
 def _mean_information(places: FloatArray, family: Family, features: int, width: float) -> FloatArray:
