@@ -12,13 +12,14 @@ from hypothesis.internal.conjecture import providers
 from sybil import Sybil
 from sybil.parsers.myst import PythonCodeBlockParser
 
-# `make test` draws the same examples on every machine and day.
-# `make fuzz` draws new ones, from a seed that it prints; `make quick` draws the same ones, but few.
-settings.register_profile("same", derandomize=True, deadline=None, database=None)
+# `make check` draws the same examples on every machine and day, `make test` and `make quick` fewer of them.
+# `make fuzz` draws new ones, from a seed that it prints.
+settings.register_profile("check", derandomize=True, deadline=None, database=None)
 settings.register_profile("fuzz", max_examples=500, deadline=None, database=None, print_blob=True)
-settings.register_profile("quick", parent=settings.get_profile("same"))
-EXAMPLES = os.environ.get("SIGHTLINE_EXAMPLES", "same")
-FEW = 5
+settings.register_profile("test", parent=settings.get_profile("check"))
+settings.register_profile("quick", parent=settings.get_profile("check"))
+EXAMPLES = os.environ.get("SIGHTLINE_EXAMPLES", "test")
+MOST_EXAMPLES = {"quick": 5, "test": 25}
 settings.load_profile(EXAMPLES)
 
 # Hypothesis also draws constants that it reads in the modules imported so far, so the examples of a property
@@ -31,14 +32,26 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 
+# Fixtures, and parameters that name one, which start a server or a browser.
+SERVERS = {"postgres_url", "postgres_engine", "on_postgres", "spark_session", "spark_engine", "on_spark"}
+SERVERS |= {"browser"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make quick`: few examples, also where a test asks for many by itself."""
-    if EXAMPLES != "quick":
+    """Whatever starts a server or a browser is for `make check`; property tests draw as many as asked for."""
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+        if SERVERS & {*getattr(item, "fixturenames", ()), *(p for p in parameters if isinstance(p, str))}:
+            item.add_marker(pytest.mark.thorough)
+        if item.get_closest_marker("thorough"):
+            item.add_marker(pytest.mark.slow)
+    if EXAMPLES not in MOST_EXAMPLES:
         return
     for function in {getattr(item, "function", None) for item in items}:
         chosen = getattr(function, "_hypothesis_internal_use_settings", None)
         if chosen is not None:
-            few = settings(chosen, max_examples=min(FEW, chosen.max_examples))
+            few = settings(chosen, max_examples=min(MOST_EXAMPLES[EXAMPLES], chosen.max_examples))
             function._hypothesis_internal_use_settings = few  # type: ignore[union-attr]
 
 
