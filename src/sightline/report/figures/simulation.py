@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from sightline.attacks.simulation import Simulation
+from sightline.attacks.monte_carlo import Simulation
 from sightline.format import number
 from sightline.report.figures.parts import EXPOSED, NEUTRAL, WIDTH, rows, zoom
 from sightline.report.names import isolated
