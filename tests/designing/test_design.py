@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -253,7 +254,7 @@ def test_a_ceiling_below_the_noise_is_refused(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_a_floor_below_the_noise_lets_it_fall(tmp_path: Path) -> None:
     table = write_table(tmp_path)
-    releases = tuple({**one, "least_noise_stddev": 0.5} for one in MEANS)
+    releases = tuple({**one, "noise_within": [0.5, math.inf]} for one in MEANS)
     found = sl.design(plan_for(table, releases, noise=400.0, data=NUMBER), limit=0.5)
     assert all(0.5 <= one.stddev < 400.0 for one in found.noise)
     assert found.loss_designed < found.loss_before
@@ -368,8 +369,8 @@ def test_a_mistake_ends_with_one_line_and_no_file(
     [
         ({"weight": 0.0}, "weight"),
         ({"weight": -1.0}, "weight"),
-        ({"least_noise_stddev": 3.0, "most_noise_stddev": 2.0}, "least_noise_stddev <= most_noise_stddev"),
-        ({"most_noise_stddev": 1.0}, "most_noise_stddev of at least its noise"),
+        ({"noise_within": [3.0, 2.0]}, "noise_within with the least before the most"),
+        ({"noise_within": [0, 1.0]}, "noise_within of at least its noise"),
         ({"published": True}, "at least one release whose noise may be chosen"),
         ({"sql": "SELECT AVG(evening_watts * evening_watts) FROM data"}, "means, sums and counts"),
     ],
