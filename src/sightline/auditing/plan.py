@@ -15,7 +15,15 @@ from pydantic import BeforeValidator, Field, model_validator
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
-from sightline.auditing.plan_fields import Number, NumberName, Positive, Section, Source, Text
+from sightline.auditing.plan_fields import (
+    Number,
+    NumberName,
+    Positive,
+    Section,
+    Source,
+    Text,
+    without_default,
+)
 from sightline.auditing.plan_secret import Bounds, Categories, Kind, OtherSecret, WideForm, checked_kind
 from sightline.auditing.plan_sections import AssumptionName as AssumptionName
 from sightline.auditing.plan_sections import Attacker as Attacker
@@ -184,6 +192,7 @@ class Release(Section):
     )
     noise_within: Annotated[tuple[_Least, _Most], Field(strict=False)] = Field(
         default=(0.0, math.inf),
+        json_schema_extra=without_default,
         description="The least and the most noise stddev that a design gives an output: at least today's "
         "unless the least is above 0, and no limit if the most is inf.",
     )

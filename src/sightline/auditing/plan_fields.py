@@ -85,6 +85,11 @@ NumberName = Annotated[
 ]
 
 
+def without_default(schema: dict[str, Any]) -> None:
+    """Leave a default out of the JSON Schema that JSON cannot say."""
+    schema.pop("default", None)
+
+
 class Section(BaseModel):
     """A section of a plan: its fields are checked strictly, and no others are allowed."""
 

@@ -24,7 +24,7 @@ from pydantic import (
     model_validator,
 )
 
-from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section
+from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section, without_default
 from sightline.errors import InvalidPlan, require
 from sightline.noise.published import PublishedLaw
 from sightline.tables.engines.address import checked_source, scheme_of
@@ -34,6 +34,8 @@ _SIZES = ("stddev", "noise_multiplier", "epsilon", "rho", "by_cell")
 _LARGEST_FILE = 64_000_000  # bytes: about a million numbers
 _PLAIN_COLUMN = re.compile(r'"data"\."((?:[^"]|"")*)"')  # a key that is a column as it is
 _ROW = "rows of the values of a group, the label of an aggregate where there are several, and a stddev"
+
+_TEXT_OR_NUMBER = {"anyOf": [{"type": "string"}, {"type": "number"}]}
 
 Name = tuple[str, ...]  # the values of a number's group; then its label, where the release has several
 
@@ -97,7 +99,7 @@ ByCell = Annotated[
         {
             "anyOf": [
                 {"type": "string", "minLength": 1},
-                {"type": "array", "items": {"type": "array", "items": {"type": ["string", "number"]}}},
+                {"type": "array", "items": {"type": "array", "items": _TEXT_OR_NUMBER}},
             ]
         }
     ),
@@ -132,6 +134,7 @@ class ReleaseNoise(Section):
     )
     by_cell: ByCell = Field(
         default=NoiseByCell(),
+        json_schema_extra=without_default,
         description="The standard deviation of each published number by itself: rows of the values of its "
         "group, its label where the release has several aggregates, and the stddev; or a CSV file with "
         "columns for the values of the group, one called stddev, and one called label. A relative path "
