@@ -51,7 +51,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "yes or no": {"releases": COUNTS, "noise": 0.1, "data": YES_OR_NO, "limits": ACCEPT},
     "category": {"releases": HISTOGRAMS, "noise": 0.2, "data": CATEGORY, "limits": ACCEPT},
     "published": {"releases": with_release(0, published=True), "noise": 1.0, "data": NUMBER},
-    "ceiling": {"releases": with_release(1, most_noise_stddev=120.0), "noise": 1.0, "data": NUMBER},
+    "ceiling": {"releases": with_release(1, noise_within=[0, 120.0]), "noise": 1.0, "data": NUMBER},
     "weights": {"releases": with_release(1, weight=50.0), "noise": 1.0, "data": NUMBER},
     "copies": {"releases": with_release(2, times=5), "noise": 1.0, "data": NUMBER},
     "cos2": {"releases": MEANS, "noise": 1.0, "data": NUMBER, "attacker": {"prior": "cos2"}},
@@ -247,8 +247,8 @@ def test_published_numbers_that_break_the_limit_are_named_with_a_recipe(tmp_path
 
 
 def test_a_ceiling_below_the_noise_is_refused(tmp_path: Path) -> None:
-    plan = plan_for(write_table(tmp_path), with_release(1, most_noise_stddev=0.5), noise=1.0, data=NUMBER)
-    refused("release 'by town': expected most_noise_stddev of at least its noise of 1, got 0.5", plan)
+    plan = plan_for(write_table(tmp_path), with_release(1, noise_within=[0, 0.5]), noise=1.0, data=NUMBER)
+    refused("release 'by town': expected noise_within of at least its noise of 1, got 0.5", plan)
 
 
 @pytest.mark.slow
