@@ -101,6 +101,7 @@ _publishable = click.option(
     type=click.Path(path_type=Path),
     help="Also write the most exposed to this .csv or .xlsx file.",
 )
+@click.option("--full", is_flag=True, help="Also print what each release does, and smaller changes.")
 @_limit
 @_names
 @click.option("--top", default=20, show_default=True, help="How many of the most exposed to list.")
@@ -133,6 +134,7 @@ def audit(  # many parameters: one for each option
     shown: str | None,
     write: tuple[str, ...],
     exposures: Path | None,
+    full: bool,
     limit: str | None,
     names: bool,
     top: int,
@@ -159,7 +161,12 @@ def audit(  # many parameters: one for each option
         print(cost)
         return 0
     outputs = AuditOutputs.of(
-        plan, shown=shown or ("json" if as_json else "text"), write=write, exposures=exposures, force=force
+        plan,
+        shown=shown or ("json" if as_json else "text"),
+        write=write,
+        exposures=exposures,
+        full=full,
+        force=force,
     )
     outputs.check(names=names)
     if html is not None:
@@ -175,6 +182,7 @@ def audit(  # many parameters: one for each option
             max_memory=max_memory,
             max_seconds=max_seconds,
             what_if=what_if and html is not None and not publishable,
+            full=html is not None or outputs.every_section,
             device=device,
         )
     if last is not None:
@@ -273,7 +281,7 @@ def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: b
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
-        result = jobs.audit(plan, limit=limit, names=names, progress=progress)
+        result = jobs.audit(plan, limit=limit, names=names, full=True, progress=progress)
         progress("drawing the figures", 0.0)
         paths = export_figures(result.publishable() if publishable else result, out, force=force)
     for path in paths:
@@ -386,7 +394,7 @@ def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
 
         shown = list(dashboards())
         print_dashboards(shown, console())
-        print("\nThe last of them in full:\n")
+        print("\nThe last of them:\n")
         result = jobs.audit(plan, names=True, what_if=True) if what_if else shown[-1].result
     _print_result(result, as_json)
     if html is not None:

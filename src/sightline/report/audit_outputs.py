@@ -30,11 +30,12 @@ class AuditOutputs:
     shown: str  # the format of standard output
     files: tuple[tuple[str, Path], ...]  # formats, each with a file
     exposures: Path | None  # for the table of the most exposed
+    full: bool  # whether the text has every section
     force: bool
 
     @classmethod
-    def of(
-        cls, plan: str, *, shown: str, write: Sequence[str], exposures: Path | None, force: bool
+    def of(  # many parameters: options of one command
+        cls, plan: str, *, shown: str, write: Sequence[str], exposures: Path | None, full: bool, force: bool
     ) -> AuditOutputs:
         """The outputs; ``write`` has texts of the form FORMAT=FILE."""
         files = []
@@ -43,7 +44,12 @@ class AuditOutputs:
             if name not in _FOR_FILES or not equals or not file:
                 raise InvalidInput(f"expected FORMAT=FILE with {', '.join(_FOR_FILES)}, got {text[:60]!r}")
             files.append((name, Path(file)))
-        return cls(plan=plan, shown=shown, files=tuple(files), exposures=exposures, force=force)
+        return cls(plan=plan, shown=shown, files=tuple(files), exposures=exposures, full=full, force=force)
+
+    @property
+    def every_section(self) -> bool:
+        """Whether something that is written has all sections of the result."""
+        return self.full or self.shown != _TEXT or bool(self.files)
 
     def check(self, *, names: bool) -> None:
         """Refuse what cannot be written, before the audit."""
@@ -73,7 +79,7 @@ class AuditOutputs:
         """Print the result, and write the files."""
         lines = PlanLines.of(self.plan)
         if self.shown == _TEXT:
-            print_result(result, console())
+            print_result(result, console(), full=self.full)
         elif self.shown == _JSON:
             print_json(result.model_dump(mode="json"))
         else:
