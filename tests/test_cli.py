@@ -320,17 +320,17 @@ class TestPublishableKeys:
     @pytest.mark.slow
     def test_advice_is_given_once(self, tmp_path: Path) -> None:
         result = sl.audit(self.plan(tmp_path, "home, hour"))
-        # Every home is also seen in its other hour: to merge or leave out one number would help nobody.
+        # Every home is also seen in its other hour: to leave out one number would help nobody.
         assert [change.kind for change in result.what_to_change] == ["noise"]
         first = result.what_to_change[0]
         twice = tuple(
             first.model_copy(
-                update={"text": f'merge "R0: {home}"', "publishable_text": 'merge "R0: (withheld)"'}
+                update={"text": f'leave out "R0: {home}"', "publishable_text": 'leave out "R0: (withheld)"'}
             )
             for home in ("H0", "H1")
         )
         shown = result.model_copy(update={"what_to_change": twice}).publishable()
-        assert [change.text for change in shown.what_to_change] == ['merge "R0: (withheld)"']
+        assert [change.text for change in shown.what_to_change] == ['leave out "R0: (withheld)"']
 
 
 @pytest.mark.slow

@@ -211,7 +211,6 @@ def audit(  # many parameters: one for each option
 @click.option(
     "--loss", default="variance", show_default=True, help="What to make small: variance, relative or largest."
 )
-@click.option("--noise", default="independent", show_default=True, help="Independent or correlated noise.")
 @_force
 def design(  # many parameters: one for each option
     plan: str,
@@ -222,7 +221,6 @@ def design(  # many parameters: one for each option
     html: Path | None,
     grain: str,
     loss: str,
-    noise: str,
     force: bool,
 ) -> int:
     """Find the least noise with which everyone keeps the limit. For the table's owner only."""
@@ -245,7 +243,6 @@ def design(  # many parameters: one for each option
             limit=limit,
             grain=grain,
             loss=loss,
-            noise=noise,
             names=names,
             other_limits=html is not None,
             progress=progress,

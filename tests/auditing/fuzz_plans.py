@@ -204,7 +204,7 @@ def draw_plan(draw: random.Random, sources: list[str]) -> dict[str, Any]:
 def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
     """Contribution bounding, budgets over time, suppression, and what else the attacker knows."""
     release, attacker = draw.choice(plan["release"]), plan.setdefault("attacker", {})
-    match draw.randrange(7):
+    match draw.randrange(6):
         case 0:
             plan["data"]["keep"] = {
                 "rows": draw.choice([1, 2]),
@@ -229,8 +229,6 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
             attacker["values_within"] = draw.choice([0.01, 1, 5, 100])
         case 5:
             attacker["knows_share"] = draw.choice([0.1, "50%", 0.999])
-        case 6:
-            attacker["knows_sizes"] = False
     if draw.random() < 0.3:
         plan["privacy"]["sensitivity"] = draw.choice(["memberships", "declared"])
 

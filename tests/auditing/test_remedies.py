@@ -14,9 +14,7 @@ from sightline.auditing import noise_factor as search
 from sightline.auditing.assemble import assemble
 from sightline.auditing.brackets import least_category_bound, scaled_noise
 from sightline.auditing.findings import Findings, find
-from sightline.auditing.merging import merged
 from sightline.auditing.noise_factor import epsilon_for, lowest, noise_factor, rounded
-from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.auditing.result import Change
 from sightline.labeled import hidden
@@ -24,7 +22,7 @@ from sightline.labeled.bounds.scalar_risk import uniform_risk
 from sightline.labeled.scaled_noise import MOST_FACTORISATIONS
 from sightline.privacy.budget import Budget
 from sightline.privacy.registry import accountants
-from sightline.tables.membership import Feature, Membership, Statistic
+from sightline.tables.membership import Feature, Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of
 
 GROUPS = [["a", "a", "a", "b", "b"], [None, "", "", "", ""]]
@@ -130,7 +128,6 @@ def test_copies_small_groups_and_differences_are_pointed_out() -> None:
     assert again.endswith(f"without it the same budget asks for {share:.3g} times the noise on the others")
     # Without "all" there would still be "again": only leaving out "but one" helps.
     assert any('do not publish "but one" beside "all": they differ by one record' in text for text in texts)
-    # "rare" has no other group to merge with.
     assert any('do not publish "rare: x": it holds one record' in text for text in texts)
     assert not any(text.startswith("drop") for text in texts)  # it would say the same again
 
@@ -280,73 +277,15 @@ def test_one_eigenproblem_serves_all_factors(monkeypatch: pytest.MonkeyPatch) ->
     assert quick == pytest.approx([lowest(found, factor) for factor in (2.0, 5.0, 20.0)], rel=1e-6)
 
 
-# ------------------------------------------------------------------ merging
-
-
-@pytest.mark.slow
-@given(seed=st.integers(0, 10**6), width=st.integers(2, 5))
-@settings(deadline=None, max_examples=25)
-def test_merged_groups_are_those_of_a_table_with_one_group(seed: int, width: int) -> None:
-    """Against the membership that is read from rows whose groups were renamed."""
-    generator = np.random.default_rng(seed)
-    groups = [[str(g) for g in generator.integers(0, width, 12).tolist()] for _ in range(3)]
-    groups[1][:2] = ["0", "1"]
-    groups[2] = groups[1]
-    parts = [
-        partition(0, "a"),
-        partition(1, "b m", statistic=Statistic.SUM, label="m"),
-        partition(1, "b n", statistic=Statistic.SUM, label="n"),
-    ]
-    plan = plan_of(
-        {"name": "a"},
-        {
-            "name": "b",
-            "noise_by_cell": [
-                {"key": [key], "label": label, "stddev": 1.0 + int(key)}
-                for key in sorted(set(groups[1]))
-                for label in "mn"
-            ],
-        },
-        limits={"remaining_uncertainty": 0.5},
-    )
-    membership = membership_of(parts, groups, known=[3])
-    cells = membership.cells
-    first, second = (
-        next(i for i, cell in enumerate(cells) if cell.partition == 1 and cell.key == (key,)) for key in "10"
-    )
-    found = merged(plan, membership, first, second)
-    assert found is not None
-    renamed = [{"0": "1 + 0", "1": "1 + 0"}.get(group, group) for group in groups[1]]
-    expected = membership_of(parts, [groups[0], renamed, renamed], known=[3])
-    # The same cells and signatures, up to their order.
-    assert sorted((cell.partition, cell.key, cell.rows) for cell in found[1].cells) == sorted(
-        (cell.partition, cell.key, cell.rows) for cell in expected.cells
-    )
-    assert {(one.label, one.key): one.stddev for one in found[0].releases[1].noise_by_cell} == {
-        (label, (key,)): 2.0 if "+" in key else 1.0 + int(key) for key in set(renamed) for label in "mn"
-    }
-
-    def exposures(plan: Plan, membership: Membership) -> list[float]:
-        linear = find(plan, membership).linear
-        assert linear is not None
-        return sorted(np.repeat(linear.lower, linear.counts).tolist())
-
-    assert exposures(*found) == pytest.approx(exposures(found[0], expected), rel=1e-9)
-
-
-def test_a_group_of_one_is_merged_with_the_group_that_helps_most() -> None:
+def test_a_group_of_one_is_not_to_be_published() -> None:
     groups = [["a", "b", "b", "b", "c", "c", "c", "c"]]
     plan = plan_of({"name": "by group", "noise_stddev": 0.5}, limits={"remaining_uncertainty": 0.5})
-    found = find(plan, membership_of([partition(0, "by group")], groups))
-    result = assemble(found)
-    texts = [change.text for change in result.what_to_change if change.kind == "coarsen"]
+    result = assemble(find(plan, membership_of([partition(0, "by group")], groups)))
+    texts = [change.text for change in result.what_to_change if change.kind == "drop"]
     assert result.verdict.below_limit == 1
     assert texts[0] == (
-        'merge "by group: a" with "by group: b": it holds one record; '
-        "then 0 records are below the limit instead of 1"
+        'do not publish "by group: a": it holds one record; then 0 records are below the limit instead of 1'
     )
-    after = assemble(find(plan, membership_of([partition(0, "by group")], [["b", *groups[0][1:]]])))
-    assert after.verdict.below_limit == 0
 
 
 def test_a_change_that_changes_nothing_is_not_proposed() -> None:

@@ -106,10 +106,6 @@ def test_a_group_may_be_suppressed_and_withheld(table: str) -> None:
         ({"suppress": "SUM(zones.town) < 3"}, "name a column of data"),
         ({"suppress": "COUNT(other) < 3"}, 'a column of the table, got "other"'),
         ({"suppress": "COUNT(*) < 100"}, "withhold or suppress for all of them"),
-        (
-            {"suppress": "COUNT(*) < 3", "merge": [{"keys": [["c"], ["d"]]}]},
-            "none in merge that is suppressed",
-        ),
         *(
             (
                 {"sql": f"SELECT town, {what} FROM data GROUP BY town", "suppress": "COUNT(*) < 3"},

@@ -1,4 +1,4 @@
-"""Withheld and merged numbers: the audit of a plan with them is that of the SQL that publishes the rest."""
+"""Withheld numbers: the audit of a plan with them is that of the SQL that publishes the rest."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sightline.auditing.pricing import price
 from sightline.auditing.withheld import as_published
 from sightline.errors import InvalidPlan
 from tests.auditing.hand_made import membership_of, partition, plan_of
-from tests.designing.tables import CATEGORY, NUMBER, YES_OR_NO, plan_for, write_table
+from tests.designing.tables import CATEGORY, NUMBER, plan_for, write_table
 
 BY_TOWN = "SELECT town, AVG(hours) FROM data GROUP BY town"
 # Numbers of the result that the form of the plan may not change.
@@ -52,25 +52,6 @@ def test_a_withheld_group_is_one_that_the_query_leaves_out(tmp_path: Path) -> No
 
 
 @pytest.mark.slow
-def test_merged_groups_are_one_group_of_their_rows(tmp_path: Path) -> None:
-    """The key of merged groups is what a CASE would call them."""
-    for data, what in (
-        (NUMBER, "AVG(hours)"),
-        (NUMBER, "SUM(hours)"),
-        (YES_OR_NO, "AVG(CAST(ill AS DOUBLE))"),
-    ):
-        same_audit(
-            tmp_path,
-            data,
-            {"sql": f"SELECT town, {what} FROM data GROUP BY town", "merge": [{"keys": [["t1"], ["t2"]]}]},
-            {
-                "sql": "SELECT CASE WHEN town IN ('t1', 't2') THEN 't1 + t2' ELSE town END AS place, "
-                f"{what} FROM data GROUP BY CASE WHEN town IN ('t1', 't2') THEN 't1 + t2' ELSE town END"
-            },
-        )
-
-
-@pytest.mark.slow
 def test_a_label_names_one_aggregate(tmp_path: Path) -> None:
     red, blue = (f"COUNT(*) FILTER (WHERE party = '{name}') AS {name}" for name in ("red", "blue"))
     table = write_table(tmp_path)
@@ -89,13 +70,13 @@ def groups() -> Any:
 
 def test_the_cells_that_are_left_keep_their_rows() -> None:
     plan = plan_of(
-        {"name": "a", "withhold": [{"key": ["a"]}], "merge": [{"keys": [["b"], ["c"]]}], "noise_stddev": 1.0},
+        {"name": "a", "withhold": [{"key": ["a"]}], "noise_stddev": 1.0},
         {"name": "b", "noise_by_cell": [{"key": ["x"], "stddev": 2.0}], "withhold": [{"key": ["y"]}]},
     )
     found = as_published(plan, groups())
-    assert [(cell.key, cell.rows) for cell in found.cells] == [(("b + c",), 3), (("x",), 2)]
-    assert found.signatures.tolist() == [[-1, 0], [0, 0], [0, -1], [0, -1]]
-    assert price(plan, found).scale.tolist() == [1.0, 2.0]
+    assert [(cell.key, cell.rows) for cell in found.cells] == [(("b",), 2), (("c",), 1), (("x",), 2)]
+    assert found.signatures.tolist() == [[-1, 0], [0, 0], [0, -1], [1, -1]]
+    assert price(plan, found).scale.tolist() == [1.0, 1.0, 2.0]
     assert found.counts.sum() == 4  # rows in no published number are still there, and hide nobody
 
 
@@ -107,13 +88,12 @@ def test_the_cells_that_are_left_keep_their_rows() -> None:
             "release 'a': withhold for groups that its query has, got the group 'z'",
         ),
         ({"withhold": [{"key": ["a"], "label": "mean"}]}, "got the group 'a' of mean"),
-        ({"merge": [{"keys": [["a"], ["z"]]}]}, "merge for groups that its query has, got the group 'z'"),
         (
             {"withhold": [{"key": [key]} for key in "abc"]},
             "got withhold or suppress for all of them; leave out the release",
         ),
-        ({"withhold": [{"key": ["a"]}], "merge": [{"keys": [["a"], ["b"]]}]}, "got the group 'a' twice"),
-        ({"merge": [{"keys": [["a"]]}]}, "expected at least 2 entries"),
+        ({"withhold": [{"key": ["a"]}, {"key": ["a"]}]}, "got the group 'a' twice"),
+        ({"merge": [{"keys": [["a"], ["b"]]}]}, "no longer have; group by the coarser key"),
     ],
 )
 def test_groups_that_are_not_there_are_refused(release: dict[str, Any], message: str) -> None:
@@ -127,13 +107,6 @@ def test_groups_that_are_not_there_are_refused(release: dict[str, Any], message:
         as_published(read_plan(content)[0], groups())
 
 
-def test_merged_keys_that_read_like_another_are_refused() -> None:
-    membership = membership_of([partition(0)], [["a", "b", "a + b"]])
-    plan = plan_of({"name": "a", "merge": [{"keys": [["a"], ["b"]]}]})
-    with pytest.raises(InvalidPlan, match=r"keys tell them from others, got 'a \+ b' twice"):
-        as_published(plan, membership)
-
-
 def test_groups_whose_keys_read_alike_are_refused() -> None:
     membership = membership_of([partition(0)], [["a", "b", "c"]])
     alike = tuple(replace(cell, key=("a",)) if cell.key == ("b",) else cell for cell in membership.cells)
@@ -143,7 +116,7 @@ def test_groups_whose_keys_read_alike_are_refused() -> None:
 
 
 def test_a_plan_with_them_is_read_back_as_it_was_and_publishes_no_key() -> None:
-    plan = plan_of({"name": "a", "withhold": [{"key": ["H13"]}], "merge": [{"keys": [["H1"], ["H2"]]}]})
+    plan = plan_of({"name": "a", "withhold": [{"key": ["H13"]}]})
     assert Plan.model_validate(tomllib.loads(plan_text(plan))) == plan
     assert "H1" not in publishable_plan_text(plan)
 

@@ -177,65 +177,6 @@ def test_the_plan_withholds_them_and_passes_the_audit(tmp_path: Path, name: str)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", SECRETS)
-def test_merging_is_audited_and_costs_the_numbers_that_it_says(tmp_path: Path, name: str) -> None:
-    plan = capped(tmp_path, name)
-    found = sl.design(plan, limit=0.5).suppressed
-    assert found is not None
-    merging = found.merging
-    assert merging is not None
-    proposed = tomllib.loads(merging.plan)
-    checked = sl.audit(proposed)
-    assert merging.passed
-    assert checked.verdict.passed is True
-    assert sl.audit(plan).cells - checked.cells == merging.numbers_lost
-    assert sum(len(one.get("merge", ())) for one in proposed["release"]) == len(merging.merged)
-    rows = [
-        [one.largest_noise_stddev for one in checked.releases],
-        [one["most_noise_stddev"] for one in proposed["release"]],
-    ]
-    assert all(noise is not None and noise <= most for noise, most in zip(*rows, strict=True))
-
-
-@pytest.mark.slow
-def test_a_merge_saves_a_number_that_a_total_would_show(tmp_path: Path) -> None:
-    """Four groups and a total: to withhold a small group takes two numbers, to merge it takes one."""
-    lines = [
-        "id,town,hours",
-        *(f"P{i},t{town},{7 * i}" for i, town in enumerate([1] * 4 + [2] + [3] * 4 + [4] * 4)),
-    ]
-    (tmp_path / "t.csv").write_text("\n".join(lines) + "\n")
-    releases = (
-        {"name": "all", "sql": "SELECT SUM(hours) FROM data", "most_noise_stddev": 1.1},
-        {"name": "towns", "sql": "SELECT town, SUM(hours) FROM data GROUP BY town", "most_noise_stddev": 1.1},
-    )
-    found = sl.design(plan_for(tmp_path / "t.csv", releases, noise=1.0, data=NUMBER), limit=0.3).suppressed
-    assert found is not None
-    assert found.merging is not None
-    assert (len(found.withheld), found.merging.numbers_lost) == (2, 1)
-    assert found.merging.merged == ("towns: t1 + t2",)
-
-
-@pytest.mark.slow
-def test_merging_takes_the_largest_noise_of_the_cells(tmp_path: Path) -> None:
-    plan = capped(tmp_path)
-    noise = [{"key": [f"t{town}"], "stddev": 1.0 + town / 10} for town in (1, 2, 3, 4, 5, 7)]
-    del plan["release"][1]["noise_stddev"]
-    plan["release"][1]["noise_by_cell"] = noise
-    found = sl.design(plan, limit=0.5).suppressed
-    assert found is not None
-    assert found.merging is not None
-    designed = tomllib.loads(found.merging.plan)["release"][1]
-    merged = [" + ".join(key[0] for key in one["keys"]) for one in designed["merge"]]
-    floors = {
-        name: max(one["stddev"] for one in noise if one["key"][0] in name.split(" + ")) for name in merged
-    }
-    given = {one["key"][0]: one["stddev"] for one in designed["noise_by_cell"]}
-    assert floors
-    assert all(given[name] >= floor for name, floor in floors.items())
-
-
-@pytest.mark.slow
 def test_what_is_published_is_not_withheld(tmp_path: Path) -> None:
     plan = capped(tmp_path)
     for release in plan["release"][:2]:

@@ -140,15 +140,13 @@ def test_the_best_linear_attack_is_that_of_the_joint_covariance(name: str, tmp_p
 
 
 @pytest.mark.slow
-def test_numbers_that_are_merged_or_withheld_are_published_so(tmp_path: Path) -> None:
+def test_numbers_that_are_withheld_are_not_published(tmp_path: Path) -> None:
     plan = rehearsal_plans.number_plan(tmp_path)
     streets = plan["release"][2]
-    merged = [[["S0", "F0"], ["S1", "F0"]]]
-    streets["merge"] = [{"keys": keys} for keys in merged]
     streets["withhold"] = [{"key": ["S2", "F1"]}]
     made = publish_and_rehearse(plan, repetitions=1000)
-    assert made.publication.values.size == 2 + 2 * 4
-    assert ("streets", "", 2, ("S0 + S1", "F0")) in made.publication.names
+    assert made.publication.values.size == 2 + 2 * 5
+    assert ("streets", "", 2, ("S2", "F1")) not in made.publication.names
     assert made.rehearsal.surprises == ()
     checked, base = read_plan(plan)
     with opened(checked, base) as session:

@@ -48,9 +48,9 @@ _MOST_HOMOGENEOUS = 100  # cells that are listed
 DesignNoise = Callable[[Findings, Change | None], tuple[Change, ...]]
 
 
-def judged(findings: Findings, *, keys: Keys | None, totals: Totals | None) -> Verdict:
+def judged(findings: Findings, *, totals: Totals | None) -> Verdict:
     """The owner's verdict alone, as :func:`assemble` has it."""
-    return _sections(findings, top=_TOP, keys=keys, totals=totals).verdict
+    return _sections(findings, top=_TOP, keys=None, totals=totals).verdict
 
 
 def assemble(

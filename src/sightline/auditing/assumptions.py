@@ -275,12 +275,6 @@ def _bounded_contributions(plan: Plan) -> list[str]:
 def _knowledge(plan: Plan) -> list[str]:
     """What the plan says about the attacker's knowledge, and what the audit makes of it."""
     attacker, lines = plan.attacker, []
-    if not attacker.knows_sizes:
-        lines.append(
-            "The plan says that attackers do not know the sizes of the groups. The audit is for attackers "
-            "who do: what remains to those remains to others, too, but the upper ends and the recipes may "
-            "need the sizes. The sizes themselves are not audited."
-        )
     if attacker.knows_share is not None:
         lines.append(
             f"Attackers know {100 * attacker.knows_share:g} % of the records, drawn by a hash of their keys; "

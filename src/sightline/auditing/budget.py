@@ -72,9 +72,7 @@ def proof_of_budget(plan: Plan, membership: Membership, pricing: Pricing) -> tup
     if exact:
         are = "release is" if exact == 1 else "releases are"
         note = f"{exact} {are} published exactly: no budget covers that, epsilon is infinite; {note}"
-    if not plan.attacker.knows_sizes:
-        note = f"it is for tables of the same groups, and group sizes are secret; {note}"
-    return proven and not exact and plan.attacker.knows_sizes, note
+    return proven and not exact, note
 
 
 def _delta(plan: Plan) -> float:

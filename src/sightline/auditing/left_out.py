@@ -34,7 +34,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
         if budget_of(findings.plan) is not None and findings.pricing.releases:
             parts.append("other accountants")
         if findings.not_shown or found.limit is None:
-            parts.append("what it would help to leave a release out or to merge groups")
+            parts.append("what it would help to leave a release out")
     if found.persons is not None and np.any(found.persons.seen.undecided):
         number = found.persons.count(found.persons.seen.undecided)
         parts.append(

@@ -160,17 +160,6 @@ class WithheldCell(Section):
     )
 
 
-class MergedCells(Section):
-    """Groups of a release that are published as one: their sum, or the mean of all their rows."""
-
-    keys: Annotated[
-        tuple[Annotated[tuple[str, ...], Field(strict=False)], ...], Field(strict=False, min_length=2)
-    ] = Field(description="The values of each group, in the order of GROUP BY.")
-    label: str = Field(
-        default="", description="Which of the release's aggregates is merged; all of them unless given."
-    )
-
-
 class Release(Section):
     """One query, published once or several times."""
 
@@ -203,22 +192,11 @@ class Release(Section):
         description="A condition on public aggregates, such as COUNT(*) < 10: groups that meet it are not "
         "published.",
     )
-    merge: Annotated[tuple[MergedCells, ...], Field(strict=False)] = Field(
-        default=(), description="Groups of the query that are published as one number."
-    )
     published: bool = Field(
         default=False, description="Whether it is out already: a design leaves its noise as it is."
     )
     weight: Positive = Field(
         default=1.0, description="How much a design minds the variance of its noise, beside other releases'."
-    )
-    optional: bool = Field(
-        default=False,
-        description="Whether a design may leave it out, if not all can be kept; weight is its value then.",
-    )
-    instead_of: Text | None = Field(
-        default=None,
-        description="An optional release that it stands in for, such as a finer one: at most one is kept.",
     )
     least_noise_stddev: Positive | None = Field(
         default=None, description="A design gives each output at least this noise, in place of today's."
@@ -373,27 +351,12 @@ class Plan(Section):
             fix="for copies of one query use times",
             error=InvalidPlan,
         )
-        optional = {release.name for release in self.releases if release.optional and not release.published}
-        wishes = [r for r in self.releases if r.optional or r.instead_of is not None]
-        require(
-            all(r.name in optional and r.instead_of in (None, *(optional - {r.name})) for r in wishes),
-            "optional releases that are not published, and instead_of between two of them",
-            got="another",
-            error=InvalidPlan,
-        )
         priced = [release for release in self.releases if not release.noise_given]
         within, (low, high) = self.attacker.values_within, self.data.domain
         require(
             within is None or (self.data.secret_kind is SecretKind.NUMBER and 2 * within <= high - low),
             "[attacker] values_within for a number, at most half the width of its bounds",
             got=f"{within} for {self.data.secret_kind.value}s from {low:g} to {high:g}",
-            error=InvalidPlan,
-        )
-        suppressing = [release.name for release in self.releases if release.suppress is not None]
-        require(
-            self.attacker.knows_sizes or not suppressing,
-            "[attacker] knows_sizes = true beside suppress, which tells sizes",
-            got=f"false, and release {suppressing[0] if suppressing else ''!r}",
             error=InvalidPlan,
         )
         budgets = self.privacy.budgets

@@ -38,8 +38,3 @@ class Attacker(Section):
         default=None,
         description="Every value is known to within plus or minus this, before anything is published.",
     )
-    knows_sizes: bool = Field(
-        default=True,
-        description="Whether group sizes are known. The audit is for attackers who know them in any case; if "
-        "false, the result says so, and shows no budget to be kept.",
-    )

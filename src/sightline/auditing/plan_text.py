@@ -44,13 +44,13 @@ def plan_file_text(plan: Plan) -> str:
 def publishable_plan_text(plan: Plan) -> str:
     """The plan in TOML without passwords, folders, and what the attacker knows.
 
-    Noise by cell, correlations, withheld and merged cells are left out, too: keys may be those of persons.
+    Noise by cell, correlations, withheld cells are left out, too: keys may be those of persons.
     """
     content = plan.model_dump(
         mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker", "correlation"}
     )
     for release in content["release"]:
-        for field in ("noise_by_cell", "withhold", "merge"):
+        for field in ("noise_by_cell", "withhold"):
             release.pop(field, None)
         for noise in release.get("noise", ()):
             noise.pop("cells", None)

@@ -31,6 +31,13 @@ PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 SCHEMA_ID = "urn:sightline:plan"
 _LARGEST_FILE = 4_000_000  # bytes; a thousand queries need a tenth of it
 _TABLES = {".csv", ".tsv", ".gz", ".parquet", ".duckdb", ".db"}
+# Fields that plans had once, and what to write instead.
+_FORMER = {
+    ("release", "merge"): "group by the coarser key: GROUP BY CASE WHEN … END",
+    ("release", "optional"): "leave the release out, design again, and compare the two",
+    ("release", "instead_of"): "leave one of the two releases out",
+    ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
+}
 _SECTIONS: dict[str, type[BaseModel]] = {
     "data": Data,
     "privacy": Privacy,
@@ -178,6 +185,9 @@ def _plain(name: object) -> str:
 
 def _unknown_field(place: tuple[int | str, ...]) -> str:
     field = str(place[-1])
+    former = _FORMER.get((str(place[0]), field))
+    if former is not None:
+        return f"expected no field {field!r}, which plans no longer have; {former}"
     model = _SECTIONS.get(str(place[0])) if len(place) > 1 else None
     names = list(_SECTIONS) if model is None else list(model.model_fields)
     close = difflib.get_close_matches(field, names, n=1)

@@ -1,4 +1,4 @@
-"""The section on what to change: what to leave out or merge, and how much noise meets the limit.
+"""The section on what to change: what to leave out, and how much noise meets the limit.
 
 Every change is audited again before it is proposed, and says what that audit found. A change after which as
 many are below the limit, and as many identifiable, is not proposed.
@@ -13,9 +13,7 @@ import numpy as np
 
 from sightline.auditing.design import LinearDesign, cell_name
 from sightline.auditing.exposed import ExposedSection
-from sightline.auditing.findings import Findings, LinearFindings, findings_with, linear_findings
-from sightline.auditing.merging import merged
-from sightline.auditing.pricing import price
+from sightline.auditing.findings import Findings, LinearFindings, findings_with
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import Change, ChangeKind, NoiseSlack, ReleaseReport
 from sightline.auditing.shared_budget import budget_of, most_own_releases
@@ -24,14 +22,13 @@ from sightline.noise.pricing import shared_unit_noise
 from sightline.privacy.registry import accountant_named
 
 _MOST_TRIED, _MOST_SHOWN = 8, 5  # numbers that are audited again, and that are proposed
-_MOST_PARTNERS = 2  # groups that a group is merged with, one after the other
 _MOST_RELEASES = 3  # that are left out, one after the other
 
 
 def fewer_numbers(
     findings: Findings, releases: tuple[ReleaseReport, ...], section: ExposedSection
 ) -> tuple[tuple[Change, ...], str]:
-    """What to leave out or to merge, the mildest first; and for whom nothing was looked for, in words.
+    """What to leave out, the mildest first; and for whom nothing was looked for, in words.
 
     Nothing is proposed to hide anyone better than the limit asks.
     """
@@ -39,7 +36,7 @@ def fewer_numbers(
     copies = [r for r in releases if r.copy_of is not None]
     changes = [_publish_once(findings, releases.index(r), r) for r in copies]
     left = further = 0
-    # What leaving out and merging does is looked at for the secret alone, and not for questions about it.
+    # What leaving out does is looked at for the secret alone, and not for questions about it.
     if found is not None and _to_improve(findings, found) and found.repeatable and not findings.questions:
         separated, left = _separate(findings, found, section)
         changes += separated
@@ -115,11 +112,6 @@ class Effect:
             return f"then {_are(self.identifiable)} identifiable instead of {before.identifiable:,}{still}"
         return None
 
-    @property
-    def badness(self) -> tuple[int, int]:
-        """The smaller, the better."""
-        return self.below or 0, self.identifiable
-
 
 def _are(number: int) -> str:
     return f"{count(number, 'record')} {'is' if number == 1 else 'are'}"
@@ -194,8 +186,7 @@ def _separate(findings: Findings, found: LinearFindings, section: ExposedSection
         size = int(found.counts[column])
         whom = f"one {unit}" if size == 1 else f"{size} {unit}s that nothing else tells apart"
         if len(rows) == 1:
-            change = _merge(findings, found.linear, rows[0], whom, before)
-            change = change or _leave_out(findings, found, column, (rows[0], None), whom, before)
+            change = _leave_out(findings, found, column, (rows[0], None), whom, before)
         else:
             pairs = (rows[::-1], rows)
             tried = (_leave_out(findings, found, column, pair, whom, before) for pair in pairs)
@@ -233,37 +224,6 @@ def _leave_out(  # many parameters: two numbers, whom they single out, and what 
 
     kind = ChangeKind.MERGE if beside is not None else ChangeKind.DROP
     return _change(kind, release, (text(True), text(False)), _fewer_numbers(findings, 1), now)
-
-
-def _merge(findings: Findings, linear: LinearDesign, row: int, whom: str, before: Effect) -> Change | None:
-    """To merge the group of a number with another one of its release: the one that helps most."""
-    cell, limit = int(linear.cells[row]), findings.plan.limits.remaining_uncertainty
-    best: tuple[Effect, int] | None = None
-    for other in _partners(findings, cell):
-        found = merged(findings.plan, findings.membership, cell, other)
-        if found is None:
-            return None
-        after = Effect.of(linear_findings(*found, price(*found), attacks=False), limit)
-        if best is None or after.badness < best[0].badness:
-            best = after, other
-    effect = None if best is None else best[0].after(before)
-    if best is None or effect is None:
-        return None
-    release = findings.plan.releases[linear.query_of_row[row]].name
-
-    def text(owner: bool) -> str:
-        one, two = (_cell_name(findings, place, owner) for place in (cell, best[1]))
-        return f'merge "{one}" with "{two}": it holds {whom}; {effect}'
-
-    return _change(ChangeKind.COARSEN, release, (text(True), text(False)), "two groups become one", best[0])
-
-
-def _partners(findings: Findings, cell: int) -> list[int]:
-    """The smallest other groups of a cell's partition."""
-    cells = findings.membership.cells
-    own = cells[cell].partition, len(cells[cell].key)
-    mine = [i for i, one in enumerate(cells) if (one.partition, len(one.key)) == own and i != cell]
-    return sorted(mine, key=lambda place: (cells[place].rows, place))[:_MOST_PARTNERS]
 
 
 def _change(kind: ChangeKind, release: str, texts: tuple[str, str], cost: str, after: Effect) -> Change:

@@ -207,7 +207,6 @@ class ChangeKind(StrEnum):
 
     DROP = "drop"  # leave a release out
     MERGE = "merge"  # publish one of two releases or numbers
-    COARSEN = "coarsen"  # merge a group with another one
     NOISE = "noise"  # multiply all noise
     DESIGN = "design"  # change the noise of some numbers
 

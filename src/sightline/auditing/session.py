@@ -224,20 +224,6 @@ def _check_knowledge(plan: Plan, query: ReleaseQuery) -> None:
         got=f"a moment or threshold in release {query.name!r}",
         error=InvalidPlan,
     )
-    require(
-        plan.attacker.knows_sizes or not (query.public_counts or "HAVING" in query.sql.upper()),
-        "[attacker] knows_sizes = true where sizes are published",
-        got=f"false, and {', '.join(query.public_counts)[:60] or 'HAVING'} in release {query.name!r}",
-        fix="leave it out: no noise is priced for it",
-        error=InvalidPlan,
-    )
-    require(
-        plan.attacker.knows_sizes or not any(check is not None and check.having for check in query.checks),
-        "[attacker] knows_sizes = true where HAVING tells sizes",
-        got=f"false, and HAVING in release {query.name!r}",
-        fix="leave HAVING out: no noise is priced for it",
-        error=InvalidPlan,
-    )
 
 
 def _about_values(plan: Plan, subject: Subject) -> Plan:

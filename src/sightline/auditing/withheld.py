@@ -1,4 +1,4 @@
-"""Numbers of a plan's queries that are withheld or merged before anything is published."""
+"""Numbers of a plan's queries that are withheld before anything is published."""
 
 from __future__ import annotations
 
@@ -20,20 +20,17 @@ def as_published(
 
     ``suppressed`` has the cells that each release's ``suppress`` leaves out.
 
-    Which numbers are withheld or merged is part of the plan, which the attacker knows: it says nothing about
+    Which numbers are withheld is part of the plan, which the attacker knows: it says nothing about
     the secrets, because it was chosen from who is in which group and from the noise.
     """
     withheld: list[int] = []
-    merged: list[list[int]] = []
     for query, release in enumerate(plan.releases):
-        if not release.withhold and not release.merge and query not in suppressed:
+        if not release.withhold and query not in suppressed:
             continue
         groups = _Groups.of(membership, query, release.name)
         for gone in release.withhold:
-            withheld += [cell for own in groups.named("withhold", gone.label, [gone.key]) for cell in own]
+            withheld += groups.named(gone.label, gone.key)
         withheld += sorted(set(suppressed.get(query, ())) - set(withheld))
-        for together in release.merge:
-            merged += groups.named("merge", together.label, list(together.keys))
         require(
             not groups.everything <= set(withheld),
             f"release {release.name!r}: a number that is published",
@@ -41,24 +38,14 @@ def as_published(
             fix="leave out the release",
             error=InvalidPlan,
         )
-    named = Counter([*withheld, *(cell for group in merged for cell in group)])
-    twice = [cell for cell, times in named.items() if times > 1]
+    twice = [cell for cell, times in Counter(withheld).items() if times > 1]
     require(
         not twice,
-        "each number at most once in withhold and merge, and none in merge that is suppressed",
+        "each number at most once in withhold",
         got="one twice" if not twice else f"the group {', '.join(membership.cells[twice[0]].key)!r} twice",
         error=InvalidPlan,
     )
-    result = published(membership, withheld=withheld, merged=merged)
-    marks = Counter((cell.partition, cell.key) for cell in result.cells)
-    same = [key for (_, key), times in marks.items() if times > 1]
-    require(
-        not merged or not same,
-        "merged groups whose keys tell them from others",
-        got=f"{', '.join(same[0])!r} twice" if same else "",
-        error=InvalidPlan,
-    )
-    return result
+    return published(membership, withheld=withheld)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,27 +71,24 @@ class _Groups:
         """All cells of the release."""
         return {cell for own in self.cells.values() for found in own.values() for cell in found}
 
-    def named(self, field: str, label: str, keys: list[tuple[str, ...]]) -> list[list[int]]:
-        """The cells with some keys, for each partition that has all of them."""
+    def named(self, label: str, key: tuple[str, ...]) -> list[int]:
+        """The cells with a key, one for each partition that has it."""
         found = [
-            [cell for key in keys for cell in own[key]]
-            for p, own in self.cells.items()
-            if label in ("", self.labels[p]) and all(key in own for key in keys)
+            cell
+            for p, cells in self.cells.items()
+            if label in ("", self.labels[p])
+            for cell in cells.get(key, ())
         ]
-        several = next(
-            (key for own in self.cells.values() for key in keys if len(own.get(key, ())) > 1), None
-        )
         require(
-            several is None,
-            f"release {self.release!r}: {field} for groups that their keys tell apart",
-            got=f"two groups that read {', '.join(several or ())!r}",
+            all(len(cells.get(key, ())) <= 1 for cells in self.cells.values()),
+            f"release {self.release!r}: withhold for groups that their keys tell apart",
+            got=f"two groups that read {', '.join(key)!r}",
             error=InvalidPlan,
         )
-        wrong = next((key for key in keys if not any(key in own for own in self.cells.values())), keys[0])
         require(
             bool(found),
-            f"release {self.release!r}: {field} for groups that its query has",
-            got=f"the group {', '.join(wrong)!r}" + (f" of {label}" if label else ""),
+            f"release {self.release!r}: withhold for groups that its query has",
+            got=f"the group {', '.join(key)!r}" + (f" of {label}" if label else ""),
             fix="check the spelling of its key and label",
             error=InvalidPlan,
         )

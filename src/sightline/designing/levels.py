@@ -63,12 +63,6 @@ def precisions_at(linear: LinearDesign, variances: FloatArray) -> FloatArray:
     return linear.prior.of_column.precision(_forms(linear, 1 / variances))
 
 
-def precisions_under(linear: LinearDesign, covariance: FloatArray) -> FloatArray:
-    """The same with a covariance of the rows."""
-    inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
-    return linear.prior.of_column.precision(_forms(linear, inverse))
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class LowerEnds:
     """The audit's lower ends for some noise, without its margins for rounding and without identifiability."""

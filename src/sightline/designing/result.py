@@ -47,34 +47,12 @@ class WithheldNumber(_Part):
     rows: int
 
 
-class WishList(_Part):
-    """The optional releases that the proposed plan keeps."""
-
-    kept: Annotated[tuple[str, ...], Many]
-    given_up: Annotated[tuple[str, ...], Many]
-    value: float  # the weights of those that are kept
-    value_at_most: float  # no choice that keeps the limit is worth more
-    # Wishes that cannot be published together, as the proof: each choice gives up one of each set.
-    reasons: Annotated[tuple[Annotated[tuple[str, ...], Many], ...], Many]
-
-
-class Merging(_Part):
-    """Another way to keep the limit: groups that are published as one, in place of withholding."""
-
-    merged: Annotated[tuple[str, ...], Many]  # the release and the groups of each merged number
-    numbers_lost: int  # how many fewer numbers are published than in the plan
-    loss_designed: float  # over the numbers that are left
-    passed: bool  # whether the audit of the plan with them passes
-    plan: str  # in TOML
-
-
 class Suppressed(_Part):
     """What the proposed plan withholds, because no noise below the ceilings is enough. Owner-only."""
 
     withheld: Annotated[tuple[WithheldNumber, ...], Many]
     at_least: int  # no fewer are enough
     smallest_first: int  # how many it takes if the numbers of the fewest rows are withheld first
-    merging: Merging | None = None  # none if no merges were found that are enough
 
 
 class DesignedBudget(_Part):
@@ -120,8 +98,6 @@ class DesignResult(_Part):
     verdict: str  # what that audit says
     rounds: int
     plan: str  # the proposed plan in TOML
-    loss_independent: float | None = None  # with independent noise, where the plan has correlated noise
-    wishes: WishList | None = None  # none without optional releases
     suppressed: Suppressed | None = None  # none if every number is published
     trade_off: Annotated[tuple[TradeOff, ...], Many] = ()  # by limit; empty unless it was asked for
 

@@ -13,23 +13,17 @@ from sightline.auditing.plan_text import plan_text
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack, who
-from sightline.designing.choice import best_noise, quick_noise
-from sightline.designing.correlated_plan import NoiseKind, check_correlated, correlated_plan
 from sightline.designing.levels import never_binds_below
-from sightline.designing.merging import enough_merges, merging_report
 from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
 from sightline.designing.solution import solve
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
-from sightline.designing.targets import targets_of
-from sightline.designing.task import DesignTask, Grain, Loss
+from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.designing.trade_off import trade_off
-from sightline.designing.wishes import DesignOptions, granted_wishes
 from sightline.errors import InvalidPlan, require
 from sightline.numerics.one_thread import blas_threads_for
 from sightline.progress import Progress, silent
 
 _USUAL_DELTA = 1e-6
-_CLOSE = 1e-7  # the certified gap of the noise that correlated noise is compared with
 
 
 def design(  # many parameters: the options of one command
@@ -38,7 +32,6 @@ def design(  # many parameters: the options of one command
     limit: float | str | None = None,
     grain: str = "cell",
     loss: str = "variance",
-    noise: str = "independent",
     names: bool = False,
     top: int = 10,
     other_limits: bool = False,
@@ -49,14 +42,13 @@ def design(  # many parameters: the options of one command
     ``limit`` replaces the plan's: the share of its uncertainty that every record must keep, as 0.5 or "50%".
     ``grain`` is "cell" for a noise on each published number, or "release" for one factor on each release.
     ``loss`` is what is made small: "variance", the weighted sum of variances; "relative", the same over
-    today's variances; or "largest", the largest weighted standard deviation. ``noise`` is "independent", or
-    "correlated" for a covariance between the numbers, which costs less. ``names`` names records in the
+    today's variances; or "largest", the largest weighted standard deviation. ``names`` names records in the
     attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what a
     handful of other limits would cost. Only noise is added: a release's
     floor is its noise in the plan, unless the plan says least_noise_stddev.
     """
     require(top >= 1, "top >= 1", got=top)
-    for text, known in ((grain, Grain), (loss, Loss), (noise, NoiseKind)):
+    for text, known in ((grain, Grain), (loss, Loss)):
         require(text in set(known), f"one of {', '.join(known)}", got=repr(text))
     checked, base = read_plan(plan)
     if limit is not None:
@@ -74,28 +66,12 @@ def design(  # many parameters: the options of one command
         threads.enter_context(
             blas_threads_for(rows=len(membership.cells), columns=membership.signature_count)
         )
-        options = DesignOptions(limit=share, grain=Grain(grain), loss=Loss(loss))
-        granted = granted_wishes(checked, membership, options, watch)
-        if granted is not None:
-            checked, membership = granted.plan, granted.membership
-        task = options.task(checked, membership, watch)
-        wishes = {"wishes": None if granted is None else granted.wishes}
-        if NoiseKind(noise) is NoiseKind.CORRELATED:
-            check_correlated(task, Grain(grain))
-            found = _designed(session, task, Grain(grain), names=names, top=top, watch=watch)
-            return _with_correlation(session, task, found, watch).model_copy(update=wishes)
+        task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
         gone = smallest_suppression(task, watch)
         kept = task if gone is None else replaced_task(task, gone.withheld, Grain(grain))
         found = _designed(session, kept, Grain(grain), names=names, top=top, watch=watch)
-        found = found.model_copy(update=wishes)
         if gone is not None:
-            suppressed = suppressed_numbers(task, gone)
-            joined = enough_merges(task, Grain(grain), watch)
-            if joined is not None:
-                merged = _designed(session, joined.task, Grain(grain), names=names, top=top, watch=watch)
-                update = {"merging": merging_report(task, joined, merged)}
-                suppressed = suppressed.model_copy(update=update)
-            found = found.model_copy(update={"suppressed": suppressed})
+            found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
         if not other_limits:
             return found
         losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
@@ -118,11 +94,10 @@ def _designed(
         by_release=task.findings.repeatable,
         progress=watch,
     )
-    known_keys = session.keys(task.membership)
-    judgement = judged(findings, keys=known_keys, totals=session.totals)
+    judgement = judged(findings, totals=session.totals)
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
-    keys = known_keys if names else None
+    keys = session.keys(task.membership) if names else None
     priced = None if chosen is None else priced_attacks(findings, chosen, top=top, keys=keys)
     attacks, in_all = ((), 1) if priced is None else (priced.attacks, priced.in_all)
     if priced is None or (task.loss is Loss.LARGEST and attacks):  # one attack alone decides
@@ -148,41 +123,6 @@ def _designed(
         verdict=judgement.text,
         rounds=0 if chosen is None else chosen.optimum.rounds,
         plan=plan_text(session.as_written(proposed)),
-    )
-
-
-def _with_correlation(
-    session: Session, task: DesignTask, independent: DesignResult, watch: Progress
-) -> DesignResult:
-    """The same with correlated noise, if that costs less."""
-    if not independent.binds:
-        return independent
-    stddevs = np.array([one.stddev for one in independent.noise])
-    targets = targets_of(task)
-    # The bounds that are best for independent noise need not be for correlated noise, which hides less.
-    choices = (best_noise(task, targets, [stddevs], watch), quick_noise(task, targets, _CLOSE))
-    plans = [correlated_plan(task, chosen, watch) for chosen in choices if chosen is not None]
-    found = min(
-        (one for one in plans if one is not None), key=lambda one: task.total(one.stddevs), default=None
-    )
-    if found is None or task.total(found.stddevs) >= independent.loss_designed:
-        return independent
-    watch("auditing the proposal", 0.0)
-    findings = find(found.plan, task.membership)
-    judgement = judged(findings, keys=session.keys(task.membership), totals=session.totals)
-    total, at_least = task.total(found.stddevs), found.at_least
-    return independent.model_copy(
-        update={
-            "loss_designed": total,
-            "loss_at_least": None if at_least is None or at_least > total else at_least,
-            "loss_independent": independent.loss_designed,
-            "noise": _noise(task, found.stddevs),
-            "attacks": (),
-            "attacks_in_all": 0,
-            "passed": judgement.passed is True,
-            "verdict": judgement.text,
-            "plan": plan_text(session.as_written(found.plan)),
-        }
     )
 
 

@@ -22,7 +22,6 @@ LOSSES = {
 def lines(result: DesignResult) -> Iterator[str]:
     """The result, line by line."""
     share = percent(result.limit)
-    yield from _wishes(result)
     yield from _suppressed(result)
     if not result.binds and result.budget is None:
         yield f"The plan keeps the limit of {share} as it is: no noise is added."
@@ -55,8 +54,6 @@ def _comparison(result: DesignResult) -> Iterator[str]:
     common, factor = result.loss_with_common_factor, number(result.common_factor)
     estimated = "" if result.common_factor_audited else " (an estimate that was not audited)"
     yield f"  with a common factor    {number(common)}, all noise times {factor}{estimated}"
-    if result.loss_independent is not None:
-        yield f"  independent noise       {number(result.loss_independent)}"
     share = percent(result.loss_designed / common)
     yield f"  designed                {number(result.loss_designed)}, {share} of the common factor's"
     if result.gap is None:
@@ -66,20 +63,6 @@ def _comparison(result: DesignResult) -> Iterator[str]:
             f"  at least                {number(result.loss_at_least or 0.0)} for the chosen bounds: "
             f"a certified gap of {result.gap:.1e}"
         )
-
-
-def _wishes(result: DesignResult) -> Iterator[str]:
-    wishes = result.wishes
-    if wishes is None:
-        return
-    everything = len(wishes.kept) + len(wishes.given_up)
-    yield (
-        f"{count(len(wishes.kept), 'wish', 'wishes')} of {everything:,} can be kept, "
-        f"worth {number(wishes.value)}; no choice is worth more than {number(wishes.value_at_most)}"
-    )
-    yield from (f'  kept: "{name}"' for name in wishes.kept[:_MOST_LINES])
-    yield from (f'  given up: "{name}"' for name in wishes.given_up[:_MOST_LINES])
-    yield ""
 
 
 def _suppressed(result: DesignResult) -> Iterator[str]:
@@ -95,15 +78,6 @@ def _suppressed(result: DesignResult) -> Iterator[str]:
     if size > _MOST_LINES:
         yield f"  and {size - _MOST_LINES:,} more; the plan has all of them"
     yield f"  To withhold the smallest groups first would take {count(gone.smallest_first, 'number')}."
-    other = gone.merging
-    if other is not None:
-        yield (
-            f"  To merge groups instead would cost {count(other.numbers_lost, 'number')}, with a loss of "
-            f"{number(other.loss_designed)} on the others, against {number(result.loss_designed)}:"
-        )
-        yield from (f'  "{name}"' for name in other.merged[:_MOST_LINES])
-        if len(other.merged) > _MOST_LINES:
-            yield f"  and {len(other.merged) - _MOST_LINES:,} more"
     yield ""
 
 

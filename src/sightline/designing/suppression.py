@@ -87,15 +87,6 @@ class Ceilings:
             return not self.passes(kept)
         return self.quick.least(*self._rows(kept)) < self.task.limit
 
-    def harm(self, kept: IndexArray) -> tuple[int, float]:
-        """How many records are below the limit, and what the sharpest keeps, negated: less is better."""
-        if self.quick is not None:
-            rows, variances = self._rows(kept)
-            return self.quick.below(rows, variances), -self.quick.least(rows, variances)
-        found = self.audited(kept)
-        least = None if found is None else found.least
-        return (0, -1.0) if found is None or least is None else (found.below_limit, -least.lower)
-
     def likeliest(self, kept: IndexArray) -> IndexArray:
         """The kept cells, those first that the sharpest attack uses most: else, those of the fewest rows."""
         cells = self.task.linear.cells

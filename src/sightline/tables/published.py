@@ -1,4 +1,4 @@
-"""The numbers that are really published: without those withheld, and with merged cells as one.
+"""The numbers that are really published: without those withheld.
 
 Rows keep their signatures' places, so that an engine still finds them. Two signatures may then have the same
 cells: ``Membership.distinct`` says so.
@@ -6,7 +6,7 @@ cells: ``Membership.distinct`` says so.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -15,34 +15,23 @@ from sightline.arrays import IndexArray
 from sightline.tables.membership import Cell, Membership
 
 
-def published(
-    membership: Membership, *, withheld: Collection[int] = (), merged: Sequence[Sequence[int]] = ()
-) -> Membership:
-    """The membership without some cells, and with some cells of a partition as one cell of all their rows.
-
-    Cells are given by their positions; no cell may be given twice. A partition that is left without cells
-    is left out.
-    """
-    if not withheld and not merged:
+def published(membership: Membership, *, withheld: Collection[int] = ()) -> Membership:
+    """The membership without some cells, given by their positions; partitions without cells are left out."""
+    if not withheld:
         return membership
+    kept_cells = np.setdiff1d(np.arange(len(membership.cells)), np.array(list(withheld), dtype=np.intp))
     owner = np.array([cell.partition for cell in membership.cells], dtype=np.intp)
-    head = np.arange(owner.size)
-    for group in merged:
-        head[list(group)] = min(group)
-    head[list(withheld)] = -1
-    heads = np.unique(head[head >= 0])
-    kept = np.unique(owner[heads])
+    kept = np.unique(owner[kept_cells])
     new_partition = np.full(len(membership.partitions), -1, dtype=np.intp)
     new_partition[kept] = np.arange(kept.size)
-    together = {min(group): sorted(group) for group in merged}
     cells = tuple(
-        _cell(membership, together.get(int(one), [int(one)]), int(new_partition[owner[one]])) for one in heads
+        replace(membership.cells[c], partition=int(new_partition[owner[c]])) for c in kept_cells.tolist()
     )
     return replace(
         membership,
         partitions=tuple(membership.partitions[p] for p in kept),
         cells=cells,
-        signatures=_signatures(membership, kept, head, heads),
+        signatures=_signatures(membership, kept, kept_cells),
         weights=None if membership.weights is None else membership.weights[:, kept],
         distinct=False,
     )
@@ -73,37 +62,15 @@ def _queries(membership: Membership) -> int:
     return max(len(membership.unaudited), 1 + max((part.query for part in membership.partitions), default=-1))
 
 
-def _cell(membership: Membership, group: list[int], partition: int) -> Cell:
-    """One published cell of the rows of several."""
-    members = [membership.cells[c] for c in group]
-    most = sum(cell.largest_share for cell in members)
-    return Cell(
-        partition=partition,
-        key=merged_key([cell.key for cell in members]),
-        rows=sum(cell.rows for cell in members),
-        largest_share=min(most, max(1, membership.contributions)),
-    )
-
-
-def merged_key(keys: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """The key of merged cells: in each column the different values, in the order of the cells.
-
-    >>> merged_key([("north", "old"), ("south", "old")])
-    ('north + south', 'old')
-    """
-    return tuple(" + ".join(dict.fromkeys(column)) for column in zip(*keys, strict=True))
-
-
 def _signatures(
-    membership: Membership, kept: IndexArray, head: IndexArray, heads: IndexArray
+    membership: Membership, kept: IndexArray, kept_cells: IndexArray
 ) -> np.ndarray[tuple[int, int], np.dtype[np.signedinteger]]:
     """The table of signatures over the partitions that are kept, with the new numbers of their cells."""
     starts, table = membership.starts, membership.signatures
     found = np.empty((len(kept), len(table)), dtype=table.dtype)
     for line, p in zip(found, kept, strict=True):
-        own = head[starts[p] : starts[p + 1]]
-        first = int(np.searchsorted(heads, starts[p]))
-        number = np.where(own < 0, -1, np.searchsorted(heads, own) - first)
+        stays = np.isin(np.arange(starts[p], starts[p + 1]), kept_cells)
+        number = np.where(stays, np.cumsum(stays) - 1, -1)
         line[:] = np.append(number, -1)[table[:, p]]  # the last entry is for rows in no cell
     found.setflags(write=False)
     return found.T
