@@ -380,7 +380,7 @@ def try_case(case: Case) -> str:
     if sl.AuditResult.from_json(text) != result:
         raise ForeignException("the result is not what its JSON says")
     with contextlib.redirect_stdout(io.StringIO()):
-        print_result(result.publishable(), console())
+        print_result(result.publishable(), console(), full=True)
     return "no limit" if result.verdict.status is None else result.verdict.status.value
 
 

@@ -89,7 +89,7 @@ def print_verdict(result: AuditResult, screen: Console) -> None:
         screen.print(Text.assemble((title, "bold"), "  ", result.slack.text))
 
 
-def print_changes(result: AuditResult, screen: Console, *, full: bool) -> None:
+def print_changes(result: AuditResult, screen: Console, *, full: bool = False) -> None:
     """Print what to change, with its audited effect and its cost: all, or what reaches the limit."""
     every = full or result.verdict.limit is None
     changes, more = (result.what_to_change, result.more_to_change) if every else (result.reaching, "")
