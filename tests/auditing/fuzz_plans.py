@@ -26,7 +26,7 @@ import duckdb
 import sightline as sl
 from sightline.cli import main
 from sightline.errors import SightlineError
-from sightline.report.console import console
+from sightline.report.streams import console
 from sightline.report.terminal import print_result
 from tests.auditing.plan_material import (
     ABOUT,

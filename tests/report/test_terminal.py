@@ -12,7 +12,7 @@ import sightline as sl
 from sightline.examples.shipped import example_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.report import terminal
-from sightline.report.console import console
+from sightline.report.streams import console
 
 
 @pytest.fixture(scope="module")

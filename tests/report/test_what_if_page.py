@@ -17,7 +17,7 @@ from sightline.auditing import what_if as engine
 from sightline.auditing.result import AllSecrets
 from sightline.auditing.what_if_result import Setting
 from sightline.format import count, number
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 from sightline.report.what_if import setting_key
 from tests.auditing.what_if_plans import audit_of, budgeted, microgrid_months
 from tests.report.report_cases import HOSTILE

@@ -11,7 +11,6 @@ from sightline.auditing.result import AuditResult, BudgetReport, Exposed, Linear
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
 from sightline.report.first_screen import limit_line, picture, secret_line, status_word
-from sightline.report.names import one_line
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
@@ -19,6 +18,7 @@ from sightline.report.wording import (
     carried,
     how,
     noise_range,
+    one_line,
     relative_error_words,
     seen_with,
     spent_by_accountant,
