@@ -54,6 +54,7 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
         )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "stops"),
     [

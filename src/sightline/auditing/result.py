@@ -53,8 +53,6 @@ class LocalReport(ResultPart):
     sharpest_rmse: float | None
     fixed_group: bool  # everything is about the same rows: values are seen as a set, not whose they are
     group_rmse: float | None  # then: of all values together, matched in order
-    labels_open: int | None = None  # values that are seen, and subset releases leave open whose they are
-    labels_resolved: int | None = None  # and of which these releases show it
     below_limit: int  # rows of which a locally unbiased attack alone leaves less than the limit
 
 
