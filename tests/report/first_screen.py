@@ -18,7 +18,7 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult
 from sightline.report.first_screen import limit_line, sharpest_numbers
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 from tests.report.report_cases import microgrid
 
 CHROMIUM = shutil.which("chromium")
