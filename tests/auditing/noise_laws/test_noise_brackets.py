@@ -58,7 +58,7 @@ def test_of_a_coin_a_geometric_answer_is_a_flipped_comparison(scale: float) -> N
 
 @pytest.mark.parametrize("kind", [{"kind": "boolean"}, {"categories": ["yes", "no", "unsure"]}])
 def test_every_copy_of_a_discrete_answer_gives_its_share_away(kind: dict[str, object]) -> None:
-    """Lower ends are at most those of the stand-in, times the probability that no copy of a number tells more."""
+    """Lower ends are at most those of the stand-in, times the probability that no copy tells more."""
     sigma, copies = 300.0, 20_000
     secrets = [True, True, False, True] if "kind" in kind else ["yes", "no", "unsure", "yes"]
     data = {
