@@ -1,4 +1,4 @@
-"""The histogram of the uncertainty that remains about the records."""
+"""Figures of who is exposed: what an attacker knows before and after, and how many records keep how much."""
 
 from __future__ import annotations
 
@@ -6,22 +6,85 @@ from typing import Any
 
 from sightline.auditing.result import AuditResult
 from sightline.format import count, percent, percent_at_least
-from sightline.report.figures.parts import (
-    EXPOSED,
-    HEIGHT,
-    NEUTRAL,
-    WIDTH,
-    labelled_line,
-    rows,
-    zoom,
-)
-from sightline.report.style import INK, altair
+from sightline.report.first_screen import sharpest_numbers, spans
+from sightline.report.style import EXPOSED, HEIGHT, INK, NEUTRAL, WIDTH, altair, labelled_line, rows, zoom
+from sightline.report.wording import short
+
+_BARS_HEIGHT = 92
+
+
+def draw_before_after(result: AuditResult) -> Any:
+    """Draw two bars: one error on either side of a guess, before and after; or how often a guess is right."""
+    alt = altair()
+    shown, numbers = spans(result), sharpest_numbers(result)
+    assert shown is not None  # else it is not drawn
+    assert numbers is not None
+    low, high = (0.0, 1.0) if _is_guess(result) else result.bounds
+    before, after, inner = (tuple(low + share * (high - low) for share in span) for span in shown)
+    texts = [
+        {"row": row, "text": f"{row} the releases: {text}" if row == "before" else f"with them: {text}"}
+        for row, text in zip(("before", "after"), numbers, strict=True)
+    ]
+    axis = alt.Axis(format=".0%", tickCount=5)
+    if not _is_guess(result):
+        axis = alt.Axis(labelExpr="format(datum.value, ',.4~r')", tickCount=5)
+    across = alt.X("from:Q").title(_title(result)).scale(domain=[low, high], nice=False).axis(axis)
+    down = alt.Y("row:N").title(None).sort(["before", "after"]).axis(None)
+    bars = [
+        alt.Chart(rows([{"row": row, "from": span[0], "to": span[1]}]))
+        .mark_bar(height=18, clip=True, color=colour, opacity=opacity)
+        .encode(x=across, x2="to:Q", y=down)
+        for row, span, colour, opacity in (
+            ("before", before, NEUTRAL, 1.0),
+            ("after", after, EXPOSED, 0.5),
+            *((("after", inner, EXPOSED, 1.0),) if not _is_guess(result) else ()),
+        )
+    ]
+    # At the left edge, above the bar, a text fits on a narrow page, too.
+    words = (
+        alt.Chart(rows(texts))
+        .mark_text(color=INK, fontWeight="bold", align="left", dy=-17)
+        .encode(x=alt.value(0), y=down, text="text:N")
+    )
+    return alt.layer(*bars, words).properties(
+        width=WIDTH, height=_BARS_HEIGHT, description=describe_before_after(result)
+    )
+
+
+def describe_before_after(result: AuditResult) -> str:
+    """The figure in words."""
+    numbers = sharpest_numbers(result)
+    assert numbers is not None  # else it is not drawn
+    if _is_guess(result):
+        return (
+            f"How often an attacker guesses right: {numbers[0]} of the time before the releases, "
+            f"{numbers[1]} with them, for the most exposed {short(result.record, 40)}."
+        )
+    return (
+        f"The attacker's error on either side of a guess: {numbers[0]} before the releases, {numbers[1]} "
+        "with them. The guess is drawn at the middle of the range, wherever it is. Dark: no attack is "
+        "closer; light: the best attack is no wider."
+    )
+
+
+def before_after_drawable(result: AuditResult) -> bool:
+    """Whether there is anything to draw_before_after."""
+    return result.sharpest is not None
+
+
+def _is_guess(result: AuditResult) -> bool:
+    return result.sharpest is not None and result.sharpest.right_before is not None
+
+
+def _title(result: AuditResult) -> str:
+    return "guesses that are right" if _is_guess(result) else short(result.secret, 40)
+
 
 # A line beyond this place has its name to its left. The first of two lines uses _LEFT, so names do not meet.
 _LEFT, _RIGHT = 0.3, 0.7
 
 
-def draw(result: AuditResult) -> Any:
+def draw_distribution(result: AuditResult) -> Any:
     """Draw the histogram of remaining uncertainty, the limit, and what the noise alone guarantees."""
     alt = altair()
     edges, counts = result.distribution.edges, result.distribution.records
@@ -77,10 +140,12 @@ def draw(result: AuditResult) -> Any:
     if limit is not None:
         name, before = f"limit {percent(limit)}", _LEFT if noise is not None and limit < noise else _RIGHT
         layers += labelled_line(limit, name, axis="x", dashed=False, colour=EXPOSED, before=before)
-    return alt.layer(*layers).properties(width=WIDTH, height=HEIGHT, description=describe(result))
+    return alt.layer(*layers).properties(
+        width=WIDTH, height=HEIGHT, description=describe_distribution(result)
+    )
 
 
-def describe(result: AuditResult) -> str:
+def describe_distribution(result: AuditResult) -> str:
     """The figure in words."""
     least, verdict = result.least_remaining_uncertainty, result.verdict
     sentences = []
@@ -111,6 +176,6 @@ def describe(result: AuditResult) -> str:
     return " ".join(sentences)
 
 
-def drawable(result: AuditResult) -> bool:
-    """Whether there is anything to draw."""
+def distribution_drawable(result: AuditResult) -> bool:
+    """Whether there is anything to draw_distribution."""
     return any(result.distribution.records)

@@ -1,30 +1,32 @@
-"""The bound on a group's values for every release count."""
+"""Figures of results of the library: bounds against the number of releases, and the risk of an attack."""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 
+from sightline.attacks.monte_carlo import Simulation
 from sightline.format import number
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
-from sightline.report.figures.parts import EXPOSED, HEIGHT, NEUTRAL, WIDTH, rows, zoom
-from sightline.report.style import FAINT, PALETTE, altair
+from sightline.report.style import EXPOSED, FAINT, HEIGHT, INK, NEUTRAL, PALETTE, WIDTH, altair, rows, zoom
+from sightline.report.wording import isolated
 
 _MOST_LINES = 40  # if there are more curves, only their quartiles are drawn
 
 
-def draw(curve: ReleaseCurve) -> Any:
+def draw_curve(curve: ReleaseCurve) -> Any:
     """Draw the bound by the number of releases; the smallest, which is best for the attacker, in orange."""
     finite = np.isfinite(curve.crb)
     points = [
         {"releases": int(count), "crb": float(crb), "place": "smallest" if count == curve.best else "other"}
         for count, crb in zip(curve.releases[finite], curve.crb[finite], strict=True)
     ]
-    return _lines(points, description=describe(curve))
+    return _lines(points, description=describe_curve(curve))
 
 
-def draw_many(curves: ReleaseCurves) -> Any:
+def draw_curves(curves: ReleaseCurves) -> Any:
     """Draw the bounds of many groups: one line for each if they are few, else their quartiles."""
     alt = altair()
     crb = np.where(np.isfinite(curves.crb), curves.crb, np.nan)
@@ -59,7 +61,7 @@ def draw_many(curves: ReleaseCurves) -> Any:
     )
 
 
-def describe(curve: ReleaseCurve) -> str:
+def describe_curve(curve: ReleaseCurve) -> str:
     """The curve in words."""
     if curve.best is None:
         return "No number of releases in the range makes the values identifiable."
@@ -98,3 +100,46 @@ def _x() -> Any:
 
 def _y() -> Any:
     return altair().Y("crb:Q").title("Cramér–Rao bound").scale(type="log").axis(format="~g")
+
+
+def draw_simulation(result: Simulation) -> Any:
+    """Draw mean squared errors on one axis; leave out those that are not finite."""
+    alt = altair()
+    attack = isolated(result.attack)
+    low, high = result.interval
+    bars: list[dict[str, Any]] = [
+        {"what": attack, "low": low, "at": result.mse, "high": high, "kind": "attack"},
+        {"what": "Cramér–Rao bound", "at": result.crb, "kind": "bound"},
+        {
+            "what": "Bayes bracket",
+            "low": result.bayes_lower,
+            "at": result.bayes_lower,
+            "high": result.bayes_upper,
+            "kind": "bound",
+        },
+        {"what": "ignoring the answers", "at": result.trivial_mse, "kind": "bound"},
+    ]
+    shown = [
+        {**bar, "text": number(bar["at"])}
+        for bar in bars
+        if all(math.isfinite(value) and value > 0 for value in bar.values() if isinstance(value, float))
+    ]
+    base = alt.Chart(rows(shown)).encode(
+        y=alt.Y("what:N").title(None).sort([bar["what"] for bar in shown]).axis(labelLimit=200)
+    )
+    colours = {"attack": EXPOSED, "bound": NEUTRAL}
+    points = base.mark_point(filled=True, opacity=1, size=90).encode(
+        x=alt.X("at:Q").title("mean squared error").scale(type="log", padding=40).axis(format="~g"),
+        color=alt.Color("kind:N").legend(None).scale(domain=list(colours), range=list(colours.values())),
+        tooltip=[
+            "what:N",
+            alt.Tooltip("at:Q", format=".6g"),
+            alt.Tooltip("low:Q", format=".6g"),
+            alt.Tooltip("high:Q", format=".6g"),
+        ],
+    )
+    interval = base.mark_rule(color=INK, strokeWidth=2).encode(x="low:Q", x2="high:Q")
+    text = base.mark_text(dy=-10, color=INK).encode(x="at:Q", text="text:N")
+    return alt.layer(interval, points.properties(name="simulation").add_params(zoom("x")), text).properties(
+        width=WIDTH, height=44 * len(shown), description=str(result)
+    )
