@@ -125,7 +125,7 @@ def test_the_kind_of_secret_follows_from_its_domain(
         (
             changed("data", colour=1),
             "plan: [data] colour: expected a field that exists, got 'colour'; there are: source, record, "
-            "secret, bounds, categories, kind, wide, other_secrets, dialect, tables, max_rows_per_record, "
+            "secret, bounds, categories, kind, wide, dialect, tables, max_rows_per_record, "
             "keep, total_by, values, bandwidth",
         ),
         (changed("data", source=""), "plan: [data] source: expected text, not an empty string, got ''"),

@@ -105,8 +105,8 @@ def test_a_dropped_release_exposes_fewer() -> None:
     assert drop.text == 'drop "but one": then 2 records are below the limit instead of 5'
     # The same by hand: a plan without the release, with the noise that it had.
     before = examination(0.6).pricing.scale.tolist()
-    cells = [{"key": [key], "stddev": stddev} for key, stddev in zip("ab", before, strict=False)]
-    plan = plan_of({"name": "by group", "noise_by_cell": cells}, limits={"remaining_uncertainty": 0.6})
+    cells = [[key, stddev] for key, stddev in zip("ab", before, strict=False)]
+    plan = plan_of({"name": "by group", "noise": {"by_cell": cells}}, limits={"remaining_uncertainty": 0.6})
     without = assemble(find(plan, membership_of(PARTS[:1], GROUPS[:1])))
     assert without.verdict.below_limit == 2
     assert result.verdict.below_limit == 5
@@ -220,7 +220,9 @@ def test_the_factor_holds_and_is_nearly_the_least(
 def test_the_search_needs_few_audits(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
     found = drawn(5, 25, 5, 0.01, kind)
     audits: list[float] = []
-    monkeypatch.setattr(search, "lowest", lambda given, factor: audits.append(factor) or lowest(given, factor))
+    monkeypatch.setattr(
+        search, "lowest", lambda given, factor: audits.append(factor) or lowest(given, factor)
+    )
     assert noise_factor(found, 0.7) is not None
     assert 1 <= len(audits) <= 8
 

@@ -17,9 +17,8 @@ from sightline.auditing.result import VerdictStatus
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.cli import main
 from sightline.errors import InvalidPlan
-from sightline.report.formats.markdown import result_markdown
-from sightline.report.formats.plan_lines import PlanLines
-from sightline.report.formats.problems import problems_of
+from sightline.report.pipelines import result_markdown
+from sightline.report.problems import PlanLines, problems_of
 from sightline.report.terminal import print_result
 
 
@@ -196,7 +195,7 @@ def test_what_words_do_not_show_is_not_in_the_table(survey: str) -> None:
 BAD = {
     "twice": ({"secret": [{"column": "Income", "bounds": [0, 1]}]}, "'income' twice"),
     "the key": ({"secret": [{"column": "person", "bounds": [0, 1]}]}, "'person' twice"),
-    "no domain": ({"secret": [{"column": "sick_days"}]}, "[secret] number 1: expected bounds for a number"),
+    "no domain": ({"secret": [{"column": "sick_days"}]}, 'expected a column of the table, got "sick_days"'),
     "no release": ({"secret": [{"column": "area", "categories": ["a", "b"]}]}, "beside another secret"),
     "a strange field": ({"secret": [{"column": "a", "bound": [0, 1]}]}, "did you mean 'bounds'?"),
     "values known": (
@@ -227,7 +226,7 @@ def test_what_the_plan_gives_is_given_to_every_part(survey: str) -> None:
     plan["data"]["keep"] = {"rows": 2, "order": ["area"]}
     parts = plans_by_secret(read_plan(plan)[0])
     assert [part.data.contribution_limit for part in parts] == [2, 2, 2], "as keep says, not the default"
-    assert [part.data.other_secrets for part in parts] == [
+    assert [part.other_secrets for part in parts] == [
         ("sick_days", "smoker"),
         ("income", "smoker"),
         ("income", "sick_days"),
@@ -240,12 +239,12 @@ def test_what_the_plan_gives_is_given_to_every_part(survey: str) -> None:
 
 
 def test_correlated_noise_is_about_one_secret(survey: str) -> None:
-    numbers = [{"release": "days"}, {"release": "smokers"}]
+    numbers = ["days", "smokers"]
     plan = plan_of(survey, correlation={"numbers": numbers, "rows": [[], [0.5]]})
     plan["release"][1]["noise_stddev"] = 1.0
     with pytest.raises(InvalidPlan, match="correlated between numbers about one secret"):
         plans_by_secret(read_plan(plan)[0])
-    plan["correlation"]["numbers"][1] = {"release": "days but isle"}
+    plan["correlation"]["numbers"][1] = "days but isle"
     parts = plans_by_secret(read_plan(plan)[0])
     assert [part.correlation is not None for part in parts] == [False, True, False]
 

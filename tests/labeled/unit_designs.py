@@ -8,7 +8,9 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.target import TargetPrior
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
 from sightline.labeled.units import Units
-from sightline.noise.laws import GaussianNoise, LaplaceNoise
+from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise
+
+Law = GaussianNoise | LaplaceNoise | CorrelatedNoise
 
 
 def units_of(table: np.ndarray) -> tuple[Units, IndexArray]:
@@ -30,17 +32,17 @@ def units_of(table: np.ndarray) -> tuple[Units, IndexArray]:
     return units, group.ravel()
 
 
-def row_noise(noise: GaussianNoise | LaplaceNoise) -> RowNoise:
+def row_noise(noise: Law) -> RowNoise:
     """The noise of the rows, one answer each."""
     ones = np.ones(noise.outputs)
     if isinstance(noise, LaplaceNoise):
         return RowNoise.of(noise.scales, np.sqrt(noise.variances), ones, ones)
+    if isinstance(noise, CorrelatedNoise):
+        return RowNoise.correlated(noise.covariance)
     return RowNoise.of(noise.stddevs, noise.stddevs, 0 * ones, ones)
 
 
-def design_of(
-    table: np.ndarray, noise: GaussianNoise | LaplaceNoise | FloatArray, prior: TargetPrior
-) -> Design:
+def design_of(table: np.ndarray, noise: Law | FloatArray, prior: TargetPrior) -> Design:
     """A design over the records of a table."""
     units, group = units_of(table)
     law = GaussianNoise(stddevs=noise) if isinstance(noise, np.ndarray) else noise

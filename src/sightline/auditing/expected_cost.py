@@ -62,7 +62,7 @@ def sparse_cost(membership: Membership, progress: Progress) -> RouteCost | None:
 
 
 def _route(membership: Membership, progress: Progress) -> tuple[RouteCost, bool] | None:
-    """What factors over the linear cells take, and whether sparse ones are taken; none without linear cells."""
+    """What factors over the linear cells take, and whether they are sparse; none without such cells."""
     order = linear_partitions(membership)
     if not order or not len(membership.signatures):
         return None

@@ -13,7 +13,7 @@ from sightline.auditing.findings import Findings, Keys, LinearFindings
 from sightline.auditing.linear_attacks import Folded, LinearAttacks
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
-from sightline.auditing.result_attacks import SMALL_GROUP
+from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.signature_names import signature_names
 
 _NEGLIGIBLE = 1e-9  # of the largest weight of a feature: rounding of a weight that is zero
@@ -29,26 +29,22 @@ class ExposedSection:
     identifiable_records: int
 
 
-def exposed_section(findings: Findings, *, top: int, names: bool, keys: Keys | None) -> ExposedSection:
-    """The ``top`` most exposed, named if ``names``.
-
-    ``keys`` fetches records' keys.
-    """
+def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> ExposedSection:
+    """The ``top`` most exposed; ``keys`` fetches their names."""
     exposed: tuple[Exposed, ...] = ()
     columns = np.zeros(0, dtype=np.intp)
     in_all = identifiable = 0
-    shown = keys if names else None
     if (found := findings.linear) is not None:
         identifiable = found.identifiable_records
         columns = found.most_exposed(np.flatnonzero(found.listed), top)
-        exposed = describe(findings, found, columns, shown)
+        exposed = describe(findings, found, columns, keys)
         in_all = int(np.count_nonzero(found.listed))
         in_all += 0 if found.others is None else found.others.signatures_below
         if found.linear.rows_of_unit.max(initial=1) > 1:
             rows = findings.rows_apart
             groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(found) > 1))
             some = rows.most_exposed(groups, max(0, top - len(exposed)))
-            exposed += describe(findings, rows, some, shown)
+            exposed += describe(findings, rows, some, keys)
             in_all += groups.size
     if findings.nonlinear is not None:
         exposed += findings.nonlinear.worst(top - len(exposed))
@@ -158,14 +154,15 @@ def _of_person(
     """The entry of a person with several rows: their sharpest feature, in words, and its recipe."""
     linear, unit = found.linear, column // found.linear.columns_of_unit
     times = linear.units.times[linear.units.starts[unit] : linear.units.starts[unit + 1]]
-    owners, attack = named.get(column, ()), writer.attack(column)
+    owners, weights = named.get(column, ()), writer.weights(column)
     name = recipe = rmse = share = None
-    if attack is not None:
-        scale = 1 / float(np.max(np.abs(attack.feature)))
-        name = feature_name(attack.feature, times)
-        recipe = writer.written(column, attack.weights * scale)
-        rmse = attack.rmse * scale
-        share = 100 * attack.rmse / (float(np.abs(attack.feature) @ times) * linear.prior.range)
+    if weights is not None:
+        feature = found.exposure.feature(unit, column % linear.columns_of_unit)
+        scale = 1 / float(np.max(np.abs(feature)))
+        name = feature_name(feature, times)
+        recipe = writer.written(column, weights * scale)
+        rmse = recipe.rmse
+        share = 100 * rmse / (scale * float(np.abs(feature) @ times) * linear.prior.range)
     return Exposed(
         record=", ".join(owners) if owners else None,
         signature=int(linear.first_signatures(np.array([column]))[0]),

@@ -1,4 +1,4 @@
-"""The findings of an audit: plan, membership and prices, and what the design that they are lowered to exposes.
+"""The findings of an audit: plan, membership and prices, and what the design they are lowered to exposes.
 
 Every section of the result is a function of one :class:`Findings`.
 """
@@ -28,8 +28,7 @@ from sightline.auditing.nonlinear import (
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of
-from sightline.auditing.result_attacks import SMALL_GROUP
-from sightline.auditing.result_part import Uncertainty
+from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require
 from sightline.labeled.assessment import UnitExposure, assess

@@ -78,13 +78,8 @@ class LinearAttacks:
     @cached_property
     def _covariance(self) -> FloatArray:
         """C: of the numbers, with noise."""
-        M = self.found.exposure.solver.products
-        own = (
-            M[np.ix_(self.rows, self.rows)]
-            if isinstance(M, np.ndarray)
-            else M[self.rows][:, self.rows].toarray()
-        )
-        return np.asarray(self._scale * own + np.diag(self.found.linear.design.noise.variance[self.rows]))
+        own = self.found.exposure.solver.sums.take(self.rows).dense
+        return np.asarray(self._scale * own + self.found.linear.design.noise.take(self.rows).matrix)
 
     @property
     def _scale(self) -> float:
@@ -108,8 +103,7 @@ class LinearAttacks:
         if self._solver is None:
             return None
         linear, kernel = self.found.linear, self.found.linear.design.prior.kernel
-        unit, category = divmod(column, len(kernel))
-        rows = int(linear.rows_of_unit[unit])
+        rows = int(linear.rows_of_unit[column // len(kernel)])
         reach = self._reach(column)
         length = rows * kernel[0, 0]  # tᵀKt: every row has weight 1
         weights = self._solved(reach)

@@ -1,8 +1,9 @@
-r"""Lowering: a plan, its membership and its prices become one design. No kind of secret or person is left after it.
+"""Lowering: a plan, its membership and its prices become one design. After it there are no kinds of secrets.
 
-A row is a published number, a unit is a kind of person (:mod:`sightline.labeled.units`). All rows are sums: a mean of n
-rows with noise s is a sum with noise n s. A boolean secret is a value of 0 or 1. A category of k has k columns a row,
-and a number that counts more than half of them is the size of its cell less a sum of the others.
+A row is a published number, a unit is a kind of person (:mod:`sightline.labeled.units`). All rows are sums: a
+mean of n rows with noise s is a sum with noise n s. A boolean secret is a value of 0 or 1. A category of k has
+k columns a row, and a number that counts more than half of them is the size of its cell less a sum of the
+others.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ class Lowered:
 
     @cached_property
     def table(self) -> Any:
-        """Rows × columns of units: what each row counts of them. Several columns a unit where persons have rows."""
+        """Rows × columns of units: what each row counts of them. A unit has a column for each of its rows."""
         units = self.units
         entries = np.ones(units.rows.size) if units.weights is None else units.weights.ravel()
         ends = np.arange(len(units.times) + 1) * units.rows.shape[1]
@@ -95,7 +96,7 @@ class Lowered:
         return sparse.csr_array((entries, units.rows.ravel(), ends), shape=shape)[:, :-1].T.tocsc()
 
     def image(self, column: int) -> FloatArray:
-        """What one person of a column's unit adds to every row, if all their rows are of that value or category."""
+        """What one person of a column's unit adds to every row, if all their rows hold that value or category."""
         unit, asked = divmod(column, self.columns_of_unit)
         own = np.arange(self.units.starts[unit] + asked, self.units.starts[unit + 1], self.columns_of_unit)
         return np.asarray(self.table[:, own] @ self.units.times[own].astype(np.float64))
@@ -119,7 +120,7 @@ class Lowered:
         return np.flatnonzero(self.unit_of_record == column // self.columns_of_unit)
 
     def signatures_of(self, column: int) -> IndexArray:
-        """The membership's signatures that a column stands for: of persons, those of the rows of the first kind."""
+        """The membership's signatures that a column stands for: of persons, those of the first kind's rows."""
         records, people = self.records_of(column), self.membership.persons
         if people is None or not self.by_kind:
             return records
@@ -204,7 +205,7 @@ class Lowered:
         )
 
     def _unit_of_signature(self, of_row: IndexArray) -> IndexArray:
-        """For every signature of the membership, its place among the rows looked at one by one; -1 if known."""
+        """For every signature of the membership, its place among the rows one by one; -1 if it is known."""
         people = self.membership.persons
         assert people is not None  # else every row is a unit
         column = signature_columns(self.membership, linear_partitions(self.membership)).column
@@ -365,9 +366,9 @@ def _noise(pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: Floa
     size = factors / np.sqrt(copies)
     stddevs = np.maximum(pricing.noise_stddev[cells], np.where(exact, scales, 0.0))
     answers = pricing.laplace_answers[cells]
-    correlation = None
     if pricing.correlation is not None:
-        correlation = pricing.correlation[np.ix_(cells, cells)] * np.outer(np.sign(size), np.sign(size))
+        signed = scales * size
+        return RowNoise.correlated(pricing.correlation[np.ix_(cells, cells)] * np.outer(signed, signed))
     return RowNoise.of(
         scales * np.abs(size),
         stddevs * np.abs(size),
@@ -375,7 +376,6 @@ def _noise(pricing: Pricing, cells: IndexArray, owner: IndexArray, factors: Floa
         copies,
         exact=exact,
         share=pricing.lattice_share,
-        **({} if correlation is None else {"correlation": correlation}),
     )
 
 
@@ -387,7 +387,7 @@ def _units(
     *,
     constant: bool,
 ) -> tuple[Units, IndexArray]:
-    """The units; and for every signature of the membership, or kind of person, its unit, or -1 if it is known."""
+    """The units; and for every signature, or kind of person, of the membership its unit, -1 if it is known."""
     people, column, distinct = membership.persons, signatures.column, len(signatures.cells)
     if people is None:
         number = np.bincount(column, membership.counts - membership.known, distinct).astype(np.intp)

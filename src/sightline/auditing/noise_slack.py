@@ -1,8 +1,8 @@
 r"""How much slack a plan has: by how much all noise could be smaller, or must be larger, to keep the limit.
 
-What remains, L, is about :math:`1/(1 + I/f^2)` with all noise times f. So :math:`\ln L/(1 - L)` is nearly linear
-in :math:`\ln f`, and a few audits find the least factor. Each is at a factor as it is printed: the audit has the
-last word.
+What remains, L, is about :math:`1/(1 + I/f^2)` with all noise times f. So :math:`\ln L/(1 - L)` is nearly
+linear in :math:`\ln f`, and a few audits find the least factor. Each is at a factor as it is printed: the
+audit has the last word.
 """
 
 from __future__ import annotations
@@ -116,7 +116,8 @@ def noise_factor(findings: Findings, limit: float) -> float | None:
     yes-or-no question about it.
     """
     least = findings.least
-    assert least is not None and findings.linear is not None  # something linear is published
+    assert least is not None  # something linear is published
+    assert findings.linear is not None
     if _is_large(findings.linear):
         return _enough(findings, findings.linear, limit)
     return least_factor(lambda factor: lowest(findings, factor), limit, now=least.lower)

@@ -14,7 +14,6 @@ from sightline.auditing.lowering import cell_name, linear_partitions, signature_
 from sightline.auditing.result import Recipe, Step
 from sightline.format import weight as weight_text
 from sightline.format import without_rounding
-from sightline.labeled.unit_attacks import UnitAttack, unbiased_attack
 
 # Weights below this share of the largest are rounding of weights that are zero.
 _NOTHING = 1e-9
@@ -29,7 +28,7 @@ class RecipeWriter:
     findings: Findings
     found: LinearFindings
 
-    def attack(self, column: int) -> UnitAttack | None:
+    def weights(self, column: int) -> FloatArray | None:
         """The best unbiased attack on a column's value or sum, or on the sharpest feature of several rows.
 
         None if nothing of it is identifiable, or if of several rows only combinations of categories are.
@@ -37,17 +36,18 @@ class RecipeWriter:
         unit, category = divmod(column, self.found.linear.columns_of_unit)
         feature = self.found.linear.rows_of_unit[unit] > 1 and self.found.linear.columns_of_unit == 1
         seen = self.found.visible[column] if feature else self.found.exposure.identifiable[unit, category]
-        return unbiased_attack(self.found.exposure, unit, category) if seen else None
+        return self.found.exposure.recipe(unit, category) if seen else None
 
     def best(self, column: int) -> Recipe | None:
         """The best unbiased attack on a column's value, or on the sum of the records that share it."""
-        attack = self.attack(column)
-        if attack is None:
+        weights = self.weights(column)
+        if weights is None:
             return None
-        used = int(np.count_nonzero(np.abs(attack.weights) > _NOTHING * np.max(np.abs(attack.weights))))
+        used = int(np.count_nonzero(np.abs(weights) > _NOTHING * np.max(np.abs(weights))))
         if used <= _MOST_STEPS:
-            return self.written(column, attack.weights)
-        short = self.written(column, attack.few)
+            return self.written(column, weights)
+        few = self.found.exposure.recipe(*divmod(column, self.found.linear.columns_of_unit), few=True)
+        short = self.written(column, few)
         end = f" (the recipe with the least error has {used:,} numbers)"
         public = short.publishable_text
         texts = {"text": short.text + end, "publishable_text": None if public is None else public + end}
@@ -76,7 +76,7 @@ class RecipeWriter:
         kernel, people = linear.design.prior.kernel, float(self.found.people[unit])
         first = int(linear.units.starts[unit])
         own = linear.table[:, first : first + len(kernel)].toarray()
-        M = self.found.exposure.solver.products
+        M = self.found.exposure.solver.sums.matrix
         diagonal, alone, pairs = np.asarray(M.diagonal()), [], []
         others = [c for c in range(len(kernel)) if c != category]
         for i in np.flatnonzero(own[:, category] != 0).tolist():

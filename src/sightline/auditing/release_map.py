@@ -67,9 +67,9 @@ def _mark_used(
 ) -> None:
     writer, query_of_row = RecipeWriter(findings=findings, found=found), found.linear.query_of_row
     for position in np.flatnonzero(found.visible[columns]).tolist():
-        attack = writer.attack(int(columns[position]))
-        if attack is not None:
-            weights = np.abs(attack.weights)
+        recipe = writer.weights(int(columns[position]))
+        if recipe is not None:
+            weights = np.abs(recipe)
             roles[query_of_row[weights > _NOTHING * weights.max()], position] = Role.USED.value
 
 

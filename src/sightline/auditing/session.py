@@ -11,8 +11,8 @@ from sightline.arrays import FloatArray
 from sightline.auditing.expected_cost import sparse_cost
 from sightline.auditing.findings import Keys
 from sightline.auditing.lowering import LINEAR
-from sightline.auditing.noise_files import check_key_columns
 from sightline.auditing.plan import AssumptionName, Data, Plan
+from sightline.auditing.release_noise import check_key_columns
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
@@ -262,12 +262,13 @@ def _bound_contributions(engine: Engine, data: Data, subject: Subject) -> None:
         total_rows(engine, subject, by=data.total_by)
 
 
-def _reshape(engine: Engine, data: Data) -> None:
+def _reshape(engine: Engine, plan: Plan) -> None:
     """Unpivot a secret in wide form, and leave other secrets out."""
+    data = plan.data
     if data.wide is not None:
         unpivot(engine, data.wide.columns, name=data.wide.name, value=data.secret)
-    if data.other_secrets:
-        leave_out(engine, data.other_secrets)
+    if plan.other_secrets:
+        leave_out(engine, plan.other_secrets)
 
 
 def subject_of(plan: Plan) -> Subject:
@@ -280,8 +281,8 @@ def subject_of(plan: Plan) -> Subject:
         bounds=data.bounds,
         categories=data.categories,
         bandwidth=data.bandwidth,
-        known=plan.attacker.knows,
-        known_share=plan.attacker.knows_share,
+        known=plan.attacker.conditions,
+        known_share=plan.attacker.known_share,
         known_within=plan.attacker.values_within,
         most_rows=data.contribution_limit,
     )
@@ -297,11 +298,11 @@ def opened(
     is closed.
     """
     require(
-        not plan.secrets,
+        all(not one.audited for one in plan.secrets),
         "a plan about one secret",
-        got=f"{len(plan.secrets) + 1} of them",
-        fix="an audit takes them one by one; otherwise leave the other sections [[secret]] out, and their "
-        "releases, and list their columns in other_secrets of [data]",
+        got=f"{1 + sum(one.audited for one in plan.secrets)} of them",
+        fix="an audit takes them one by one; otherwise leave the releases about the others out, and give "
+        "their sections [[secret]] a column alone",
         error=InvalidPlan,
     )
     limits = limits or WorkLimits.of(None, None)
@@ -310,12 +311,12 @@ def opened(
     )
     engine = TimedEngine(engine=opened_engine, limits=limits)
     try:
-        _reshape(engine, plan.data)
+        _reshape(engine, plan)
         subject = with_secret_column(engine, subject_of(plan))
         check_declared(engine, subject)
         _bound_contributions(engine, plan.data, subject)
         schema = Schema.of(engine, list(plan.data.tables), expression=subject.expression)
-        check_public(schema, subject, plan.data.other_secrets)
+        check_public(schema, subject, plan.other_secrets)
         _check_dialect(plan, engine)
         texts = [release.sql for release in plan.releases]
         values = read_person_values(
@@ -327,7 +328,7 @@ def opened(
             audited = _about_values(plan, values.subject)
             reader = PersonEngine(engine=engine, sql=values.sql, schema=values.schema)
             subject, schema, texts = values.subject, values.schema, list(values.releases)
-        for text in (*plan.attacker.knows, *plan.attacker.may_know):
+        for text in (*plan.attacker.conditions, *plan.attacker.may_know):
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for place, (release, sql) in enumerate(zip(plan.releases, texts, strict=True)):
@@ -338,7 +339,7 @@ def opened(
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)
-            check_key_columns(release, query)
+            check_key_columns(release.name, release.noises, query)
             queries.append(query)
             if release.suppress is not None:
                 try:

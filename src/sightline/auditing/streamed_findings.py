@@ -1,8 +1,8 @@
 """The findings of an audit whose table is streamed: the same passes over units, which stay in the engine.
 
-A :class:`StreamedUnits` is a store of units like the one in memory: the assessment's passes run on it, batch by
-batch. Of all units the last pass keeps those that are worth a closer look, and counts of the others. What an audit
-states about all records comes from a pass; what would take more passes is left out.
+A :class:`StreamedUnits` is a store of units like the one in memory: the assessment's passes run on it, batch
+by batch. Of all units the last pass keeps those that are worth a closer look, and counts of the others. What
+an audit states about all records comes from a pass; what would take more passes is left out.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, OtherRecords
@@ -48,7 +47,7 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
     units = StreamedUnits(store=table.store, cells=table.cells.filled, progress=progress)
     brackets = unit_brackets(units.design(lowered))
     found = table.store.run(_scan(plan, table, brackets, pricing, most), "assessing every record", progress)
-    kept = table.listing(found, sparse.csr_array(brackets.solver.products).toarray(), progress)
+    kept = table.listing(found, brackets.solver.sums.dense, progress)
     progress("assessing the most exposed", 0.0)
     lowered = _lowered(plan, kept, pricing)
     exposure = exposure_of(lowered.design, brackets, alone=False)

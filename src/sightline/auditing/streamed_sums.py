@@ -52,7 +52,7 @@ class StreamedSums:
         if findings.pricing.laplace_answers.any():
             visible = visible[:0]
         cells = len(findings.membership.cells)
-        products = sparse.csr_array(found.exposure.solver.products)
+        products = sparse.csr_array(found.exposure.solver.sums.matrix)
         published = _published(findings, products.diagonal(), atoms=cells + visible.size)
         merged, large, small = _compared(findings, published, products)
         groups = None

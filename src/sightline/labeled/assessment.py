@@ -14,14 +14,16 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidInput
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.other_units import swap_bounds, with_chords
-from sightline.labeled.row_products import InformationRange, RowProducts
+from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import COARSE, AskedUnits, Decided, DenseSolver
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
@@ -58,22 +60,21 @@ class UnitBrackets:
     upper: bool = True  # whether upper ends are asked for
 
     def of_block(self, block: UnitBlock) -> Arrays:
-        prior, noise, numbers = self.solver.prior, self.solver.noise, self.solver.numbers
+        prior, noise = self.solver.prior, self.solver.noise
         k = prior.categories
         r = block.times.shape[1] // k
         single = r == 1 and block.single
-        up = 1 + gamma(4 * numbers)
-        G = block.forms(np.append(noise.information, 0.0)) * up
+        G = noise.about(block)
         upper, error = self._upper(block, r, k) if self.upper else np.ones((2, len(block), k))
         hidden = self._hidden(block, r)
         if k > 1:
             lower = _of_category(G, block, noise, prior, single)
         elif single:
-            lower = self._of_record(G[:, 0, 0], block, upper[:, 0], hidden, up)[:, None]
+            lower = self._of_record(G[:, 0, 0], block, upper[:, 0], hidden)[:, None]
         else:
             lower = _of_features(G, block, noise, prior.target)
             if hidden is not None:
-                least = np.linalg.eigvalsh(hidden.covariance)[:, 0] - hidden.error
+                least = -eigenvalues_at_most(-hidden.covariance) - hidden.error
                 lower = np.maximum(lower, least / prior.scale)
             lower = lower[:, None]
         touched = np.trace(G, axis1=1, axis2=2)[:, None] > 0
@@ -86,7 +87,7 @@ class UnitBrackets:
         )
         if self.upper:
             leverage, off = self.solver.leverage.read(block)
-            seen = np.einsum("nij,ij->n", leverage, np.kron(np.eye(r), prior.kernel)) + k * off
+            seen = np.einsum("nij,ij->n", leverage, np.kron(np.eye(r), prior.kernel)) + 2 * k * off
             found |= {
                 "near": ~(block.people * seen < _NEAR) & touched[:, 0],
                 "information": G.max(axis=(1, 2)),
@@ -98,11 +99,12 @@ class UnitBrackets:
         return {name: np.concatenate([part[name] for part in parts])[order] for name in parts[0]}
 
     @property
-    def in_balls(self) -> UnitBrackets:
-        """The same with every digit."""
-        assert isinstance(self.solver, DenseSolver)
-        evenly = None if self.evenly is None else self.evenly.in_balls
-        return replace(self, solver=self.solver.in_balls, evenly=evenly)
+    def in_balls(self) -> UnitBrackets | None:
+        """The same with every digit; ``None`` where products are not exact."""
+        solver = self.solver.in_balls if isinstance(self.solver, DenseSolver) else None
+        if solver is None:
+            return None
+        return replace(self, solver=solver, evenly=None if self.evenly is None else self.evenly.in_balls)
 
     def _upper(self, block: UnitBlock, r: int, k: int) -> tuple[FloatArray, FloatArray]:
         """What the best linear attack leaves of each of the k, in the sharpest direction over the rows."""
@@ -112,7 +114,7 @@ class UnitBrackets:
         left, off = self.solver.linear.left(block, C)
         own = np.einsum("nrcsc->ncrs", left.reshape(len(block), r, k, r, k)) / C[0, 0]
         least = np.linalg.eigvalsh(own)[..., 0] if r > 1 else own[..., 0, 0]
-        error = np.minimum(off[:, None] / C[0, 0], 1.0)
+        error = np.minimum(off[:, None] / C[0, 0] + (gamma(8 * r) if r > 1 else 0.0), 1.0)
         upper = np.clip(least + error, _TINY, 1.0)
         return upper, np.where(error < upper, 2 * error / np.maximum(upper - 2 * error, _TINY), np.inf)
 
@@ -130,7 +132,7 @@ class UnitBrackets:
         return _Hidden(covariance=left, error=off, variance=variance)
 
     def _of_record(
-        self, G: FloatArray, block: UnitBlock, upper: FloatArray, hidden: _Hidden | None, up: float
+        self, G: FloatArray, block: UnitBlock, upper: FloatArray, hidden: _Hidden | None
     ) -> FloatArray:
         """The lower end of units of one row, by the prior's own bounds."""
         prior, noise = self.solver.prior.target, self.solver.noise
@@ -143,7 +145,8 @@ class UnitBrackets:
             hidden_information = np.where(fine, behind, np.inf)
         if noise.laplace.any():
             laplace_answers = block.sums(noise.laplace, 0)[:, 0]
-            own = block.sums(np.where(noise.laplace > 0, noise.information, 0.0), 2)[:, 0] / up
+            own = block.sums(np.where(noise.laplace > 0, noise.information, 0.0), 2)[:, 0]
+            own *= 1 - gamma(4 * self.solver.numbers)
             alone = block.sums((noise.laplace == 0).astype(np.float64), 0)[:, 0] == 0
             laplace_information = np.where(alone, G, np.minimum(own, G))
         return prior.lower(
@@ -179,18 +182,53 @@ def _of_category(
     k, coin, gaussian = prior.categories, CoinPrior(share=1 / prior.categories), not noise.laplace.any()
     if not single:
         if gaussian:
-            most = [eigenvalues_at_most(np.ascontiguousarray(G[:, c::k, c::k])) for c in range(k)]
-            two = np.sort(most, axis=0)[-2:].sum(axis=0)
-            bound = coin.lower(Seen(information=two, linear_information=np.zeros_like(two)))
-        else:
-            loss = (block.times * block.sums(noise.loss, 1)).reshape(len(block), -1, k).sum(axis=1)
-            bound = np.exp(-np.sort(loss, axis=1)[:, -2:].sum(axis=1))
+            information = _about_two_categories(G, block, noise, k)
+            bound = coin.lower(Seen(information=information, linear_information=np.zeros_like(information)))
+        else:  # of every row the two categories that lose most: which one it has may differ from row to row
+            loss = (block.times * block.sums(noise.loss, 1)).reshape(len(block), -1, k)
+            bound = np.exp(-np.sort(loss, axis=2)[:, :, -2:].sum(axis=(1, 2)))
         return np.repeat(bound[:, None], k, axis=1)
     bounds, alike = np.zeros((2, len(block), k)), block.alike.astype(np.float64)
     for a, b in itertools.permutations(range(k), 2):
         apart = np.maximum(G[:, a, a] + G[:, b, b] - 2 * G[:, a, b], 0.0)
         bounds[:, :, a] += np.stack(coin.lower_bounds(apart, alike, gaussian)) / (k - 1)
     return np.asarray(bounds.max(axis=0))
+
+
+def _about_two_categories(G: FloatArray, block: UnitBlock, noise: RowNoise, k: int) -> FloatArray:
+    """At least the information about rows that are of one category or each of another one that is told.
+
+    Numbers that count one category each tell no more than the two largest eigenvalues of single categories.
+    Of a number that counts several, each row is seen as it is or not at all: no more than all rows together
+    are.
+    """
+    if noise.covariance is not None:  # (x − y)ᵀΣ⁻¹(x − y) is at most 2 xᵀΣ⁻¹x + 2 yᵀΣ⁻¹y
+        return np.asarray(2 * np.trace(G, axis1=1, axis2=2))
+    numbers, (kinds, columns, width) = noise.information.size, block.rows.shape
+    each = block.rows.reshape(kinds, columns // k, k * width)
+    order = np.argsort(each, axis=2, kind="stable")
+    each = np.take_along_axis(each, order, axis=2)
+    again = np.zeros(each.shape, dtype=np.bool_)
+    again[:, :, 1:] = (each[:, :, 1:] == each[:, :, :-1]) & (each[:, :, 1:] < numbers)
+    several = np.zeros(numbers, dtype=np.bool_)
+    several[each[again]] = True
+    if several.any():
+        G = replace(noise, information=np.where(several, 0.0, noise.information)).about(block)
+    single = [eigenvalues_at_most(np.ascontiguousarray(G[:, c::k, c::k])) for c in range(k)]
+    most = np.asarray(np.sort(single, axis=0)[-2:].sum(axis=0))
+    if not several.any():
+        return most
+    weights = None if block.weights is None else block.weights.reshape(each.shape)
+    once = replace(
+        block,
+        rows=np.where(again, numbers, each),
+        weights=None if weights is None else np.take_along_axis(weights, order, axis=2),
+        times=block.times[:, ::k],
+    )
+    G = replace(noise, information=np.where(several, noise.information, 0.0)).about(once)
+    if weights is None or weights.min() >= 0:  # entries of positive tables that vanish lower their norm
+        return np.asarray(most + eigenvalues_at_most(G))
+    return np.asarray(most + np.trace(G, axis1=1, axis2=2))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -237,6 +275,37 @@ class UnitExposure:
     def relative_error(self) -> float:
         """A bound on the errors of upper ends and attacks."""
         return max(float(self.error.max(initial=0.0)), self._attacks[1])
+
+    def recipe(self, kind: int, column: int = 0, *, few: bool = False) -> FloatArray:
+        """Weights on all rows of the best unbiased attack whose error is :attr:`rmse`.
+
+        With ``few`` those of an unbiased attack on as few rows as are at hand.
+        """
+        asked, unit = self._asked_of(kind)
+        attacks = self.solver.weights(asked, self._functional(asked, unit, column))
+        if few and isinstance(self.solver, SparseSolver):
+            return np.asarray(attacks.weights.toarray()[:, 0])
+        return np.asarray(self.solver.on_all_rows(attacks.weights)[:, 0])
+
+    def feature(self, kind: int, column: int = 0) -> FloatArray:
+        """The functional over the columns of one kind that :meth:`recipe` gives."""
+        asked, unit = self._asked_of(kind)
+        size = asked.counts.shape[1]
+        functional = self._functional(asked, unit, column).toarray()[:, 0]
+        return np.asarray(functional[unit * size : (unit + 1) * size])
+
+    def _asked_of(self, kind: int) -> tuple[AskedUnits, int]:
+        """The units asked about that a kind is among, and which of them it is."""
+        for asked in self._asked:
+            if (where := np.flatnonzero(asked.kinds == kind)).size:
+                return asked, int(where[0])
+        raise InvalidInput(f"expected a unit of which something is identifiable, got unit {kind}")
+
+    def _functional(self, asked: AskedUnits, unit: int, column: int) -> Any:
+        units = np.array([unit])
+        if asked.one_row or self.lower.shape[1] > 1:
+            return asked.functional(units, np.array([column]))
+        return self.solver.sharpest(asked, units, self.directions[asked.kinds])
 
     @cached_property
     def _asked(self) -> list[AskedUnits]:
@@ -296,16 +365,17 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
 
 
 def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -> UnitExposure:
-    """The last pass over a design's units. They may be some of those that the brackets are for, if not ``alone``."""
+    """The last pass over a design's units; if not ``alone``, some of those that the brackets are for."""
     passed, solver = design.units.run(brackets), brackets.solver
     kinds = len(passed["lower"])
     if brackets.upper:
         coarse = np.flatnonzero(~(np.maximum(passed["error"].max(axis=1), passed["loose"]) <= COARSE))
         small = 0 < coarse.size <= _BALL_UNITS and solver.numbers <= _BALL_ROWS
-        if small and isinstance(solver, DenseSolver):
+        again_in_balls = brackets.in_balls if small else None
+        if again_in_balls is not None:
             units = design.units.choose(coarse)
             if np.diff(units.starts).max() == 1:
-                again = units.run(brackets.in_balls)
+                again = units.run(again_in_balls)
                 for name in ("lower", "upper", "error"):
                     passed[name][coarse] = again[name]
         if alone:
@@ -324,31 +394,31 @@ def exposure_of(design: Design, brackets: UnitBrackets, *, alone: bool = True) -
 def unit_brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     """The third pass, from the first two. The products do not depend on the noise: they are made once."""
     prior, noise, made = design.prior, design.noise, design.made
-    first = RowProducts(prior=prior, information=noise.information)
+    first = RowProducts(prior=prior, noise=noise)
     if "products" not in made:
-        made["products"] = design.units.run(first)
-    total = made["products"]
+        made["products"] = first.of(design.units)
+    sums: ProductSums = made["products"]
     solver: RowSolver
-    if isinstance(total["products"], np.ndarray):
-        solver = DenseSolver(products=total["products"], noise=noise, prior=prior, made=made)
+    if isinstance(sums.matrix, np.ndarray):
+        solver = DenseSolver(units=design.units, sums=sums, noise=noise, prior=prior, made=made)
     else:
         if "pairs" not in made:
-            made["pairs"] = RowPairs.of(total["pairs"])
-        solver = SparseSolver(products=total["products"], noise=noise, prior=prior, pairs=made["pairs"])
+            made["pairs"] = RowPairs.of(sums.pairs)
+        solver = SparseSolver(sums=sums, noise=noise, prior=prior, pairs=made["pairs"])
     if not prior.density or not hidden:
         return UnitBrackets(solver=solver, weights=None)
-    ends = design.units.run(InformationRange(information=noise.information))
+    ends = design.units.run(InformationRange(noise=noise))
     least, most = prior.target.precision(np.array([ends["least"], ends["most"]]) * (1 + 1e-9))
     even = UnitBrackets(
-        solver=replace(solver, weighted=(total["products"], float(most))),
+        solver=replace(solver, weighted=(sums, float(most))),
         weights=replace(first, unit=float(most), even=True),
     )
     # Whole numbers of which sums of products are exact, in any order of the units.
-    bits = min(_MOST_BITS, math.floor(math.log2(2.0**53 / total["people"] / total["peak"] ** 2)))
-    if bits < _FEWEST_BITS:
+    bits = min(_MOST_BITS, math.floor(math.log2(2.0**53 / sums.people / max(sums.peak, 1.0) ** 2)))
+    if bits < _FEWEST_BITS or not sums.whole:
         return even
     weights = replace(first, unit=2.0**bits * float(least))
-    weighted = design.units.run(weights)["products"], weights.unit
+    weighted = weights.of(design.units), weights.unit
     return UnitBrackets(solver=replace(solver, weighted=weighted), weights=weights, evenly=even)
 
 

@@ -24,19 +24,24 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.row_forms import BallForm, RowForm, dot
+from sightline.labeled.row_integers import RowIntegers, modular
+from sightline.labeled.row_products import ProductSums
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import BoolArray, UnitBlock, WholeArray
+from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
 from sightline.numerics import exact_library as flint
 from sightline.numerics import integers as exact
 from sightline.numerics import residues
-from sightline.numerics.inverse import positive_inverse
-from sightline.numerics.residuals import absolute_product, gamma, inverse_error
+from sightline.numerics.residuals import gamma
 
 COARSE = 1e-6  # beyond this error numbers are computed again in balls
 _PROOF = 1e-3  # the error of an inverse that proves its rows independent: below 1 would do
 _BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
-_BITS = (192, 384, 768, 1536, 3072)  # working precisions of balls, one after the other
-_LARGEST_DENOMINATOR, _LARGEST_NUMERATOR = 24, 1 << 24  # of fractions that residues are read as
+# Fractions that residues are read as; all their denominators divide the common multiple of 1, …, 12.
+_LARGEST_DENOMINATOR, _LARGEST_NUMERATOR, _COMMON_MULTIPLE = 12, 1 << 24, 27_720
+_BELOW_PRIME = 2.0**60  # less than any prime that is drawn, with room for the rounding of what is compared
+_TRUSTED = 0.1  # the error of an inverse with which weights are bounded
+_BITS = (256, 1024, 4096)  # working precisions of balls, one after the other
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -48,6 +53,7 @@ class AskedUnits:
     counts: IndexArray  # kinds × columns: rows of all its people
     kernel: FloatArray  # K, of one row
     one_row: bool
+    block: UnitBlock
 
     @classmethod
     def of(cls, block: UnitBlock, kinds: IndexArray, kernel: FloatArray, numbers: int) -> AskedUnits:
@@ -56,7 +62,13 @@ class AskedUnits:
         images = block.table(numbers).T @ sparse.diags_array(counts.ravel().astype(np.float64)) @ kernels
         one_row = block.times.shape[1] == len(kernel) and block.single
         columns = sparse.csc_array(images)[:numbers]
-        return cls(kinds=kinds, images=columns, counts=counts, kernel=kernel, one_row=one_row)
+        return cls(kinds=kinds, images=columns, counts=counts, kernel=kernel, one_row=one_row, block=block)
+
+    def whole_images(self, integers: RowIntegers) -> WholeArray:
+        """The images over rows that were made whole."""
+        if integers.table.dtype != object:
+            return np.asarray(self.images.toarray().astype(np.int64))
+        return integers.images_of(integers.columns(self.block), self.counts, self.kernel.astype(int))
 
     def squares(self, unit: int) -> FloatArray:
         """The kernel of one kind: fᵀ squares f is the variance of a functional f before any answer."""
@@ -90,93 +102,6 @@ class AnswerWeights:
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
-class RowForm:
-    """A positive definite matrix Y over pairs of rows, with a last row of zeros for none."""
-
-    matrix: FloatArray
-    error: float  # of every quadratic form, relatively
-
-    @classmethod
-    def inverse(cls, matrix: FloatArray, rows: IndexArray, numbers: int, error: float = 0.0) -> RowForm:
-        """Of a matrix over some rows. The error is infinite if it is singular, to rounding."""
-        scale = 1 / np.sqrt(np.diagonal(matrix))
-        scaled = matrix * (scale[:, None] * scale)
-        inverse = positive_inverse(scaled.copy())
-        full = np.zeros((numbers + 1, numbers + 1))
-        if inverse is None:
-            return cls(matrix=full, error=math.inf)
-        spread = absolute_product(scaled, absolute_product(inverse, np.ones((scale.size, 1)))).max(
-            initial=0.0
-        )
-        full[np.ix_(rows, rows)] = inverse * (scale[:, None] * scale)
-        return cls(matrix=full, error=error + inverse_error(scaled, inverse) + gamma(12) * float(spread))
-
-    @cached_property
-    def root(self) -> FloatArray:
-        """The roots of the diagonal, with a zero for no row."""
-        return np.sqrt(np.diagonal(self.matrix))
-
-    def forms(self, block: UnitBlock) -> FloatArray:
-        """BᵀYB of every kind."""
-        return block.forms(self.matrix)
-
-    def read(self, block: UnitBlock) -> tuple[FloatArray, FloatArray]:
-        """BᵀYB of every kind, and a bound on the error in any unit direction."""
-        forms = self.forms(block)
-        # |Y_ab| is at most the root of Y_aa Y_bb: so large are the terms of the sums that were rounded.
-        size = np.sum(np.sum(np.abs(block.scaled) * self.root[block.rows], axis=2) ** 2, axis=1)
-        if not self.error < 1:
-            return forms, np.full(len(block), np.inf)
-        error = self.error / (1 - self.error) * np.trace(forms, axis1=1, axis2=2)
-        return forms, error + gamma(4 * block.rows[0].size + 8) * size
-
-    def left(self, block: UnitBlock, C: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """C − C BᵀYB C: what is left of a prior covariance C, and a bound on its error in any unit
-        direction.
-        """
-        seen, error = self.read(block)
-        largest = np.abs(C).sum(axis=-1).max(axis=-1)
-        return C - C @ seen @ C, error * largest**2
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
-class BallForm:
-    """``scale`` (D + P)⁻¹ for whole-number products P, in balls: for the few units of one column that need
-    it.
-    """
-
-    diagonal: FloatArray  # D
-    products: FloatArray
-    scale: float
-
-    def left(self, block: UnitBlock, C: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """As :meth:`RowForm.left`."""
-        columns = block.dense(self.diagonal.size)[:-1]
-        prior = np.broadcast_to(C, (len(block), 1, 1)).ravel()
-        whole = np.rint(prior * self.scale).astype(int).tolist()  # 1, or the levels of the weights
-        for bits in _BITS:
-            with flint.ctx.workprec(bits):
-                matrix = [[flint.arb(entry) for entry in line] for line in self.products.tolist()]
-                for row, entry in enumerate(self.diagonal.tolist()):
-                    matrix[row][row] += flint.arb(entry)
-                A = flint.arb_mat([[flint.arb(entry) for entry in line] for line in columns.tolist()])
-                solved = flint.arb_mat(matrix).solve(A).transpose().tolist()
-                forms = [_dot(a, x) for a, x in zip(A.transpose().tolist(), solved, strict=True)]
-                shares = [1 - level * form for level, form in zip(whole, forms, strict=True)]
-            if all(share.rel_accuracy_bits() >= 40 for share in shares):
-                break
-        values = np.array([float(share.mid()) for share in shares])
-        radius = np.array([float(share.rad()) for share in shares]) + 16 * np.finfo(float).eps * np.abs(
-            values
-        )
-        return (prior * values)[:, None, None], prior * radius
-
-
-def _dot(left: list[Any], right: list[Any]) -> Any:
-    return sum((a * b for a, b in zip(left, right, strict=True)), flint.arb(0))
-
-
-@dataclass(frozen=True, kw_only=True, eq=False)
 class IndependentRows:
     """Rows P that are independent, T of the others (rows × P, zero on P), and the inverse of P's products."""
 
@@ -189,22 +114,26 @@ class IndependentRows:
 class DenseSolver:
     """Dense matrices over the rows."""
 
-    products: FloatArray  # M
+    units: UnitStore
+    sums: ProductSums  # M
     noise: RowNoise
     prior: UnitPrior
     # Σ aaᵀ unit/c over the rows of all persons, and the unit.
-    weighted: tuple[FloatArray, float] | None = None
-    made: dict[str, Any] = field(default_factory=dict, repr=False)  # from products alone
+    weighted: tuple[ProductSums, float] | None = None
+    made: dict[str, Any] = field(default_factory=dict, repr=False)  # from units and prior alone
 
     @property
     def numbers(self) -> int:
         """How many rows there are."""
-        return len(self.products)
+        return len(self.sums.matrix)
 
     @property
-    def dense_products(self) -> FloatArray:
-        """M, as a dense matrix."""
-        return self.products
+    def integers(self) -> RowIntegers | None:
+        """M in whole numbers, made once."""
+        if "integers" not in self.made:
+            self.made["integers"] = RowIntegers.of(self.sums, self.units, self.prior)
+        integers: RowIntegers | None = self.made["integers"]
+        return integers
 
     @property
     def independent(self) -> IndependentRows:
@@ -217,23 +146,38 @@ class DenseSolver:
 
     def _independent(self) -> IndependentRows:
         """The sharpest rows that are independent."""
-        M, live = self.products, np.flatnonzero(np.diagonal(self.products) > 0)
-        inverse = RowForm.inverse(M[np.ix_(live, live)], live, self.numbers)
-        if inverse.error < _PROOF:
-            return IndependentRows(rows=live, others=np.zeros((self.numbers, 0)), inverse=inverse)
+        M, live = self.sums.matrix, np.flatnonzero(np.diagonal(self.sums.matrix) > 0)
+        inverse = self._inverse(live)
+        nothing, integers = np.zeros((self.numbers, 0)), None
+        if not inverse.error < _PROOF:
+            integers = self.integers
+        if integers is None:  # independent, or nothing is said about it
+            return IndependentRows(rows=live, others=nothing, inverse=inverse)
         order = live[np.argsort(-self.noise.information[live], kind="stable")]
-        prime = exact.prime_of(M[np.ix_(order, order)].astype(np.int64))
-        reduced, pivots = exact.reduce_rows(_modular(M[np.ix_(order, order)], prime))
-        kept, others = order[pivots], np.setdiff1d(np.arange(order.size), pivots)
-        lines = [[int(reduced[line, column]) for line in range(kept.size)] for column in others.tolist()]
-        T = _fractions(np.array(lines, dtype=np.int64).reshape(others.size, kept.size), prime)
-        own, right = M[np.ix_(kept, kept)], M[np.ix_(order[others], kept)]
-        if T is None or not np.allclose(T @ own, right, rtol=1e-9, atol=1e-9 * right.max(initial=1.0)):
-            T = _solved(own, right.T).T
+        prime = integers.prime(order)
+        reduced, pivots = exact.reduce_rows(integers.modular(order, order, prime))
+        kept, others = order[pivots], order[np.setdiff1d(np.arange(order.size), pivots)]
+        if not others.size:
+            return IndependentRows(rows=live, others=nothing, inverse=inverse)
+        columns = np.setdiff1d(np.arange(order.size), pivots).tolist()
+        lines = [[int(reduced[line, column]) for line in range(kept.size)] for column in columns]
+        T, proved = _fractions(np.array(lines, dtype=np.int64).reshape(others.size, kept.size), prime)
+        size = np.abs(T) @ np.abs(M[np.ix_(kept, kept)]) + np.abs(M[np.ix_(others, kept)])
+        square = np.abs(M[others, others]) + np.sum(np.abs(T) * np.abs(M[np.ix_(others, kept)]), axis=1)
+        # Whole numbers that are zero modulo the prime and smaller than it are zero: T is proved.
+        proved &= self.sums.exact & (np.maximum(size.max(axis=1), square) * _COMMON_MULTIPLE < _BELOW_PRIME)
+        if not proved.all():
+            solved = integers.whole(kept, kept).solve(integers.whole(kept, others[~proved])).tolist()
+            factors = integers.factors
+            values = np.array([[float(flint.arb(entry).mid()) for entry in line] for line in solved])
+            T[~proved] = values.T * factors[others[~proved], None] / factors[kept]
         full = np.zeros((self.numbers, kept.size))
-        full[order[others]] = T
-        inverse = RowForm.inverse(M[np.ix_(kept, kept)], kept, self.numbers)
-        return IndependentRows(rows=kept, others=full, inverse=inverse)
+        full[others] = T
+        return IndependentRows(rows=kept, others=full, inverse=self._inverse(kept))
+
+    def _inverse(self, rows: IndexArray) -> RowForm:
+        products = self.sums.matrix[np.ix_(rows, rows)]
+        return RowForm.inverse(products, rows, self.numbers, entries=self.sums.entries)
 
     @property
     def rank(self) -> int:
@@ -248,34 +192,59 @@ class DenseSolver:
     @cached_property
     def linear(self) -> RowForm | BallForm:
         """(R + s M)⁻¹ of linear attacks, by the variances of the noise."""
-        return self._posterior(self._by_variance, self.products * self.prior.scale)
+        return self._posterior(self._by_variance, self.sums, self.prior.scale)
 
     @cached_property
     def hidden(self) -> RowForm | BallForm | None:
         """(R + Σ aaᵀ/c)⁻¹ by the information of the noise, for priors with a density."""
         if self.weighted is None:
             return None
-        return self._posterior(self._by_information, self.weighted[0] / self.weighted[1])
+        return self._posterior(self._by_information, self.weighted[0], 1 / self.weighted[1])
 
-    @property
-    def in_balls(self) -> DenseSolver:
-        """The same with every digit."""
-        solver, s = replace(self), self.prior.scale
-        forms = {"linear": BallForm(diagonal=self.noise.variance / s, products=self.products, scale=1 / s)}
+    @cached_property
+    def in_balls(self) -> DenseSolver | None:
+        """The same with every digit; ``None`` where products are not exact."""
+        if self.integers is None:
+            return None
+        solver, products = replace(self), self.integers.rational()
+        variance, information = self.noise.variance, 1 / self.noise.information
+        if self.noise.covariance is not None:
+            variance = information = self.noise.covariance
+        forms = {"linear": BallForm(noise=variance, products=products, unit=1 / self.prior.scale)}
         if self.weighted is not None:
-            products, unit = self.weighted
-            forms["hidden"] = BallForm(diagonal=unit / self.noise.information, products=products, scale=unit)
+            sums, unit = self.weighted
+            if sums.matrix is not self.sums.matrix:
+                products = flint.fmpz_mat(sums.matrix.astype(np.int64).tolist())
+            forms["hidden"] = BallForm(noise=information, products=products, unit=unit)
         solver.__dict__.update(forms)
         return solver
 
     def reduced(self, variance: FloatArray) -> tuple[FloatArray, float]:
         """R over the independent rows, and a bound on the error of its forms."""
         kept, T = self.independent.rows, self.independent.others
+        if self.noise.covariance is not None:
+            return self._correlated(kept, T)
         if not T.any():
             return np.diag(variance[kept]), gamma(4)
         J = T.T @ (T / variance[:, None])
         J[np.diag_indices(kept.size)] += 1 / variance[kept]
-        inverse = RowForm.inverse(J, kept, self.numbers)
+        # By Cauchy–Schwarz no sum of absolute values exceeds the root of both diagonal entries.
+        rounding = math.sqrt(gamma(len(T) + 8))
+        inverse = RowForm.inverse(J, kept, self.numbers, entries=rounding)
+        return self._own(inverse), inverse.error
+
+    def _correlated(self, kept: IndexArray, T: FloatArray) -> tuple[FloatArray, float]:
+        """R for noise that rows share: the inverse of EᵀΣ⁻¹E, where E gives all rows from the independent
+        ones.
+        """
+        form, E = self.noise.precision, np.zeros((self.numbers, kept.size))
+        E[kept, np.arange(kept.size)] = 1.0
+        if T.any():
+            E += T
+        J = E.T @ (form.matrix[:-1, :-1] @ E)
+        reach = np.abs(E).T @ form.root[:-1] / np.sqrt(np.diagonal(J))
+        rounding = math.sqrt(gamma(2 * self.numbers + 8)) * reach
+        inverse = RowForm.inverse((J + J.T) / 2, kept, self.numbers, error=form.error, entries=rounding)
         return self._own(inverse), inverse.error
 
     @cached_property
@@ -285,30 +254,34 @@ class DenseSolver:
     @cached_property
     def _by_information(self) -> tuple[FloatArray, float]:
         excess = self.noise.variance * self.noise.information
-        if np.ptp(excess) > 1e-14 * excess[0]:
+        if self.noise.covariance is None and np.ptp(excess) > 1e-14 * excess[0]:
             return self.reduced(1 / self.noise.information)
-        return self._by_variance[0] / excess[0], self._by_variance[1]  # noise of one law
+        return self._by_variance[0] / excess[0], self._by_variance[1] + gamma(4)  # noise of one law
 
     def _own(self, form: RowForm) -> FloatArray:
         """Over the independent rows."""
         return form.matrix[np.ix_(self.independent.rows, self.independent.rows)]
 
-    def _posterior(self, noise: tuple[FloatArray, float], products: FloatArray) -> RowForm:
+    def _posterior(self, noise: tuple[FloatArray, float], sums: ProductSums, scale: float) -> RowForm:
         kept = self.independent.rows
-        return RowForm.inverse(noise[0] + products[np.ix_(kept, kept)], kept, self.numbers, noise[1])
+        matrix = noise[0] + sums.matrix[np.ix_(kept, kept)] * scale
+        rounding = math.sqrt(gamma(4) + sums.entries**2)
+        return RowForm.inverse(matrix, kept, self.numbers, error=noise[1], entries=rounding)
 
     def decide(self, asked: AskedUnits) -> Decided:
-        """Nothing is undecided.
+        """Nothing is undecided, unless weights are so large, and so many, that nothing is exact.
 
         Exact, modulo a prime that nobody can choose: fᵀKf − bᵀM⁻b is zero on what is identifiable, and only
         there.
         """
-        kept, k = self.independent.rows, len(asked.kernel)
-        M = self.products[np.ix_(kept, kept)].astype(np.int64)
-        prime, size, count = exact.prime_of(M), asked.counts.shape[1], len(asked.kinds)
-        b = _modular(asked.images.toarray()[kept], prime)
-        seen = b.transpose() * _modular(M, prime).solve(b)
+        kept, k, integers, count = self.independent.rows, len(asked.kernel), self.integers, len(asked.kinds)
         directions, yes = np.zeros(count, dtype=np.intp), np.zeros((count, k), dtype=np.bool_)
+        undecided = np.full(count, integers is None)
+        if integers is None or not count:
+            return Decided(directions=directions, identifiable=yes, undecided=undecided)
+        prime, size = integers.prime(kept), asked.counts.shape[1]
+        b = modular(asked.whole_images(integers)[kept], prime)
+        seen = b.transpose() * integers.modular(kept, kept, prime).solve(b)
         for unit in range(count):
             own, square = range(unit * size, (unit + 1) * size), asked.squares(unit).astype(int).tolist()
             left = [
@@ -318,70 +291,96 @@ class DenseSolver:
             rank = flint.nmod_mat(size, size, [entry for line in left for entry in line], prime).rank()
             directions[unit] = size - (size // k if k > 1 else 0) - int(rank)
             yes[unit] = [sum(sum(line[c::k]) for line in left[c::k]) % prime == 0 for c in range(k)]
-        return Decided(directions=directions, identifiable=yes, undecided=np.zeros(count, dtype=np.bool_))
+        return Decided(directions=directions, identifiable=yes, undecided=undecided)
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
-        """Weights on the independent rows, the least ones on all rows being these spread over the dependent
-        ones.
-        """
+        """Weights on the independent rows: those of the least error follow by :meth:`on_all_rows`."""
         kept, X, (R, error) = self.independent.rows, self._own(self.leverage), self._by_information
         used = np.flatnonzero(np.diff(functionals.tocsr().indptr))
-        M, b = self.products[np.ix_(kept, kept)], asked.images[:, used].toarray()[kept]
+        M, b = self.sums.matrix[np.ix_(kept, kept)], asked.images[:, used].toarray()[kept]
         f = functionals.tocsr()[used].toarray()
         solved = X @ b
         solved += X @ (b - M @ solved)
+        # What is left of the equations, with all that was rounded in them.
+        length = np.sqrt(np.diagonal(M))[:, None]
         off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
+        off += self.sums.entries**2 * length * (length.T @ np.abs(solved))
         reach = np.sqrt(np.einsum("ij,jk,ki->i", X, R, X, optimize=True))
         weights, bound = solved @ f, 2 * reach @ (off @ np.abs(f))
-        rmse = np.sqrt(np.einsum("im,im->m", weights, R @ weights))
+        rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
         bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
-        coarse = np.flatnonzero(~(bound < COARSE) | (self.leverage.error > 0.1))
-        if coarse.size and kept.size <= _BALL_ROWS:
-            weights[:, coarse], rmse[coarse] = self._weights_in_balls(M, b, f[:, coarse])
+        if not self.leverage.error <= _TRUSTED:  # the factor 2 above covers no more
+            bound = np.full_like(bound, np.inf)
+        coarse = np.flatnonzero(~(bound < COARSE))
+        if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
+            whole = asked.whole_images(self.integers)[:, used]
+            weights[:, coarse], rmse[coarse] = self._weights_in_balls(self.integers, whole, f[:, coarse])
             bound[coarse] = 0.0
         return AnswerWeights(weights=weights, rmse=rmse, relative_error=bound + gamma(len(b) + 8))
 
-    def spread(self, weights: FloatArray) -> FloatArray:
-        """Weights on the independent rows as those on all rows with the least error."""
+    def on_all_rows(self, weights: FloatArray) -> FloatArray:
+        """The weights of the least error on all answers that give what weights on the independent rows give.
+
+        With A = E A_P they are Σ⁻¹ E R w: unbiased, since EᵀΣ⁻¹E is the inverse of R, and of the error wᵀRw.
+        """
         kept, T = self.independent.rows, self.independent.others
-        full, information = np.zeros(self.numbers), self.noise.information
-        if not T.any():
-            full[kept] = weights
-            return full
-        through = self._by_information[0] @ weights
-        full += information * (T @ through)
-        full[kept] += information[kept] * through
+        spread = self._by_information[0] @ weights
+        full = T @ spread if T.any() else np.zeros((self.numbers, *weights.shape[1:]))
+        full[kept] += spread
+        if self.noise.covariance is not None:
+            full = np.asarray(self.noise.precision.matrix[:-1, :-1] @ full)
+        else:
+            full = np.asarray((self.noise.information * full.T).T)
+        # What rounding left of Eᵀ full = w is made up for: weights are unbiased to the last digits.
+        given = full[kept] + (T.T @ full if T.any() else 0.0)
+        full[kept] += weights - given
         return full
 
     def _weights_in_balls(
-        self, M: FloatArray, images: FloatArray, functionals: FloatArray
+        self, integers: RowIntegers, images: WholeArray, functionals: FloatArray
     ) -> tuple[FloatArray, FloatArray]:
         """Weights over the rationals, and their errors in balls."""
-        kept, T = self.independent.rows, self.independent.others
-        others, width = np.flatnonzero(T.any(axis=1)), images.shape[1]
-        both = np.hstack([images, self.products[np.ix_(kept, others)]])
-        solved = _whole(M).solve(_whole(both)).tolist()
-        zero = flint.arb(0)
-        for bits in (256, 1024, 4096):
+        kept, T, width = self.independent.rows, self.independent.others, images.shape[1]
+        others = np.flatnonzero(T.any(axis=1)) if T.size else np.zeros(0, dtype=np.intp)
+        right = np.hstack([images[kept].astype(object), integers.table[np.ix_(kept, others)].astype(object)])
+        solved = integers.whole(kept, kept).solve(flint.fmpz_mat(right.tolist())).tolist()
+        shifts, zero = integers.shifts.tolist(), flint.arb(0)
+        for bits in _BITS:
             with flint.ctx.workprec(bits):
-                noise = [flint.arb(entry) for entry in self.noise.information.tolist()]
-                tail = [[flint.arb(entry) for entry in line[width:]] for line in solved]
-                J = flint.arb_mat(
-                    [[noise[row] if i == j else zero for j in range(kept.size)] for i, row in enumerate(kept)]
-                )
-                if others.size:
-                    spread = [
-                        [entry * noise[row] for entry, row in zip(line, others, strict=True)] for line in tail
-                    ]
-                    J = J + flint.arb_mat(spread) * flint.arb_mat(tail).transpose()
+                # E gives whole rows from the independent ones; their noise is over the same powers of two.
+                E = [[zero] * kept.size for _ in range(self.numbers)]
+                for place, row in enumerate(kept.tolist()):
+                    E[row][place] = flint.arb(1)
+                for column, row in enumerate(others.tolist()):
+                    E[row] = [flint.arb(line[width + column]) for line in solved]
+                E = flint.arb_mat(E)
+                J = E.transpose() * self._precision_in_balls(shifts) * E
                 c = flint.arb_mat([[flint.arb(entry) for entry in line[:width]] for line in solved])
                 c = c * flint.arb_mat([[flint.arb(entry) for entry in line] for line in functionals.tolist()])
                 pairs = zip(c.transpose().tolist(), J.solve(c).transpose().tolist(), strict=True)
-                squares = [_dot(left, right) for left, right in pairs]
+                squares = [dot(left, right) for left, right in pairs]
             if all(square.rel_accuracy_bits() >= 50 for square in squares):
                 break
-        weights = np.array([[float(entry.mid()) for entry in line] for line in c.tolist()])
-        return weights, np.sqrt([float(square.mid()) for square in squares])
+        values = np.array([[float(entry.mid()) for entry in line] for line in c.tolist()])
+        return values / integers.factors[kept, None], np.sqrt([float(square.mid()) for square in squares])
+
+    def _precision_in_balls(self, shifts: list[int]) -> Any:
+        """Σ⁻¹ of the noise over the rows that were made whole."""
+        two = flint.arb(2)
+        if self.noise.covariance is None:
+            own = [
+                flint.arb(entry) * two ** (2 * shift)
+                for entry, shift in zip(self.noise.information.tolist(), shifts, strict=True)
+            ]
+            zero = flint.arb(0)
+            return flint.arb_mat(
+                [[x if i == j else zero for j in range(len(own))] for i, x in enumerate(own)]
+            )
+        lines = [
+            [flint.arb(entry) / two ** (a + b) for entry, b in zip(line, shifts, strict=True)]
+            for line, a in zip(self.noise.covariance.tolist(), shifts, strict=True)
+        ]
+        return flint.arb_mat(lines).inv()
 
     def sharpest(self, asked: AskedUnits, unit: IndexArray, directions: IndexArray) -> Any:
         """Of the identifiable directions of units with several rows, the unit features that are seen best."""
@@ -398,26 +397,13 @@ class DenseSolver:
         return features.tocsc()
 
 
-def _modular(table: FloatArray | WholeArray, prime: int) -> Any:
-    return flint.nmod_mat(*table.shape, np.mod(table.astype(np.int64), prime).ravel().tolist(), prime)
-
-
-def _whole(table: FloatArray) -> Any:
-    return flint.fmpz_mat(table.astype(np.int64).tolist())
-
-
-def _solved(matrix: FloatArray, right: FloatArray) -> FloatArray:
-    """Over the rationals, rounded once."""
-    solved = _whole(matrix).solve(_whole(right)).tolist()
-    return np.array([[float(flint.arb(entry).mid()) for entry in line] for line in solved])
-
-
-def _fractions(table: WholeArray, prime: int) -> FloatArray | None:
-    """Residues as fractions of small whole numbers; ``None`` where there are none."""
+def _fractions(table: WholeArray, prime: int) -> tuple[FloatArray, BoolArray]:
+    """Residues as fractions of small whole numbers, and the lines in which all of them are."""
     values = np.full(table.shape, np.nan)
     for denominator in range(1, _LARGEST_DENOMINATOR + 1):
         times = residues.times(table, np.full_like(table, denominator), prime=prime)
         signed = np.where(times > prime // 2, times - prime, times)
         near = np.isnan(values) & (np.abs(signed) < _LARGEST_NUMERATOR)
         values[near] = signed[near] / denominator
-    return None if np.isnan(values).any() else values
+    read = ~np.isnan(values).any(axis=1)
+    return np.where(np.isnan(values), 0.0, values), np.asarray(read)

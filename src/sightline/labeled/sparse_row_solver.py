@@ -17,7 +17,9 @@ from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.packed_solutions import components_of, packed_solutions
-from sightline.labeled.row_solver import AnswerWeights, AskedUnits, Decided, RowForm
+from sightline.labeled.row_forms import RowForm
+from sightline.labeled.row_products import ProductSums
+from sightline.labeled.row_solver import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.sparse_attacks import Dependencies
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import BoolArray, UnitBlock
@@ -96,33 +98,29 @@ class PairForm(RowForm):
 class SparseSolver:
     """Sparse factors over the rows."""
 
-    products: Any  # M: a sparse array
+    sums: ProductSums  # M
     noise: RowNoise
     prior: UnitPrior
     pairs: RowPairs
-    weighted: tuple[Any, float] | None = None  # Σ aaᵀ unit/c over the rows of all persons, and the unit
+    # Σ aaᵀ unit/c over the rows of all persons, and the unit.
+    weighted: tuple[ProductSums, float] | None = None
 
     @property
     def numbers(self) -> int:
         """How many rows there are."""
-        return int(self.products.shape[0])
-
-    @property
-    def dense_products(self) -> FloatArray:
-        """M, as a dense matrix: for those who look at a few thousand rows."""
-        return np.asarray(self.products.toarray(), dtype=np.float64)
+        return int(self.sums.matrix.shape[0])
 
     @cached_property
     def linear(self) -> PairForm:
         """(Σ + s M)⁻¹ of linear attacks, by the variances of the noise."""
-        return self._posterior(self.noise.variance, self.products, self.prior.scale)
+        return self._posterior(self.noise.variance, self.sums.matrix, self.prior.scale)
 
     @cached_property
     def hidden(self) -> PairForm | None:
         """(Σ + Σ aaᵀ/c)⁻¹ by the information of the noise, for priors with a density."""
         if self.weighted is None:
             return None
-        return self._posterior(1 / self.noise.information, self.weighted[0], 1 / self.weighted[1])
+        return self._posterior(1 / self.noise.information, self.weighted[0].matrix, 1 / self.weighted[1])
 
     def _posterior(self, variance: FloatArray, products: Any, scale: float) -> PairForm:
         pairs, white = self.pairs, 1 / np.sqrt(variance)
@@ -137,7 +135,7 @@ class SparseSolver:
         """Of the products of rows that are independent, and how the others depend on them: proved, or
         nothing is.
         """
-        values, M = self.pairs.values(self.products), sparse.csr_array(self.products).astype(np.int64)
+        values, M = self.pairs.values(self.sums.matrix), sparse.csr_array(self.sums.matrix).astype(np.int64)
         factor = factorise(self.pairs.symbolic, values)
         inverse, dropped = selected_inverse(factor, values.size), factor.dropped_rows
         weights, yes = self._recipes(factor, sparse.csc_array(M[:, dropped]), M.diagonal()[dropped])
@@ -161,7 +159,7 @@ class SparseSolver:
         """Weights on the kept rows that give functionals exactly, as integers prove; zero where they do
         not.
         """
-        M = sparse.csr_array(self.products).astype(np.int64)
+        M = sparse.csr_array(self.sums.matrix).astype(np.int64)
         components = components_of(factor, self.pairs.first, self.pairs.second)
         recipes, yes = sparse.csr_array(images.shape), np.zeros(images.shape[1], dtype=np.bool_)
         for part, guesses in packed_solutions(factor, components, images):
@@ -190,7 +188,7 @@ class SparseSolver:
         the best.
         """
         recipes, _ = self._proved(asked, functionals)
-        known = Dependencies.of(self._factor[2], 1 / self.noise.information, recipes)
+        known = self._dependencies(recipes)
         if known is None:  # the combinations that vanish fill in: no errors
             nothing = np.full(recipes.shape[1], np.inf)
             return AnswerWeights(weights=recipes, rmse=nothing, relative_error=nothing)
@@ -198,6 +196,17 @@ class SparseSolver:
         return AnswerWeights(
             weights=recipes, rmse=np.sqrt(squares), relative_error=np.full(squares.size, error)
         )
+
+    def _dependencies(self, recipes: Any) -> Dependencies | None:
+        return Dependencies.of(self._factor[2], 1 / self.noise.information, recipes)
+
+    def on_all_rows(self, weights: Any) -> FloatArray:
+        """The weights of the least error that give what exact weights give; the exact ones where rows fill
+        in.
+        """
+        recipes = sparse.csc_array(weights)
+        known = self._dependencies(recipes)
+        return np.asarray(recipes.toarray() if known is None else known.best(recipes)[0])
 
     def sharpest(self, asked: AskedUnits, unit: IndexArray, directions: IndexArray) -> Any:
         """The total: of other features nothing is proved."""

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.labeled.bounds.target import TargetPrior
-from sightline.labeled.units import BoolArray, UnitStore
+from sightline.labeled.row_forms import RowForm
+from sightline.labeled.units import BoolArray, UnitBlock, UnitStore
+from sightline.numerics.residuals import gamma
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -25,6 +28,7 @@ class RowNoise:
     loss: FloatArray  # pure privacy loss per unit of the row; infinite without one
     exact: BoolArray  # published without noise: what stands for it here is very little
     share: float = 1.0  # at least the probability that no row tells more than this
+    covariance: FloatArray | None = None  # of Gaussian noise that rows share; it is not singular
 
     @classmethod
     def of(
@@ -49,6 +53,32 @@ class RowNoise:
             share=share,
         )
 
+    @classmethod
+    def correlated(cls, covariance: FloatArray) -> RowNoise:
+        """Gaussian noise that rows share."""
+        stddevs, ones = np.sqrt(np.diagonal(covariance)), np.ones(len(covariance))
+        return replace(cls.of(stddevs, stddevs, 0 * ones, ones), covariance=covariance)
+
+    @cached_property
+    def precision(self) -> RowForm:
+        """The inverse of the covariance of noise that rows share."""
+        assert self.covariance is not None
+        return RowForm.inverse(self.covariance, np.arange(len(self.covariance)), len(self.covariance))
+
+    def about(self, block: UnitBlock) -> FloatArray:
+        """The information BᵀΣ⁻¹B of the answers about every kind, rounded up."""
+        if self.covariance is None:
+            return block.forms(np.append(self.information, 0.0)) * (1 + gamma(4 * self.information.size))
+        forms, error = self.precision.read(block)
+        return forms + error[:, None, None] * np.eye(forms.shape[1])
+
+    def about_columns(self, block: UnitBlock) -> FloatArray:
+        """The information about one row of a person in each column, rounded up."""
+        if self.covariance is None:
+            return block.sums(self.information, 2) * (1 + gamma(4 * self.information.size))
+        forms, error = self.precision.read(block.by_column())
+        return (forms[:, 0, 0] + error).reshape(block.times.shape)
+
     def take(self, rows: IndexArray) -> RowNoise:
         """The noise of some of the rows."""
         return replace(
@@ -58,17 +88,27 @@ class RowNoise:
             laplace=self.laplace[rows],
             loss=self.loss[rows],
             exact=self.exact[rows],
+            covariance=None if self.covariance is None else self.covariance[np.ix_(rows, rows)],
         )
 
     def variance_of(self, weights: FloatArray) -> float:
         """The variance of the noise in a weighted sum of answers; exact ones have none."""
         used = (weights != 0) & ~self.exact  # a weight of zero on infinite noise adds no noise
+        if self.covariance is not None:
+            return float(weights @ self.covariance @ weights)
         return float(weights[used] ** 2 @ self.variance[used])
+
+    @property
+    def matrix(self) -> FloatArray:
+        """The covariance of the noise."""
+        return np.diag(self.variance) if self.covariance is None else self.covariance
 
     def scaled(self, factor: float) -> RowNoise:
         """All noise times a factor."""
         information, variance = self.information / factor**2, self.variance * factor**2
-        return replace(self, information=information, variance=variance, loss=self.loss / factor)
+        covariance = None if self.covariance is None else self.covariance * factor**2
+        loss = self.loss / factor
+        return replace(self, information=information, variance=variance, loss=loss, covariance=covariance)
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -118,7 +158,15 @@ class Design:
         """Some of the rows: timelines, contributions, remedies, suppression."""
         chosen = np.flatnonzero(rows) if rows.dtype == np.bool_ else np.asarray(rows, dtype=np.intp)
         units, noise = self.units.take(chosen), self.noise.take(chosen)
-        return replace(self, units=units, noise=noise, release=self.release[chosen], made={})
+        return replace(
+            self, units=units, noise=noise, release=self.release[chosen], made=self._products_of(chosen)
+        )
+
+    def _products_of(self, rows: IndexArray) -> dict[str, Any]:
+        """The products of some rows are among those of all rows."""
+        if "products" not in self.made:
+            return {}
+        return {"products": self.made["products"].take(rows)}
 
     def with_noise(self, noise: RowNoise) -> Design:
         """The same rows with other noise: accountants, slack, what-if, designs."""

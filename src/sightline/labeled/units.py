@@ -61,6 +61,18 @@ class UnitBlock:
             return np.broadcast_to(root, self.rows.shape)
         return np.asarray(self.weights * root)
 
+    def by_column(self) -> UnitBlock:
+        """Every column as a kind of its own, of one row."""
+        shape = (self.times.size, 1, self.rows.shape[2])
+        return UnitBlock(
+            rows=self.rows.reshape(shape),
+            weights=None if self.weights is None else self.weights.reshape(shape),
+            times=np.ones(shape[:2], dtype=np.intp),
+            people=np.ones(self.times.size, dtype=np.intp),
+            alike=np.ones(self.times.size),
+            kinds=np.arange(self.times.size),
+        )
+
     def table(self, numbers: int) -> sparse.csr_array:
         """A line for each column; the last of its entries is for no row."""
         lines, width = self.times.size, self.rows.shape[2]

@@ -22,7 +22,6 @@ from scipy.linalg import cho_factor, cho_solve
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings
 from sightline.auditing.lowering import Lowered
-from sightline.labeled.unit_attacks import unbiased_attack
 from sightline.tables.subject import SecretKind
 
 _BLOCK = 4_000_000  # drawn values that are held at once
@@ -46,7 +45,7 @@ def best_unbiased(found: LinearFindings, columns: IndexArray) -> AttackWeights:
     """The recipes for the sums of some columns, all of them identifiable."""
     linear = found.linear
     pairs = [divmod(int(column), linear.columns_of_unit) for column in columns]
-    weights = np.stack([unbiased_attack(found.exposure, *pair).weights for pair in pairs])
+    weights = np.stack([found.exposure.recipe(*pair) for pair in pairs])
     told = [linear.told_by_sizes(int(column), own) for column, own in zip(columns, weights, strict=True)]
     return AttackWeights(
         columns=columns,
@@ -64,7 +63,7 @@ def best_linear(found: LinearFindings, columns: IndexArray) -> AttackWeights:
     """
     linear, prior = found.linear, found.linear.design.prior
     K, s, k = prior.kernel, prior.scale, prior.categories
-    answers = np.asarray(s * found.exposure.solver.dense_products + np.diag(linear.design.noise.variance))
+    answers = np.asarray(s * found.exposure.solver.sums.dense + linear.design.noise.matrix)
     unit, category = np.divmod(columns, k)
     with_target = np.stack(
         [linear.table[:, u * k : (u + 1) * k] @ (s * K[c]) for u, c in zip(unit, category, strict=True)]
@@ -115,7 +114,7 @@ def sample_rows(linear: Lowered, trials: int, generator: np.random.Generator) ->
     drawn = generator.standard_normal((trials, linear.row_count))
     rows = np.flatnonzero(noise.laplace > 0)
     if rows.size:
-        # A Laplace variable is the difference of two exponential ones, so a sum of T is that of two gamma ones.
+        # A Laplace variable is the difference of two exponential ones, a sum of T that of two gamma ones.
         copies = linear.copies[rows]
         shape = np.broadcast_to(copies, (trials, rows.size))
         difference = generator.standard_gamma(shape) - generator.standard_gamma(shape)

@@ -21,7 +21,7 @@ def unpivot(engine: Engine, columns: Sequence[str], *, name: str, value: str) ->
     The column ``name`` holds the name of the column that the value was in. All other columns are repeated. A
     missing value is a row, too: the audit counts rows without a secret.
     """
-    wide = _found(engine, columns, field="wide")
+    wide = _found(engine, columns, field="[data] wide")
     others = [column for column in engine.columns() if column not in wide]
     kinds = {column.kind for column in wide}
     if len(kinds) > 1:
@@ -47,7 +47,7 @@ def unpivot(engine: Engine, columns: Sequence[str], *, name: str, value: str) ->
 
 def leave_out(engine: Engine, columns: Sequence[str]) -> None:
     """Leave columns out of the table, so that no release, condition or order can use them."""
-    hidden = _found(engine, columns, field="other_secrets")
+    hidden = _found(engine, columns, field="[secret] column")
     kept = ", ".join(quoted(column.name) for column in engine.columns() if column not in hidden)
     engine.restrict(f"SELECT {kept} FROM {quoted(DATA)}")
 
@@ -56,4 +56,4 @@ def _found(engine: Engine, names: Sequence[str], *, field: str) -> list[Column]:
     try:
         return [find_column(engine.columns(), name) for name in names]
     except InvalidPlan as error:
-        raise InvalidPlan(f"[data] {field}: {error}") from None
+        raise InvalidPlan(f"{field}: {error}") from None
