@@ -123,5 +123,5 @@ def test_the_slack_is_audited_at_the_noise_that_it_names(
     assert slack is not None
     assert slack.noise_factor is not None
     assert slack.noise_factor <= 1e-5
-    assert len(asked) == 2
+    assert len(asked) <= 3
     assert noise_slack.rounded(min(asked), up=True) == slack.noise_factor

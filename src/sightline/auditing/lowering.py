@@ -1,9 +1,9 @@
 """Lowering: a plan, its membership and its prices become one design. After it there are no kinds of secrets.
 
 A row is a published number, a unit is a kind of person (:mod:`sightline.labeled.units`). All rows are sums: a
-mean of n rows with noise s is a sum with noise n s. A boolean secret is a value of 0 or 1. A category of k has
-k columns a row, and a number that counts more than half of them is the size of its cell less a sum of the
-others.
+mean of n rows with noise s is a sum with noise n s. A boolean secret is a value of 0 or 1. A category of k
+has k columns a row, and a number that counts more than half of them is the size of its cell less a sum of
+the others.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ def release_map(findings: Findings) -> tuple[MapColumn, ...]:
     columns = found.most_exposed(np.arange(found.lower.size), count)
     roles = _present(findings, found, columns)
     _mark_used(roles, findings, found, columns)
-    if found.comparable and found.visible.any():
+    if found.comparable and found.identifiable.any():
         _mark_needed(roles, findings, found, columns)
     visible, counts, signatures = found.visible, found.counts, found.linear.first_signatures(columns)
     return tuple(
@@ -78,5 +78,5 @@ def _mark_needed(
 ) -> None:
     for query in found.linear.queries.tolist():
         others = findings.without(query)
-        kept = np.zeros(columns.size, dtype=np.bool_) if others is None else others.visible[columns]
-        roles[query, found.visible[columns] & ~kept] = Role.NEEDED.value
+        kept = np.zeros(columns.size, dtype=np.bool_) if others is None else others.identifiable[columns]
+        roles[query, found.identifiable[columns] & ~kept] = Role.NEEDED.value

@@ -38,7 +38,7 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
             note = "no row meets its condition"
         elif query not in linear:
             note = "not linear in the secret: seen locally, at the operating point"
-        elif findings.linear is not None and findings.linear.visible.any():
+        elif findings.linear is not None and findings.linear.identifiable.any():
             effects = _effects(findings, findings.linear, query)
         reports.append(
             ReleaseReport(
@@ -60,7 +60,7 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
 
 
 def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str, int | None]:
-    """How many records and groups a release exposes or sharpens; none where that costs too much."""
+    """How many records a release exposes or sharpens; none where that costs too much."""
     if not found.comparable or (found.linear.rows_of_unit.max(initial=1) > 1 and not found.repeatable):
         return {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
     now, before = _seen(findings.up_to(query), found), _seen(findings.up_to(query - 1), found)
@@ -68,9 +68,8 @@ def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str,
     kept = _seen(others, found)
     sharper = np.zeros(len(found.visible), dtype=np.bool_)
     if others is not None:
-        both = np.flatnonzero(found.visible & others.visible)
-        factor = others.group_rmse(both) / found.group_rmse(both)
-        sharper[both] = np.isfinite(factor) & (factor >= 1 + _SHARPER)
+        both = np.flatnonzero(found.identifiable & others.identifiable)
+        sharper[both] = others.group_rmse(both) > (1 + _SHARPER) * found.group_rmse(both)
     return {
         "newly_exposes": int(np.count_nonzero(now & ~before)),
         "exposes_alone": int(np.count_nonzero(_seen(found, found) & ~kept)),
@@ -79,9 +78,11 @@ def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str,
 
 
 def _seen(seen: LinearFindings | None, of: LinearFindings) -> NDArray[np.bool_]:
-    """The units of which something is identifiable: their value, or their sum."""
+    """The units of one person of whom something is identifiable."""
     return (
-        np.zeros(len(of.people), dtype=np.bool_) if seen is None else seen.per_unit(seen.visible).any(axis=1)
+        np.zeros(len(of.people), dtype=np.bool_)
+        if seen is None
+        else seen.per_unit(seen.identifiable).any(axis=1)
     )
 
 
