@@ -42,7 +42,7 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
         in_all += 0 if found.others is None else found.others.signatures_below
         if found.linear.rows_of_unit.max(initial=1) > 1:
             rows = findings.rows_apart
-            groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(found) > 1))
+            groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_kinds_with(found) > 1))
             some = rows.most_exposed(groups, max(0, top - len(exposed)))
             exposed += describe(findings, rows, some, keys)
             in_all += groups.size
@@ -194,12 +194,9 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
     return "total" if np.ptp(feature) <= _NEGLIGIBLE * np.max(np.abs(feature)) else "combination"
 
 
-def _owners(found: LinearFindings) -> IndexArray:
-    """Of every column of the rows one by one, how many persons have such a row."""
-    units, k = found.linear.units, found.linear.columns_of_unit
-    place = found.linear.row_units
-    persons = np.repeat(found.people, np.diff(units.starts) // k)
-    return np.repeat(np.bincount(place, persons).astype(np.intp), k)
+def _kinds_with(found: LinearFindings) -> IndexArray:
+    """Of every column of the rows one by one, how many kinds of persons have such a row."""
+    return np.repeat(np.bincount(found.linear.row_units), found.linear.columns_of_unit)
 
 
 def keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int, tuple[str, ...]]:

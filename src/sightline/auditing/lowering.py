@@ -96,7 +96,7 @@ class Lowered:
         return sparse.csr_array((entries, units.rows.ravel(), ends), shape=shape)[:, :-1].T.tocsc()
 
     def image(self, column: int) -> FloatArray:
-        """What one person of a column's unit adds to every row, if all their rows hold that value or category."""
+        """What one person of a column's unit adds to every row, if all their rows hold that value."""
         unit, asked = divmod(column, self.columns_of_unit)
         own = np.arange(self.units.starts[unit] + asked, self.units.starts[unit + 1], self.columns_of_unit)
         return np.asarray(self.table[:, own] @ self.units.times[own].astype(np.float64))
@@ -120,7 +120,7 @@ class Lowered:
         return np.flatnonzero(self.unit_of_record == column // self.columns_of_unit)
 
     def signatures_of(self, column: int) -> IndexArray:
-        """The membership's signatures that a column stands for: of persons, those of the first kind's rows."""
+        """The membership's signatures that a column stands for: of persons, those of one kind's rows."""
         records, people = self.records_of(column), self.membership.persons
         if people is None or not self.by_kind:
             return records
@@ -387,7 +387,7 @@ def _units(
     *,
     constant: bool,
 ) -> tuple[Units, IndexArray]:
-    """The units; and for every signature, or kind of person, of the membership its unit, -1 if it is known."""
+    """The units; and for every signature, or kind of person, of the membership its unit, -1 if known."""
     people, column, distinct = membership.persons, signatures.column, len(signatures.cells)
     if people is None:
         number = np.bincount(column, membership.counts - membership.known, distinct).astype(np.intp)
