@@ -9,7 +9,7 @@ from collections import Counter
 from enum import StrEnum
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from sightline.auditing.plan_attacker import Attacker as Attacker
 from sightline.auditing.plan_fields import LARGEST as LARGEST
@@ -17,7 +17,7 @@ from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
 from sightline.auditing.plan_fields import Number, Positive, Section, Share, Source, Text
 from sightline.auditing.plan_privacy import Privacy as Privacy
-from sightline.auditing.plan_secret import Bounds, Categories, Kind, OtherSecret, WideForm, checked_kind
+from sightline.auditing.plan_secret import Bounds, Categories, Kind, OtherSecret, checked_kind
 from sightline.auditing.release_noise import (
     CellNoise,
     ReleaseNoises,
@@ -33,20 +33,6 @@ MOST_ROWS = 10**9  # of one record
 MOST_COPIES = 100_000  # of one release
 
 
-class KeptRows(Section):
-    """Contribution bounding: each record's first rows are published, and its others are not."""
-
-    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(description="How many rows of a record are kept.")
-    order: Annotated[
-        tuple[Text, ...],
-        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
-        Field(strict=False, min_length=1),
-    ] = Field(
-        description="Public columns that order a record's rows; 'date DESC' keeps the latest. They must tell "
-        "the rows apart."
-    )
-
-
 class Data(Section):
     """The table, and what in it is to be protected."""
 
@@ -56,8 +42,11 @@ class Data(Section):
         "Arrow table or a DuckDB relation."
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
-    secret: Text = Field(
-        description="The column to protect, or arithmetic of columns of numbers, such as quantity * price."
+    secret: Text = Field(description="The column to protect.")
+    sql: Text | None = Field(
+        default=None,
+        description="One SELECT over the table, which it calls source: its rows are data. It unpivots wide "
+        "tables, computes secrets, and bounds what a record contributes.",
     )
     bounds: Bounds | None = Field(
         default=None,
@@ -66,11 +55,6 @@ class Data(Section):
     categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
     kind: Kind | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
-    )
-    wide: WideForm | None = Field(
-        default=None,
-        description="If several columns hold the secret, such as one for each hour: which ones. The table is "
-        "unpivoted first, and secret is what the new column of values is called.",
     )
     other_secrets: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
         default=(),
@@ -86,15 +70,6 @@ class Data(Section):
     max_rows_per_record: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
-    )
-    keep: KeptRows | None = Field(
-        default=None,
-        description="Contribution bounding by rows: the engine keeps so many rows of each record.",
-    )
-    total_by: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
-        default=None,
-        description="Contribution bounding by value: the rows of a record are added up first, to one row for "
-        "each value of these public columns, and the total is clipped to bounds.",
     )
     values: Literal["constant", "independent"] | None = Field(
         default=None,
@@ -113,33 +88,13 @@ class Data(Section):
         return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
 
     @property
-    def contribution_limit(self) -> int:
-        """The most rows that a record has in what is published."""
-        if self.keep is None or "max_rows_per_record" in self.model_fields_set:
-            return self.max_rows_per_record
-        return self.keep.rows
-
-    @property
     def domain(self) -> tuple[float, float]:
         """The smallest and the largest value: of the secret, or of an indicator."""
         return self.bounds if self.bounds is not None else (0.0, 1.0)
 
     @model_validator(mode="after")
     def _kind_and_domain_agree(self) -> Data:
-        known = checked_kind(self.kind, self.bounds, self.categories)
-        require(
-            self.keep is None or self.total_by is None,
-            "keep or total_by",
-            got="both",
-            fix="a clipped total bounds a record by itself",
-            error=InvalidPlan,
-        )
-        require(
-            self.total_by is None or known == "number",
-            "total_by for a secret that is a number",
-            got=f"kind {known!r}",
-            error=InvalidPlan,
-        )
+        checked_kind(self.kind, self.bounds, self.categories)
         require(
             self.record != self.secret,
             "a record column other than the secret",

@@ -29,7 +29,7 @@ from sightline.tables.engines.csv_fault import csv_fault
 from sightline.tables.engines.csv_header import delimiter_of
 from sightline.tables.engines.duckdb_store import DuckDBStore
 from sightline.tables.engines.in_memory import Holder, InMemoryTable
-from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
 from sightline.tables.engines.spill import private_folder, remove_folder
 from sightline.tables.sql.translate import with_names
 
@@ -88,6 +88,7 @@ class DuckDBEngine:
         self._states = {path: _state(path) for path in paths.values()}
         self._spill = private_folder()
         self._views: set[str] = set()
+        self._has_source = False  # whether ``data`` is made of ``source``
         self._names = {path: _without_wildcards(path, self._spill) for path in paths.values()}
         self._connection = duckdb.connect(":memory:", config=_CONFIG)
         try:
@@ -162,17 +163,33 @@ class DuckDBEngine:
         )
 
     def restrict(self, query: str) -> None:
+        name = uuid4().hex  # no plan can name it
+        self._rename(name)
+        own = exp.to_table(_identifier(name))
+        text = with_names(query, dialect=self.dialect, names={DATA: own})
+        self._connection.execute(f"CREATE VIEW {_identifier(DATA)} AS {text}")
+
+    def define(self, query: str) -> None:
+        if self._has_source:
+            self._connection.execute(f"DROP VIEW {_identifier(DATA)}")
+        else:
+            self._rename(SOURCE)
+            self._has_source = True
+        try:
+            self._connection.execute(f"CREATE VIEW {_identifier(DATA)} AS {query}")
+        except duckdb.Error as error:
+            _refuse_query(error)
+
+    def _rename(self, name: str) -> None:
+        """Call the relation ``data`` something else."""
         views = (
             "SELECT COUNT(*) FROM duckdb_views() WHERE database_name = current_database() AND view_name = ?"
         )
         is_view = bool(self._connection.execute(views, [DATA]).fetchall()[0][0])
-        kind, name = "VIEW" if is_view else "TABLE", uuid4().hex  # no plan can name it
+        kind = "VIEW" if is_view else "TABLE"
         self._connection.execute(f"ALTER {kind} {_identifier(DATA)} RENAME TO {_identifier(name)}")
         if DATA in self._views:
             self._views = self._views - {DATA} | {name}
-        own = exp.to_table(_identifier(name))
-        text = with_names(query, dialect=self.dialect, names={DATA: own})
-        self._connection.execute(f"CREATE VIEW {_identifier(DATA)} AS {text}")
 
     def check_unchanged(self) -> None:
         for path, state in self._states.items():

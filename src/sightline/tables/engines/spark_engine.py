@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sqlglot import exp
 
 from sightline.errors import InvalidPlan, MissingExtra, require
-from sightline.tables.engines.protocol import DATA, NO_TABLES, Column, ColumnKind
+from sightline.tables.engines.protocol import DATA, NO_TABLES, SOURCE, Column, ColumnKind
 from sightline.tables.sql.translate import translated, with_names
 
 try:
@@ -99,6 +99,16 @@ class SparkEngine:
     def restrict(self, query: str) -> None:
         view = f"{self._jobs.tag}_bounded_{len(self._restricted)}"  # Spark has no views of themselves
         frame = self._session.sql(translated(query, dialect=self.dialect, names=self._names))
+        frame.createOrReplaceTempView(view)
+        self._restricted, self._names[DATA] = (*self._restricted, view), exp.to_table(view)
+
+    def define(self, query: str) -> None:
+        self._names.setdefault(SOURCE, self._names[DATA])
+        view = f"{self._jobs.tag}_made_{len(self._restricted)}"
+        try:
+            frame = self._session.sql(with_names(query, dialect=self.dialect, names=self._names))
+        except Exception as error:
+            refuse(error)
         frame.createOrReplaceTempView(view)
         self._restricted, self._names[DATA] = (*self._restricted, view), exp.to_table(view)
 
