@@ -15,7 +15,7 @@ export OPENBLAS_NUM_THREADS ?= 1
 PARALLEL := --numprocesses 2 --dist loadfile
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test quick fuzz check lint coverage format rooms bench docs lock clean
+.PHONY: help demo test quick fuzz check thorough lint coverage format rooms bench docs lock clean
 
 help: ## Show this list
 	@echo "make TARGET, where TARGET is one of:"
@@ -25,8 +25,9 @@ demo: $(VENV)/.demo ## Audit the shipped example: a dashboard that singles out t
 	@mkdir -p build
 	@$(BIN)/sightline demo --html build/report.html --force
 
-test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs
-	$(BIN)/pytest $(PARALLEL)
+test: export SIGHTLINE_EXAMPLES = test
+test: $(VENV)/.dev ## Run the tests, the docstring examples and the examples in the docs: four minutes on two cores
+	$(BIN)/pytest $(PARALLEL) -m "not thorough"
 
 quick: export SIGHTLINE_EXAMPLES = quick
 quick: $(VENV)/.dev ## Run the fast tests, with few examples each: about half a minute on two cores
@@ -40,15 +41,20 @@ fuzz: $(VENV)/.dev ## Hunt for failures with random seeds, for FUZZ_SECONDS (600
 rooms: ## Print how large the house is and may be, which rooms and modules import which, and the cycles
 	@$(PYTHON) tools/rooms.py
 
-check: ## Everything that must hold before a change lands, and branch coverage: lint, types, tests, docs
-	$(MAKE) --no-print-directory lint coverage docs
+check: ## Everything that must hold before a change lands: lint, types, all tests with more examples, docs
+	$(MAKE) --no-print-directory lint thorough docs
+
+thorough: export SIGHTLINE_EXAMPLES = check
+thorough: $(VENV)/.dev ## Run all tests: also with Spark, Postgres, browsers, planted faults, the paper, more examples
+	$(BIN)/pytest $(PARALLEL)
 
 lint: $(VENV)/.dev ## Check the format, the linter's rules and the types
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
 	$(BIN)/mypy
 
-coverage: $(VENV)/.dev ## Run the tests and print the branch coverage of src; slower than make test
+coverage: export SIGHTLINE_EXAMPLES = check
+coverage: $(VENV)/.dev ## Run all tests and print the branch coverage of src; slower than make thorough
 	$(BIN)/pytest $(PARALLEL) --cov --cov-report=
 	@echo "Branch coverage of src: $$($(BIN)/coverage report --format=total)%"
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import math
 import os
+import zlib
+from collections.abc import Iterator
 from doctest import ELLIPSIS
 
 import pytest
@@ -12,13 +14,14 @@ from hypothesis.internal.conjecture import providers
 from sybil import Sybil
 from sybil.parsers.myst import PythonCodeBlockParser
 
-# `make test` draws the same examples on every machine and day.
-# `make fuzz` draws new ones, from a seed that it prints; `make quick` draws the same ones, but few.
-settings.register_profile("same", derandomize=True, deadline=None, database=None)
+# `make check` draws the same examples on every machine and day, `make test` and `make quick` fewer of them.
+# `make fuzz` draws new ones, from a seed that it prints.
+settings.register_profile("check", derandomize=True, deadline=None, database=None)
 settings.register_profile("fuzz", max_examples=500, deadline=None, database=None, print_blob=True)
-settings.register_profile("quick", parent=settings.get_profile("same"))
-EXAMPLES = os.environ.get("SIGHTLINE_EXAMPLES", "same")
-FEW = 5
+settings.register_profile("test", parent=settings.get_profile("check"))
+settings.register_profile("quick", parent=settings.get_profile("check"))
+EXAMPLES = os.environ.get("SIGHTLINE_EXAMPLES", "test")
+MOST_EXAMPLES = {"quick": 5, "test": 25}
 settings.load_profile(EXAMPLES)
 
 # Hypothesis also draws constants that it reads in the modules imported so far, so the examples of a property
@@ -31,15 +34,41 @@ pytest_collect_file = Sybil(
 ).pytest()
 
 
+# Fixtures, and parameters that name one, which start a server or a browser.
+SERVERS = {"postgres_url", "postgres_engine", "on_postgres", "spark_session", "spark_engine", "on_spark"}
+SERVERS |= {"browser"}
+
+
+@pytest.hookimpl(tryfirst=True)  # before -m selects
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """`make quick`: few examples, also where a test asks for many by itself."""
-    if EXAMPLES != "quick":
+    """Whatever starts a server or a browser is for `make check`; property tests draw as many as asked for."""
+    for item in _left_to_check(items):
+        item.add_marker(pytest.mark.thorough)
+    for item in items:
+        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
+        if SERVERS & {*getattr(item, "fixturenames", ()), *(p for p in parameters if isinstance(p, str))}:
+            item.add_marker(pytest.mark.thorough)
+        if item.get_closest_marker("thorough"):
+            item.add_marker(pytest.mark.slow)
+    if EXAMPLES not in MOST_EXAMPLES:
         return
     for function in {getattr(item, "function", None) for item in items}:
         chosen = getattr(function, "_hypothesis_internal_use_settings", None)
         if chosen is not None:
-            few = settings(chosen, max_examples=min(FEW, chosen.max_examples))
+            few = settings(chosen, max_examples=min(MOST_EXAMPLES[EXAMPLES], chosen.max_examples))
             function._hypothesis_internal_use_settings = few  # type: ignore[union-attr]
+
+
+def _left_to_check(items: list[pytest.Item]) -> Iterator[pytest.Item]:
+    """Of tests marked `sampled(n)`: all but n of their cases, the same ones each time."""
+    cases: dict[str, list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("sampled"):
+            cases.setdefault(item.nodeid.partition("[")[0], []).append(item)
+    for several in cases.values():
+        mark = several[0].get_closest_marker("sampled")
+        assert mark is not None
+        yield from sorted(several, key=lambda item: zlib.crc32(item.nodeid.encode()))[mark.args[0] :]
 
 
 @pytest.fixture(autouse=True)

@@ -8,9 +8,9 @@ from sightline.jobs import explain as explain
 from sightline.jobs import Explanation as Explanation
 from sightline.auditing.plan import Plan as Plan
 from sightline.auditing.result import AuditResult as AuditResult
-from sightline.report.html import report_html as report_html
-from sightline.report.html import write_report as write_report
-from sightline.report.export import export_figures as export_figures
+from sightline.report.page import report_html as report_html
+from sightline.report.page import write_report as write_report
+from sightline.report.figures.catalogue import export_figures as export_figures
 from sightline.designing.run import design as design
 from sightline.designing.result import DesignResult as DesignResult
 from sightline.rehearsing.run import rehearse as rehearse

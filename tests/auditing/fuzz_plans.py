@@ -26,7 +26,7 @@ import duckdb
 import sightline as sl
 from sightline.cli import main
 from sightline.errors import SightlineError
-from sightline.report.console import console
+from sightline.report.streams import console
 from sightline.report.terminal import print_result
 from tests.auditing.plan_material import (
     ABOUT,
@@ -381,7 +381,7 @@ def try_case(case: Case) -> str:
     if sl.AuditResult.from_json(text) != result:
         raise ForeignException("the result is not what its JSON says")
     with contextlib.redirect_stdout(io.StringIO()):
-        print_result(result.publishable(), console())
+        print_result(result.publishable(), console(), full=True)
     return "no limit" if result.verdict.status is None else result.verdict.status.value
 
 

@@ -346,6 +346,7 @@ def test_the_function_is_not_hidden_by_its_room() -> None:
     assert callable(sl.audit)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_accelerator_changes_no_digit_that_is_printed(capsys: Captured) -> None:
     """NumPy as the library of an accelerator; the numbers of others are compared in the labeled room."""

@@ -312,6 +312,7 @@ def test_copies_of_a_release_cost_the_accountant_no_time() -> None:
     assert account([1e4] * 6_400_000, delta=1e-6).mu == pytest.approx(6_400_000**0.5 / 1e4, rel=1e-15)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_many_releases_many_lists_and_a_large_cube_end(tmp_path: Path) -> None:
     draw = random.Random(1)

@@ -14,9 +14,10 @@ from tests.auditing.fuzz_plans import ForeignException, run_cases
 
 @pytest.mark.slow
 def test_some_plans() -> None:
-    assert run_cases(0, go_on=lambda number: number < 20).total() == 20
+    assert run_cases(0, go_on=lambda number: number < 60).total() == 60
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_some_hundred_plans() -> None:
     ended = run_cases(0, go_on=lambda number: number < 300)
@@ -28,6 +29,7 @@ def test_some_hundred_plans() -> None:
     assert sum(number for end, number in ended.items() if end.startswith("command")) > 3
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", [1])
 def test_some_hundred_more_plans(seed: int) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import copy
 import json
+import runpy
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sightline.auditing.plan import Plan
+from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.reading import plan_schema, read_plan, with_limit
 from sightline.errors import InvalidPlan, SightlineError
 from sightline.tables.subject import SecretKind
@@ -390,7 +391,7 @@ def test_no_damaged_file_breaks_the_reader(
 
 def test_the_published_schema_is_that_of_the_code() -> None:
     published = json.loads((ROOT / "docs" / "plan.schema.json").read_text(encoding="utf-8"))
-    assert published == plan_schema(), "run: sightline check --schema > docs/plan.schema.json"
+    assert published == plan_schema(), "run: python docs/plan_page.py"
 
 
 def test_every_field_of_the_schema_is_described() -> None:
@@ -402,11 +403,19 @@ def test_every_field_of_the_schema_is_described() -> None:
         assert section["additionalProperties"] is False
 
 
-def test_every_field_is_on_the_page() -> None:
-    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+def test_the_page_of_the_plan_is_written_from_the_schema() -> None:
+    writer = runpy.run_path(str(ROOT / "docs" / "plan_page.py"))
+    page = writer["PAGE"].read_text(encoding="utf-8")
+    assert page == writer["plan_page"](plan_schema()), "run: python docs/plan_page.py"
     for section in plan_schema()["$defs"].values():
         for field in [*section.get("properties", ()), *section.get("enum", ())]:
             assert f"`{field}`" in page, field
+
+
+def test_every_assumption_is_explained() -> None:
+    page = (ROOT / "docs" / "audit.md").read_text(encoding="utf-8")
+    for name in AssumptionName:
+        assert f"\n| `{name.value}` |" in page, name
 
 
 def test_a_dumped_plan_is_the_same_plan() -> None:

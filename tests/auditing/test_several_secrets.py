@@ -17,9 +17,8 @@ from sightline.auditing.result import VerdictStatus
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.cli import main
 from sightline.errors import InvalidPlan
-from sightline.report.formats.markdown import result_markdown
-from sightline.report.formats.plan_lines import PlanLines
-from sightline.report.formats.problems import problems_of
+from sightline.report.pipelines import result_markdown
+from sightline.report.problems import PlanLines, problems_of
 from sightline.report.terminal import print_result
 
 

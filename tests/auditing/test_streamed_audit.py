@@ -19,7 +19,7 @@ from sightline.auditing import streamed_findings
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
-from sightline.report.figures.release_map import describe
+from sightline.report.figures.releases import describe_map
 from sightline.tables import streamed
 from sightline.tables.engines import duckdb_store
 from sightline.tables.row_counts import count_rows
@@ -104,7 +104,7 @@ def assert_same(expected: AuditResult, got: AuditResult, *, top: int, ties: bool
     assert_homogeneous(expected, got)
     for name in LEFT_OUT:
         assert getattr(got, name) == (), name
-    assert "would not hide anyone" not in describe(got) or not got.identifiable_records
+    assert "would not hide anyone" not in describe_map(got) or not got.identifiable_records
     assert got.slack is None
     assert all(one.newly_exposes is None and one.copy_of is None for one in got.releases)
 

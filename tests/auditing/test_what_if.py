@@ -11,7 +11,7 @@ import sightline as sl
 from sightline.auditing import what_if
 from sightline.auditing.what_if_result import Setting, SwitchKind
 from tests.auditing import what_if_plans
-from tests.auditing.what_if_plans import audit_of, microgrid_months, without_advice
+from tests.auditing.what_if_plans import audit_of, microgrid_months
 
 pytestmark = pytest.mark.slow
 
@@ -54,6 +54,7 @@ def compared(result: sl.AuditResult, plan: dict[str, Any], setting: Setting) -> 
         )
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("name", "stops"),
     [
@@ -70,7 +71,6 @@ def test_every_setting_is_what_an_audit_says(
     name: str, stops: tuple[float, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(what_if, "_STOPS", stops)
-    without_advice(monkeypatch)
     plan = {
         "months": lambda: microgrid_months("January", "March", "May"),
         "budgeted": what_if_plans.budgeted,
@@ -130,7 +130,6 @@ def test_it_is_for_the_owner_only_and_survives_json() -> None:
 
 def test_a_record_that_the_attacker_does_not_know_after_all_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(what_if, "_STOPS", (1.0,))
-    without_advice(monkeypatch)
     plan = microgrid_months("January", "March") | {"attacker": {"knows": ["home = 'H13'"]}}
     plan["release"] = [
         *plan["release"],
@@ -159,7 +158,6 @@ class TestWhatFitsTheWork:
     def steps(self, most: float, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, ...]:
         monkeypatch.setattr(what_if, "_MOST", most)
         monkeypatch.setattr(what_if, "_STOPS", (2.0,))
-        without_advice(monkeypatch)
         found = sl.audit(what_if_plans.budgeted(), what_if=True).what_if
         assert found is not None
         at_own = [one for one in found.settings if len(one.switches) == 1 and one.noise == found.own_noise]
@@ -208,7 +206,6 @@ def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> N
 
 
 def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_advice(monkeypatch)
     monkeypatch.setattr("sightline.auditing.findings._MOST_ROWS", 1)
     result = sl.audit(microgrid_months("January", "March"), what_if=True)
     assert (result.what_if, result.no_what_if) == (
@@ -216,7 +213,6 @@ def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> N
         "the plan is too large to audit it again for every setting",
     )
     monkeypatch.undo()
-    without_advice(monkeypatch)
     monkeypatch.setattr(what_if, "_MOST_ROWS", 17)
     result = sl.audit(what_if_plans.threshold(), what_if=True)
     assert result.no_what_if == "it has moments or thresholds of more than 17 rows"
@@ -224,7 +220,6 @@ def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_of_a_question_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(what_if, "_STOPS", (1.0,))
-    without_advice(monkeypatch)
     plan = what_if_plans.threshold()
     plan["release"] = [
         {**plan["release"][2], "noise_stddev": 0.05},

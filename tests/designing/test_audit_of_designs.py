@@ -40,9 +40,8 @@ def test_the_verdict_alone_is_that_of_the_whole_audit(
     with opened(plan, base) as session:
         membership = session.membership(silent)
         findings = find(session.plan, membership)
-        keys = session.keys(membership)
-        whole = assemble(findings, keys=keys, totals=session.totals).verdict
-        assert judged(findings, keys=keys, totals=session.totals) == whole
+        whole = assemble(findings, totals=session.totals).verdict
+        assert judged(findings, totals=session.totals) == whole
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""Hybrid transcripts that the tests share: naive twins, and the attack under the prior of the lower bound."""
+"""Hybrid transcripts that the tests share, and the attack under the prior of the lower bound."""
 
 from __future__ import annotations
 
@@ -8,7 +8,10 @@ import numpy as np
 
 import sightline as sl
 from sightline.attacks.group import exact_answers
-from sightline.multiset.label_risk import places_of
+
+PAIR, TRIPLE, FOUR = (-0.4, 0.7), (-0.5, 0.2, 0.8), (-0.7, -0.2, 0.3, 0.8)
+STEPS = sl.Thresholds(bandwidth=0.3)
+SUBSETS = sl.multiset.Memberships(sets=[(0, 1), (1, 2), (0, 2, 3)])
 
 
 def zcdp(epsilon: float) -> sl.ZeroConcentrated:
@@ -29,26 +32,8 @@ def splits_of(
 ) -> sl.multiset.HybridSplits:
     """The splits of moments with IN and OUT, or of what is given instead."""
     family = changes.get("family", sl.Moments())
-    memberships = changes.get("memberships", in_out(np.shape(group)[-1], target))
+    memberships = changes.get("memberships", in_out(len(group), target))
     return sl.multiset.hybrid(group, target, family, memberships, zcdp(epsilon), releases)  # type: ignore[arg-type]
-
-
-def naive_distance(
-    splits: sl.multiset.HybridSplits, features: int, permutation: Sequence[int]
-) -> tuple[float, float]:
-    """The linearised and the unshifted distance of a permutation, by the formula of the theory page."""
-    x = splits.groups[0]
-    m = len(x)
-    G = splits.family.rows(x[None], features)[0]
-    A = splits.memberships.rows(m)
-    N = splits.memberships.counts(splits.releases - features)
-    A, N = A[N > 0], N[N > 0]
-    moved = x[list(permutation)]
-    information = (G.T @ G)[np.ix_(permutation, permutation)]
-    r = A @ (moved - x)
-    middle = np.diag(1 / N) + A @ np.linalg.inv(information) @ A.T
-    shifted = float(r @ np.linalg.solve(middle, r))
-    return np.sqrt(shifted / splits.kappa), np.sqrt(float(np.sum(N * r**2)) / splits.kappa)
 
 
 def losses_under_the_prior(
@@ -59,10 +44,10 @@ def losses_under_the_prior(
     Each trial runs both labelings with the same offsets and the same noise, and takes their mean.
     """
     generator = np.random.default_rng(7)
-    m, j = splits.groups.shape[1], splits.target
+    m, j = splits.group.size, splits.target
     transcript = splits.transcript(features)
     offsets = sl.labeled.CosineSquaredPrior(-window, window).sample((trials, m), generator=generator)
-    values = places_of(splits.groups, bound=1.0, window=window) + offsets
+    values = np.clip(splits.group, window - 1, 1 - window) + offsets
     noise = transcript.law.sample(trials, generator=generator)
     exchanged = list(range(m))
     exchanged[j], exchanged[partner] = partner, j

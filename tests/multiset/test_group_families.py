@@ -275,27 +275,21 @@ def test_a_bottleneck_needs_as_many_releases_as_values() -> None:
 
 
 @pytest.mark.parametrize("name", FAMILIES)
-class TestAnswersAndQueries:
-    def test_the_rows_are_the_gradients_of_the_answers(self, name: str) -> None:
+class TestRowsAndQueries:
+    def test_the_rows_are_the_gradients_of_the_queries_answers(self, name: str) -> None:
         family, step = FAMILIES[name], 1e-6
-        group = np.array([GROUP])
-        rows = family.rows(group, 4)[0]
-        for k in range(len(GROUP)):
-            moved = np.zeros_like(group)
-            moved[0, k] = step
-            change = family.answers(group + moved, 4) - family.answers(group - moved, 4)
-            assert change[0] / (2 * step) == pytest.approx(rows[:, k], rel=1e-5, abs=1e-8)
+        group = np.array(GROUP)
+        rows = family.rows(group[None], 4)[0]
+        for query, row in zip(family.queries_of(len(GROUP), 4), rows, strict=True):
+            for k, slope in enumerate(row):
+                moved = step * (np.arange(len(GROUP)) == k)
+                change = (query.value(group + moved) - query.value(group - moved))[0] / query.sensitivity[0]
+                assert change / (2 * step) == pytest.approx(slope, rel=1e-5, abs=1e-8)
 
-    def test_the_queries_have_these_answers_and_rows(self, name: str) -> None:
+    def test_the_queries_have_these_rows(self, name: str) -> None:
         family = FAMILIES[name]
         queries = family.queries_of(len(GROUP), 4)
-        for query, answer, row in zip(
-            queries,
-            family.answers(np.array([GROUP]), 4)[0],
-            family.rows(np.array([GROUP]), 4)[0],
-            strict=True,
-        ):
+        for query, row in zip(queries, family.rows(np.array([GROUP]), 4)[0], strict=True):
             assert query.members.tolist() == [0, 1, 2]
-            assert query.value(GROUP)[0] / query.sensitivity[0] == pytest.approx(answer, rel=1e-12)
             jacobian = query.jacobian(np.array(GROUP))[0, :, 0] / query.sensitivity[0]
             assert jacobian == pytest.approx(row, rel=1e-9, abs=1e-15)

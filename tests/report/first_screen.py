@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 from tests.report.report_cases import microgrid
 
 CHROMIUM = shutil.which("chromium")

@@ -13,17 +13,6 @@ from sightline.tables.engines.protocol import Engine
 from tests.tables.servers import binaries, has_java, running_postgres, running_spark
 from tests.tables.table_cases import AREAS, COLUMNS, awkward_rows, write_parquet
 
-SERVERS = {"postgres_url", "postgres_engine", "on_postgres", "spark_session", "spark_engine", "on_spark"}
-
-
-@pytest.hookimpl(tryfirst=True)  # before -m selects
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Whatever starts Postgres or Spark is slow: by a fixture, or by a parameter that names one."""
-    for item in items:
-        parameters = getattr(getattr(item, "callspec", None), "params", {}).values()
-        if SERVERS & {*getattr(item, "fixturenames", ()), *(p for p in parameters if isinstance(p, str))}:
-            item.add_marker(pytest.mark.slow)
-
 
 @pytest.fixture(scope="session")
 def table_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:

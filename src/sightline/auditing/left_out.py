@@ -24,7 +24,7 @@ def left_out(findings: Findings) -> tuple[str, ...]:
             "each record's own loss; accuracy; with whom a record is seen; short recipes.",
         )
     parts = []
-    if findings.contributions is None and findings.question is None and np.any(found.visible):
+    if findings.question is None and np.any(found.visible) and findings.contributions is None:
         parts.append("what each release adds to the exposure of identifiable records")
     stages = stage_count(findings)
     if stages < releases:

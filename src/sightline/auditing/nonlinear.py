@@ -17,7 +17,6 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR
-from sightline.auditing.labels import LabelCounts, label_counts
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import SMALLEST_SIZE, Pricing, bandwidth_of, noise_on_rows
 from sightline.auditing.questions import cut_points
@@ -46,7 +45,6 @@ class NonlinearFindings:
     exposures: Exposures
     signature: IndexArray  # of every row
     fixed_group: bool
-    labels: LabelCounts | None  # none if no subset release concerns the moments' and thresholds' rows
     limit: float | None
 
     def report(self) -> LocalReport:
@@ -61,8 +59,6 @@ class NonlinearFindings:
             sharpest_rmse=float(rmse.min()) if rmse.size else None,
             fixed_group=self.fixed_group,
             group_rmse=float(np.sqrt(np.sum(rmse**2))) if whole else None,
-            labels_open=None if self.labels is None else self.labels.open,
-            labels_resolved=None if self.labels is None else self.labels.resolved,
             below_limit=int(np.count_nonzero(self._below())),
         )
 
@@ -201,7 +197,6 @@ def nonlinear_findings(
     return NonlinearFindings(
         exposures=exposures,
         signature=signature,
-        labels=label_counts(membership, pricing, values, exposures.identifiable),
         fixed_group=int(np.count_nonzero(np.any(membership.signatures >= 0, axis=1))) == 1,
         limit=plan.limits.remaining_uncertainty,
     )

@@ -202,22 +202,6 @@ def _local(secret: str, local: LocalReport) -> list[str]:
         f"Near their true values {counted(local.identifiable, 'value')} of {local.rows:,} can be seen"
         f"{whose}, the sharpest with an error of {error} in {secret}; "
         "this is for the owner only.",
-        *_labels(local),
-    ]
-
-
-def _labels(local: LocalReport) -> list[str]:
-    """Whether subset releases show whose the values are that moments and thresholds show."""
-    match local.labels_open, local.labels_resolved:
-        case None, _:
-            return []
-        case _, 0:
-            return ["The releases over subsets leave open whose they are."]
-        case 0, _:
-            return ["The releases over subsets show whose they are, to an attacker who knows the values."]
-    return [
-        f"The releases over subsets show whose {local.labels_resolved:,} of them are, to an attacker who "
-        f"knows the values; for {local.labels_open:,} it stays open."
     ]
 
 

@@ -94,11 +94,10 @@ def _designed(
         by_release=task.findings.repeatable,
         progress=watch,
     )
-    known_keys = session.keys(task.membership)
-    judgement = judged(findings, keys=known_keys, totals=session.totals)
+    judgement = judged(findings, totals=session.totals)
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
-    keys = known_keys if names else None
+    keys = session.keys(task.membership) if names else None
     priced = None if chosen is None else priced_attacks(findings, chosen, top=top, keys=keys)
     attacks, in_all = ((), 1) if priced is None else (priced.attacks, priced.in_all)
     if priced is None or (task.loss is Loss.LARGEST and attacks):  # one attack alone decides

@@ -294,7 +294,7 @@ class Exposure:
         seen = self.profile.projection.residual @ along
         lengths = np.linalg.norm(seen, axis=0)
         left, values, right = np.linalg.svd(seen / np.where(lengths > 0, lengths, 1.0), full_matrices=False)
-        with np.errstate(divide="ignore", invalid="ignore"):  # where all digits are lost there is no bound
+        with np.errstate(all="ignore"):  # where all digits are lost there is no bound
             return along, left, (right / values[:, None] / lengths).T
 
     @property

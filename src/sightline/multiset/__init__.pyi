@@ -26,9 +26,7 @@ from sightline.multiset.planning import largest_epsilon as largest_epsilon
 # Hybrid transcripts
 from sightline.multiset.hybrid_splits import hybrid as hybrid
 from sightline.multiset.hybrid_splits import HybridSplits as HybridSplits
-from sightline.multiset.hybrid_splits import HybridRegime as HybridRegime
-from sightline.multiset.memberships import Memberships as Memberships
-from sightline.multiset.label_risk import two_point_risk as two_point_risk
+from sightline.multiset.hybrid_splits import Memberships as Memberships
 
 # The sorted chart
 from sightline.multiset.chart import Collision as Collision

@@ -42,9 +42,6 @@ class Family(Protocol):
     def rows(self, groups: FloatArray, releases: int) -> FloatArray:
         """The gradients for groups ``(B, m)`` of checked, sorted values: ``(B, releases, m)``."""
 
-    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
-        """The answers over their sensitivities, whose gradients the rows are: ``(B, releases)``."""
-
     def queries_of(self, members: int, releases: int) -> list[Query]:
         """The releases as queries on the records ``range(members)``."""
 
@@ -142,12 +139,6 @@ class QueryFamily(Family):
                 _require_order_free(query, group, number=i + 1)
                 rows[b, i] = query.jacobian(group)[0, :, 0] / query.sensitivity
         return rows
-
-    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
-        """The value over the sensitivity of each query at each group."""
-        queries = self.queries_of(groups.shape[1], releases)
-        answers = [[float(q.value(group)[0] / q.sensitivity[0]) for q in queries] for group in groups]
-        return np.array(answers).reshape(len(groups), releases)
 
     def queries_of(self, members: int, releases: int) -> list[Query]:
         """The first queries of the list or rule."""

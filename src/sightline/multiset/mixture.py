@@ -80,16 +80,6 @@ class Mixture:
                 rows[:, own] = family.rows(groups, int(own.sum()))
         return rows
 
-    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
-        """Each family's answers at the places of its turns."""
-        whose = self.whose(releases)
-        answers = np.empty((len(groups), releases))
-        for turn, family in enumerate(self.families):
-            own = whose == turn
-            if own.any():
-                answers[:, own] = family.answers(groups, int(own.sum()))
-        return answers
-
     def queries_of(self, members: int, releases: int) -> list[Query]:
         """Each family's queries at the places of its turns."""
         whose = self.whose(releases)

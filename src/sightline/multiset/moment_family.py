@@ -62,12 +62,6 @@ class Moments(Family):
         powers *= (order / self._widths(releases) / self.bound)[:, None, None]
         return np.moveaxis(powers, -1, 0)
 
-    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
-        r"""Power sums :math:`\sum_k r_k^\ell / c_\ell`."""
-        powers = ratio_powers(groups.T, self.bound, releases + 1)[1:]
-        answers: FloatArray = np.sum(powers, axis=1).T / self._widths(releases)
-        return answers
-
     def queries_of(self, members: int, releases: int) -> list[Query]:
         """The moments of order 1 to ``releases``."""
         return [

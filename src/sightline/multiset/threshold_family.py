@@ -16,7 +16,7 @@ from sightline.errors import InvalidRelease, require
 from sightline.multiset.family import Balls, Family, in_domain
 from sightline.releases.domain import one_of, positive_number
 from sightline.releases.feature_balls import smooth_step_rise_ball, smooth_step_slope_ball
-from sightline.releases.features import Kernel, smooth_step, smooth_step_slope
+from sightline.releases.features import Kernel, smooth_step_slope
 from sightline.releases.query import Convention, Query
 from sightline.releases.smooth_threshold import SmoothThreshold, threshold_sensitivity
 
@@ -116,13 +116,6 @@ class Thresholds(Family):
         offsets = groups[:, None, :] - t[:, None]
         slopes = smooth_step_slope(offsets, bandwidth=self.bandwidth, kernel=self.kernel)
         return slopes / self.widths(t)[:, None]
-
-    def answers(self, groups: FloatArray, releases: int) -> FloatArray:
-        """Counts above the thresholds, softened, divided by the widths."""
-        t = self.thresholds(releases)
-        steps = smooth_step(groups[:, None, :] - t[:, None], bandwidth=self.bandwidth, kernel=self.kernel)
-        answers: FloatArray = np.sum(steps, axis=2) / self.widths(t)
-        return answers
 
     def queries_of(self, members: int, releases: int) -> list[Query]:
         """The shares above the thresholds."""

@@ -18,9 +18,7 @@ from sightline.arrays import FloatArray
 from sightline.attacks.group import exact_answers
 from sightline.attacks.mle import ConstrainedMLE
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
-from sightline.multiset.hybrid_splits import HybridSplits, hybrid
-from sightline.multiset.label_risk import places_of
-from sightline.multiset.memberships import Memberships
+from sightline.multiset.hybrid_splits import HybridSplits, Memberships, hybrid
 from sightline.multiset.moment_family import Moments
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import axis
@@ -28,7 +26,7 @@ from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.loads import shipped_loads
 from sightline.privacy.budget import Budget
 from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.progress import Progress
+from sightline.progress import Progress, counted
 from sightline.report.style import INK, PALETTE, altair
 
 LABEL = "beyond:hybrid"
@@ -55,12 +53,11 @@ class Parameters:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Result:
-    """For each group and budget the three curves over the number of moments, and IN/OUT alone."""
+    """For each group and budget two curves over the number of moments."""
 
     epsilons: tuple[float, ...]
     attack: dict[str, tuple[Line, ...]]
     lower: dict[str, tuple[Line, ...]]
-    approximation: dict[str, tuple[Line, ...]]
 
 
 def micro_grid() -> tuple[float, ...]:
@@ -74,71 +71,57 @@ def micro_grid() -> tuple[float, ...]:
 
 
 def compute(parameters: Parameters, progress: Progress) -> Result:
-    """Evaluate the bounds and simulate the attack for every group, budget and split."""
+    """Evaluate the bound and simulate the attack for every group, budget and split."""
     groups = {**dict(parameters.pairs), "micro-grid": micro_grid()}
-    cells = len(groups) * len(parameters.epsilons)
-    lines: dict[str, dict[str, tuple[Line, ...]]] = {"attack": {}, "lower": {}, "approximation": {}}
-    done = 0
-    for name, group in groups.items():
-        curves: dict[str, list[Line]] = {kind: [] for kind in lines}
-        for epsilon in parameters.epsilons:
-            progress("computing", done / cells)
-            splits = _splits(group, epsilon, parameters)
-            places = places_of(splits.groups, bound=1.0, window=WINDOW)
-            numbers: dict[str, list[float]] = {kind: [] for kind in lines}
-            errors = []
-            for features in parameters.splits:
-                partner = int(splits.partner[features])
-                orders = _orders(len(group), splits.target, partner)
-                losses = _losses(splits, features, orders, parameters)
-                errors.append(INTERVAL_95 * float(np.std(losses)) / math.sqrt(len(losses)))
-                numbers["attack"].append(float(np.mean(losses)))
-                numbers["lower"].append(float(splits.lower[features]))
-                labelings = _splits(np.array([places[0, order] for order in orders]), epsilon, parameters)
-                numbers["approximation"].append(float(np.mean(labelings.approximation[:, features])))
-            for kind, y in numbers.items():
-                widths = errors if kind == "attack" else []
-                curves[kind].append(Line.of(f"ε = {epsilon:g}", x=parameters.splits, y=y, half_widths=widths))
-            done += 1
-        for kind, drawn in curves.items():
-            lines[kind][name] = tuple(drawn)
-    progress("computing", 1.0)
-    return Result(epsilons=parameters.epsilons, **lines)
+    cells = [(name, epsilon) for name in groups for epsilon in parameters.epsilons]
+    attack: dict[str, tuple[Line, ...]] = dict.fromkeys(groups, ())
+    lower: dict[str, tuple[Line, ...]] = dict.fromkeys(groups, ())
+    for name, epsilon in counted(cells, progress):
+        splits = _splits(groups[name], epsilon, parameters)
+        losses = [_losses(splits, features, parameters) for features in parameters.splits]
+        widths = [INTERVAL_95 * float(np.std(loss)) / math.sqrt(len(loss)) for loss in losses]
+        bounds = splits.lower(_partner(splits), window=WINDOW)[list(parameters.splits)]
+        budget, x = f"ε = {epsilon:g}", parameters.splits
+        attack[name] += (
+            Line.of(budget, x=x, y=[float(np.mean(loss)) for loss in losses], half_widths=widths),
+        )
+        lower[name] += (Line.of(budget, x=x, y=bounds.tolist()),)
+    return Result(epsilons=parameters.epsilons, attack=attack, lower=lower)
 
 
-def _splits(group: Any, epsilon: float, parameters: Parameters) -> HybridSplits:
-    members = np.shape(group)[-1]
+def _splits(group: tuple[float, ...], epsilon: float, parameters: Parameters) -> HybridSplits:
+    """The splits for the largest value of a sorted group."""
+    target = len(group) - 1
     accountant = ZeroConcentrated(Budget(epsilon=epsilon, delta=parameters.delta))
-    memberships = Memberships.with_and_without(members=members, target=members - 1)
-    return hybrid(group, members - 1, Moments(), memberships, accountant, parameters.releases)
+    memberships = Memberships.with_and_without(members=len(group), target=target)
+    return hybrid(group, target, Moments(), memberships, accountant, parameters.releases)
 
 
-def _orders(members: int, target: int, partner: int) -> list[list[int]]:
-    exchanged = list(range(members))
-    exchanged[target], exchanged[partner] = partner, target
-    return [list(range(members)), exchanged]
+def _partner(splits: HybridSplits) -> int:
+    """The record whose value the prior exchanges with the target's: the next smaller one."""
+    return splits.target - 1
 
 
-def _losses(
-    splits: HybridSplits, features: int, orders: list[list[int]], parameters: Parameters
-) -> FloatArray:
+def _losses(splits: HybridSplits, features: int, parameters: Parameters) -> FloatArray:
     """Squared errors of joint maximum likelihood on the target under the prior of the lower bound.
 
     Both labelings of a trial share its offsets and its noise.
     """
     generator = np.random.default_rng(parameters.seed)
     transcript = splits.transcript(features)
-    shape = (parameters.trials, splits.groups.shape[1])
+    shape = (parameters.trials, splits.group.size)
     offsets = CosineSquaredPrior(-WINDOW, WINDOW).sample(shape, generator=generator)
-    values = places_of(splits.groups, bound=1.0, window=WINDOW) + offsets
+    values = splits.places(WINDOW) + offsets
+    exchanged = values.copy()
+    exchanged[:, [splits.target, _partner(splits)]] = values[:, [_partner(splits), splits.target]]
     noise = transcript.law.sample(parameters.trials, generator=generator)
-    records = np.concatenate([values[:, order] for order in orders])
-    answers = exact_answers(transcript, records) + np.tile(noise, (len(orders), 1))
-    found = ConstrainedMLE(box=(-1.0, 1.0)).estimate(transcript, answers)
+    records = np.concatenate([values, exchanged])
+    answers = exact_answers(transcript, records) + np.tile(noise, (2, 1))
+    estimates = ConstrainedMLE(box=(-1.0, 1.0)).estimate(transcript, answers)
     # Where nothing tells labels apart, each value is as likely to be the target's.
-    own = slice(None) if found.unlabeled else [found.targets.index(splits.target)]
-    losses = np.mean((found.values[:, own] - records[:, [splits.target]]) ** 2, axis=1)
-    mean: FloatArray = np.mean(losses.reshape(len(orders), -1), axis=0)
+    named = slice(None) if estimates.unlabeled else [estimates.targets.index(splits.target)]
+    losses = np.mean((estimates.values[:, named] - records[:, [splits.target]]) ** 2, axis=1)
+    mean: FloatArray = np.mean(losses.reshape(2, -1), axis=0)
     return mean
 
 
@@ -156,7 +139,7 @@ def _panel(result: Result, name: str) -> Any:
         scale=alt.Scale(domain=budgets, range=list(PALETTE[: len(budgets)])),
         legend=alt.Legend(symbolType="stroke", symbolSize=260, symbolStrokeWidth=2.4, columns=5),
     )
-    kinds = {"attack": result.attack, "approximation": result.approximation, "lower bound": result.lower}
+    kinds = {"attack": result.attack, "lower bound": result.lower}
     rows = {kind: list(_rows(lines[name], kind)) for kind, lines in kinds.items()}
     everything = [row for lines in rows.values() for row in lines]
     counts = sorted({row["x"] for row in everything})
@@ -170,8 +153,8 @@ def _panel(result: Result, name: str) -> Any:
         return alt.Chart(alt.Data(values=rows[kind]))
 
     layers = [
-        chart("approximation").mark_line(strokeWidth=1.6).encode(x=x, y=y, color=colour),
         chart("lower bound").mark_line(strokeWidth=1.3, strokeDash=[2, 2]).encode(x=x, y=y, color=colour),
+        chart("attack").mark_line(strokeWidth=0.8, opacity=0.5).encode(x=x, y=y, color=colour),
         chart("attack").mark_rule().encode(x=x, y=alt.Y("low:Q"), y2="high:Q", color=colour),
         chart("attack")
         .mark_point(filled=True, opacity=1, size=34)
@@ -182,7 +165,7 @@ def _panel(result: Result, name: str) -> Any:
     ]
     heading = alt.TitleParams(
         text=name.capitalize(),
-        subtitle="points: attack; lines: approximation; dotted: below every attack; ring: most damaging",
+        subtitle="points: attack; dotted: below every attack under the same prior; ring: most damaging",
     )
     return alt.layer(*layers).properties(title=heading, width=330, height=270)
 

@@ -16,7 +16,7 @@ from sightline.noise.published import (
     PublishedLaw,
     information_scale,
 )
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 from sightline.tables.membership import Feature
 from tests.auditing import fuzz_noise_laws
 from tests.auditing.fuzz_noise_laws import DATA, check_plan

@@ -1,0 +1,409 @@
+r"""What the rows say together. It is made from products of rows and noise alone: the records are not needed.
+
+``products`` are :math:`M = \sum_u B_u K B_u^\top` over all unknown units, with the prior's integer kernel
+K: exact. A functional f of a unit is identifiable iff :math:`f^\top K f = b^\top M^- b` for :math:`b =
+BKf`, and then :math:`M^- b` are weights on the answers that give it.
+
+**Rows that depend on others** are taken out first, the noisiest ones. They are :math:`A_D = T A_P` with
+rational T, so that all answers say as much as the rows P in noise of the covariance :math:`R =
+(\Sigma_P^{-1} + T^\top \Sigma_D^{-1} T)^{-1}`. What is left to invert, :math:`R + sM_{PP}`, is as well
+conditioned as the integers :math:`M_{PP}` are, whatever the noise: uneven noise needs no method of its own.
+
+**Digits.** Every inverse is held against its matrix. Where that bound is too large, the same numbers are
+computed in balls, from all rows as they are (:class:`BallForm`), and weights on answers over the rationals.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.row_forms import BallForm, RowForm, dot
+from sightline.labeled.row_integers import RowIntegers, modular
+from sightline.labeled.row_products import ProductSums
+from sightline.labeled.unit_design import RowNoise, UnitPrior
+from sightline.labeled.units import BoolArray, UnitBlock, UnitStore, WholeArray
+from sightline.numerics import exact_library as flint
+from sightline.numerics import integers as exact
+from sightline.numerics import residues
+from sightline.numerics.residuals import gamma
+
+COARSE = 1e-6  # beyond this error numbers are computed again in balls
+_PROOF = 1e-3  # the error of an inverse that proves its rows independent: below 1 would do
+_BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
+# Fractions that residues are read as; all their denominators divide the common multiple of 1, …, 12.
+_LARGEST_DENOMINATOR, _LARGEST_NUMERATOR, _COMMON_MULTIPLE = 12, 1 << 24, 27_720
+_BELOW_PRIME = 2.0**60  # less than any prime that is drawn, with room for the rounding of what is compared
+_TRUSTED = 0.1  # the error of an inverse with which weights are bounded
+_BITS = (256, 1024, 4096)  # working precisions of balls, one after the other
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AskedUnits:
+    """Some kinds with as many columns each, as exact arithmetic sees them: whole numbers."""
+
+    kinds: IndexArray  # the position of each among all
+    images: Any  # BK of one kind after the other, over all people of the kind: a sparse array
+    counts: IndexArray  # kinds × columns: rows of all its people
+    kernel: FloatArray  # K, of one row
+    one_row: bool
+    block: UnitBlock
+
+    @classmethod
+    def of(cls, block: UnitBlock, kinds: IndexArray, kernel: FloatArray, numbers: int) -> AskedUnits:
+        counts = block.people[:, None] * block.times
+        kernels = sparse.kron(sparse.eye_array(counts.size // len(kernel)), kernel)
+        images = block.table(numbers).T @ sparse.diags_array(counts.ravel().astype(np.float64)) @ kernels
+        one_row = block.times.shape[1] == len(kernel) and block.single
+        columns = sparse.csc_array(images)[:numbers]
+        return cls(kinds=kinds, images=columns, counts=counts, kernel=kernel, one_row=one_row, block=block)
+
+    def whole_images(self, integers: RowIntegers) -> WholeArray:
+        """The images over rows that were made whole."""
+        if integers.table.dtype != object:
+            return np.asarray(self.images.toarray().astype(np.int64))
+        return integers.images_of(integers.columns(self.block), self.counts, self.kernel.astype(int))
+
+    def squares(self, unit: int) -> FloatArray:
+        """The kernel of one kind: fᵀ squares f is the variance of a functional f before any answer."""
+        kernels = np.kron(np.eye(self.counts.shape[1] // len(self.kernel)), self.kernel)
+        return np.asarray(kernels * self.counts[unit])
+
+    def functional(self, unit: IndexArray, column: IndexArray) -> Any:
+        """Of each of some kinds one of its columns a row, over all rows: sums."""
+        size, k = self.counts.shape[1], len(self.kernel)
+        rows = (unit[:, None] * size + column[:, None] + k * np.arange(size // k)).ravel()
+        places = rows, np.repeat(np.arange(unit.size), size // k)
+        return sparse.csc_array((np.ones(rows.size), places), shape=(self.counts.size, unit.size))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Decided:
+    """Of some units: how many directions are identifiable, which of the sums are, and what is undecided."""
+
+    directions: IndexArray
+    identifiable: BoolArray  # units × columns of a row
+    undecided: BoolArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class AnswerWeights:
+    """Weights on answers that give functionals, one a column; their errors, with relative bounds."""
+
+    weights: Any
+    rmse: FloatArray
+    relative_error: FloatArray
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class IndependentRows:
+    """Rows P that are independent, T of the others (rows × P, zero on P), and the inverse of P's products."""
+
+    rows: IndexArray
+    others: FloatArray
+    inverse: RowForm
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class DenseSolver:
+    """Dense matrices over the rows."""
+
+    units: UnitStore
+    sums: ProductSums  # M
+    noise: RowNoise
+    prior: UnitPrior
+    # Σ aaᵀ unit/c over the rows of all persons, and the unit.
+    weighted: tuple[ProductSums, float] | None = None
+    made: dict[str, Any] = field(default_factory=dict, repr=False)  # from units and prior alone
+
+    @property
+    def numbers(self) -> int:
+        """How many rows there are."""
+        return len(self.sums.matrix)
+
+    @property
+    def integers(self) -> RowIntegers | None:
+        """M in whole numbers, made once."""
+        if "integers" not in self.made:
+            self.made["integers"] = RowIntegers.of(self.sums, self.units, self.prior)
+        integers: RowIntegers | None = self.made["integers"]
+        return integers
+
+    @property
+    def independent(self) -> IndependentRows:
+        """Made once for rows whose noise has the same order."""
+        order = np.argsort(-self.noise.information, kind="stable").tobytes()
+        if self.made.get("order") != order and ("rows" not in self.made or self.made["rows"].others.any()):
+            self.made.update(order=order, rows=self._independent())
+        rows: IndependentRows = self.made["rows"]
+        return rows
+
+    def _independent(self) -> IndependentRows:
+        """The sharpest rows that are independent."""
+        M, live = self.sums.matrix, np.flatnonzero(np.diagonal(self.sums.matrix) > 0)
+        inverse = self._inverse(live)
+        nothing, integers = np.zeros((self.numbers, 0)), None
+        if not inverse.error < _PROOF:
+            integers = self.integers
+        if integers is None:  # independent, or nothing is said about it
+            return IndependentRows(rows=live, others=nothing, inverse=inverse)
+        order = live[np.argsort(-self.noise.information[live], kind="stable")]
+        prime = integers.prime(order)
+        reduced, pivots = exact.reduce_rows(integers.modular(order, order, prime))
+        kept, others = order[pivots], order[np.setdiff1d(np.arange(order.size), pivots)]
+        if not others.size:
+            return IndependentRows(rows=live, others=nothing, inverse=inverse)
+        columns = np.setdiff1d(np.arange(order.size), pivots).tolist()
+        lines = [[int(reduced[line, column]) for line in range(kept.size)] for column in columns]
+        T, proved = _fractions(np.array(lines, dtype=np.int64).reshape(others.size, kept.size), prime)
+        size = np.abs(T) @ np.abs(M[np.ix_(kept, kept)]) + np.abs(M[np.ix_(others, kept)])
+        square = np.abs(M[others, others]) + np.sum(np.abs(T) * np.abs(M[np.ix_(others, kept)]), axis=1)
+        # Whole numbers that are zero modulo the prime and smaller than it are zero: T is proved.
+        proved &= self.sums.exact & (np.maximum(size.max(axis=1), square) * _COMMON_MULTIPLE < _BELOW_PRIME)
+        if not proved.all():
+            solved = integers.whole(kept, kept).solve(integers.whole(kept, others[~proved])).tolist()
+            factors = integers.factors
+            values = np.array([[float(flint.arb(entry).mid()) for entry in line] for line in solved])
+            T[~proved] = values.T * factors[others[~proved], None] / factors[kept]
+        full = np.zeros((self.numbers, kept.size))
+        full[others] = T
+        return IndependentRows(rows=kept, others=full, inverse=self._inverse(kept))
+
+    def _inverse(self, rows: IndexArray) -> RowForm:
+        products = self.sums.matrix[np.ix_(rows, rows)]
+        return RowForm.inverse(products, rows, self.numbers, entries=self.sums.entries)
+
+    @property
+    def rank(self) -> int:
+        """Directions that the answers see."""
+        return self.independent.rows.size
+
+    @property
+    def leverage(self) -> RowForm:
+        """M⁻."""
+        return self.independent.inverse
+
+    @cached_property
+    def linear(self) -> RowForm | BallForm:
+        """(R + s M)⁻¹ of linear attacks, by the variances of the noise."""
+        return self._posterior(self._by_variance, self.sums, self.prior.scale)
+
+    @cached_property
+    def hidden(self) -> RowForm | BallForm | None:
+        """(R + Σ aaᵀ/c)⁻¹ by the information of the noise, for priors with a density."""
+        if self.weighted is None:
+            return None
+        return self._posterior(self._by_information, self.weighted[0], 1 / self.weighted[1])
+
+    @cached_property
+    def in_balls(self) -> DenseSolver | None:
+        """The same with every digit; ``None`` where products are not exact."""
+        if self.integers is None:
+            return None
+        solver, products = replace(self), self.integers.rational()
+        variance, information = self.noise.variance, 1 / self.noise.information
+        if self.noise.covariance is not None:
+            variance = information = self.noise.covariance
+        forms = {"linear": BallForm(noise=variance, products=products, unit=1 / self.prior.scale)}
+        if self.weighted is not None:
+            sums, unit = self.weighted
+            if sums.matrix is not self.sums.matrix:
+                products = flint.fmpz_mat(sums.matrix.astype(np.int64).tolist())
+            forms["hidden"] = BallForm(noise=information, products=products, unit=unit)
+        solver.__dict__.update(forms)
+        return solver
+
+    def reduced(self, variance: FloatArray) -> tuple[FloatArray, float]:
+        """R over the independent rows, and a bound on the error of its forms."""
+        kept, T = self.independent.rows, self.independent.others
+        if self.noise.covariance is not None:
+            return self._correlated(kept, T)
+        if not T.any():
+            return np.diag(variance[kept]), gamma(4)
+        J = T.T @ (T / variance[:, None])
+        J[np.diag_indices(kept.size)] += 1 / variance[kept]
+        # By Cauchy–Schwarz no sum of absolute values exceeds the root of both diagonal entries.
+        rounding = math.sqrt(gamma(len(T) + 8))
+        inverse = RowForm.inverse(J, kept, self.numbers, entries=rounding)
+        return self._own(inverse), inverse.error
+
+    def _correlated(self, kept: IndexArray, T: FloatArray) -> tuple[FloatArray, float]:
+        """R for noise that rows share: the inverse of EᵀΣ⁻¹E, where E gives all rows from the independent
+        ones.
+        """
+        form, E = self.noise.precision, np.zeros((self.numbers, kept.size))
+        E[kept, np.arange(kept.size)] = 1.0
+        if T.any():
+            E += T
+        J = E.T @ (form.matrix[:-1, :-1] @ E)
+        reach = np.abs(E).T @ form.root[:-1] / np.sqrt(np.diagonal(J))
+        rounding = math.sqrt(gamma(2 * self.numbers + 8)) * reach
+        inverse = RowForm.inverse((J + J.T) / 2, kept, self.numbers, error=form.error, entries=rounding)
+        return self._own(inverse), inverse.error
+
+    @cached_property
+    def _by_variance(self) -> tuple[FloatArray, float]:
+        return self.reduced(self.noise.variance)
+
+    @cached_property
+    def _by_information(self) -> tuple[FloatArray, float]:
+        excess = self.noise.variance * self.noise.information
+        if self.noise.covariance is None and np.ptp(excess) > 1e-14 * excess[0]:
+            return self.reduced(1 / self.noise.information)
+        return self._by_variance[0] / excess[0], self._by_variance[1] + gamma(4)  # noise of one law
+
+    def _own(self, form: RowForm) -> FloatArray:
+        """Over the independent rows."""
+        return form.matrix[np.ix_(self.independent.rows, self.independent.rows)]
+
+    def _posterior(self, noise: tuple[FloatArray, float], sums: ProductSums, scale: float) -> RowForm:
+        kept = self.independent.rows
+        matrix = noise[0] + sums.matrix[np.ix_(kept, kept)] * scale
+        rounding = math.sqrt(gamma(4) + sums.entries**2)
+        return RowForm.inverse(matrix, kept, self.numbers, error=noise[1], entries=rounding)
+
+    def decide(self, asked: AskedUnits) -> Decided:
+        """Nothing is undecided, unless weights are so large, and so many, that nothing is exact.
+
+        Exact, modulo a prime that nobody can choose: fᵀKf − bᵀM⁻b is zero on what is identifiable, and only
+        there.
+        """
+        kept, k, integers, count = self.independent.rows, len(asked.kernel), self.integers, len(asked.kinds)
+        directions, yes = np.zeros(count, dtype=np.intp), np.zeros((count, k), dtype=np.bool_)
+        undecided = np.full(count, integers is None)
+        if integers is None or not count:
+            return Decided(directions=directions, identifiable=yes, undecided=undecided)
+        prime, size = integers.prime(kept), asked.counts.shape[1]
+        b = modular(asked.whole_images(integers)[kept], prime)
+        seen = b.transpose() * integers.modular(kept, kept, prime).solve(b)
+        for unit in range(count):
+            own, square = range(unit * size, (unit + 1) * size), asked.squares(unit).astype(int).tolist()
+            left = [
+                [(entry - int(seen[i, j])) % prime for entry, j in zip(line, own, strict=True)]
+                for line, i in zip(square, own, strict=True)
+            ]
+            rank = flint.nmod_mat(size, size, [entry for line in left for entry in line], prime).rank()
+            directions[unit] = size - (size // k if k > 1 else 0) - int(rank)
+            yes[unit] = [sum(sum(line[c::k]) for line in left[c::k]) % prime == 0 for c in range(k)]
+        return Decided(directions=directions, identifiable=yes, undecided=undecided)
+
+    def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
+        """Weights on the independent rows: those of the least error follow by :meth:`on_all_rows`."""
+        kept, X, (R, error) = self.independent.rows, self._own(self.leverage), self._by_information
+        used = np.flatnonzero(np.diff(functionals.tocsr().indptr))
+        M, b = self.sums.matrix[np.ix_(kept, kept)], asked.images[:, used].toarray()[kept]
+        f = functionals.tocsr()[used].toarray()
+        solved = X @ b
+        solved += X @ (b - M @ solved)
+        # What is left of the equations, with all that was rounded in them.
+        length = np.sqrt(np.diagonal(M))[:, None]
+        off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
+        off += self.sums.entries**2 * length * (length.T @ np.abs(solved))
+        reach = np.sqrt(np.einsum("ij,jk,ki->i", X, R, X, optimize=True))
+        weights, bound = solved @ f, 2 * reach @ (off @ np.abs(f))
+        rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
+        bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
+        if not self.leverage.error <= _TRUSTED:  # the factor 2 above covers no more
+            bound = np.full_like(bound, np.inf)
+        coarse = np.flatnonzero(~(bound < COARSE))
+        if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
+            whole = asked.whole_images(self.integers)[:, used]
+            weights[:, coarse], rmse[coarse] = self._weights_in_balls(self.integers, whole, f[:, coarse])
+            bound[coarse] = 0.0
+        return AnswerWeights(weights=weights, rmse=rmse, relative_error=bound + gamma(len(b) + 8))
+
+    def on_all_rows(self, weights: FloatArray) -> FloatArray:
+        """The weights of the least error on all answers that give what weights on the independent rows give.
+
+        With A = E A_P they are Σ⁻¹ E R w: unbiased, since EᵀΣ⁻¹E is the inverse of R, and of the error wᵀRw.
+        """
+        kept, T = self.independent.rows, self.independent.others
+        spread = self._by_information[0] @ weights
+        full = T @ spread if T.any() else np.zeros((self.numbers, *weights.shape[1:]))
+        full[kept] += spread
+        if self.noise.covariance is not None:
+            full = np.asarray(self.noise.precision.matrix[:-1, :-1] @ full)
+        else:
+            full = np.asarray((self.noise.information * full.T).T)
+        # What rounding left of Eᵀ full = w is made up for: weights are unbiased to the last digits.
+        given = full[kept] + (T.T @ full if T.any() else 0.0)
+        full[kept] += weights - given
+        return full
+
+    def _weights_in_balls(
+        self, integers: RowIntegers, images: WholeArray, functionals: FloatArray
+    ) -> tuple[FloatArray, FloatArray]:
+        """Weights over the rationals, and their errors in balls."""
+        kept, T, width = self.independent.rows, self.independent.others, images.shape[1]
+        others = np.flatnonzero(T.any(axis=1)) if T.size else np.zeros(0, dtype=np.intp)
+        right = np.hstack([images[kept].astype(object), integers.table[np.ix_(kept, others)].astype(object)])
+        solved = integers.whole(kept, kept).solve(flint.fmpz_mat(right.tolist())).tolist()
+        shifts, zero = integers.shifts.tolist(), flint.arb(0)
+        for bits in _BITS:
+            with flint.ctx.workprec(bits):
+                # E gives whole rows from the independent ones; their noise is over the same powers of two.
+                E = [[zero] * kept.size for _ in range(self.numbers)]
+                for place, row in enumerate(kept.tolist()):
+                    E[row][place] = flint.arb(1)
+                for column, row in enumerate(others.tolist()):
+                    E[row] = [flint.arb(line[width + column]) for line in solved]
+                E = flint.arb_mat(E)
+                J = E.transpose() * self._precision_in_balls(shifts) * E
+                c = flint.arb_mat([[flint.arb(entry) for entry in line[:width]] for line in solved])
+                c = c * flint.arb_mat([[flint.arb(entry) for entry in line] for line in functionals.tolist()])
+                pairs = zip(c.transpose().tolist(), J.solve(c).transpose().tolist(), strict=True)
+                squares = [dot(left, right) for left, right in pairs]
+            if all(square.rel_accuracy_bits() >= 50 for square in squares):
+                break
+        values = np.array([[float(entry.mid()) for entry in line] for line in c.tolist()])
+        return values / integers.factors[kept, None], np.sqrt([float(square.mid()) for square in squares])
+
+    def _precision_in_balls(self, shifts: list[int]) -> Any:
+        """Σ⁻¹ of the noise over the rows that were made whole."""
+        two = flint.arb(2)
+        if self.noise.covariance is None:
+            own = [
+                flint.arb(entry) * two ** (2 * shift)
+                for entry, shift in zip(self.noise.information.tolist(), shifts, strict=True)
+            ]
+            zero = flint.arb(0)
+            return flint.arb_mat(
+                [[x if i == j else zero for j in range(len(own))] for i, x in enumerate(own)]
+            )
+        lines = [
+            [flint.arb(entry) / two ** (a + b) for entry, b in zip(line, shifts, strict=True)]
+            for line, a in zip(self.noise.covariance.tolist(), shifts, strict=True)
+        ]
+        return flint.arb_mat(lines).inv()
+
+    def sharpest(self, asked: AskedUnits, unit: IndexArray, directions: IndexArray) -> Any:
+        """Of the identifiable directions of units with several rows, the unit features that are seen best."""
+        kept, X, (R, _) = self.independent.rows, self._own(self.leverage), self._by_information
+        size, features = asked.counts.shape[1], sparse.lil_array((asked.counts.size, unit.size))
+        for column, chosen in enumerate(unit.tolist()):
+            own, root = slice(chosen * size, (chosen + 1) * size), asked.counts[chosen] ** -0.5
+            images = asked.images[:, own].toarray()[kept] * root
+            identifiable = np.linalg.eigh(images.T @ X @ images)[1][:, size - directions[chosen] :]
+            # Singular values, not eigenvalues of a square: errors of one person's features are often far
+            # apart.
+            noise = np.linalg.cholesky(R).T @ (X @ images @ identifiable)
+            features[own, [column]] = root * (identifiable @ np.linalg.svd(noise, full_matrices=False)[2][-1])
+        return features.tocsc()
+
+
+def _fractions(table: WholeArray, prime: int) -> tuple[FloatArray, BoolArray]:
+    """Residues as fractions of small whole numbers, and the lines in which all of them are."""
+    values = np.full(table.shape, np.nan)
+    for denominator in range(1, _LARGEST_DENOMINATOR + 1):
+        times = residues.times(table, np.full_like(table, denominator), prime=prime)
+        signed = np.where(times > prime // 2, times - prime, times)
+        near = np.isnan(values) & (np.abs(signed) < _LARGEST_NUMERATOR)
+        values[near] = signed[near] / denominator
+    read = ~np.isnan(values).any(axis=1)
+    return np.where(np.isnan(values), 0.0, values), np.asarray(read)

@@ -1,0 +1,220 @@
+"""The solver for rows that have few units in common: matrices at the pairs of rows that some unit is in.
+
+Nothing here asks what a unit is: the pattern is that of units, so that a person with rows in several
+columns has a posterior block, too. Decisions are proofs: leverages below one refute, integers confirm, the
+rest is undecided.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.labeled.packed_solutions import components_of, packed_solutions
+from sightline.labeled.row_forms import RowForm
+from sightline.labeled.row_products import ProductSums
+from sightline.labeled.row_solver import AnswerWeights, AskedUnits, Decided
+from sightline.labeled.sparse_attacks import Dependencies
+from sightline.labeled.unit_design import RowNoise, UnitPrior
+from sightline.labeled.units import BoolArray, UnitBlock
+from sightline.numerics.integer_proofs import proved, rounded
+from sightline.numerics.selected_inverse import SelectedInverse, selected_inverse
+from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
+from sightline.numerics.sparse_symbolic import SymbolicFactor, analyse
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class RowPairs:
+    """Pairs of rows that some unit is in, and what a factor over them looks like. The noise does not
+    matter.
+    """
+
+    first: IndexArray
+    second: IndexArray
+    keys: IndexArray  # of the pairs, ascending
+    symbolic: SymbolicFactor
+    size: int
+
+    @classmethod
+    def of(cls, pairs: Any) -> RowPairs:
+        size = pairs.shape[0]
+        lower = sparse.tril(pairs + sparse.eye_array(size), format="coo")
+        keys = np.sort(lower.coords[0].astype(np.int64) * size + lower.coords[1])
+        first, second = (part.astype(np.intp) for part in np.divmod(keys, size))
+        symbolic = analyse(first, second, size=size, most_entries=math.inf)
+        assert isinstance(symbolic, SymbolicFactor)  # any number of entries is allowed
+        return cls(first=first, second=second, keys=keys, symbolic=symbolic, size=size)
+
+    def values(self, matrix: Any) -> FloatArray:
+        """The entries of a matrix at the pairs."""
+        lower = sparse.tril(matrix, format="coo")
+        entries = np.zeros(self.keys.size)
+        entries[
+            np.searchsorted(self.keys, lower.coords[0].astype(np.int64) * self.size + lower.coords[1])
+        ] = lower.data
+        return entries
+
+    def positions(self, block: UnitBlock) -> IndexArray:
+        """For every two rows of a unit their pair; the number of pairs for none."""
+        if "positions" not in block.__dict__:
+            flat = block.rows.reshape(len(block), -1).astype(np.int64)
+            a, b = np.tril_indices(flat.shape[1])
+            high, low = np.maximum(flat[:, a], flat[:, b]), np.minimum(flat[:, a], flat[:, b])
+            pair = np.searchsorted(self.keys, high * self.size + low)
+            block.__dict__["positions"] = np.where(high >= self.size, self.keys.size, pair)
+        positions: IndexArray = block.__dict__["positions"]
+        return positions
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PairForm(RowForm):
+    """A form at the pairs of a pattern: ``matrix`` are its values there."""
+
+    pairs: RowPairs
+
+    @cached_property
+    def root(self) -> FloatArray:
+        return np.append(np.sqrt(np.abs(self.matrix[self.pairs.first == self.pairs.second])), 0.0)
+
+    def forms(self, block: UnitBlock) -> FloatArray:
+        kinds, columns, width = block.rows.shape
+        a, b = np.tril_indices(columns * width)
+        scaled = block.scaled.reshape(kinds, -1)
+        values = np.append(self.matrix, 0.0)[self.pairs.positions(block)] * scaled[:, a] * scaled[:, b]
+        if columns == 1:
+            return np.asarray(np.sum(values * np.where(a == b, 1.0, 2.0), axis=1)[:, None, None])
+        full = np.zeros((kinds, columns * width, columns * width))
+        full[:, a, b] = full[:, b, a] = values
+        return np.asarray(full.reshape(kinds, columns, width, columns, width).sum(axis=(2, 4)))
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class SparseSolver:
+    """Sparse factors over the rows."""
+
+    sums: ProductSums  # M
+    noise: RowNoise
+    prior: UnitPrior
+    pairs: RowPairs
+    # Σ aaᵀ unit/c over the rows of all persons, and the unit.
+    weighted: tuple[ProductSums, float] | None = None
+
+    @property
+    def numbers(self) -> int:
+        """How many rows there are."""
+        return int(self.sums.matrix.shape[0])
+
+    @cached_property
+    def linear(self) -> PairForm:
+        """(Σ + s M)⁻¹ of linear attacks, by the variances of the noise."""
+        return self._posterior(self.noise.variance, self.sums.matrix, self.prior.scale)
+
+    @cached_property
+    def hidden(self) -> PairForm | None:
+        """(Σ + Σ aaᵀ/c)⁻¹ by the information of the noise, for priors with a density."""
+        if self.weighted is None:
+            return None
+        return self._posterior(1 / self.noise.information, self.weighted[0].matrix, 1 / self.weighted[1])
+
+    def _posterior(self, variance: FloatArray, products: Any, scale: float) -> PairForm:
+        pairs, white = self.pairs, 1 / np.sqrt(variance)
+        both = white[pairs.first] * white[pairs.second]
+        seen = pairs.values(products) * (scale * both) + (pairs.first == pairs.second)
+        factor = factorise(pairs.symbolic, seen, vanishing=0.0)  # at least the identity: no pivot vanishes
+        inverse = selected_inverse(factor, seen.size, least=np.ones(self.numbers))
+        return PairForm(matrix=inverse.values * both, error=inverse.relative_error, pairs=pairs)
+
+    @cached_property
+    def _factor(self) -> tuple[SparseCholesky, SelectedInverse, Any]:
+        """Of the products of rows that are independent, and how the others depend on them: proved, or
+        nothing is.
+        """
+        values, M = self.pairs.values(self.sums.matrix), sparse.csr_array(self.sums.matrix).astype(np.int64)
+        factor = factorise(self.pairs.symbolic, values)
+        inverse, dropped = selected_inverse(factor, values.size), factor.dropped_rows
+        weights, yes = self._recipes(factor, sparse.csc_array(M[:, dropped]), M.diagonal()[dropped])
+        places = dropped, np.arange(dropped.size)
+        units = sparse.csc_array((-np.ones(dropped.size), places), shape=weights.shape)
+        nothing = SelectedInverse(values=inverse.values, trace=inverse.trace, relative_error=math.inf)
+        return factor, inverse if yes.all() else nothing, sparse.csc_array(weights + units)
+
+    @property
+    def rank(self) -> int:
+        """Directions that the answers see."""
+        return int(self._factor[0].kept.size)
+
+    @cached_property
+    def leverage(self) -> PairForm:
+        """M⁻."""
+        _, inverse, _ = self._factor
+        return PairForm(matrix=inverse.values, error=inverse.relative_error, pairs=self.pairs)
+
+    def _recipes(self, factor: SparseCholesky, images: Any, squares: Any) -> tuple[Any, BoolArray]:
+        """Weights on the kept rows that give functionals exactly, as integers prove; zero where they do
+        not.
+        """
+        M = sparse.csr_array(self.sums.matrix).astype(np.int64)
+        components = components_of(factor, self.pairs.first, self.pairs.second)
+        recipes, yes = sparse.csr_array(images.shape), np.zeros(images.shape[1], dtype=np.bool_)
+        for part, guesses in packed_solutions(factor, components, images):
+            above, below = rounded(guesses)
+            shown = proved(M, above, below, images=images[:, part], squares=squares[part].astype(np.int64))
+            yes[part[shown]] = True
+            weights = above[:, shown].astype(np.float64) @ sparse.diags_array(1 / below[shown])
+            places = np.arange(part[shown].size), part[shown]
+            spread = sparse.csr_array(
+                (np.ones(part[shown].size), places), shape=(part[shown].size, images.shape[1])
+            )
+            recipes = recipes + weights @ spread
+        return sparse.csc_array(recipes), yes
+
+    def decide(self, asked: AskedUnits) -> Decided:
+        """Each sum has a proved recipe, or is undecided: leverages have refuted all others."""
+        units, k = len(asked.kinds), len(asked.kernel)
+        unit, column = np.divmod(np.arange(units * k), k)
+        _, yes = self._proved(asked, asked.functional(unit, column))
+        yes = yes.reshape(units, k)
+        directions = np.asarray(yes.any(axis=1), dtype=np.intp)
+        return Decided(directions=directions, identifiable=yes, undecided=np.asarray(~yes.all(axis=1)))
+
+    def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
+        """The errors of the best weights that give functionals, with a bound; the weights are exact, not
+        the best.
+        """
+        recipes, _ = self._proved(asked, functionals)
+        known = self._dependencies(recipes)
+        if known is None:  # the combinations that vanish fill in: no errors
+            nothing = np.full(recipes.shape[1], np.inf)
+            return AnswerWeights(weights=recipes, rmse=nothing, relative_error=nothing)
+        squares, error = known.least_variances(recipes)
+        return AnswerWeights(
+            weights=recipes, rmse=np.sqrt(squares), relative_error=np.full(squares.size, error)
+        )
+
+    def _dependencies(self, recipes: Any) -> Dependencies | None:
+        return Dependencies.of(self._factor[2], 1 / self.noise.information, recipes)
+
+    def on_all_rows(self, weights: Any) -> FloatArray:
+        """The weights of the least error that give what exact weights give; the exact ones where rows fill
+        in.
+        """
+        recipes = sparse.csc_array(weights)
+        known = self._dependencies(recipes)
+        return np.asarray(recipes.toarray() if known is None else known.best(recipes)[0])
+
+    def sharpest(self, asked: AskedUnits, unit: IndexArray, directions: IndexArray) -> Any:
+        """The total: of other features nothing is proved."""
+        return asked.functional(unit, np.zeros(unit.size, dtype=np.intp))
+
+    def _proved(self, asked: AskedUnits, functionals: Any) -> tuple[Any, BoolArray]:
+        kernels = sparse.kron(sparse.eye_array(asked.counts.size // len(asked.kernel)), asked.kernel)
+        squares = sparse.diags_array(asked.counts.ravel().astype(np.float64)) @ kernels
+        variance = np.asarray(functionals.multiply(squares @ functionals).sum(axis=0)).ravel()
+        images = sparse.csc_array(asked.images @ functionals)
+        return self._recipes(self._factor[0], images.astype(np.int64), np.rint(variance))

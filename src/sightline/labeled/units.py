@@ -1,0 +1,283 @@
+r"""Who: a kind of person is a block of columns. What would be a class of its own elsewhere is data here.
+
+=====================  ===============================================================================
+a record               one column
+persons, one value     one column with whole weights
+persons with rows      one column for each signature of their rows, ``times`` rows in each
+weighted rows          ``weights``
+a category of k        k columns for each row, one a category; the prior knows that one of them is true
+n alike                ``people`` of a kind
+known to attackers     not there
+=====================  ===============================================================================
+
+A pass over units is a :class:`UnitReduction`. It sees blocks of kinds with as many columns each, in any
+order and cut anywhere: a store may hold them in memory, spill them, or send the pass to a cluster.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+
+from sightline.arrays import FloatArray, IndexArray
+from sightline.progress import report
+
+Arrays = dict[str, Any]  # what a pass returns, by name
+WholeArray = NDArray[Any]  # whole numbers of any width
+BoolArray = NDArray[np.bool_]
+_TOGETHER = 1 << 21  # numbers that a pass looks up at a time: what fits the cache of a core, and no less
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class UnitBlock:
+    """Kinds with as many columns each: arrays over kinds × columns × rows of a column."""
+
+    rows: WholeArray  # which row; the number of rows for none
+    weights: FloatArray | None  # of the same shape; none if all are 1
+    times: IndexArray  # kinds × columns: rows of one person with that column
+    people: IndexArray  # of each kind
+    alike: FloatArray  # rows of all persons with the kind's first column
+    kinds: IndexArray  # the position of each kind among all
+
+    def __len__(self) -> int:
+        return len(self.people)
+
+    @cached_property
+    def single(self) -> bool:
+        """Whether every column is one row of a person."""
+        return int(self.times.max(initial=1)) == 1
+
+    @cached_property
+    def scaled(self) -> FloatArray:
+        """The entries of the columns √times a, in which features of a person's rows are unit directions."""
+        root = np.sqrt(self.times)[:, :, None]
+        if self.weights is None:
+            return np.broadcast_to(root, self.rows.shape)
+        return np.asarray(self.weights * root)
+
+    def by_column(self) -> UnitBlock:
+        """Every column as a kind of its own, of one row."""
+        shape = (self.times.size, 1, self.rows.shape[2])
+        return UnitBlock(
+            rows=self.rows.reshape(shape),
+            weights=None if self.weights is None else self.weights.reshape(shape),
+            times=np.ones(shape[:2], dtype=np.intp),
+            people=np.ones(self.times.size, dtype=np.intp),
+            alike=np.ones(self.times.size),
+            kinds=np.arange(self.times.size),
+        )
+
+    def table(self, numbers: int) -> sparse.csr_array:
+        """A line for each column; the last of its entries is for no row."""
+        lines, width = self.times.size, self.rows.shape[2]
+        entries = np.ones(self.rows.size) if self.weights is None else self.weights.ravel()
+        ends = np.arange(lines + 1) * width
+        return sparse.csr_array((entries, self.rows.ravel(), ends), shape=(lines, numbers + 1))
+
+    def dense(self, numbers: int) -> FloatArray:
+        """Rows × (kinds × columns) of the columns √times a, with a last row of zeros."""
+        table = np.zeros((numbers + 1, self.times.size))
+        lines = np.repeat(np.arange(self.times.size), self.rows.shape[2])
+        table[self.rows.ravel(), lines] = self.scaled.ravel()
+        table[numbers] = 0.0
+        return table
+
+    def sums(self, of_rows: FloatArray, power: int) -> FloatArray:
+        """For every column a the sum of w |a|^power over its rows, with w a number for every row."""
+        looked_up = np.append(of_rows, 0.0)[self.rows]
+        if self.weights is not None and power:
+            looked_up = np.where(self.weights == 0, 0.0, looked_up) * np.abs(self.weights) ** power
+        return np.asarray(looked_up.sum(axis=2))
+
+    def forms(self, matrix: FloatArray) -> FloatArray:
+        """BᵀYB of every kind, for the columns √times a. Y has a last row of zeros, for none; or is a
+        diagonal.
+        """
+        kinds, columns, width = self.rows.shape
+        flat, scaled = self.rows.reshape(kinds, -1), self.scaled.reshape(kinds, -1)
+        if matrix.ndim == 1 and columns == 1:
+            return np.asarray(np.sum(matrix[flat] * scaled**2, axis=1)[:, None, None])
+        # A product with the dense columns costs their length; looking up pairs costs the square of their
+        # rows.
+        if matrix.ndim == 2 and columns * width**2 > 8 * len(matrix):
+            B = self.dense(len(matrix) - 1)
+            right = matrix @ B
+            if columns == 1:
+                return np.asarray(np.einsum("rk,rk->k", B, right)[:, None, None])
+            shape = len(matrix), kinds, columns
+            products = np.einsum("rki,rkj->kij", B.reshape(shape), right.reshape(shape), optimize=True)
+            return np.asarray(products)
+        if columns == 1:
+            return self._sums_of_pairs(matrix)[:, None, None]
+        if matrix.ndim == 1:
+            pairs = np.where(flat[:, :, None] == flat[:, None, :], matrix[flat][:, :, None], 0.0)
+        else:
+            pairs = matrix[flat[:, :, None], flat[:, None, :]]
+        pairs *= scaled[:, :, None]
+        pairs *= scaled[:, None, :]
+        return np.asarray(pairs.reshape(kinds, columns, width, columns, width).sum(axis=(2, 4)))
+
+    def _sums_of_pairs(self, matrix: FloatArray) -> FloatArray:
+        """aᵀYa of columns of few rows: looked up pair by pair."""
+        slots = np.ascontiguousarray(self.rows[:, 0].T).astype(np.intp)
+        scaled, table, total = self.scaled[:, 0].T, matrix.ravel(), np.zeros(len(self))
+        plain = self.weights is None and self.single
+        for p, first in enumerate(slots * len(matrix)):
+            for q in range(p + 1):
+                looked_up = np.take(table, first + slots[q])
+                if not plain:
+                    looked_up *= scaled[p] * scaled[q]
+                if p != q:
+                    looked_up *= 2
+                total += looked_up
+        return total
+
+
+class UnitReduction(Protocol):
+    """What a pass computes. The order of the blocks does not matter."""
+
+    def of_block(self, block: UnitBlock) -> Arrays:
+        """What one block contributes."""
+
+    def merged(self, parts: Sequence[Arrays]) -> Arrays:
+        """The contributions of all blocks together."""
+
+
+class UnitStore(Protocol):
+    """Units, wherever they are."""
+
+    @property
+    def numbers(self) -> int:
+        """How many rows there are."""
+
+    @property
+    def people(self) -> IndexArray:
+        """Of each kind."""
+
+    @property
+    def alike(self) -> FloatArray:
+        """Of each kind the rows of all persons with its first column, or fewer."""
+
+    def __len__(self) -> int: ...
+
+    def run(self, reduction: UnitReduction) -> Arrays:
+        """One pass over all blocks."""
+
+    def take(self, rows: IndexArray) -> UnitStore:
+        """The same persons with some of the rows."""
+
+    def without(self, kinds: IndexArray) -> UnitStore:
+        """Nothing is left of some of the kinds."""
+
+    def choose(self, kinds: IndexArray) -> Units:
+        """Some of the kinds in memory, for a closer look: the others are still there."""
+
+    def renumbered(self, number: IndexArray, numbers: int) -> UnitStore:
+        """The rows with other numbers; ``numbers`` for those that are gone."""
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Units:
+    """Kinds of persons in memory. Kind k has the columns ``starts[k]`` to ``starts[k + 1]``."""
+
+    rows: WholeArray  # columns × rows of a column: which row; ``numbers`` for none
+    weights: FloatArray | None
+    numbers: int
+    starts: IndexArray
+    times: IndexArray  # of every column: how many rows of one person
+    people: IndexArray
+    each: int = 1  # columns of one row: one for each category
+    distinct: bool = False  # whether no two kinds have a column in common
+
+    def __len__(self) -> int:
+        return len(self.people)
+
+    @cached_property
+    def alike(self) -> FloatArray:
+        """Of every kind, the rows of all persons that nothing published tells from its first one."""
+        if self.distinct or not len(self):
+            return self.people.astype(np.float64)
+        entries = self.rows if self.weights is None else np.concatenate([self.rows, self.weights], axis=1)
+        _, group = np.unique(entries.reshape(len(entries) // self.each, -1), axis=0, return_inverse=True)
+        group = group.ravel()
+        number = np.repeat(self.people, np.diff(self.starts))[:: self.each] * self.times[:: self.each]
+        total = np.bincount(group, number)[group[self.starts[:-1] // self.each]]
+        return np.asarray(total)
+
+    def blocks(self) -> Iterator[UnitBlock]:
+        """All kinds: those with one row, then those with several, as many columns each."""
+        sizes, width, alike = np.diff(self.starts), self.rows.shape[1], self.alike
+        several = (sizes > self.each) | (self.times[self.starts[:-1]] > 1)
+        shapes = 2 * sizes + several
+        for shape in np.unique(shapes).tolist():
+            size, kinds = shape // 2, np.flatnonzero(shapes == shape)
+            step = max(1, _TOGETHER // max(1, size * min(size * width**2, self.numbers + 1)))
+            for first in range(0, kinds.size, step):
+                chosen = kinds[first : first + step]
+                # Slices of kinds that lie together are no copies.
+                together = int(chosen[-1]) - int(chosen[0]) + 1 == chosen.size
+                start = int(self.starts[chosen[0]])
+                columns = (
+                    slice(start, start + size * chosen.size)
+                    if together
+                    else (self.starts[chosen][:, None] + np.arange(size)).ravel()
+                )
+                yield UnitBlock(
+                    rows=self.rows[columns].reshape(chosen.size, size, width),
+                    weights=None
+                    if self.weights is None
+                    else self.weights[columns].reshape(chosen.size, size, width),
+                    times=self.times[columns].reshape(chosen.size, size),
+                    people=self.people[chosen],
+                    alike=alike[chosen],
+                    kinds=chosen,
+                )
+
+    def run(self, reduction: UnitReduction) -> Arrays:
+        """One pass."""
+        parts, done = [], 0
+        for block in self.blocks():
+            report("reading the units", done / len(self))
+            parts.append(reduction.of_block(block))
+            done += len(block)
+        return reduction.merged(parts)
+
+    def renumbered(self, number: IndexArray, numbers: int) -> Units:
+        """The rows with other numbers; ``numbers`` for those that are gone."""
+        rows = np.append(number, numbers).astype(self.rows.dtype)[self.rows]
+        return replace(self, rows=rows, numbers=numbers, distinct=False)
+
+    def take(self, rows: IndexArray) -> Units:
+        """The same persons with some of the rows."""
+        number = np.full(self.numbers, rows.size)
+        number[rows] = np.arange(rows.size)
+        return self.renumbered(number, int(rows.size))
+
+    def choose(self, kinds: IndexArray) -> Units:
+        """A closer look at some of the kinds: the others are still there."""
+        chosen = self._only(kinds)
+        chosen.__dict__["alike"] = self.alike[kinds]
+        return chosen
+
+    def without(self, kinds: IndexArray) -> Units:
+        """Nothing is left of some of the kinds."""
+        return self._only(np.delete(np.arange(len(self)), kinds))
+
+    def _only(self, kinds: IndexArray) -> Units:
+        sizes = np.diff(self.starts)[kinds]
+        starts = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+        columns = np.repeat(self.starts[kinds] - starts[:-1], sizes) + np.arange(starts[-1])
+        return replace(
+            self,
+            rows=self.rows[columns],
+            weights=None if self.weights is None else self.weights[columns],
+            starts=starts,
+            times=self.times[columns],
+            people=self.people[kinds],
+        )

@@ -1,0 +1,71 @@
+"""Results are those of the version before: decisions are equal, numbers are the same, no bound is weaker."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.golden.comparison import Differences, audits, lines
+from tests.golden.stored import compared, stored
+
+FEW_PLANS, FEW_NOISE_DESIGNS = 60, 6
+
+
+def require_none_wrong(found: Differences) -> None:
+    assert not found.wrong, "\n".join(list(lines(found))[:60])
+
+
+def every(part: str, most: int) -> list[str]:
+    """Some cases of a part, spread evenly."""
+    cases = list(stored()[part])
+    return cases[:: max(1, len(cases) // most)]
+
+
+@pytest.mark.slow
+def test_the_shipped_examples() -> None:
+    require_none_wrong(compared("examples", stored()["examples"]))
+
+
+@pytest.mark.slow
+def test_some_random_plans_of_every_kind() -> None:
+    require_none_wrong(compared("plans", every("plans", FEW_PLANS)))
+
+
+@pytest.mark.slow
+def test_arrays_of_some_random_designs() -> None:
+    require_none_wrong(compared("designs", every("designs", 100)))
+
+
+@pytest.mark.slow
+def test_some_random_designs_of_noise() -> None:
+    require_none_wrong(compared("noise designs", every("noise designs", FEW_NOISE_DESIGNS)))
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("part", ["plans", "designs", "noise designs"])
+def test_all_random_plans_and_designs(part: str) -> None:
+    require_none_wrong(compared(part, stored()[part]))
+
+
+def test_a_weaker_bound_or_another_decision_is_wrong_and_a_sharper_bound_is_listed() -> None:
+    before = stored()["plans"]["numbers, uniform 0"]
+    entry = max(before["exposed"], key=lambda one: one[9] - one[8])  # with a lower end that has room to rise
+    others = [one for one in before["exposed"] if one is not entry]
+
+    def with_entry(**changed: object) -> Differences:
+        places = {"identifiable": 6, "rmse": 7, "lower": 8, "upper": 9}
+        new = list(entry)
+        for name, value in changed.items():
+            new[places[name]] = value
+        return audits(before, {**before, "exposed": [new, *others]})
+
+    assert not with_entry().wrong
+    assert not with_entry().better
+    assert with_entry(identifiable=not entry[6]).wrong
+    assert with_entry(rmse=(entry[7] or 1.0) * 1.001).wrong
+    assert with_entry(lower=entry[8] * 0.99).wrong
+    assert with_entry(upper=entry[9] * 1.01).wrong
+    sharper = with_entry(lower=(entry[8] + entry[9]) / 2)
+    assert sharper.better
+    assert not sharper.wrong
+    assert audits({**before, "status": "passed"}, before).wrong
+    assert audits(before, {**before, "status": "passed"}).verdicts
