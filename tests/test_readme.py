@@ -9,8 +9,12 @@ import duckdb
 import pytest
 
 from sightline.cli import main
+from sightline.report.first_screen import sharpest_numbers
+from tests.report.first_screen import SCREENSHOT, said, text_of
+from tests.report.report_cases import microgrid
 
-README = (Path(__file__).resolve().parents[1] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).resolve().parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
 (PLAN,) = re.findall(r"```toml\n(.*?)```", README, flags=re.DOTALL)
 LIMIT = ["--limit", "50%"]
 
@@ -58,3 +62,12 @@ def test_its_exit_code_is_2_if_someone_may_keep_less(
     Path("plan.toml").write_text(PLAN.replace("epsilon = 1.0", "epsilon = 100.0"), encoding="utf-8")
     assert main(["audit", "plan.toml", *LIMIT]) == 2
     assert "BELOW THE LIMIT" in capsys.readouterr().out
+
+
+def test_its_picture_and_its_text_have_the_numbers_of_today() -> None:
+    result = microgrid()
+    assert text_of(SCREENSHOT.read_bytes()) == said(result), "run python -m tests.report.first_screen"
+    numbers = sharpest_numbers(result)
+    assert numbers is not None
+    for page in (README, (ROOT / "docs" / "tutorial.md").read_text(encoding="utf-8")):
+        assert all(number in page for number in numbers)

@@ -133,7 +133,7 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
         release["noise_stddev"] = draw.choice(stddevs)
     elif kind < 0.65:
         key = draw.choice([None, *CELL_KEYS])
-        cells: list[dict[str, Any]] = [{"key": [name]} for name in CELL_KEYS.get(key or "", [])] or [{}]
+        cells: list[list[Any]] = [[name] for name in CELL_KEYS.get(key or "", [])] or [[]]
         if draw.random() < 0.05:
             cells.append(copy.deepcopy(draw.choice(cells)))
         aggregate = release["sql"].removeprefix("SELECT ").partition(" FROM")[0].rpartition(", ")[2]
@@ -141,7 +141,7 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
             release["sql"] = f"SELECT {key}, {aggregate} FROM data GROUP BY {key}"
         elif draw.random() < 0.7:
             release["sql"] = f"SELECT {aggregate} FROM data"
-        release["noise_by_cell"] = [{**cell, "stddev": draw.choice(stddevs)} for cell in cells]
+        release["noise"] = {"by_cell": [[*cell, draw.choice(stddevs)] for cell in cells]}
     elif kind < 0.85:
         law = draw.choice(
             ["gaussian", "laplace", "laplace", "none", "none", "discrete-gaussian", "geometric"]
@@ -154,9 +154,7 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
         release["published"] = True
     if draw.random() < 0.1:
         release["weight"] = draw.choice([0.5, 1e9])
-        release["least_noise_stddev"], release["most_noise_stddev"] = draw.choice(
-            [(0.1, 1.0)] * 4 + [(2.0, 1.0)]
-        )
+        release["noise_within"] = draw.choice([[0.1, 1.0]] * 4 + [[2.0, 1.0]])
 
 
 def draw_plan(draw: random.Random, sources: list[str]) -> dict[str, Any]:
@@ -214,7 +212,7 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
             total = f"LEAST(SUM({plan['data']['secret']}), 9) AS {plan['data']['secret']}"
             plan["data"]["sql"] = f"SELECT {keys}, {total} FROM source GROUP BY {keys}"
         case 2:
-            plan["privacy"]["periods"] = draw.choice([2, ["a", "b"], ["a", {"name": "b", "epsilon": 0.5}]])
+            plan["privacy"]["periods"] = draw.choice([2, ["a", "b"], {"a": 1.0, "b": 0.5}])
             release["period"] = draw.choice(["a", "b", "1", None])
         case 3:
             release["suppress"] = draw.choice(
@@ -229,7 +227,7 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
         case 4:
             attacker["values_within"] = draw.choice([0.01, 1, 5, 100])
         case 5:
-            attacker["knows_share"] = draw.choice([0.1, "50%", 0.999])
+            attacker["knows"] = [draw.choice(["10%", "50%", "99.9 %"])]
     if draw.random() < 0.3:
         plan["privacy"]["sensitivity"] = draw.choice(["memberships", "declared"])
 

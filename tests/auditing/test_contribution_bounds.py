@@ -144,7 +144,10 @@ def test_a_person_whose_rows_bounding_leaves_out_is_not_there(tmp_path: Path) ->
             "law = 'none' with one row a record",
         ),
         (TOTALS | {"max_rows_per_record": 1}, "at most 1 row per record"),
-        ({"sql": TOTALS["sql"].replace(" town", " hours")}, 'got the secret "hours" in'),
+        (
+            {"sql": TOTALS["sql"].replace("town", "hours + 1 AS h", 1).replace("town", "h")},
+            'the secret "hours" in',
+        ),
         (
             {"sql": "SELECT id, SUM(hours) AS hours FROM source GROUP BY id"},
             'a column of the table, got "town"',

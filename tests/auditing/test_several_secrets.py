@@ -196,7 +196,7 @@ def test_what_words_do_not_show_is_not_in_the_table(survey: str) -> None:
 BAD = {
     "twice": ({"secret": [{"column": "Income", "bounds": [0, 1]}]}, "'income' twice"),
     "the key": ({"secret": [{"column": "person", "bounds": [0, 1]}]}, "'person' twice"),
-    "no domain": ({"secret": [{"column": "sick_days"}]}, "[secret] number 1: expected bounds for a number"),
+    "no domain": ({"secret": [{"column": "sick_days"}]}, 'expected a column of the table, got "sick_days"'),
     "no release": ({"secret": [{"column": "area", "categories": ["a", "b"]}]}, "beside another secret"),
     "a strange field": ({"secret": [{"column": "a", "bound": [0, 1]}]}, "did you mean 'bounds'?"),
     "values known": (
@@ -228,7 +228,7 @@ def test_what_the_plan_gives_is_given_to_every_part(survey: str) -> None:
     parts = plans_by_secret(read_plan(plan)[0])
     assert [part.data.max_rows_per_record for part in parts] == [2, 2, 2], "as it is given, not the default"
     assert {part.data.sql for part in parts} == {"SELECT * FROM source"}
-    assert [part.data.other_secrets for part in parts] == [
+    assert [part.other_secrets for part in parts] == [
         ("sick_days", "smoker"),
         ("income", "smoker"),
         ("income", "sick_days"),
@@ -241,12 +241,12 @@ def test_what_the_plan_gives_is_given_to_every_part(survey: str) -> None:
 
 
 def test_correlated_noise_is_about_one_secret(survey: str) -> None:
-    numbers = [{"release": "days"}, {"release": "smokers"}]
+    numbers = ["days", "smokers"]
     plan = plan_of(survey, correlation={"numbers": numbers, "rows": [[], [0.5]]})
     plan["release"][1]["noise_stddev"] = 1.0
     with pytest.raises(InvalidPlan, match="correlated between numbers about one secret"):
         plans_by_secret(read_plan(plan)[0])
-    plan["correlation"]["numbers"][1] = {"release": "days but isle"}
+    plan["correlation"]["numbers"][1] = "days but isle"
     parts = plans_by_secret(read_plan(plan)[0])
     assert [part.correlation is not None for part in parts] == [False, True, False]
 

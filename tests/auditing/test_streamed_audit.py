@@ -279,7 +279,7 @@ def test_what_cannot_be_streamed_says_why(
 
 def test_withheld_numbers_are_not_streamed(tmp_path: Path) -> None:
     plan = plan_of(table(tmp_path, 0), GROUPED)
-    plan["release"][0]["withhold"] = [{"key": ["3"]}]
+    plan["release"][0]["withhold"] = [["3"]]
     with pytest.raises(TooMuchWork, match="because numbers are withheld"):
         sl.audit(plan, max_memory=7)
 

@@ -177,8 +177,8 @@ class TestWhatFitsTheWork:
 
 COUNT = {"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
 MEAN = {"name": "mean", "sql": "SELECT AVG(evening_watts) FROM data"}
-TWO = {"numbers": [{"release": "January"}, {"release": "March"}], "rows": [[], [0.5]]}
-MONTHS = [{"name": "one", "epsilon": 1.0}, {"name": "two", "epsilon": 2.0}]
+TWO = {"numbers": ["January", "March"], "rows": [[], [0.5]]}
+MONTHS = {"one": 1.0, "two": 2.0}
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -50,7 +51,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "yes or no": {"releases": COUNTS, "noise": 0.1, "data": YES_OR_NO, "limits": ACCEPT},
     "category": {"releases": HISTOGRAMS, "noise": 0.2, "data": CATEGORY, "limits": ACCEPT},
     "published": {"releases": with_release(0, published=True), "noise": 1.0, "data": NUMBER},
-    "ceiling": {"releases": with_release(1, most_noise_stddev=120.0), "noise": 1.0, "data": NUMBER},
+    "ceiling": {"releases": with_release(1, noise_within=[0, 120.0]), "noise": 1.0, "data": NUMBER},
     "weights": {"releases": with_release(1, weight=50.0), "noise": 1.0, "data": NUMBER},
     "copies": {"releases": with_release(2, times=5), "noise": 1.0, "data": NUMBER},
     "cos2": {"releases": MEANS, "noise": 1.0, "data": NUMBER, "attacker": {"prior": "cos2"}},
@@ -246,14 +247,14 @@ def test_published_numbers_that_break_the_limit_are_named_with_a_recipe(tmp_path
 
 
 def test_a_ceiling_below_the_noise_is_refused(tmp_path: Path) -> None:
-    plan = plan_for(write_table(tmp_path), with_release(1, most_noise_stddev=0.5), noise=1.0, data=NUMBER)
-    refused("release 'by town': expected most_noise_stddev of at least its noise of 1, got 0.5", plan)
+    plan = plan_for(write_table(tmp_path), with_release(1, noise_within=[0, 0.5]), noise=1.0, data=NUMBER)
+    refused("release 'by town': expected noise_within of at least its noise of 1, got 0.5", plan)
 
 
 @pytest.mark.slow
 def test_a_floor_below_the_noise_lets_it_fall(tmp_path: Path) -> None:
     table = write_table(tmp_path)
-    releases = tuple({**one, "least_noise_stddev": 0.5} for one in MEANS)
+    releases = tuple({**one, "noise_within": [0.5, math.inf]} for one in MEANS)
     found = sl.design(plan_for(table, releases, noise=400.0, data=NUMBER), limit=0.5)
     assert all(0.5 <= one.stddev < 400.0 for one in found.noise)
     assert found.loss_designed < found.loss_before
@@ -368,8 +369,8 @@ def test_a_mistake_ends_with_one_line_and_no_file(
     [
         ({"weight": 0.0}, "weight"),
         ({"weight": -1.0}, "weight"),
-        ({"least_noise_stddev": 3.0, "most_noise_stddev": 2.0}, "least_noise_stddev <= most_noise_stddev"),
-        ({"most_noise_stddev": 1.0}, "most_noise_stddev of at least its noise"),
+        ({"noise_within": [3.0, 2.0]}, "noise_within with the least before the most"),
+        ({"noise_within": [0, 1.0]}, "noise_within of at least its noise"),
         ({"published": True}, "at least one release whose noise may be chosen"),
         ({"sql": "SELECT AVG(evening_watts * evening_watts) FROM data"}, "means, sums and counts"),
     ],

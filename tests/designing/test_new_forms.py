@@ -53,7 +53,7 @@ def test_no_noise_falls_below_what_each_period_asks_for(table: str) -> None:
     [
         {"data": {"sql": "SELECT id, g, SUM(x) AS x FROM source GROUP BY id, g", "bounds": [0, 20]}},
         {"attacker": {"values_within": 2.0}, "accept": ["homogeneous"]},
-        {"attacker": {"knows_share": 0.3}, "accept": ["drawn"]},
+        {"attacker": {"knows": ["30%"]}, "accept": ["drawn"]},
     ],
 )
 def test_the_designed_plan_is_bounded_suppressed_and_attacked_as_before(

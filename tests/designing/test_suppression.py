@@ -48,7 +48,7 @@ def capped(folder: Path, name: str = "number", *, people: int = 40, seed: int = 
     data, releases, noise, most = SECRETS[name]
     return plan_for(
         write_table(folder, people=people, seed=seed),
-        tuple({**one, "most_noise_stddev": most} for one in releases),
+        tuple({**one, "noise_within": [0, most]} for one in releases),
         noise=noise,
         data=data,
         limits={"accept": ["homogeneous"]},
@@ -180,9 +180,9 @@ def test_the_plan_withholds_them_and_passes_the_audit(tmp_path: Path, name: str)
 def test_what_is_published_is_not_withheld(tmp_path: Path) -> None:
     plan = capped(tmp_path)
     for release in plan["release"][:2]:
-        del release["most_noise_stddev"]
+        del release["noise_within"]
     plan["release"][1].update(published=True, noise_stddev=100.0)
-    plan["release"][2]["most_noise_stddev"] = 1.5
+    plan["release"][2]["noise_within"] = [0, 1.5]
     found = sl.design(plan, limit=0.5)
     assert found.suppressed is not None
     assert {one.release for one in found.suppressed.withheld} == {"by job"}
@@ -198,7 +198,7 @@ def test_a_release_that_is_withheld_as_a_whole_is_left_out(tmp_path: Path) -> No
         write_table(tmp_path),
         (
             {"name": "most", "sql": "SELECT AVG(hours) FROM data WHERE id <> 'P3'"},
-            {"name": "one", "sql": "SELECT AVG(hours) FROM data WHERE id = 'P3'", "most_noise_stddev": 2.0},
+            {"name": "one", "sql": "SELECT AVG(hours) FROM data WHERE id = 'P3'", "noise_within": [0, 2.0]},
         ),
         noise=1.0,
         data=NUMBER,

@@ -405,7 +405,7 @@ def test_an_expression_as_the_secret_says_what_to_write(tmp_path: Path) -> None:
 
 def test_other_secrets_are_out_of_reach(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("home,feeder,income,kwh\nA,n,5,1\nB,s,6,2\n")
-    plan = plan_of(tmp_path / "t.csv", other_secrets=["income"], max_rows_per_record=1)
+    plan = plan_of(tmp_path / "t.csv", max_rows_per_record=1) | {"secret": [{"column": "income"}]}
     for sql in (
         "SELECT income, AVG(kwh) FROM data GROUP BY income",
         "SELECT AVG(kwh) FROM data WHERE income > 5",
@@ -413,10 +413,10 @@ def test_other_secrets_are_out_of_reach(tmp_path: Path) -> None:
         plan["release"] = [{"name": "x", "sql": sql}]
         with pytest.raises(InvalidPlan, match='expected a column of the table, got "income"'):
             sl.audit(plan)
-    plan["data"]["other_secrets"] = ["incom"]
-    with pytest.raises(InvalidPlan, match=r"\[data\] other_secrets: expected a column of the table"):
+    plan["secret"] = [{"column": "incom"}]
+    with pytest.raises(InvalidPlan, match=r"\[secret\] column: expected a column of the table"):
         sl.audit(plan)
-    plan["data"]["other_secrets"] = ["income"]
+    plan["secret"] = [{"column": "income"}]
     (tmp_path / "areas.csv").write_text("feeder,income\nn,5\n")
     plan["data"]["tables"] = {"areas": str(tmp_path / "areas.csv")}
     with pytest.raises(InvalidPlan, match="which is the secret's name"):

@@ -104,7 +104,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.SECRETS,
-            count=len(data.other_secrets),
+            count=len(findings.plan.other_secrets),
             one=f"other secret column {_JUDGED_ALONE}",
             many=f"other secret columns {_JUDGED_ALONE.replace('about it', 'about them')}",
             owner_only=False,
@@ -219,7 +219,7 @@ def _drawn(findings: Findings) -> int:
 
     It does not if everyone keeps the limit whatever else is known.
     """
-    share, limit = findings.plan.attacker.knows_share, findings.plan.limits.remaining_uncertainty
+    share, limit = findings.plan.attacker.known_share, findings.plan.limits.remaining_uncertainty
     if share is None:
         return 0
     kept = guaranteed_by_noise(findings)
@@ -265,9 +265,9 @@ def _made_rows(plan: Plan) -> list[str]:
 def _knowledge(plan: Plan) -> list[str]:
     """What the plan says about the attacker's knowledge, and what the audit makes of it."""
     attacker, lines = plan.attacker, []
-    if attacker.knows_share is not None:
+    if attacker.known_share is not None:
         lines.append(
-            f"Attackers know {100 * attacker.knows_share:g} % of the records, drawn by a hash of their keys; "
+            f"Attackers know {100 * attacker.known_share:g} % of the records, drawn by a hash of their keys; "
             "the other records are judged."
         )
     if attacker.values_within is not None:

@@ -11,6 +11,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan
+from sightline.auditing.withheld import cells_named
 from sightline.errors import InvalidPlan, require
 from sightline.tables.membership import Feature, Membership
 from sightline.tables.subject import SecretKind
@@ -24,27 +25,23 @@ def correlation_of(plan: Plan, membership: Membership) -> FloatArray | None:
     if stated is None:
         return None
     _check(plan, membership)
-    place = {}
-    for position, cell in enumerate(membership.cells):
-        part = membership.partitions[cell.partition]
-        place[plan.releases[part.query].name, cell.key, part.label] = position
-    named = [(one.release, one.key, one.label) for one in stated.numbers]
-    wrong = next((one for one in named if one not in place), None)
+    queries = {release.name: query for query, release in enumerate(plan.releases)}
+    cells = [
+        cell
+        for name in stated.numbers
+        for cell in cells_named(membership, queries.get(name[0], -1), name[1:], f"[correlation] {name[0]!r}")
+    ]
     require(
-        wrong is None,
-        "[correlation] numbers that the plan publishes",
-        got=f"{', '.join([wrong[0], *wrong[1]])[:60]!r}" if wrong else "",
-        fix="check the spelling of the release, the key and the label",
+        len(set(cells)) == len(cells) == len(stated.numbers),
+        "[correlation] each number once, with its label where its release has several aggregates",
+        got="one twice, or several at once",
         error=InvalidPlan,
     )
-    require(
-        len(set(named)) == len(named), "[correlation] each number once", got="one twice", error=InvalidPlan
-    )
-    own = np.eye(len(named))
+    own = np.eye(len(cells))
     for i, row in enumerate(stated.rows):
         own[i, :i] = own[:i, i] = row
     found = np.eye(len(membership.cells))
-    at = np.array([place[one] for one in named], dtype=np.intp)
+    at = np.array(cells, dtype=np.intp)
     found[np.ix_(at, at)] = own
     require(
         least_own_share(found) > _LEAST_SHARE,
@@ -67,7 +64,7 @@ def least_own_share(correlation: FloatArray | None) -> float:
 def _check(plan: Plan, membership: Membership) -> None:
     assert plan.correlation is not None  # it has been looked at
     releases = {release.name: release for release in plan.releases}
-    mine = [releases[one.release] for one in plan.correlation.numbers if one.release in releases]
+    mine = [releases[one[0]] for one in plan.correlation.numbers if one[0] in releases]
     require(
         all(release.noise_given and plan.copies(release) == 1 for release in mine),
         "[correlation] releases with a noise of their own, published once",

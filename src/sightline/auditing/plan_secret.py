@@ -16,7 +16,7 @@ Kind = Literal["number", "boolean", "category"]
 
 
 class OtherSecret(Section):
-    """Another secret of the same table, which releases of the same plan are about."""
+    """Another secret of the same table: audited if it says what its values can be, else only kept apart."""
 
     column: Text = Field(description="The column to protect.")
     bounds: Bounds | None = Field(default=None, description="The smallest and largest value of a number.")
@@ -24,9 +24,15 @@ class OtherSecret(Section):
     kind: Kind | None = Field(default=None, description="As in [data].")
     bandwidth: Positive | None = Field(default=None, description="As in [data].")
 
+    @property
+    def audited(self) -> bool:
+        """Whether releases of the plan are about it."""
+        return bool(self.bounds or self.categories or self.kind)
+
     @model_validator(mode="after")
     def _kind_and_domain_agree(self) -> OtherSecret:
-        checked_kind(self.kind, self.bounds, self.categories)
+        if self.audited:
+            checked_kind(self.kind, self.bounds, self.categories)
         return self
 
 

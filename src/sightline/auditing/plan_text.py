@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Callable
 from typing import Any
@@ -50,12 +51,12 @@ def publishable_plan_text(plan: Plan) -> str:
         mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker", "correlation"}
     )
     for release in content["release"]:
-        for field in ("noise_by_cell", "withhold"):
-            release.pop(field, None)
+        release.pop("withhold", None)
         for noise in release.get("noise", ()):
-            noise.pop("cells", None)
-            if "file" in noise:
-                noise["file"] = file_name(noise["file"])
+            if isinstance(noise.get("by_cell"), str):
+                noise["by_cell"] = file_name(noise["by_cell"])
+            else:
+                noise.pop("by_cell", None)
     _change_sources(content, lambda source: file_name(public_source(source)))
     return _toml(content)
 
@@ -93,9 +94,11 @@ def _value(value: Any) -> str:
     if isinstance(value, dict):
         entries = ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items())
         return f"{{ {entries} }}"
-    if isinstance(value, list) and value and isinstance(value[0], dict):  # one entry a line
+    if isinstance(value, list) and value and isinstance(value[0], dict | list):  # one entry a line
         return "".join(["[\n", *(f"  {_value(entry)},\n" for entry in value), "]"])
     if isinstance(value, list):
         return f"[{', '.join(map(_value, value))}]"
+    if value == math.inf:
+        return "inf"
     # JSON's strings are TOML's but for one character; so are its numbers, with a sign in an exponent.
     return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from sightline.auditing.noise_files import with_noise_files
 from sightline.auditing.plan import (
     LARGEST_LIMIT,
     Attacker,
@@ -24,6 +23,7 @@ from sightline.auditing.plan import (
 )
 from sightline.auditing.plan_fields import SMALLEST
 from sightline.auditing.plan_secret import OtherSecret
+from sightline.auditing.release_noise import ReleaseNoise, with_file
 from sightline.errors import InvalidPlan
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
@@ -48,6 +48,14 @@ _FORMER = {
     ): 'write sql = "SELECT record, area, LEAST(GREATEST(SUM(secret), low), high) AS secret '
     'FROM source GROUP BY record, area"',
     ("secret", "wide"): "unpivot all secrets in the sql of [data]",
+    ("release", "noise_by_cell"): 'write noise = { by_cell = [["north", 12.0], …] }',
+    ("release", "cells"): 'write by_cell = [["north", 12.0], …]: values of the group, label, stddev',
+    ("release", "file"): 'write by_cell = "noise.csv"',
+    ("release", "key_columns"): "leave it out: the header of the noise file has the columns of GROUP BY",
+    ("release", "least_noise_stddev"): "write noise_within = [least, most], with inf for no limit",
+    ("release", "most_noise_stddev"): "write noise_within = [least, most], with 0 for today's noise",
+    ("data", "other_secrets"): "write a section [[secret]] with the column alone for each",
+    ("attacker", "knows_share"): 'write the share among what is known: knows = ["20%"]',
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -78,6 +86,19 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
 def plan_of_text(text: str, name: str) -> Plan:
     """The checked plan in a TOML text; ``name`` is what messages call it."""
     return with_noise_files(checked_plan(_parsed(text, name), name), Path())
+
+
+def with_noise_files(plan: Plan, base: Path) -> Plan:
+    """The plan with the contents of its noise files; relative paths start from ``base``."""
+    if not any(noise.by_cell.file for release in plan.releases for noise in release.noise):
+        return plan
+    releases = tuple(
+        release.model_copy(
+            update={"noise": tuple(with_file(one, release.name, base) for one in release.noise)}
+        )
+        for release in plan.releases
+    )
+    return plan.model_copy(update={"releases": releases})
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:
@@ -201,6 +222,8 @@ def _unknown_field(place: tuple[int | str, ...]) -> str:
     if former is not None:
         return f"expected no field {field!r}, which plans no longer have; {former}"
     model = _SECTIONS.get(str(place[0])) if len(place) > 1 else None
+    if model is Release and "noise" in place[:-1]:
+        model = ReleaseNoise
     names = list(_SECTIONS) if model is None else list(model.model_fields)
     close = difflib.get_close_matches(field, names, n=1)
     fix = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"

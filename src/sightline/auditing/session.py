@@ -10,8 +10,8 @@ from pathlib import Path
 from sightline.arrays import FloatArray
 from sightline.auditing.design import LINEAR, sparse_cost
 from sightline.auditing.findings import Keys
-from sightline.auditing.noise_files import check_key_columns
 from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.release_noise import check_key_columns
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits
 from sightline.errors import InvalidPlan, SightlineError, require
@@ -217,8 +217,8 @@ def subject_of(plan: Plan) -> Subject:
         bounds=data.bounds,
         categories=data.categories,
         bandwidth=data.bandwidth,
-        known=plan.attacker.knows,
-        known_share=plan.attacker.knows_share,
+        known=plan.attacker.conditions,
+        known_share=plan.attacker.known_share,
         known_within=plan.attacker.values_within,
         most_rows=data.max_rows_per_record,
     )
@@ -234,11 +234,11 @@ def opened(
     is closed.
     """
     require(
-        not plan.secrets,
+        all(not one.audited for one in plan.secrets),
         "a plan about one secret",
-        got=f"{len(plan.secrets) + 1} of them",
-        fix="an audit takes them one by one; otherwise leave the other sections [[secret]] out, and their "
-        "releases, and list their columns in other_secrets of [data]",
+        got=f"{1 + sum(one.audited for one in plan.secrets)} of them",
+        fix="an audit takes them one by one; otherwise leave the releases about the others out, and give "
+        "their sections [[secret]] a column alone",
         error=InvalidPlan,
     )
     limits = limits or WorkLimits.of(None, None)
@@ -253,14 +253,14 @@ def opened(
             plan.data.sql,
             record=subject.record,
             secret=subject.secret,
-            others=plan.data.other_secrets,
+            others=plan.other_secrets,
             schema=source,
         )
         make_data(engine, made)
         check_declared(engine, subject)
         schema = replace(source, columns=engine.columns(), source=source, made_by=made.normal)
         check_public(schema, made.secrets)
-        for text in (*plan.attacker.knows, *plan.attacker.may_know):
+        for text in (*plan.attacker.conditions, *plan.attacker.may_know):
             read_condition(text, secret=subject.secret, schema=schema)
         queries = []
         for place, release in enumerate(plan.releases):
@@ -271,7 +271,7 @@ def opened(
             except InvalidPlan as error:
                 raise InvalidPlan(f"release {release.name!r}: {error}") from None
             _check_knowledge(plan, query)
-            check_key_columns(release, query)
+            check_key_columns(release.name, release.noises, query)
             queries.append(query)
             if release.suppress is not None:
                 try:

@@ -39,7 +39,6 @@ source = {source}
 {secret}
 {domain}
 {rows}
-# other_secrets = ["income"]    # more secret columns, which no release here may use
 # tables = {{ regions = "regions.csv" }}    # public tables that the queries join
 
 [privacy]
@@ -53,6 +52,9 @@ remaining_uncertainty = "50%"    # what everyone must keep; the audit exits with
 
 # [attacker]
 # knows = ["{known} = 'A7'"]    # rows whose secret the attacker knows already
+
+# [[secret]]
+# column = "income"    # one more secret column, which no release here may use
 
 # Who is in which group is public: leave out releases by columns that are secret themselves.
 """

@@ -23,13 +23,6 @@ def check_plan(plan: Plan, membership: Membership) -> None:
         error=InvalidPlan,
     )
     require(
-        not any(noise.cells for release in plan.releases for noise in release.noise),
-        "noise_by_cell for noise on each number by itself",
-        got="cells or a file in noise",
-        fix="a design writes noise_by_cell; state it like that",
-        error=InvalidPlan,
-    )
-    require(
         not is_nonlinear(membership),
         "means, sums and counts",
         got="a plan with moments or thresholds",
@@ -78,8 +71,8 @@ def check_bounds(plan: Plan, queries: IndexArray, floor: FloatArray, most: Float
     for place in np.flatnonzero(floor > most)[:1]:
         release = plan.releases[queries[place]]
         raise InvalidPlan(
-            f"release {release.name!r}: expected most_noise_stddev of at least its noise of "
-            f"{floor[place]:.6g}, got {most[place]:.6g}; a design only adds noise: say least_noise_stddev"
+            f"release {release.name!r}: expected noise_within of at least its noise of "
+            f"{floor[place]:.6g}, got {most[place]:.6g}; a design only adds noise: say a least one, too"
         )
 
 
@@ -89,7 +82,7 @@ def check_ceilings(paid: PaidReleases | None, most: FloatArray) -> None:
         require(
             paid.cost(most) <= paid.most,
             "ceilings with which the budget can be kept",
-            got="most_noise_stddev that costs more than epsilon allows",
-            fix="raise most_noise_stddev or epsilon",
+            got="noise_within that costs more than epsilon allows",
+            fix="raise its upper end, or epsilon",
             error=InvalidPlan,
         )

@@ -45,7 +45,7 @@ def design(  # many parameters: the options of one command
     today's variances; or "largest", the largest weighted standard deviation. ``names`` names records in the
     attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what a
     handful of other limits would cost. Only noise is added: a release's
-    floor is its noise in the plan, unless the plan says least_noise_stddev.
+    floor is its noise in the plan, unless the plan says noise_within.
     """
     require(top >= 1, "top >= 1", got=top)
     for text, known in ((grain, Grain), (loss, Loss)):
@@ -177,5 +177,5 @@ def _infeasible(session: Session, task: DesignTask, *, names: bool) -> InvalidPl
     return InvalidPlan(
         f"expected a limit that some noise keeps, got {100 * task.limit:.4g} %: with the most noise that the "
         f"plan allows, {who(attack)} may keep {100 * kept:.3g} %, by {attack.recipe}; "
-        "raise most_noise_stddev, lower the limit, or leave out one of these numbers"
+        "raise noise_within, lower the limit, or leave out one of these numbers"
     )

@@ -15,7 +15,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.findings import LinearFindings, linear_findings
-from sightline.auditing.plan import Plan, WithheldCell
+from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import price
 from sightline.designing.hitting import cheapest_hitting_set, smallest_conflict
 from sightline.designing.part_audit import PartAudit
@@ -109,21 +109,17 @@ def without_numbers(plan: Plan, membership: Membership, gone: IndexArray) -> tup
     """The plan that withholds some cells, and its membership; releases without another number are dropped."""
     if not gone.size:
         return plan, membership
-    marks: dict[int, set[tuple[str, tuple[str, ...]]]] = {}
+    marks: dict[int, list[tuple[tuple[str, ...], str]]] = {}
     for c in gone.tolist():
         part = membership.partitions[membership.cells[c].partition]
-        marks.setdefault(part.query, set()).add((part.label, membership.cells[c].key))
+        marks.setdefault(part.query, []).append((membership.cells[c].key, part.label))
     found = published(membership, withheld=gone.tolist())
     before = {part.query for part in membership.partitions}
     dropped = before - {part.query for part in found.partitions}
     releases = []
     for query, release in enumerate(plan.releases):
-        mine = marks.get(query, set())
-        more = tuple(WithheldCell(key=key, label=label) for label, key in sorted(mine))
-        kept = tuple(one for one in release.noise_by_cell if (one.label, one.key) not in mine)
         if query not in dropped:
-            update = {"withhold": (*release.withhold, *more), "noise_by_cell": kept}
-            releases.append(release.model_copy(update=update) if mine else release)
+            releases.append(release.without(marks[query]) if query in marks else release)
     changed = plan.model_copy(update={"releases": tuple(releases)})
     return changed, without_queries(found, dropped)
 

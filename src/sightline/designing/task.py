@@ -17,7 +17,7 @@ from sightline.auditing.persons import PersonFindings
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST
 from sightline.auditing.pricing import price
-from sightline.auditing.release_noise import CellNoise
+from sightline.auditing.release_noise import NoiseByCell, ReleaseNoise, number_name
 from sightline.designing.checks import check_bounds, check_ceilings, check_plan
 from sightline.designing.levels import LowerEnds, lower_ends
 from sightline.designing.paid import PaidReleases, paid_releases
@@ -260,8 +260,7 @@ def task_of(
     releases = [plan.releases[query] for query in queries]
     published = np.array([release.published for release in releases])
     given = np.array([release.noise_given for release in releases])
-    least = np.array([release.least_noise_stddev or 0.0 for release in releases])
-    most = np.array([release.most_noise_stddev or np.inf for release in releases])
+    least, most = np.array([release.noise_within for release in releases], dtype=np.float64).T
     paid = paid_releases(plan, membership, pricing)
     # A release whose noise cannot move within the budget may not fall below what the budget asks for.
     floor = np.where(least > 0, np.where(given, least, np.maximum(least, before)), before)
@@ -341,18 +340,19 @@ def plan_with_noise(plan: Plan, membership: Membership, stddevs: FloatArray) -> 
         fix="a plan cannot state more; start from less noise",
         error=InvalidNoise,
     )
-    cells: dict[int, list[CellNoise]] = {}
+    cells: dict[int, list[tuple[tuple[str, ...], float]]] = {}
     for cell, stddev in zip(membership.cells, stddevs.tolist(), strict=True):
         part = membership.partitions[cell.partition]
-        cells.setdefault(part.query, []).append(CellNoise(key=cell.key, label=part.label, stddev=stddev))
+        cells.setdefault(part.query, []).append((number_name(cell.key, part.label), stddev))
     releases = []
     for query, release in enumerate(plan.releases):
         mine = cells.get(query, [])
         noise: dict[str, object] = {}
-        if mine and len({one.stddev for one in mine}) == 1:
-            noise = {"noise_stddev": mine[0].stddev, "noise_by_cell": (), "noise": ()}
+        if mine and len({stddev for _, stddev in mine}) == 1:
+            noise = {"noise_stddev": mine[0][1], "noise": ()}
         elif mine:
-            noise = {"noise_stddev": None, "noise_by_cell": tuple(mine), "noise": ()}
+            by_cell = ReleaseNoise.model_construct(by_cell=NoiseByCell(stddevs=tuple(mine)))
+            noise = {"noise_stddev": None, "noise": (by_cell,)}
         releases.append(release.model_copy(update=noise))
     return plan.model_copy(update={"releases": tuple(releases)})
 

@@ -75,7 +75,7 @@ def read_data_query(
         try:
             hidden = [find_column(schema.columns, name).name for name in others]
         except InvalidPlan as error:
-            raise InvalidPlan(f"[data] other_secrets: {error}") from None
+            raise InvalidPlan(f"[secret] column: {error}") from None
         return DataQuery(
             hidden=tuple(hidden),
             secrets=frozenset(name.casefold() for name in (secret, *others)),
