@@ -17,8 +17,7 @@ from sightline.tables import encoding
 from sightline.tables.collect import collect
 from sightline.tables.engines import spark_lookups
 from sightline.tables.engines.open import open_source
-from sightline.tables.engines.spark_engine import SparkEngine, _master
-from sightline.tables.engines.spark_lookups import SparkLookups
+from sightline.tables.engines.spark_engine import SparkEngine, SparkLookups, _master
 from sightline.tables.sql.reader import read_release
 from sightline.tables.sql.translate import translated
 from sightline.tables.subject import Schema, SecretKind, Subject

@@ -18,7 +18,7 @@ from sightline.progress import silent
 from sightline.tables.engines import spark_passes
 from sightline.tables.engines.open import open_source
 from sightline.tables.engines.spark_jobs import refuse
-from sightline.tables.engines.spark_passes import PartsOnWorker, SignaturesOnWorker, merged_parts
+from sightline.tables.engines.spark_store import PartsOnWorker, SignaturesOnWorker, merged_parts
 from sightline.tables.signature_store import Arrays, SignatureBatch, SignatureStore, StoringEngine
 from sightline.tables.store_passes import CellProducts, CellSizes, ExposureScan, Ranks
 from tests.tables.test_signature_store import EDGES, Case, forms_of

@@ -13,32 +13,28 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
-from sqlglot.optimizer.qualify import qualify
 
 from sightline.errors import InvalidPlan
 from sightline.tables.engines.protocol import DATA, SOURCE, Column, ColumnKind
-from sightline.tables.sql.grammar import check_scalar, parse_query, refuse, shown
+from sightline.tables.sql.grammar import check_scalar, parse_query, refuse
+from sightline.tables.sql.normal_form import (
+    UNPIVOT,
+    folded_name,
+    normal_text,
+    qualified_query,
+    shown_part,
+    tables_of,
+)
 from sightline.tables.sql.scope import find_column, suggestion
 from sightline.tables.subject import Schema
 
-MOST_SELECTS = 200  # of one query, with every use of a WITH counted
-
 Origin = tuple[str, str]  # a table and one of its columns
 Origins = frozenset[Origin]
-_TYPES = {
-    ColumnKind.NUMBER: "DOUBLE",
-    ColumnKind.BOOLEAN: "BOOLEAN",
-    ColumnKind.TEXT: "VARCHAR",
-    ColumnKind.TIME: "TIMESTAMP",
-    ColumnKind.OTHER: "VARCHAR",
-}
 _AGGREGATES: tuple[type[exp.Expr], ...] = (exp.Sum, exp.Avg, exp.Min, exp.Max, exp.Count, exp.CountIf)
 # What they say of a row depends on which of two rows that tie comes first.
 _BY_ORDER: tuple[type[exp.Expr], ...] = (exp.RowNumber, exp.Lag, exp.Lead, exp.FirstValue, exp.LastValue)
 _WINDOWS: tuple[type[exp.Expr], ...] = (*_BY_ORDER, exp.Rank, exp.DenseRank, *_AGGREGATES)
 _CLAUSES = {"expressions", "from_", "joins", "where", "group", "having", "qualify", "with_"}
-_PIVOT = "UNPIVOT INCLUDE NULLS (value FOR name IN (a, b))"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,7 +78,7 @@ def read_data_query(
         )
     tree = parse_query(sql, schema.dialect)
     _check_written(tree, schema)
-    qualified = _qualified(tree, schema)
+    qualified = qualified_query(tree, schema)
     lineage = _Lineage(schema=schema)
     outputs = _named_once(lineage.of_query(qualified))
     key = _output(outputs, record, field_name="record")
@@ -115,72 +111,13 @@ def read_data_query(
     names = {name.casefold() for _, name in all_secrets} | {secret.casefold(), *map(str.casefold, hidden)}
     return DataQuery(
         sql=written.sql(schema.dialect, comments=False),
-        normal=_normal(qualified, schema),
+        normal=normal_text(qualified, schema),
         columns=tuple(outputs),
         hidden=tuple(hidden),
         secrets=frozenset(names),
         ties=tuple(dict.fromkeys(_tie_queries(qualified, schema.dialect))),
         lookups=tuple(dict.fromkeys(_lookup_queries(qualified, schema.dialect))),
     )
-
-
-def with_data(query: exp.Query, schema: Schema) -> exp.Query:
-    """A release whose own WITH or subquery is ``[data] sql`` reads ``data`` in its place.
-
-    ``schema`` is that of the release; its ``source`` that of the table under it.
-    """
-    if schema.made_by is None or schema.source is None:
-        return query
-    clause = query.args.get("with_")
-    parts = list(clause.expressions) if clause is not None else []
-    for place, part in enumerate(parts):
-        alone = part.this.copy()
-        if place:
-            alone.set("with_", exp.With(expressions=[one.copy() for one in parts[:place]]))
-        if _means(alone, schema):
-            _rename(query, part.alias)
-            part.pop()
-    for subquery in list(query.find_all(exp.Subquery)):
-        if isinstance(subquery.parent, exp.From | exp.Join) and _means(subquery.this, schema):
-            alias = subquery.args.get("alias") or exp.TableAlias(this=exp.to_identifier(DATA))
-            subquery.replace(exp.Table(this=exp.to_identifier(DATA), alias=alias))
-    _drop_unused(query)
-    return query
-
-
-def _rename(query: exp.Query, name: str) -> None:
-    """Let every use of a name of WITH read ``data``."""
-    for table in list(query.find_all(exp.Table)):
-        if table.name.casefold() == name.casefold() and not table.args.get("db"):
-            table.set("alias", table.args.get("alias") or exp.TableAlias(this=table.this.copy()))
-            table.set("this", exp.to_identifier(DATA))
-
-
-def _drop_unused(query: exp.Query) -> None:
-    """Leave out the parts of WITH that read ``source`` and that nothing uses any more."""
-    clause = query.args.get("with_")
-    for part in reversed(list(clause.expressions) if clause is not None else []):
-        names = [table.name.casefold() for table in query.find_all(exp.Table)]
-        inner = {table.name.casefold() for table in part.find_all(exp.Table)}
-        if SOURCE in inner and part.alias.casefold() not in names:
-            part.pop()
-    if clause is not None and not clause.expressions:
-        query.set("with_", None)
-
-
-def _means(query: exp.Expr, schema: Schema) -> bool:
-    """Whether a query is ``[data] sql`` in other words."""
-    source = schema.source
-    if (
-        source is None
-        or not isinstance(query, exp.Query)
-        or not any(table.name.casefold() == SOURCE for table in query.find_all(exp.Table))
-    ):
-        return False
-    try:
-        return _normal(_qualified(query.copy(), source), source) == schema.made_by
-    except Exception:  # sqlglot refuses it: the reader of releases says why
-        return False
 
 
 @dataclass(frozen=True, slots=True)
@@ -225,7 +162,7 @@ class _Lineage:
                 for (name, one), (_, other) in zip(left, right, strict=True)
             ]
         if not isinstance(query, exp.Select):
-            refuse("SELECT", got=_shown(query), fix=f"for wide tables write FROM source {_PIVOT}")
+            refuse("SELECT", got=shown_part(query), fix=f"for wide tables write FROM source {UNPIVOT}")
         return self._of_select(query)
 
     def _of_select(self, select: exp.Select) -> list[tuple[str, _Output]]:
@@ -263,8 +200,8 @@ class _Lineage:
 
     def _of_table(self, node: exp.Expr) -> Outputs:
         name = node.name.casefold()
-        columns = self.schema.columns if name == SOURCE else _tables(self.schema)[name]
-        return {_folded(column.name, self.schema): _Output.of(column.name, name) for column in columns}
+        columns = self.schema.columns if name == SOURCE else tables_of(self.schema)[name]
+        return {folded_name(column.name, self.schema): _Output.of(column.name, name) for column in columns}
 
     def check(self, secrets: Origins, audited: Origins, *, record: str | None) -> None:
         """Refuse a query in which a secret chooses rows, or the audited one enters several rows."""
@@ -272,7 +209,7 @@ class _Lineage:
             if origins & secrets:
                 refuse(
                     "rows that do not depend on a secret",
-                    got=f"{_named(origins & secrets)} in {_shown(node)}",
+                    got=f"{_named(origins & secrets)} in {shown_part(node)}",
                     fix="which rows there are would tell something of the secret; rows without one may stay: "
                     "the audit counts them",
                 )
@@ -280,14 +217,14 @@ class _Lineage:
             if origins & audited:
                 refuse(
                     "window functions of public columns",
-                    got=f"{_named(origins & audited)} in {_shown(node)}",
+                    got=f"{_named(origins & audited)} in {shown_part(node)}",
                     fix="a value would enter several rows",
                 )
         for origins, keys, node in self.aggregates:
             if origins & audited and record not in keys:
                 refuse(
                     f"aggregates of a secret over the rows of one record: GROUP BY {record}",
-                    got=_shown(node),
+                    got=shown_part(node),
                     fix="group by the record key, too",
                 )
         for left, right in self.unions:
@@ -301,10 +238,10 @@ class _Lineage:
 
 def _check_written(tree: exp.Query, schema: Schema) -> None:
     """Refuse what the query must not contain, as it is written."""
-    names = {SOURCE, *_tables(schema)}
+    names = {SOURCE, *tables_of(schema)}
     for clause in tree.find_all(exp.With):
         if clause.parent is not tree or clause.args.get("recursive"):
-            refuse("WITH at the beginning, not recursive", got=_shown(clause.parent), fix="put it first")
+            refuse("WITH at the beginning, not recursive", got=shown_part(clause.parent), fix="put it first")
         for part in clause.expressions:
             if part.alias.casefold() in {*names, DATA} or part.args["alias"].args.get("columns"):
                 refuse("a name of its own for each query of WITH", got=f'"{part.alias}"', fix="rename it")
@@ -317,14 +254,16 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
         ]
         if not isinstance(node, exp.Union) or node.args.get("distinct") or extra:
             refuse(
-                "UNION ALL by itself", got=_shown(node), fix="which lines it drops would depend on a secret"
+                "UNION ALL by itself",
+                got=shown_part(node),
+                fix="which lines it drops would depend on a secret",
             )
     for table in tree.find_all(exp.Table):
         plain = isinstance(table.this, exp.Identifier) and not table.args.get("db")
         if not plain or table.name.casefold() not in names:
             refuse(
                 "FROM source, and joins of declared tables",
-                got=_shown(table),
+                got=shown_part(table),
                 fix=suggestion(table.name, sorted(names), what="tables"),
             )
         alias = table.args.get("alias")
@@ -332,17 +271,17 @@ def _check_written(tree: exp.Query, schema: Schema) -> None:
             name for name, value in table.args.items() if value and name not in ("this", "alias", "pivots")
         ]
         if extra or (alias is not None and alias.args.get("columns")):
-            refuse("a table's plain name", got=_shown(table))
+            refuse("a table's plain name", got=shown_part(table))
     for pivot in tree.find_all(exp.Pivot):
         if not isinstance(pivot.parent, exp.Table) or pivot.parent.name.casefold() != SOURCE:
-            refuse(f"FROM source {_PIVOT}", got=_shown(pivot))
+            refuse(f"FROM source {UNPIVOT}", got=shown_part(pivot))
     for subquery in tree.find_all(exp.Subquery):
         alias = subquery.args.get("alias")
         extra = [name for name, value in subquery.args.items() if value and name not in ("this", "alias")]
         if extra or (alias is not None and alias.args.get("columns")):
-            refuse("a plain subquery", got=_shown(subquery))
+            refuse("a plain subquery", got=shown_part(subquery))
     for select in tree.find_all(exp.Select):
-        _check_select(select, public=set(_tables(schema)))
+        _check_select(select, public=set(tables_of(schema)))
 
 
 def _check_select(select: exp.Select, *, public: Collection[str]) -> None:
@@ -357,7 +296,7 @@ def _check_select(select: exp.Select, *, public: Collection[str]) -> None:
         refuse("FROM source", got="no FROM")
     start = select.args["from_"].this
     if not isinstance(start, exp.Table | exp.Subquery) or start.name.casefold() in public:
-        refuse("FROM source", got=_shown(start), fix="join public tables to it")
+        refuse("FROM source", got=shown_part(start), fix="join public tables to it")
     for join in select.args.get("joins") or []:
         words = {str(join.args.get(part) or "").upper() for part in ("method", "kind", "side")} - {""}
         known = isinstance(join.this, exp.Table) and join.this.name.casefold() in public
@@ -368,7 +307,7 @@ def _check_select(select: exp.Select, *, public: Collection[str]) -> None:
         ):
             refuse(
                 "JOIN or LEFT JOIN of a declared public table, ON columns that agree",
-                got=_shown(join),
+                got=shown_part(join),
                 fix="a join may only look up each row",
             )
     group = select.args.get("group")
@@ -376,7 +315,9 @@ def _check_select(select: exp.Select, *, public: Collection[str]) -> None:
         [name for name, value in group.args.items() if value and name != "expressions"]
         or group.find(exp.Rollup, exp.Cube, exp.GroupingSets) is not None
     ):
-        refuse("GROUP BY with a list of columns", got=_shown(group), fix="a value would enter several rows")
+        refuse(
+            "GROUP BY with a list of columns", got=shown_part(group), fix="a value would enter several rows"
+        )
     items = [item.unalias() for item in select.expressions]
     conditions = [select.args.get(name) for name in ("where", "having", "qualify")]
     ons = [join.args.get("on") for join in select.args.get("joins") or []]
@@ -385,7 +326,7 @@ def _check_select(select: exp.Select, *, public: Collection[str]) -> None:
         if node is not None and not _is_star(node):
             _check_expression(node)
         elif node is not None and node.find(exp.Star).args.get("replace"):
-            refuse("* as it is, or with EXCLUDE", got=_shown(node), fix="list the columns")
+            refuse("* as it is, or with EXCLUDE", got=shown_part(node), fix="list the columns")
 
 
 def _check_expression(node: exp.Expr) -> None:
@@ -398,10 +339,10 @@ def _check_expression(node: exp.Expr) -> None:
                 refuse(
                     "ROW_NUMBER, RANK, DENSE_RANK, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN "
                     "or MAX with PARTITION BY and ORDER BY",
-                    got=_shown(call),
+                    got=shown_part(call),
                 )
             if isinstance(call.this, (*_BY_ORDER, exp.Rank, exp.DenseRank)) and not call.args.get("order"):
-                refuse("ORDER BY in OVER", got=_shown(call), fix="without it the numbers are arbitrary")
+                refuse("ORDER BY in OVER", got=shown_part(call), fix="without it the numbers are arbitrary")
             order = call.args.get("order")
             parts = [
                 *(call.args.get("partition_by") or []),
@@ -413,7 +354,9 @@ def _check_expression(node: exp.Expr) -> None:
             inner, arguments = [call.expression.this, call.this], []
         else:
             if not isinstance(call, _AGGREGATES):
-                refuse("COUNT, SUM, AVG, MIN or MAX", got=_shown(call), fix="compute the column beforehand")
+                refuse(
+                    "COUNT, SUM, AVG, MIN or MAX", got=shown_part(call), fix="compute the column beforehand"
+                )
             inner, arguments = [], list(call.iter_expressions())
         for argument in arguments:
             distinct = isinstance(argument, exp.Distinct)
@@ -427,109 +370,6 @@ def _check_expression(node: exp.Expr) -> None:
 
 
 _WINDOW_PARTS = {"this", "partition_by", "order", "over"}
-
-
-def _qualified(tree: exp.Query, schema: Schema) -> exp.Query:
-    """The query with every name resolved, without WITH and UNPIVOT: what its columns derive from."""
-    whole = _inlined(tree)
-    for table in list(whole.find_all(exp.Table)):
-        if table.args.get("pivots"):
-            table.replace(_as_union(table, schema))
-    try:
-        return qualify(whole, schema=_types(schema), dialect=schema.dialect, sql=tree.sql(schema.dialect))
-    except SqlglotError as error:
-        first = " ".join(str(error).split()).partition(" Line:")[0].replace("'", '"')
-        listed = ", ".join(column.name for column in schema.columns[:30])
-        refuse("names of columns of source and of the tables", got=first[:120], fix=f"source has {listed}")
-
-
-def _inlined(tree: exp.Query) -> exp.Query:
-    """The query with subqueries in the place of the names of WITH."""
-    clause = tree.args.get("with_")
-    named: dict[str, exp.Query] = {}
-
-    def replaced(query: exp.Query) -> exp.Query:
-        for table in list(query.find_all(exp.Table)):
-            meant = named.get(table.name.casefold())
-            if meant is not None and not table.args.get("db"):
-                alias = table.args.get("alias") or exp.TableAlias(this=table.this.copy())
-                table.replace(exp.Subquery(this=meant.copy(), alias=alias))
-        return query
-
-    for part in clause.expressions if clause is not None else []:
-        named[part.alias.casefold()] = replaced(part.this.copy())
-        if sum(1 for _ in named[part.alias.casefold()].find_all(exp.Select)) > MOST_SELECTS:
-            refuse(f"at most {MOST_SELECTS} SELECTs", got="more", fix="use each query of WITH once")
-    whole = tree.copy()
-    whole.set("with_", None)
-    return replaced(whole)
-
-
-def _as_union(table: exp.Table, schema: Schema) -> exp.Subquery:
-    """UNPIVOT of the table as a UNION ALL with one SELECT for each of its columns."""
-    pivot = table.args["pivots"][0]
-    fields = pivot.args.get("fields") or []
-    if (
-        len(table.args["pivots"]) > 1
-        or not pivot.args.get("unpivot")
-        or len(fields) != 1
-        or table.name.casefold() != SOURCE
-        or not pivot.args.get("include_nulls")
-    ):
-        refuse(
-            f"FROM source {_PIVOT}",
-            got=_shown(table),
-            fix="a missing value is a row, too: the audit counts rows without a secret",
-        )
-    lists = [_several(one.this if isinstance(one, exp.PivotAlias) else one) for one in fields[0].expressions]
-    values = _several(pivot.expressions[0])
-    if any(len(each) != len(values) for each in lists):
-        refuse("as many columns as values in UNPIVOT", got=_shown(table))
-    gone = [find_column(schema.columns, one.name).name for each in lists for one in each]
-    if len(set(gone)) < len(gone):
-        refuse("each column once in UNPIVOT", got="one twice", fix="a value would enter several rows")
-    others = [column.name for column in schema.columns if column.name not in gone]
-    selects = [
-        exp.Select(
-            expressions=[
-                *(_quoted(name) for name in others),
-                exp.alias_(exp.Literal.string(""), fields[0].this.copy()),
-                *(
-                    exp.alias_(_quoted(find_column(schema.columns, one.name).name), value.copy())
-                    for one, value in zip(each, values, strict=True)
-                ),
-            ],
-            from_=exp.From(this=exp.to_table(SOURCE)),
-        )
-        for each in lists
-    ]
-    union: exp.Query = selects[0]
-    for select in selects[1:]:
-        union = exp.Union(this=union, expression=select, distinct=False)
-    alias = (
-        pivot.args.get("alias") or table.args.get("alias") or exp.TableAlias(this=exp.to_identifier(SOURCE))
-    )
-    return exp.Subquery(this=union, alias=alias.copy())
-
-
-def _several(node: exp.Expr) -> list[exp.Identifier]:
-    plain = node.unnest()
-    parts = plain.expressions if isinstance(plain, exp.Tuple) else [plain]
-    names = [one.this if isinstance(one, exp.Column) else one for one in parts]
-    found = [one for one in names if isinstance(one, exp.Identifier)]
-    if len(found) < len(names):
-        refuse("names of columns in UNPIVOT", got=_shown(node))
-    return found
-
-
-def _normal(qualified: exp.Query, schema: Schema) -> str:
-    """A text that two queries share if only aliases, WITH, spelling and the order of columns differ."""
-    again = qualify(
-        qualified.copy(), schema=_types(schema), dialect=schema.dialect, canonicalize_table_aliases=True
-    )
-    if isinstance(again, exp.Select):
-        again.set("expressions", sorted(again.expressions, key=lambda item: item.alias_or_name))
-    return again.sql(schema.dialect, comments=False)
 
 
 def _tie_queries(qualified: exp.Query, dialect: str) -> Iterator[str]:
@@ -601,27 +441,6 @@ def _named_once(outputs: Sequence[tuple[str, _Output]]) -> Outputs:
     return dict(outputs)
 
 
-def _types(schema: Schema) -> dict[str, object]:
-    mark = "`" if schema.dialect == "spark" else '"'
-    return {
-        name: {f"{mark}{column.name}{mark}": _TYPES[column.kind] for column in columns}
-        for name, columns in {SOURCE: schema.columns, **_tables(schema)}.items()
-    }
-
-
-def _tables(schema: Schema) -> dict[str, Sequence[Column]]:
-    return {name.casefold(): columns for name, columns in schema.tables.items()}
-
-
-def _folded(name: str, schema: Schema) -> str:
-    """A column's name as sqlglot writes it: only Postgres tells cases apart."""
-    return name if schema.dialect == "postgres" else name.lower()
-
-
-def _quoted(name: str) -> exp.Column:
-    return exp.column(exp.to_identifier(name, quoted=True))
-
-
 def _is_in(node: exp.Expr, select: exp.Select) -> bool:
     return node.find_ancestor(exp.Select) is select
 
@@ -632,7 +451,3 @@ def _is_star(node: exp.Expr) -> bool:
 
 def _named(origins: Origins) -> str:
     return f'the secret "{min(origins)[1]}"'
-
-
-def _shown(node: exp.Expr | None) -> str:
-    return "nothing" if node is None else shown(node).replace(f'"{SOURCE}".', "")

@@ -12,7 +12,6 @@ from sightline.tables.membership import YES_OR_NO, Band, Computed, Feature, Para
 from sightline.tables.sql.aggregates import Measure, RowCount
 from sightline.tables.sql.check_query import CheckQuery, check_query
 from sightline.tables.sql.check_texts import SelectParts
-from sightline.tables.sql.data_query import with_data
 from sightline.tables.sql.fragments import embedded
 from sightline.tables.sql.grammar import DEEPEST_QUERY, parse_condition, parse_query, refuse, shown
 from sightline.tables.sql.grouping import (
@@ -23,6 +22,7 @@ from sightline.tables.sql.grouping import (
     read_grouping,
 )
 from sightline.tables.sql.having import read_having
+from sightline.tables.sql.normal_form import with_data
 from sightline.tables.sql.postprocessing import read_item, with_order
 from sightline.tables.sql.public_aggregates import read_public_aggregate
 from sightline.tables.sql.row_features import is_within
