@@ -21,7 +21,6 @@ from sightline.privacy.gaussian_curve import gaussian_delta
 from sightline.privacy.gaussian_dp import GaussianDP
 from sightline.privacy.renyi import Renyi
 from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.progress import Progress
 
 LABEL = "diag:calibration"
 
@@ -47,7 +46,7 @@ class Result:
     transcript_delta: tuple[Line, ...]  # whole transcripts, by accountant
 
 
-def compute(parameters: Parameters, _: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Compute the deltas in ball arithmetic."""
     deltas, excesses, breaks = [], [], []
     for delta in parameters.deltas:
