@@ -17,6 +17,7 @@ from sightline.auditing.result import VerdictStatus
 from sightline.auditing.several_secrets import plans_by_secret
 from sightline.cli import main
 from sightline.errors import InvalidPlan
+from sightline.report.page import report_html
 from sightline.report.pipelines import result_markdown
 from sightline.report.problems import PlanLines, problems_of
 from sightline.report.terminal import print_result
@@ -113,7 +114,7 @@ def test_the_sum_of_the_budgets_is_stated_wherever_the_result_is_shown(
     assert math.isclose(result.all_secrets.delta, 3e-6)
     print_result(result, Console(width=100))
     screen = " ".join(capsys.readouterr().out.split())
-    page = " ".join(sl.report_html(result).split())
+    page = " ".join(report_html(result).split())
     for text in (screen, page):
         assert "epsilon of 2 is that of each secret by itself" in text
         assert "at most epsilon = 6 at delta = 3e-06, the sum over the secrets" in text
