@@ -431,7 +431,7 @@ def test_records_with_several_rows_are_counted_once() -> None:
     membership = membership_of([partition()], [["x", "y", "z", "z"]], contributions=2, owners=owners)
     found = find(plan, membership)
     keys = Keys(
-        of_signatures=lambda asked: {},
+        of_signatures=lambda asked: dict.fromkeys(asked, ("bob", "cy")),
         of_kinds=lambda asked: {kind: (("ann", "bob", "cy")[kind],) for kind in asked},
     )
     assert assemble(found, keys=keys).identifiable_records == 1

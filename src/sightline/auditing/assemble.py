@@ -103,7 +103,7 @@ def _facts(findings: Findings) -> dict[str, object]:
         "cells": len(membership.cells),
         "signatures": membership.signature_count,
         "rank": linear.rank if linear else 0,
-        "identifiable_groups": linear.identifiable_groups if linear else 0,
+        "identifiable_groups": findings.identifiable_groups,
         "relative_error": linear.relative_error if linear else 0.0,
         "least_remaining_uncertainty": findings.least,
         "least_about": None if about is None else question_text(about, plan.data.secret),

@@ -42,7 +42,7 @@ def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> Expos
         in_all += 0 if found.others is None else found.others.signatures_below
         if found.linear.rows_of_unit.max(initial=1) > 1:
             rows = findings.rows_apart
-            groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_kinds_with(found) > 1))
+            groups = np.flatnonzero(rows.visible & (rows.counts <= SMALL_GROUP) & (_owners(found) > 1))
             some = rows.most_exposed(groups, max(0, top - len(exposed)))
             exposed += describe(findings, rows, some, keys)
             in_all += groups.size
@@ -93,7 +93,14 @@ def distribution(findings: Findings) -> Distribution:
 def describe(
     findings: Findings, found: LinearFindings, columns: IndexArray, keys: Keys | None
 ) -> tuple[Exposed, ...]:
-    """The entries of some columns."""
+    """The entries of some columns; that of a person with one row is that of the row."""
+    linear, k = found.linear, found.linear.columns_of_unit
+    single = linear.rows_of_unit[columns // k] == 1
+    if linear.by_kind and not findings.one_value and single.any():
+        row = linear.row_units[linear.units.starts[columns[single] // k] // k]
+        rows = iter(describe(findings, findings.rows_apart, row * k + columns[single] % k, keys))
+        others = iter(describe(findings, found, columns[~single], keys))
+        return tuple(next(rows if one else others) for one in single.tolist())
     writer = RecipeWriter(findings=findings, found=found)
     attacks = LinearAttacks.of(findings, found, columns) if columns.size else None
     folded: dict[int, Folded] = {}
@@ -104,14 +111,11 @@ def describe(
     every = np.unique(np.concatenate([columns, *others])).astype(np.intp)
     named = keys_of(found, every, keys) if keys is not None else {}
     labels = signature_names(findings, found.linear.first_signatures(columns))
-    several = found.linear.rows_of_unit[columns // found.linear.columns_of_unit] > 1
     return tuple(
-        _of_person(found, column, writer, named, folded.get(column))
-        if many
-        else _entry(findings, found, column, writer, named, folded.get(column)).model_copy(
-            update={"label": label}
-        )
-        for column, label, many in zip(columns.tolist(), labels, several.tolist(), strict=True)
+        _entry(findings, found, column, writer, named, folded.get(column)).model_copy(update={"label": label})
+        if alone
+        else _of_person(found, column, writer, named, folded.get(column))
+        for column, label, alone in zip(columns.tolist(), labels, single.tolist(), strict=True)
     )
 
 
@@ -158,10 +162,11 @@ def _of_person(
     name = recipe = rmse = share = None
     if weights is not None:
         feature = found.exposure.feature(unit, column % linear.columns_of_unit)
+        feature = _least_weights(feature, linear.columns_of_unit)
         scale = 1 / float(np.max(np.abs(feature)))
         name = feature_name(feature, times)
-        recipe = writer.written(column, weights * scale)
-        rmse = recipe.rmse
+        recipe = writer.written(column, weights * scale, feature * scale)
+        rmse = float(found.exposure.rmse[unit, 0]) * scale
         share = 100 * rmse / (scale * float(np.abs(feature) @ times) * linear.prior.range)
     return Exposed(
         record=", ".join(owners) if owners else None,
@@ -182,6 +187,14 @@ def _of_person(
     )
 
 
+def _least_weights(feature: FloatArray, categories: int) -> FloatArray:
+    """A feature of indicators, less what all categories of a row have in common: it counts rows."""
+    if categories == 1:
+        return feature
+    table = feature.reshape(-1, categories)
+    return np.asarray(table - np.median(table, axis=1, keepdims=True)).ravel()
+
+
 def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "total", "combination"]:
     """What a feature of a person's rows is: one row, the total, or another combination of them.
 
@@ -194,9 +207,11 @@ def feature_name(feature: FloatArray, times: IndexArray) -> Literal["row", "tota
     return "total" if np.ptp(feature) <= _NEGLIGIBLE * np.max(np.abs(feature)) else "combination"
 
 
-def _kinds_with(found: LinearFindings) -> IndexArray:
-    """Of every column of the rows one by one, how many kinds of persons have such a row."""
-    return np.repeat(np.bincount(found.linear.row_units), found.linear.columns_of_unit)
+def _owners(found: LinearFindings) -> IndexArray:
+    """Of every column of the rows one by one, how many persons have such a row."""
+    units, k = found.linear.units, found.linear.columns_of_unit
+    persons = np.repeat(found.people, np.diff(units.starts) // k)
+    return np.repeat(np.bincount(found.linear.row_units, persons).astype(np.intp), k)
 
 
 def keys_of(found: LinearFindings, columns: IndexArray, keys: Keys) -> dict[int, tuple[str, ...]]:

@@ -80,10 +80,15 @@ class LinearFindings:
     limit: float | None
     others: OtherRecords | None = None  # records without a unit, of a table that is streamed
 
-    @property
+    @cached_property
     def upper(self) -> FloatArray:
-        """The upper end of remaining uncertainty: what the best linear attack leaves."""
-        return self.exposure.upper.ravel()
+        """The upper end of remaining uncertainty: what the best linear attack leaves.
+
+        A person with several rows is judged by the category of which it leaves least.
+        """
+        several = (self.linear.rows_of_unit > 1)[:, None]
+        upper = self.exposure.upper
+        return np.where(several, upper.min(axis=1, keepdims=True), upper).ravel()
 
     @property
     def counts(self) -> IndexArray:
@@ -137,14 +142,16 @@ class LinearFindings:
     def listed(self) -> BoolArray:
         """Columns that are listed as exposed: below the limit, or visible in a small group.
 
-        Of a person with several rows, the category of which least remains stands for all.
+        Where persons have several rows, those below and those of whom something is identifiable: of each the
+        category of which least remains. Groups of rows are listed besides.
         """
-        found = self.below | (self.visible & (self.counts <= SMALL_GROUP))
-        if self._k > 1 and self.linear.rows_of_unit.max(initial=1) > 1:
-            least = np.zeros((len(self.people), self._k), dtype=np.bool_)
-            least[np.arange(len(self.people)), self.per_unit(self.lower).argmin(axis=1)] = True
-            found = found & (least | (self.linear.rows_of_unit == 1)[:, None]).ravel()
-        return np.asarray(found)
+        if self.linear.rows_of_unit.max(initial=1) == 1:
+            found = self.below | (self.visible & (self.counts <= SMALL_GROUP))
+            return np.asarray(found & np.tile(self.linear.asked, len(self.people)))
+        units = self.per_unit(self.below | self.identifiable).any(axis=1)
+        least = np.zeros((len(self.people), self._k), dtype=np.bool_)
+        least[np.arange(len(self.people)), self.per_unit(self.lower).argmin(axis=1)] = units
+        return least.ravel()
 
     @property
     def below_limit(self) -> int:
@@ -275,6 +282,14 @@ class Findings:
         exposure = assess(apart.design)
         lower_ends = _lower(apart, exposure, self.pricing, None)
         return replace(self.linear, linear=apart, exposure=exposure, lower=lower_ends)
+
+    @property
+    def identifiable_groups(self) -> int:
+        """How many groups of several records, or of rows of several, have an identifiable sum."""
+        if self.linear is None:
+            return 0
+        several = self.linear.linear.rows_of_unit.max(initial=1) > 1
+        return (self.rows_apart if several else self.linear).identifiable_groups
 
     def up_to(self, release: int) -> LinearFindings | None:
         """What is seen once the releases up to this one are published; none if nothing linear is yet."""

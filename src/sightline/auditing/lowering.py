@@ -46,6 +46,7 @@ class Lowered:
     factors: FloatArray  # row = factor × published number + offset; n for a mean, negative for complements
     offsets: FloatArray
     categories: tuple[str, ...]  # what is asked of a unit, one after the other; none for a number
+    asked: BoolArray  # of the categories: those that numbers tell from each other
     by_kind: bool  # whether records are kinds of persons of the membership's table; else signatures
 
     @property
@@ -101,14 +102,18 @@ class Lowered:
         own = np.arange(self.units.starts[unit] + asked, self.units.starts[unit + 1], self.columns_of_unit)
         return np.asarray(self.table[:, own] @ self.units.times[own].astype(np.float64))
 
-    def told_by_sizes(self, column: int, weights: FloatArray) -> float:
-        """What weights that give a column's sum count of all categories alike: rows, whatever they hold."""
+    def told_by_sizes(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> float:
+        """What weights count of all categories alike: rows, whatever they hold.
+
+        They give a ``feature`` of the columns of the unit; by default the sum that is asked.
+        """
         k, units = self.columns_of_unit, self.units
         if k == 1:
             return 0.0
         shares = np.asarray(self.table.T @ weights)
         unit, category = divmod(column, k)
-        shares[units.starts[unit] + category : units.starts[unit + 1] : k] -= 1.0
+        own = shares[units.starts[unit] : units.starts[unit + 1]]
+        own -= np.tile(np.eye(k)[category], own.size // k) if feature is None else feature
         return float(shares @ (np.repeat(units.people, np.diff(units.starts)) * units.times)) / k
 
     def category(self, column: int) -> str | None:
@@ -254,6 +259,7 @@ def lower(plan: Plan, membership: Membership, pricing: Pricing) -> Lowered | Non
         factors=factors,
         offsets=np.where(flipped, units_of_weights * membership.weight_sums[cells], 0.0),
         categories=counted.names,
+        asked=counted.asked,
         by_kind=membership.persons is not None,
     )
 
@@ -304,20 +310,25 @@ class _Counted:
     names: tuple[str, ...]  # of the columns; none for a number
     columns: BoolArray  # columns × partitions
     flipped: BoolArray  # partitions whose number is the size of its cell less a sum of the columns
+    asked: BoolArray  # of the columns: of several categories that no number names, none is told from another
 
     @classmethod
     def of(cls, plan: Plan, parts: Sequence[Partition]) -> _Counted:
         names = plan.data.categories
         if names is None:
             flipped = np.array([not part.above for part in parts])
-            return cls(names=(), columns=np.ones((1, len(parts)), dtype=np.bool_), flipped=flipped)
+            every = np.ones((1, len(parts)), dtype=np.bool_)
+            return cls(names=(), columns=every, flipped=flipped, asked=every[:, 0])
         counted = np.array([[(name in part.categories) == part.above for part in parts] for name in names])
         if len(names) == 2:  # one says what the other does
             one = 0 if counted[0].any() else 1
             either = counted[0] != counted[1]
-            return cls(names=(names[one],), columns=either[None], flipped=counted[1 - one])
+            one_column = np.ones(1, dtype=np.bool_)
+            return cls(names=(names[one],), columns=either[None], flipped=counted[1 - one], asked=one_column)
         flipped = counted.sum(axis=0) > len(names) / 2
-        return cls(names=tuple(names), columns=counted ^ flipped, flipped=flipped)
+        named = np.array([any(name in part.categories for part in parts) for name in names])
+        asked = named | (np.count_nonzero(~named) == 1)
+        return cls(names=tuple(names), columns=counted ^ flipped, flipped=flipped, asked=asked)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

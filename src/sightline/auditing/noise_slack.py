@@ -24,9 +24,9 @@ _AGAIN = "Audit again before you use less: what the true values show was checked
 _NO_NOISE = 1e-5  # a factor so small that the noise does not matter
 # Up to this much work for one assessment (numbers³ + numbers × units) a search takes seconds.
 _SEARCHABLE = 2e9
-_MOST, _LEAST = 1e12, 1e-6  # factors beyond which nobody asks how much more or less would do
+_MOST, _LEAST = 1e12, 1e-7  # factors beyond which nobody asks how much more or less would do
 _LARGEST_EPSILON = 1e6  # beyond this a budget says nothing
-_CLOSE = 0.005  # how near the least factor a search ends, in its logarithm
+_CLOSE = 5e-4  # how near the least factor a search ends, in its logarithm
 _FIRST_STEP = 3.0  # the most that a first guess may differ, in the factor's logarithm
 _SHARPEST_SLOPE = 0.1  # of ln L/(1 - L) by ln f, that a guess relies on; it is about 2
 
@@ -111,9 +111,9 @@ def _down(value: float) -> float:
 def noise_factor(findings: Findings, limit: float) -> float | None:
     """A factor on all noise, to three digits, with which the audit finds that every record keeps the limit.
 
-    From 1 on if the limit does not hold as it is, else from a millionth to 1. The least one up to about 1 %
-    if the search is affordable. ``None`` if no factor is enough. It is enough for the secret and for every
-    yes-or-no question about it.
+    From 1 on if the limit does not hold as it is, else from a ten-millionth to 1. The least one of three
+    digits if the search is affordable. ``None`` if no factor is enough. It is enough for the secret and for
+    every yes-or-no question about it.
     """
     least = findings.least
     assert least is not None  # something linear is published
@@ -126,7 +126,7 @@ def noise_factor(findings: Findings, limit: float) -> float | None:
 def least_factor(kept: Callable[[float], float], limit: float, *, now: float) -> float | None:
     """About the least factor, to three digits and from above, with which so much is ``kept``.
 
-    Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a millionth or more.
+    Above 1 if what is kept ``now``, with factor 1, is less than the limit; else a ten-millionth or more.
 
     >>> least_factor(lambda factor: 1 / (1 + 3 / factor**2), 0.5, now=0.25)
     1.74
@@ -149,6 +149,7 @@ def least_factor(kept: Callable[[float], float], limit: float, *, now: float) ->
         elif not low + 0.05 * (high - low) < guess < high - 0.02 * (high - low) or len(odds) % 4 == 3:
             guess = (low + high) / 2
         factor = rounded(math.exp(guess), up=True)
+        factor = rounded(math.exp(guess), up=False) if factor in odds else factor
         if factor in odds:
             return above
         odds[factor] = _odds(kept(factor))

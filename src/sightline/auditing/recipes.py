@@ -31,12 +31,10 @@ class RecipeWriter:
     def weights(self, column: int) -> FloatArray | None:
         """The best unbiased attack on a column's value or sum, or on the sharpest feature of several rows.
 
-        None if nothing of it is identifiable, or if of several rows only combinations of categories are.
+        None if nothing of it is identifiable.
         """
         unit, category = divmod(column, self.found.linear.columns_of_unit)
-        feature = self.found.linear.rows_of_unit[unit] > 1 and self.found.linear.columns_of_unit == 1
-        seen = self.found.visible[column] if feature else self.found.exposure.identifiable[unit, category]
-        return self.found.exposure.recipe(unit, category) if seen else None
+        return self.found.exposure.recipe(unit, category) if self.found.visible[column] else None
 
     def best(self, column: int) -> Recipe | None:
         """The best unbiased attack on a column's value, or on the sum of the records that share it."""
@@ -90,12 +88,15 @@ class RecipeWriter:
             pairs += [(float(variance[i] + variance[j]), i, j) for j in np.flatnonzero(mine[:-1]).tolist()]
         return min(alone)[1:] if alone else min(pairs)[1:] if pairs else ()
 
-    def written(self, column: int, weights: FloatArray) -> Recipe:
-        """The recipe of weights on the rows: the numbers to add, then those to subtract."""
+    def written(self, column: int, weights: FloatArray, feature: FloatArray | None = None) -> Recipe:
+        """The recipe of weights on the rows: the numbers to add, then those to subtract.
+
+        They give a ``feature`` of the columns of the unit; by default the sum that is asked.
+        """
         linear = self.found.linear
         rmse = math.sqrt(linear.design.noise.variance_of(weights))
         published = weights * linear.factors
-        constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights)
+        constant = float(weights @ linear.offsets) - linear.told_by_sizes(column, weights, feature)
         used = np.flatnonzero(np.abs(published) > _NOTHING * np.max(np.abs(published)))
         order = used[np.lexsort((used, -np.abs(published[used])))]
         order = np.concatenate([order[published[order] > 0], order[published[order] <= 0]])

@@ -38,7 +38,7 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
             note = "no row meets its condition"
         elif query not in linear:
             note = "not linear in the secret: seen locally, at the operating point"
-        elif findings.linear is not None and findings.linear.identifiable.any():
+        elif findings.linear is not None:
             effects = _effects(findings, findings.linear, query)
         reports.append(
             ReleaseReport(
@@ -61,8 +61,12 @@ def release_reports(findings: Findings) -> tuple[ReleaseReport, ...]:
 
 def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str, int | None]:
     """How many records a release exposes or sharpens; none where that costs too much."""
-    if not found.comparable or (found.linear.rows_of_unit.max(initial=1) > 1 and not found.repeatable):
+    persons = findings.membership.persons is not None and not findings.one_value
+    affordable = found.repeatable if persons else found.comparable and bool(found.visible.any())
+    if not affordable:
         return {"newly_exposes": None, "exposes_alone": None, "sharpens": None}
+    if not found.identifiable.any():  # nor is anybody with fewer releases
+        return {"newly_exposes": 0, "exposes_alone": 0, "sharpens": None if persons else 0}
     now, before = _seen(findings.up_to(query), found), _seen(findings.up_to(query - 1), found)
     others = findings.without(query)
     kept = _seen(others, found)
@@ -73,7 +77,7 @@ def _effects(findings: Findings, found: LinearFindings, query: int) -> dict[str,
     return {
         "newly_exposes": int(np.count_nonzero(now & ~before)),
         "exposes_alone": int(np.count_nonzero(_seen(found, found) & ~kept)),
-        "sharpens": int(np.count_nonzero(found.per_unit(sharper).any(axis=1))),
+        "sharpens": None if persons else int(np.count_nonzero(found.per_unit(sharper).any(axis=1))),
     }
 
 

@@ -303,7 +303,7 @@ class UnitExposure:
 
     def _functional(self, asked: AskedUnits, unit: int, column: int) -> Any:
         units = np.array([unit])
-        if asked.one_row or self.lower.shape[1] > 1:
+        if asked.one_row:
             return asked.functional(units, np.array([column]))
         return self.solver.sharpest(asked, units, self.directions[asked.kinds])
 
@@ -332,8 +332,8 @@ class UnitExposure:
             if asked.one_row:
                 unit, column = np.nonzero(self.identifiable[asked.kinds])
                 functionals = asked.functional(unit, column)
-            else:  # the sharpest feature, of persons with several rows of a number
-                unit = np.flatnonzero((self.directions[asked.kinds] > 0) & (self.lower.shape[1] == 1))
+            else:  # the sharpest feature of persons with several rows
+                unit = np.flatnonzero(self.directions[asked.kinds] > 0)
                 functionals = self.solver.sharpest(asked, unit, self.directions[asked.kinds])
                 column = np.zeros(unit.size, dtype=np.intp)
             if unit.size:
