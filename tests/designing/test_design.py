@@ -15,7 +15,7 @@ import sightline as sl
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.cli import main
 from sightline.designing.levels import most_information, never_binds_below
-from sightline.designing.summary import lines as design_lines
+from sightline.designing.result import lines as design_lines
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
 from sightline.privacy.accountant import NoiseLaw

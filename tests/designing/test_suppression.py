@@ -18,9 +18,14 @@ from sightline.auditing.reading import read_plan, with_limit
 from sightline.auditing.session import opened
 from sightline.cli import main
 from sightline.designing.choice import best_noise
-from sightline.designing.hitting import cheapest_hitting_set, smallest_conflict
-from sightline.designing.solution import solve
-from sightline.designing.suppression import Ceilings, replaced_task, smallest_suppression
+from sightline.designing.proposal import solve
+from sightline.designing.suppression import (
+    Ceilings,
+    cheapest_hitting_set,
+    replaced_task,
+    smallest_conflict,
+    smallest_suppression,
+)
 from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidPlan
