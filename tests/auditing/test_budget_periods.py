@@ -13,9 +13,8 @@ from rich.console import Console
 import sightline as sl
 from sightline.auditing.budget import budget_report
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text
 from sightline.auditing.pricing import price
-from sightline.auditing.reading import read_plan
+from sightline.auditing.reading import plan_text, read_plan
 from sightline.auditing.result import BudgetReport
 from sightline.errors import InvalidPlan
 from sightline.privacy.gaussian_curve import smallest_epsilon

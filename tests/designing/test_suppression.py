@@ -217,7 +217,7 @@ def test_a_release_that_is_withheld_as_a_whole_is_left_out(tmp_path: Path) -> No
 
 @pytest.mark.slow
 def test_the_command_says_what_is_withheld(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from sightline.auditing.plan_text import plan_text
+    from sightline.auditing.reading import plan_text
 
     path, out = tmp_path / "plan.toml", tmp_path / "designed.toml"
     path.write_text(plan_text(read_plan(capped(tmp_path, people=12))[0]))

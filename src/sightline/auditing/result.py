@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 from pydantic import PrivateAttr, ValidationError
 
 from sightline.auditing.plan import AssumptionName
-from sightline.auditing.plan_text import file_name
+from sightline.auditing.reading import file_name
 from sightline.auditing.result_attacks import SMALL_GROUP
 from sightline.auditing.result_attacks import Exposed as Exposed
 from sightline.auditing.result_attacks import LinearAttack as LinearAttack

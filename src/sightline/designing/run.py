@@ -9,8 +9,7 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.auditing.assemble import judged
 from sightline.auditing.findings import find
-from sightline.auditing.plan_text import plan_text
-from sightline.auditing.reading import PlanLike, read_plan, with_limit
+from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
 from sightline.auditing.session import Session, opened
 from sightline.designing.attacks import priced_attacks, sharpest_attack
 from sightline.designing.levels import never_binds_below
