@@ -17,7 +17,7 @@ from sightline.auditing.pricing import price
 from sightline.auditing.reading import plan_text, read_plan
 from sightline.auditing.result import BudgetReport
 from sightline.errors import InvalidPlan
-from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.privacy.gaussian_dp import smallest_epsilon
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.report.terminal import print_budget
 from sightline.report.wording import budget_words

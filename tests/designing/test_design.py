@@ -19,7 +19,7 @@ from sightline.designing.result import lines as design_lines
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.gaussian_curve import largest_mu_squared
+from sightline.privacy.gaussian_dp import largest_mu_squared
 from sightline.tables.subject import SecretKind
 from tests.designing.tables import (
     CATEGORY,

@@ -26,7 +26,7 @@ from sightline.designing.risks import inverse_of_sum, quadratic_forms
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.column_forms import MatrixForms
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.privacy.gaussian_dp import smallest_epsilon
 from sightline.progress import report
 from sightline.tables.subject import SecretKind
 

@@ -19,8 +19,8 @@ from sightline.paper import threshold
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 from sightline.progress import Progress
 
 LABEL = "diag:compact"

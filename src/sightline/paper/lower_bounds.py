@@ -13,8 +13,8 @@ from sightline.multiset.moments import moment_crb_bound, moment_log_determinant_
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 from sightline.progress import Progress, counted
 
 LABEL = "diag:bounds"
