@@ -136,6 +136,7 @@ def content(path: Path) -> bytes:
     return found if path.suffix != ".pdf" else found[:8] + found[-6:] + str(len(found)).encode()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_fault_is_one_line_and_leaves_nothing_half_written(

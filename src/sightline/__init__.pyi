@@ -26,12 +26,12 @@ from sightline.privacy.gaussian_dp import GaussianDP as GaussianDP
 from sightline.privacy.composition import LaplaceComposition as LaplaceComposition
 
 # Study a design
-from sightline.releases.subset_mean import SubsetMean as SubsetMean
-from sightline.releases.subset_sum import SubsetSum as SubsetSum
-from sightline.releases.weighted_sum import WeightedSum as WeightedSum
+from sightline.releases.linear import SubsetMean as SubsetMean
+from sightline.releases.linear import SubsetSum as SubsetSum
+from sightline.releases.linear import WeightedSum as WeightedSum
 from sightline.releases.cells import Cells as Cells
-from sightline.releases.moment import Moment as Moment
-from sightline.releases.smooth_threshold import SmoothThreshold as SmoothThreshold
+from sightline.releases.feature_mean import Moment as Moment
+from sightline.releases.feature_mean import SmoothThreshold as SmoothThreshold
 from sightline.releases.deepset import DeepSet as DeepSet
 from sightline.noise.laws import GaussianNoise as GaussianNoise
 from sightline.noise.laws import LaplaceNoise as LaplaceNoise
@@ -41,8 +41,8 @@ from sightline.labeled.design import MembershipDesign as MembershipDesign
 from sightline.labeled.inout import InOut as InOut
 
 # Study a multiset
-from sightline.multiset.moment_family import Moments as Moments
-from sightline.multiset.threshold_family import Thresholds as Thresholds
+from sightline.multiset.moments import Moments as Moments
+from sightline.multiset.thresholds import Thresholds as Thresholds
 from sightline.multiset.curve import release_curve as release_curve
 from sightline.multiset.planning import plan_releases as plan_releases
 

@@ -22,7 +22,7 @@ from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.releases.subset_mean import SubsetMean
+from sightline.releases.linear import SubsetMean
 
 _BACKGROUND = 50
 _RELEASES = (2, 4, 8, 16, 32)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import sightline as sl
-from sightline.attacks.prior import order_means
+from sightline.attacks.bayes import order_means
 from tests.attacks.attack_cases import in_out, moments, noisy, triangle
 
 PRIORS = [

@@ -21,7 +21,7 @@ import sightline as sl
 from sightline.attacks import monte_carlo, workers
 from sightline.attacks.monte_carlo import CHUNK
 from sightline.errors import InvalidInput, SightlineError
-from sightline.progress import silent
+from sightline.progress import Progress, reporting
 from tests.attacks.attack_cases import INTERIOR, moments, triangle
 
 pytestmark = pytest.mark.slow
@@ -31,8 +31,9 @@ MLE = {"attack": sl.ConstrainedMLE(), "at": INTERIOR, "trials": 3500, "seed": 11
 BLUE = {"attack": sl.Blue(), "at": RECORDS, "domain": (-1, 1), "trials": 2 * CHUNK + 1}
 
 
-def run(function, calls, *, executor=None, count=None, progress=silent):
-    return workers.run_all(function, calls, executor=executor, workers=count, progress=progress)
+def run(function, calls, *, executor=None, count=None, progress: Progress | None = None):
+    with reporting(progress):
+        return workers.run_all(function, calls, executor=executor, workers=count)
 
 
 def local_processes() -> list[str]:
@@ -292,12 +293,11 @@ class TestTrouble:
         script = """if True:
             import os, signal, time
             from sightline.attacks.workers import run_all
-            from sightline.progress import silent
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
             def chunk():
                 os.write(1, b"running\\n")
                 time.sleep(300)
-            run_all(chunk, [()] * 9, executor=None, workers=2, progress=silent)
+            run_all(chunk, [()] * 9, executor=None, workers=2)
         """
         command = [sys.executable, "-W", "error", "-c", script]
         with subprocess.Popen(
@@ -317,11 +317,10 @@ class TestTrouble:
         script = """if True:
             import os, time
             from sightline.attacks.workers import run_all
-            from sightline.progress import silent
             def chunk():
                 os.write(1, b"running\\n")
                 time.sleep(3000)
-            run_all(chunk, [()] * 9, executor=None, workers=2, progress=silent)
+            run_all(chunk, [()] * 9, executor=None, workers=2)
         """
         with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
             assert [process.stdout.readline() for _ in range(2)] == ["running\n"] * 2

@@ -9,7 +9,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing import what_if
-from sightline.auditing.what_if_result import Setting, SwitchKind
+from sightline.auditing.result_parts import Setting, SwitchKind
 from tests.auditing import what_if_plans
 from tests.auditing.what_if_plans import audit_of, microgrid_months
 

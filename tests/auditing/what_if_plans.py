@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import sightline as sl
-from sightline.auditing.what_if_result import Setting, SwitchKind, WhatIf
+from sightline.auditing.result_parts import Setting, SwitchKind, WhatIf
 from sightline.examples.shipped import example_plan
 
 _SIZES = ("stddev", "noise_multiplier")

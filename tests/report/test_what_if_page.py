@@ -15,7 +15,7 @@ import pytest
 import sightline as sl
 from sightline.auditing import what_if as engine
 from sightline.auditing.result import AllSecrets
-from sightline.auditing.what_if_result import Setting
+from sightline.auditing.result_parts import Setting
 from sightline.format import count, number
 from sightline.report.page import report_html
 from sightline.report.what_if import setting_key

@@ -14,7 +14,7 @@ from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
 from sightline.auditing.pricing import feature_range
-from sightline.auditing.result_summary import NoiseOfRange, ReleaseAccuracy
+from sightline.auditing.result_parts import NoiseOfRange, ReleaseAccuracy
 from sightline.tables.membership import Feature, Partition, Statistic
 
 

@@ -36,9 +36,8 @@ from sightline.auditing.result import (
     Unverified,
     Verdict,
 )
-from sightline.auditing.sharpest import sharpest_view
 from sightline.auditing.streamed_sums import StreamedTotals
-from sightline.auditing.verdict import verdict
+from sightline.auditing.verdict import sharpest_view, verdict
 from sightline.numerics.one_thread import blas_threads_for
 
 _TOP = 20  # exposed that are listed, unless another number is asked for

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
 from sightline.auditing.losses import guaranteed_by_noise
-from sightline.auditing.numerals import counted
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
+from sightline.format import count as counted
 from sightline.noise.published import PublishedLaw
 from sightline.tables.membership import YES_OR_NO, Membership
 from sightline.tables.subject import SecretKind

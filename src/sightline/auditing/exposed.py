@@ -14,7 +14,7 @@ from sightline.auditing.linear_attacks import Folded, LinearAttacks, Target
 from sightline.auditing.persons import PersonFindings
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
-from sightline.auditing.result_attacks import SMALL_GROUP
+from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.signature_names import signature_names
 from sightline.labeled.incidence.protocol import BoolArray
 

@@ -35,8 +35,7 @@ from sightline.auditing.persons import (
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of, row_distances
-from sightline.auditing.result_attacks import SMALL_GROUP
-from sightline.auditing.result_part import Uncertainty
+from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require
 from sightline.labeled.contributions import Contributions

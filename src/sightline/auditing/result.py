@@ -11,23 +11,20 @@ from pydantic import PrivateAttr, ValidationError
 
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.reading import file_name
-from sightline.auditing.result_attacks import SMALL_GROUP
-from sightline.auditing.result_attacks import Exposed as Exposed
-from sightline.auditing.result_attacks import LinearAttack as LinearAttack
-from sightline.auditing.result_attacks import Recipe as Recipe
-from sightline.auditing.result_attacks import SeenTogether as SeenTogether
-from sightline.auditing.result_attacks import Step as Step
-from sightline.auditing.result_part import Many, ResultPart
-from sightline.auditing.result_part import Uncertainty as Uncertainty
-from sightline.auditing.result_summary import Comparison as Comparison
-from sightline.auditing.result_summary import NoiseOfRange
-from sightline.auditing.result_summary import NoiseSlack as NoiseSlack
-from sightline.auditing.result_summary import ReleaseAccuracy as ReleaseAccuracy
-from sightline.auditing.result_summary import SharpestView as SharpestView
-from sightline.auditing.what_if_result import WhatIf
+from sightline.auditing.result_parts import SMALL_GROUP, Many, NoiseOfRange, ResultPart, WhatIf
+from sightline.auditing.result_parts import Comparison as Comparison
+from sightline.auditing.result_parts import Exposed as Exposed
+from sightline.auditing.result_parts import LinearAttack as LinearAttack
+from sightline.auditing.result_parts import NoiseSlack as NoiseSlack
+from sightline.auditing.result_parts import Recipe as Recipe
+from sightline.auditing.result_parts import ReleaseAccuracy as ReleaseAccuracy
+from sightline.auditing.result_parts import SeenTogether as SeenTogether
+from sightline.auditing.result_parts import SharpestView as SharpestView
+from sightline.auditing.result_parts import Step as Step
+from sightline.auditing.result_parts import Uncertainty as Uncertainty
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
-from sightline.format import json_text
+from sightline.format import json_text, number
 
 SCHEMA_VERSION = 1
 
@@ -360,6 +357,18 @@ class AuditResult(Displayed, ResultPart):
     def unit(self) -> str:
         """What shares a signature: records, or rows where records have several."""
         return "row" if self.rows > self.records else "record"
+
+    @property
+    def domain(self) -> str:
+        """What the secret can be, in words."""
+        match self.kind:
+            case "number":
+                low, high = self.bounds
+                return f"a number from {number(low, 6)} to {number(high, 6)}"
+            case "boolean":
+                return "yes or no"
+            case _:
+                return f"one of {self.category_count or 'several'} categories"
 
     def publishable(self) -> AuditResult:
         """The result without what is for the owner only: keys, folders, and what depends on the secrets."""

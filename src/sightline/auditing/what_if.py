@@ -30,9 +30,9 @@ from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.questions import question_text
+from sightline.auditing.result_parts import NoiseStop, Setting, Switch, SwitchKind, WhatIf
 from sightline.auditing.session import Session
 from sightline.auditing.verdict import verdict
-from sightline.auditing.what_if_result import NoiseStop, Setting, Switch, SwitchKind, WhatIf
 from sightline.errors import InvalidInput
 from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw

@@ -15,7 +15,7 @@ from sightline.labeled.design import MembershipDesign
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.budget import Budget
-from sightline.releases.domain import positive_number, whole_number
+from sightline.releases.query import positive_number, whole_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

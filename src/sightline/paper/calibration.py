@@ -19,7 +19,6 @@ from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition, Calibration, kappa_of_one
 from sightline.privacy.concentrated import Renyi, ZeroConcentrated
 from sightline.privacy.gaussian_dp import GaussianDP, gaussian_delta
-from sightline.progress import Progress
 
 LABEL = "diag:calibration"
 
@@ -45,7 +44,7 @@ class Result:
     transcript_delta: tuple[Line, ...]  # whole transcripts, by accountant
 
 
-def compute(parameters: Parameters, _: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Compute the deltas in ball arithmetic."""
     deltas, excesses, breaks = [], [], []
     for delta in parameters.deltas:

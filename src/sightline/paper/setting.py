@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from sightline.multiset.moment_family import Moments
+from sightline.multiset.moments import Moments
 from sightline.privacy.budget import Budget
 from sightline.privacy.composition import BasicComposition
 from sightline.privacy.concentrated import ZeroConcentrated

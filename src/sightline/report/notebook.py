@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from sightline.attacks.simulation import Simulation
+from sightline.attacks.monte_carlo import Simulation
 from sightline.auditing.reading import plan_of_text
 from sightline.auditing.result import AuditResult, Exposed
 from sightline.errors import InvalidInput, SightlineError

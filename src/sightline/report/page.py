@@ -13,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult
 from sightline.designing.result import LOSSES, DesignResult
 from sightline.designing.result import who as attacked
@@ -160,7 +159,6 @@ def _environment() -> Any:
         accuracy_words=accuracy_words,
         relative_error_words=relative_error_words,
         count=count,
-        domain=domain,
         most_alike=MOST_ALIKE,
     )
     return environment

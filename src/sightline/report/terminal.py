@@ -6,7 +6,6 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
@@ -41,7 +40,7 @@ def print_result(result: AuditResult, screen: Console, *, full: bool = False) ->
             screen.print(Text(f"  {secret_line(one)}"))
         screen.print()
     screen.print(
-        f"{result.source}: secret {result.secret}, {domain(result)}; each {result.record} is a record",
+        f"{result.source}: secret {result.secret}, {result.domain}; each {result.record} is a record",
         markup=False,
     )
     screen.print(

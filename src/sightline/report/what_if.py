@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from sightline.auditing.result import AuditResult, Uncertainty, VerdictStatus
-from sightline.auditing.what_if_result import NoiseStop, Setting, Switch, SwitchKind, WhatIf
+from sightline.auditing.result_parts import NoiseStop, Setting, Switch, SwitchKind, WhatIf
 from sightline.format import count, number, parameter, percent
 from sightline.report.wording import one_line, short
 

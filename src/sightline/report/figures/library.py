@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sightline.attacks.simulation import Simulation
+from sightline.attacks.monte_carlo import Simulation
 from sightline.format import number
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
 from sightline.report.style import EXPOSED, FAINT, HEIGHT, INK, NEUTRAL, PALETTE, WIDTH, altair, rows, zoom
