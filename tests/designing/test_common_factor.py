@@ -27,7 +27,7 @@ CASES: dict[str, tuple[Any, dict[str, Any], float, float]] = {
     "yes or no": (COUNTS, YES_OR_NO, 0.1, 0.5),
     "enough": (MEANS, NUMBER, 1e3, 0.5),
 }
-_FEW = 9  # that find the factor to ten digits
+_FEW = 14  # that find the factor to nine digits
 _LESS = 1 - 1e-6  # of the variance that the least factor adds, with which the audit does not pass
 
 

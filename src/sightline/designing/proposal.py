@@ -25,7 +25,7 @@ from sightline.progress import report
 _SMALLEST = 1e-6  # how much less variance is tried, over the proposed
 _LAST = 1e12  # and how much more
 _NOTICEABLE = 1e-4  # room above the limit for which less noise is tried
-_CLOSE = 1e-10  # factors are found up to this, by the estimates
+_CLOSE = 2e-8  # factors are found up to this by the estimates: noise has nine digits, and less is a plateau
 _ROUGHLY_CLOSE = 1e-5  # the same for plans whose estimates take long
 _FIRST = 1e-9  # how much more variance is audited first where the audit is below its estimate
 _ROOM = 1e-7  # the same where an audit takes long, and before the first one: so that it passes
@@ -35,6 +35,7 @@ _LARGE = 1e6  # a factor on the variances that is tried first, for noise in prop
 _SAME = 1e-6  # variance over its floor's that counts as the floor
 _RAISED_ALONE = 2.0
 _FURTHER, _LONGEST = 1.1, 8.0  # a step goes this much beyond a tangent, and up to so many times the last one
+_ASIDE = 0.2  # of a step, by which it goes beyond: enough for the kinks where another record is the least
 _SHRINKS = 0.5  # what a step must leave of a bracket, or the next one halves it
 
 
@@ -229,24 +230,22 @@ def _raised(estimate: _Estimate, close: float, room: float) -> float | None:
 def _root(estimate: _Estimate, start: tuple[float, float], end: tuple[float, float], close: float) -> float:
     """Where the estimate meets the limit, from above: it keeps the limit at the end and not at the start.
 
-    False position with the weights of Anderson and Björck; where the bracket does not shrink, its middle.
+    Each step goes a little beyond where a line meets the limit, away from the nearer end: so it falls on the
+    other side of it, and the bracket is as small as the step. Where that fails, the next step halves it.
     Written here because importing SciPy's root finders takes longer than a small audit.
     """
     (low, below), (high, above) = start, end
-    shrunk, width = True, high - low
-    while high - low > close:
-        share = below / (below - above) if shrunk and below < 0 < above else 0.5
-        middle = min(max(low + share * (high - low), low + close / 2), high - close / 2)
+    shrunk = True
+    while (width := high - low) > close:
+        share = -below / (above - below) if shrunk and below < 0 < above else 0.5
+        share += _ASIDE * share if share < 0.5 else -_ASIDE * (1 - share) if share > 0.5 else 0.0
+        middle = min(max(low + share * width, low + close / 2), high - close / 2)
         value = estimate(middle)
-        if value == 0:
-            return middle
-        if value > 0:
-            below *= max(1 - value / above, 0.0) or 0.5 if above > 0 else 1.0
+        if value >= 0:
             high, above = middle, value
         else:
-            above *= max(1 - value / below, 0.0) or 0.5 if below < 0 else 1.0
             low, below = middle, value
-        shrunk, width = high - low < _SHRINKS * width, high - low
+        shrunk = high - low < _SHRINKS * width
     return high
 
 
