@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from sightline.arrays import FloatArray
-from sightline.auditing.expected_cost import sparse_cost
 from sightline.auditing.findings import Keys
 from sightline.auditing.lowering import LINEAR
 from sightline.auditing.plan import AssumptionName, Plan
+from sightline.auditing.plan_size import sparse_cost
 from sightline.auditing.release_noise import check_key_columns
 from sightline.auditing.withheld import as_published
 from sightline.auditing.work import TimedEngine, WorkLimits

@@ -25,7 +25,7 @@ from sightline.designing.following import Hiders
 from sightline.designing.risks import inverse_of_sum, quadratic_forms
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.privacy.gaussian_dp import smallest_epsilon
 
 _MOST = 1e15  # information times the squared width that stands for no noise at all
 _LEAST = 1e-15  # and for noise that leaves nothing to see

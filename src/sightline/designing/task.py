@@ -17,15 +17,14 @@ from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST
 from sightline.auditing.pricing import price
 from sightline.auditing.release_noise import NoiseByCell, ReleaseNoise, number_name
-from sightline.designing.checks import check_bounds, check_ceilings, check_plan
 from sightline.designing.levels import LowerEnds
-from sightline.designing.paid import PaidReleases, paid_releases
+from sightline.designing.paid import PaidReleases, check_bounds, check_ceilings, check_plan, paid_releases
 from sightline.designing.problem import FIXED, NoiseProblem
 from sightline.designing.risks import KnownRisks, Risks, RowLimits
 from sightline.errors import InvalidNoise, InvalidPlan, require
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.noise.published import PublishedLaw
-from sightline.progress import Progress, silent
+from sightline.progress import report
 from sightline.tables.membership import Membership
 
 _DIGITS = 9  # of a proposed standard deviation, rounded up
@@ -251,9 +250,7 @@ class DesignTask:
         return own
 
 
-def task_of(
-    plan: Plan, membership: Membership, *, limit: float, grain: Grain, loss: Loss, progress: Progress = silent
-) -> DesignTask:
+def task_of(plan: Plan, membership: Membership, *, limit: float, grain: Grain, loss: Loss) -> DesignTask:
     """Check that a plan can be designed, and lay out its numbers."""
     check_plan(plan, membership)
     pricing = price(plan, membership)
@@ -307,7 +304,7 @@ def task_of(
     alone = ~stuck & (level == FIXED)
     np.minimum.at(ceilings, variable[alone], ((most / floor) ** 2)[alone])
     starting = plan_with_noise(plan, membership, floor)
-    progress("finding who is exposed", 0.0)
+    report("finding who is exposed", 0.0)
     findings = _assessed(starting, membership)
     linear = findings.linear
     factors = linear.factors

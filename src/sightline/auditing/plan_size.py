@@ -1,4 +1,4 @@
-"""What the assessment of a plan is expected to take: route, reason, memory and time, before it starts."""
+"""How large a plan is: what its assessment is expected to take, and what an audit of it leaves out."""
 
 from __future__ import annotations
 
@@ -6,9 +6,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sightline.auditing.findings import Findings
 from sightline.auditing.lowering import linear_partitions, signature_columns
 from sightline.auditing.plan import Plan
+from sightline.auditing.shared_budget import budget_of
 from sightline.auditing.streamed_findings import PASSES
+from sightline.auditing.timeline import stage_count
 from sightline.format import count, shown_memory
 from sightline.labeled.incidence.cells import incidence_of_cells
 from sightline.labeled.routes.cost import RouteCost, choose_for_cells
@@ -71,3 +74,41 @@ def _route(membership: Membership, progress: Progress) -> tuple[RouteCost, bool]
     incidence = incidence_of_cells(cells, cells=widths, counts=np.ones(len(cells), dtype=np.int64))
     cost, pattern = choose_for_cells(incidence, progress)
     return cost, pattern is not None
+
+
+def left_out(findings: Findings) -> tuple[str, ...]:
+    """One line about what was not computed, and why; none if all was."""
+    found, releases = findings.linear, len(findings.plan.releases)
+    if found is None:
+        return ()
+    if findings.streamed:
+        return (
+            f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
+            "counts are over all records. Left out, since it would take more passes: the timeline; what each "
+            "release adds; copies among the releases; other accountants; changes and slack of the noise; "
+            "each record's own loss; accuracy; with whom a record is seen; short recipes.",
+        )
+    parts = []
+    if not found.comparable and findings.question is None and np.any(found.visible):
+        parts.append("what each release adds to the exposure of identifiable records")
+    stages = stage_count(findings)
+    if stages < releases:
+        shown = "the last one" if stages == 1 else f"{stages} of them"
+        parts.append(f"the exposure after each release but {shown}")
+    if not found.repeatable:
+        if budget_of(findings.plan) is not None and findings.pricing.releases:
+            parts.append("other accountants")
+        if findings.not_shown or found.limit is None:
+            parts.append("what it would help to leave a release out")
+    several = found.linear.rows_of_unit > 1
+    if (number := int(found.people[several & found.exposure.undecided].sum())) > 0:
+        parts.append(
+            f"whether more combinations of the rows of {number:,} records with several rows are identifiable"
+        )
+    if not parts:
+        return ()
+    numbers = found.linear.row_count
+    return (
+        f"The plan publishes {numbers:,} numbers about {len(found.people):,} kinds of rows, too many "
+        f"to be assessed again and again. Left out: {'; '.join(parts)}.",
+    )
