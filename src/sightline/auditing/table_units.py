@@ -1,6 +1,6 @@
 """The rows of a table as units: who is in which numbers, and how many of them are alike.
 
-A record is a column, a person one for each kind of their rows, or one with weights if all rows hold one value.
+A record is a column, a person one for each kind of their rows, or one with weights if they hold one value.
 """
 
 from __future__ import annotations
