@@ -44,6 +44,19 @@ _DRAWN_KNOWN = (
 )
 
 
+# What a guarantee by the noise alone does not rest on: it holds for every attacker, prior and table.
+_COVERED_BY_NOISE = frozenset(
+    {
+        AssumptionName.UNDECIDED,
+        AssumptionName.LOCAL,
+        AssumptionName.HOMOGENEOUS,
+        AssumptionName.FEW_VALUES,
+        AssumptionName.VALUES,
+        AssumptionName.DRAWN,
+    }
+)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Case:
     name: AssumptionName
@@ -54,7 +67,10 @@ class _Case:
 
 
 def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> tuple[Unverified, ...]:
-    """The assumptions that a pass needs and that are not verified, accepted or not."""
+    """The assumptions that a pass needs and that are not verified, accepted or not.
+
+    Where the noise alone keeps the limit, only what noise cannot cover is asked.
+    """
     membership, nonlinear = findings.membership, findings.nonlinear
     data = findings.plan.data
     undecided = 0 if findings.linear is None else findings.linear.undecided
@@ -175,7 +191,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
             owner_only=case.owner_only,
         )
         for case in cases
-        if case.count
+        if case.count and not (findings.guaranteed and case.name in _COVERED_BY_NOISE)
     )
 
 

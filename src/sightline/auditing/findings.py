@@ -260,6 +260,12 @@ class Findings:
         return self.membership.others is not None
 
     @property
+    def guaranteed(self) -> bool:
+        """Whether the noise alone keeps the limit, whatever the attacker knows and whatever the table holds."""
+        limit = self.plan.limits.remaining_uncertainty
+        return limit is not None and self.pricing.kept_of_anything >= limit
+
+    @property
     def has_nonlinear(self) -> bool:
         """Whether anything is published that is not linear in the secret."""
         return is_nonlinear(self.membership)
@@ -279,7 +285,7 @@ class Findings:
         """What is seen of every row by itself, where persons have several."""
         assert self.linear is not None
         apart = self.linear.linear.rows_apart()
-        exposure = assess(apart.design)
+        exposure = _assessed(apart, self.pricing)
         lower_ends = _lower(apart, exposure, self.pricing, None)
         return replace(self.linear, linear=apart, exposure=exposure, lower=lower_ends)
 
@@ -371,7 +377,8 @@ class Findings:
             carried = carried[self._unknown]
         else:
             carried = sums_over_persons(table, carried)[_unknown_persons(table)]
-        return kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
+        found = kept(self.prior.number, np.zeros(carried.size), carried, self.pricing.bounding_law)
+        return np.maximum(found, self.pricing.kept_of_anything)
 
 
 def _unknown_persons(table: PersonTable) -> BoolArray:
@@ -424,7 +431,7 @@ def linear_findings(
     lowered = lower(plan, membership, pricing)
     if lowered is None or not len(lowered.design.units):
         return None
-    exposure = assess(lowered.design, upper=upper)
+    exposure = _assessed(lowered, pricing, upper=upper)
     return LinearFindings(
         linear=lowered,
         exposure=exposure,
@@ -442,9 +449,16 @@ def findings_with(
     """
     if findings.linear is None or lowered is None:
         return None
-    exposure = assess(lowered.design)
+    exposure = _assessed(lowered, findings.pricing)
     lower_ends = _lower(lowered, exposure, findings.pricing, up_to)
     return replace(findings.linear, linear=lowered, exposure=exposure, lower=lower_ends)
+
+
+def _assessed(lowered: Lowered, pricing: Pricing, *, upper: bool = True) -> UnitExposure:
+    """The exposure of a design. No lower end is below what the noise of all releases leaves of anything."""
+    exposure = assess(lowered.design, upper=upper)
+    at_least = np.maximum(exposure.lower, pricing.kept_of_anything)
+    return replace(exposure, lower=np.minimum(at_least, np.maximum(exposure.upper, exposure.lower)))
 
 
 def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: int | None) -> FloatArray:
@@ -459,14 +473,15 @@ def _lower(lowered: Lowered, exposure: UnitExposure, pricing: Pricing, up_to: in
     if lowered.prior.kind is SecretKind.BOOLEAN:  # a question about a number
         told = membership if lowered.by_kind else replace(membership, persons=None, contributions=1)
         apart = lowered.of_records(distances(told, pricing, up_to=up_to))
-        return coin_kept(apart) * pricing.lattice_share
+        return np.maximum(coin_kept(apart) * pricing.lattice_share, pricing.kept_of_anything)
     prior, units, law = lowered.prior.number, lowered.units, pricing.bounding_law
     own = (lowered.table.power(2).T @ lowered.design.noise.information) * units.times
     told = np.add.reduceat(np.log1p(prior.variance * own), units.starts[:-1])
     information = np.expm1(np.minimum(told, 600.0)) / prior.variance
     carried = lowered.of_signatures(nonlinear_information(membership, pricing, up_to=up_to))
-    return np.where(
+    kept = np.where(
         lowered.rows_of_unit == 1,
         kept_with_nonlinear(prior, information, carried, law),
         features_kept(prior, information, carried, law),
     )
+    return np.maximum(kept, pricing.kept_of_anything)

@@ -174,7 +174,8 @@ def _scan(
         forms=_Forms(brackets=brackets, widths=table.cells.filled.widths),
         most=most,
         edges=np.array(EDGES),
-        limit=-math.inf if limit is None else limit,
+        # Nobody is below a limit that the noise alone keeps.
+        limit=-math.inf if limit is None or pricing.kept_of_anything >= limit else limit,
         # A record has one row, so that each cell costs it this much for every copy. Of a mix of laws the
         # budget asks who pays most for noise without a pure epsilon.
         costs=np.where(pure & ~pure.all(), 0.0, costs.costs * costs.times[pricing.owner]),

@@ -11,7 +11,7 @@ from sightline.auditing.questions import question_text
 from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
 from sightline.auditing.result_parts import SharpestView
 from sightline.format import count as counted
-from sightline.format import number, number_ends, percent, percent_at_most
+from sightline.format import number, number_ends, percent, percent_at_least, percent_at_most
 from sightline.tables.subject import SecretKind
 
 
@@ -28,9 +28,10 @@ def verdict(
     local = None if findings.nonlinear is None else findings.nonlinear.report()
     # The view near the true values includes the linear releases: these are the same records, not others.
     below = findings.below_limit
-    if not publishable and local is not None:
-        below = max(below, local.below_limit)
-    sentences = []
+    local_below = 0 if local is None or findings.guaranteed else local.below_limit
+    if not publishable:
+        below = max(below, local_below)
+    sentences = _guarantee(findings)
     if membership.rows == 0:
         sentences.append("The table has no row with a secret: nothing can be exposed.")
     elif found is None and not nonlinear:
@@ -48,7 +49,7 @@ def verdict(
         sentences.append("What moments and thresholds show near the true values was not computed.")
     status = None
     if limit is not None:
-        hidden_fail = publishable and local is not None and local.below_limit > 0
+        hidden_fail = publishable and local_below > 0
         status = _status(below, unverified, hidden_fail=hidden_fail)
         shown = tuple(one for one in unverified if not (publishable and one.owner_only))
         sentences += _limit_sentences(findings, below, status, shown)
@@ -59,6 +60,17 @@ def verdict(
         below_limit=below,
         text=" ".join(sentences),
     )
+
+
+def _guarantee(findings: Findings) -> list[str]:
+    """What the noise alone leaves, if that keeps the limit: it needs no prior and looks at no value."""
+    if not findings.guaranteed or findings.least is None:
+        return []
+    kept = percent_at_least(findings.pricing.kept_of_anything)
+    return [
+        f"The noise alone leaves at least {kept} of what an attacker does not know of a record, whatever they "
+        "know of all others, whatever they believe beforehand and whatever values the table holds."
+    ]
 
 
 def _status(below: int, unverified: tuple[Unverified, ...], *, hidden_fail: bool) -> VerdictStatus:
@@ -82,6 +94,8 @@ def _limit_sentences(
             sentences.append(f"{counted(below, 'record')} may keep less than the limit of {percent}.")
             if open_ones:
                 sentences.append(f"Also, {_listed(open_ones)}.")
+        case VerdictStatus.PASSED if findings.guaranteed and findings.least is not None:
+            sentences.append(f"So everyone keeps the limit of {percent}, guaranteed by the noise.")
         case VerdictStatus.PASSED if findings.least is None:
             sentences.append(f"So everyone keeps the limit of {percent}.")
         case VerdictStatus.PASSED if any(one.name is AssumptionName.LOCAL for one in accepted):
