@@ -26,8 +26,9 @@ from sightline.labeled.other_units import swap_bounds, with_chords
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import COARSE, AskedUnits, Decided, DenseSolver
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
+from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
-from sightline.labeled.units import Arrays, BoolArray, UnitBlock
+from sightline.labeled.units import Arrays, BoolArray, UnitBlock, UnitColumns
 from sightline.numerics.residuals import eigenvalues_at_most, gamma
 
 RowSolver = DenseSolver | SparseSolver
@@ -35,6 +36,10 @@ _TINY = float(np.finfo(np.float64).tiny)
 _NEAR = 1 - 1e-9  # a leverage that may be 1; what is below it by more than its error is refuted
 _BALL_ROWS, _BALL_UNITS = 400, 2_000  # balls: of designs with so many rows, for so many units
 _MOST_BITS, _FEWEST_BITS = 40, 12  # of whole weights; with fewer, one precision for all rows is as sharp
+# Precisions this close give lower ends that differ by less than their rounding. Of dense tables with so
+# many entries, weights of their own cost twice the time of everything else: they are left out where they
+# would hardly differ.
+_EVEN, _NEARLY_EVEN, _LARGE_TABLE = 1 + 1e-7, 1.02, 1 << 18
 _ROUGH = 1024  # a weight below this is rounded by more than one in a thousand
 _MOST_FACTOR, _LEAST_FACTOR = 28.0, -14.0  # logarithms of factors on noise
 
@@ -59,7 +64,7 @@ class UnitBrackets:
     evenly: UnitBrackets | None = None  # where weights were rounded too much: one precision for all rows
     upper: bool = True  # whether upper ends are asked for
 
-    def of_block(self, block: UnitBlock) -> Arrays:
+    def of_block(self, block: Any) -> Arrays:
         prior, noise = self.solver.prior, self.solver.noise
         k = prior.categories
         r = block.times.shape[1] // k
@@ -106,7 +111,7 @@ class UnitBrackets:
             return None
         return replace(self, solver=solver, evenly=None if self.evenly is None else self.evenly.in_balls)
 
-    def _upper(self, block: UnitBlock, r: int, k: int) -> tuple[FloatArray, FloatArray]:
+    def _upper(self, block: Any, r: int, k: int) -> tuple[FloatArray, FloatArray]:
         """What the best linear attack leaves of each of the k, in the sharpest direction over the rows."""
         C = np.asarray(
             self.solver.prior.scale * np.kron(np.eye(r), self.solver.prior.kernel), dtype=np.float64
@@ -118,7 +123,7 @@ class UnitBrackets:
         upper = np.clip(least + error, _TINY, 1.0)
         return upper, np.where(error < upper, 2 * error / np.maximum(upper - 2 * error, _TINY), np.inf)
 
-    def _hidden(self, block: UnitBlock, r: int) -> _Hidden | None:
+    def _hidden(self, block: Any, r: int) -> _Hidden | None:
         if self.weights is None or self.solver.hidden is None:
             return None
         levels = self.weights.levels(block)
@@ -132,7 +137,7 @@ class UnitBrackets:
         return _Hidden(covariance=left, error=off, variance=variance)
 
     def _of_record(
-        self, G: FloatArray, block: UnitBlock, upper: FloatArray, hidden: _Hidden | None
+        self, G: FloatArray, block: UnitColumns, upper: FloatArray, hidden: _Hidden | None
     ) -> FloatArray:
         """The lower end of units of one row, by the prior's own bounds."""
         prior, noise = self.solver.prior.target, self.solver.noise
@@ -152,7 +157,7 @@ class UnitBrackets:
         return prior.lower(
             Seen(
                 information=G,
-                linear_information=(1 / upper - 1) / prior.variance,
+                linear_information=(1 / np.maximum(upper, 1e-290) - 1) / prior.variance,
                 hidden_information=hidden_information,
                 precision=precision,
                 alike=block.alike.astype(np.float64),
@@ -384,10 +389,10 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
 def _brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     """The third pass, from the first two. The products do not depend on the noise: they are made once."""
     prior, noise, made = design.prior, design.noise, design.made
-    first = RowProducts(prior=prior, noise=noise)
     if "products" not in made:
-        made["products"] = first.of(design.units)
+        made["products"] = RowProducts.unweighted(design.units, prior, noise).of(design.units)
     sums: ProductSums = made["products"]
+    first = RowProducts(prior=prior, noise=noise, dense=isinstance(sums.matrix, np.ndarray))
     solver: RowSolver
     if isinstance(sums.matrix, np.ndarray):
         solver = DenseSolver(units=design.units, sums=sums, noise=noise, prior=prior, made=made)
@@ -403,6 +408,9 @@ def _brackets(design: Design, hidden: bool = True) -> UnitBrackets:
         solver=replace(solver, weighted=(sums, float(most))),
         weights=replace(first, unit=float(most), even=True),
     )
+    large = len(design.units) * design.units.numbers > _LARGE_TABLE and isinstance(design.units, TableUnits)
+    if most <= least * (_NEARLY_EVEN if large else _EVEN):
+        return even
     # Whole numbers of which sums of products are exact, in any order of the units.
     bits = min(_MOST_BITS, math.floor(math.log2(2.0**53 / sums.people / max(sums.peak, 1.0) ** 2)))
     if bits < _FEWEST_BITS or not sums.whole:

@@ -22,7 +22,7 @@ from sightline.labeled.row_products import ProductSums
 from sightline.labeled.row_solver import AnswerWeights, AskedUnits, Decided
 from sightline.labeled.sparse_attacks import Dependencies
 from sightline.labeled.unit_design import RowNoise, UnitPrior
-from sightline.labeled.units import BoolArray, UnitBlock
+from sightline.labeled.units import BoolArray, UnitBlock, UnitColumns
 from sightline.numerics.integer_proofs import proved, rounded
 from sightline.numerics.selected_inverse import SelectedInverse, selected_inverse
 from sightline.numerics.sparse_cholesky import SparseCholesky, factorise
@@ -82,7 +82,8 @@ class PairForm(RowForm):
     def root(self) -> FloatArray:
         return np.append(np.sqrt(np.abs(self.matrix[self.pairs.first == self.pairs.second])), 0.0)
 
-    def forms(self, block: UnitBlock) -> FloatArray:
+    def forms(self, block: UnitColumns) -> FloatArray:
+        assert isinstance(block, UnitBlock)  # dense tables have dense products
         kinds, columns, width = block.rows.shape
         a, b = np.tril_indices(columns * width)
         scaled = block.scaled.reshape(kinds, -1)
