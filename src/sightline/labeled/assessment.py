@@ -24,7 +24,7 @@ from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.other_units import swap_bounds, with_chords
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
-from sightline.labeled.row_solver import COARSE, AskedUnits, Decided, DenseSolver
+from sightline.labeled.row_solver import AskedUnits, Decided, DenseSolver, coarse_units
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
 from sightline.labeled.table_units import TableUnits
 from sightline.labeled.unit_design import Design, RowNoise, UnitPrior
@@ -40,7 +40,9 @@ _MOST_BITS, _FEWEST_BITS = 40, 12  # of whole weights; with fewer, one precision
 # many entries, weights of their own cost twice the time of everything else: they are left out where they
 # would hardly differ.
 _EVEN, _NEARLY_EVEN, _LARGE_TABLE = 1 + 1e-7, 1.02, 1 << 18
-_ROUGH = 1024  # a weight below this is rounded by more than one in a thousand
+_ROUGH = 1 << 20  # a weight below this is rounded by more than one in a million
+# Rows of a design that is eliminated where proofs of sparse rows leave something open.
+_MOST_ELIMINATED = 6_000
 _MOST_FACTOR, _LEAST_FACTOR = 28.0, -14.0  # logarithms of factors on noise
 
 
@@ -51,6 +53,7 @@ class _Hidden:
     covariance: FloatArray  # of every kind
     error: FloatArray  # in any unit direction
     variance: FloatArray  # 1/c of each row of a kind; a row with no weight counts as known
+    rough: BoolArray  # kinds whose weights were rounded by so much that one precision for all may be sharper
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -61,7 +64,7 @@ class UnitBrackets:
 
     solver: RowSolver
     weights: RowProducts | None  # what the hidden form was weighted by
-    evenly: UnitBrackets | None = None  # where weights were rounded too much: one precision for all rows
+    evenly: UnitBrackets | None = None  # where weights are rounded much: one precision for all rows, too
     upper: bool = True  # whether upper ends are asked for
 
     def of_block(self, block: Any) -> Arrays:
@@ -69,13 +72,16 @@ class UnitBrackets:
         k = prior.categories
         r = block.times.shape[1] // k
         single = r == 1 and block.single
-        G = noise.about(block)
+        information, G = noise.about(block)
         upper, error = self._upper(block, r, k) if self.upper else np.ones((2, len(block), k))
         hidden = self._hidden(block, r)
         if k > 1:
             lower = _of_category(G, block, noise, prior, single)
         elif single:
             lower = self._of_record(G[:, 0, 0], block, upper[:, 0], hidden)[:, None]
+            if hidden is not None and self.evenly is not None and hidden.rough.any():
+                again = self._of_record(G[:, 0, 0], block, upper[:, 0], self.evenly._hidden(block, r))
+                lower = np.maximum(lower, again[:, None])
         else:
             lower = _of_features(G, block, noise, prior.target)
             if hidden is not None:
@@ -95,7 +101,7 @@ class UnitBrackets:
             seen = np.einsum("nij,ij->n", leverage, np.kron(np.eye(r), prior.kernel)) + 2 * k * off
             found |= {
                 "near": ~(block.people * seen < _NEAR) & touched[:, 0],
-                "information": G.max(axis=(1, 2)),
+                "information": information.max(axis=(1, 2)),
             }
         return found
 
@@ -119,9 +125,10 @@ class UnitBrackets:
         left, off = self.solver.linear.left(block, C)
         own = np.einsum("nrcsc->ncrs", left.reshape(len(block), r, k, r, k)) / C[0, 0]
         least = np.linalg.eigvalsh(own)[..., 0] if r > 1 else own[..., 0, 0]
-        error = np.minimum(off[:, None] / C[0, 0] + (gamma(8 * r) if r > 1 else 0.0), 1.0)
-        upper = np.clip(least + error, _TINY, 1.0)
-        return upper, np.where(error < upper, 2 * error / np.maximum(upper - 2 * error, _TINY), np.inf)
+        error = off[:, None] / C[0, 0] + (gamma(8 * r) if r > 1 else 0.0)
+        upper = np.where(error < 1, np.clip(least + np.minimum(error, 1.0), _TINY, 1.0), 1.0)
+        room = upper - 2 * error
+        return upper, np.where(room > 1e-3 * upper, 2 * error / np.where(room > 0, room, 1.0), np.inf)
 
     def _hidden(self, block: Any, r: int) -> _Hidden | None:
         if self.weights is None or self.solver.hidden is None:
@@ -130,11 +137,7 @@ class UnitBrackets:
         variance = levels / self.weights.unit
         C = np.einsum("nr,rs->nrs", variance, np.eye(r))
         left, off = self.solver.hidden.left(block, C)
-        rough = (levels < _ROUGH).any(axis=1) & (not self.weights.even) & (r == 1)
-        if rough.any() and self.evenly is not None and (even := self.evenly._hidden(block, r)) is not None:
-            left[rough], off[rough] = even.covariance[rough], even.error[rough]
-            variance[rough] = even.variance[rough]
-        return _Hidden(covariance=left, error=off, variance=variance)
+        return _Hidden(covariance=left, error=off, variance=variance, rough=(levels < _ROUGH).any(axis=1))
 
     def _of_record(
         self, G: FloatArray, block: UnitColumns, upper: FloatArray, hidden: _Hidden | None
@@ -157,7 +160,7 @@ class UnitBrackets:
         return prior.lower(
             Seen(
                 information=G,
-                linear_information=(1 / np.maximum(upper, 1e-290) - 1) / prior.variance,
+                linear_information=(1 / np.maximum(upper, 1e-300) - 1) / prior.variance,
                 hidden_information=hidden_information,
                 precision=precision,
                 alike=block.alike.astype(np.float64),
@@ -218,7 +221,7 @@ def _about_two_categories(G: FloatArray, block: UnitBlock, noise: RowNoise, k: i
     several = np.zeros(numbers, dtype=np.bool_)
     several[each[again]] = True
     if several.any():
-        G = replace(noise, information=np.where(several, 0.0, noise.information)).about(block)
+        _, G = replace(noise, information=np.where(several, 0.0, noise.information)).about(block)
     single = [eigenvalues_at_most(np.ascontiguousarray(G[:, c::k, c::k])) for c in range(k)]
     most = np.asarray(np.sort(single, axis=0)[-2:].sum(axis=0))
     if not several.any():
@@ -230,7 +233,7 @@ def _about_two_categories(G: FloatArray, block: UnitBlock, noise: RowNoise, k: i
         weights=None if weights is None else np.take_along_axis(weights, order, axis=2),
         times=block.times[:, ::k],
     )
-    G = replace(noise, information=np.where(several, noise.information, 0.0)).about(once)
+    _, G = replace(noise, information=np.where(several, noise.information, 0.0)).about(once)
     if weights is None or weights.min() >= 0:  # entries of positive tables that vanish lower their norm
         return np.asarray(most + eigenvalues_at_most(G))
     return np.asarray(most + np.trace(G, axis1=1, axis2=2))
@@ -250,6 +253,11 @@ class UnitExposure:
     near: BoolArray  # kinds that may be identifiable
     information: FloatArray
     given: BoolArray | None = None  # what exact numbers give away by themselves
+
+    @property
+    def rank(self) -> int:
+        """Directions that the answers see."""
+        return self.solver.rank
 
     @property
     def least(self) -> float:
@@ -315,12 +323,23 @@ class UnitExposure:
         return [AskedUnits.of(block, kinds[block.kinds], prior.kernel, numbers) for block in blocks]
 
     @cached_property
+    def _densely(self) -> DenseSolver | None:
+        """The dense solver, for what the sparse one leaves undecided; ``None`` where it is too much."""
+        solver, design = self.solver, self.design
+        if isinstance(solver, DenseSolver) or solver.numbers > _MOST_ELIMINATED:
+            return None
+        sums = replace(solver.sums, matrix=solver.sums.matrix.toarray())
+        return DenseSolver(units=design.units, sums=sums, noise=design.noise, prior=design.prior)
+
+    @cached_property
     def _decided(self) -> Decided:
         directions = np.zeros(len(self.near), dtype=np.intp)
         undecided = np.zeros(len(self.near), dtype=np.bool_)
         identifiable = np.zeros(self.lower.shape, dtype=np.bool_)
         for asked in self._asked:
             some = self.solver.decide(asked)
+            if some.undecided.any() and isinstance(self.solver, SparseSolver) and self._densely is not None:
+                some = self._densely.decide(asked)
             directions[asked.kinds], undecided[asked.kinds] = some.directions, some.undecided
             identifiable[asked.kinds] = some.identifiable
         return Decided(directions=directions, identifiable=identifiable, undecided=undecided)
@@ -365,7 +384,7 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
     passed, solver = design.units.run(brackets), brackets.solver
     kinds = len(passed["lower"])
     if upper:
-        coarse = np.flatnonzero(~(np.maximum(passed["error"].max(axis=1), passed["loose"]) <= COARSE))
+        coarse = coarse_units(np.maximum(passed["error"].max(axis=1), passed["loose"]), solver.numbers)
         small = 0 < coarse.size <= _BALL_UNITS and solver.numbers <= _BALL_ROWS
         again_in_balls = brackets.in_balls if small else None
         if again_in_balls is not None:
@@ -383,6 +402,22 @@ def _assess(design: Design, upper: bool) -> UnitExposure:
         error=passed["error"],
         near=passed.get("near", np.ones(kinds, dtype=np.bool_)),
         information=passed.get("information", np.full(kinds, np.nan)),
+    )
+
+
+def attacked(design: Design, kinds: IndexArray) -> UnitExposure:
+    """Decisions and attacks on some kinds alone: no pass over the others, no brackets."""
+    solver, shape = _brackets(design, hidden=False).solver, (len(design.units), design.prior.categories)
+    near = np.zeros(shape[0], dtype=np.bool_)
+    near[kinds] = True
+    return UnitExposure(
+        design=design,
+        solver=solver,
+        lower=np.zeros(shape),
+        upper=np.ones(shape),
+        error=np.zeros(shape),
+        near=near,
+        information=np.full(shape[0], np.nan),
     )
 
 

@@ -84,6 +84,16 @@ class MemberRows:
         some = self.stored[:, records]
         return np.asarray(some.toarray() if sparse.issparse(some) else some, dtype=np.float64)
 
+    def images(self, keys: FloatArray) -> FloatArray:
+        """Sums of whole numbers over every row, a line of them for each line of keys: exact below 2^53."""
+        if sparse.issparse(self.stored):
+            return np.asarray((self.stored.astype(np.float64) @ keys.T).T)
+        images = np.zeros((len(keys), self.row_count))
+        for start in range(0, self.records, _BLOCK):
+            block = slice(start, start + _BLOCK)
+            images += keys[:, block] @ self.stored[:, block].astype(np.float64).T
+        return images
+
     def members(self, row: int) -> IndexArray:
         """The members of one row."""
         if sparse.issparse(self.stored):
@@ -120,7 +130,7 @@ class MemberRows:
         """For every record the number of its column among the unknown ones, by first appearance; -1 if
         known.
         """
-        drawn = np.random.default_rng(list(self._digest()))
+        drawn = np.random.default_rng(list(self.digest()))
         if self.binary and not sparse.issparse(self.stored):
             return self._groups_of_bits(unknown, drawn)
         keys = np.zeros((2, self.records), dtype=np.uint64)
@@ -194,7 +204,7 @@ class MemberRows:
             distinct=True,
         )
 
-    def _digest(self) -> bytes:
+    def digest(self) -> bytes:
         """Bytes that change whenever the rows do: nobody can choose rows whose columns are confused."""
         digest = hashlib.blake2b(repr((self.stored.shape, self.device.library)).encode())
         arrays = (
@@ -309,6 +319,7 @@ def _of_sparse(rows: Any) -> MemberRows:
     sizes = np.bincount(stored.indices, minlength=count).astype(np.intp)
     peaks = (sizes > 0).astype(np.float64)
     if not binary:
+        stored.data = stored.data.astype(np.float64)  # the least integer has no absolute value
         peaks = np.zeros(count)
         np.maximum.at(peaks, stored.indices, np.abs(stored.data))
     integral = binary or bool(np.all(stored.data == np.rint(stored.data)))

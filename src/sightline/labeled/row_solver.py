@@ -36,7 +36,10 @@ from sightline.numerics import integers as exact
 from sightline.numerics import residues
 from sightline.numerics.residuals import gamma
 
-COARSE = 1e-6  # beyond this error numbers are computed again in balls
+# Beyond this error numbers are computed again in balls. Of small designs more digits are asked for: an
+# inverse of so many rows in balls takes 0.01 s.
+_COARSE = 1e-6
+_FINE, _FINE_ROWS, _FINE_UNITS = 1e-10, 64, 200
 _PROOF = 1e-3  # the error of an inverse that proves its rows independent: below 1 would do
 _BALL_ROWS = 400  # rows up to which weights are solved for over the rationals: 2 s
 # Fractions that residues are read as; all their denominators divide the common multiple of 1, …, 12.
@@ -349,13 +352,13 @@ class DenseSolver:
         length = np.sqrt(np.diagonal(M))[:, None]
         off = np.abs(b - M @ solved) + gamma(len(b) + 2) * (np.abs(b) + np.abs(M) @ np.abs(solved))
         off += self.sums.entries**2 * length * (length.T @ np.abs(solved))
-        reach = np.sqrt(np.einsum("ij,jk,ki->i", X, R, X, optimize=True))
+        reach = np.sqrt(np.maximum(np.einsum("ij,jk,ki->i", X, R, X, optimize=True), 0.0))
         weights, bound = solved @ f, 2 * reach @ (off @ np.abs(f))
         rmse = np.sqrt(np.maximum(np.einsum("im,im->m", weights, R @ weights), 0.0))
         bound = np.where(rmse > 0, bound / np.where(rmse > 0, rmse, 1.0), np.inf) + error
         if not self.leverage.error <= _TRUSTED:  # the factor 2 above covers no more
             bound = np.full_like(bound, np.inf)
-        coarse = np.flatnonzero(~(bound < COARSE))
+        coarse = coarse_units(bound, kept.size)
         if coarse.size and kept.size <= _BALL_ROWS and self.integers is not None:
             whole = asked.whole_images(self.integers)[:, used]
             weights[:, coarse], rmse[coarse] = self._weights_in_balls(self.integers, whole, f[:, coarse])
@@ -442,6 +445,12 @@ class DenseSolver:
             noise = np.linalg.cholesky(R).T @ (X @ images @ identifiable)
             features[own, [column]] = root * (identifiable @ np.linalg.svd(noise, full_matrices=False)[2][-1])
         return features.tocsc()
+
+
+def coarse_units(errors: FloatArray, rows: int) -> IndexArray:
+    """Those whose errors are too large, in a design of so many rows."""
+    fine = np.flatnonzero(~(errors <= _FINE))
+    return fine if rows <= _FINE_ROWS and fine.size <= _FINE_UNITS else np.flatnonzero(~(errors <= _COARSE))
 
 
 def _fractions(table: WholeArray, prime: int) -> tuple[FloatArray, BoolArray]:
