@@ -6,11 +6,12 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from sightline.arrays import namespace, to_numpy
+import numpy as np
+
 from sightline.attacks import starts
 from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
 from sightline.attacks.mle import sort_together
-from sightline.attacks.model import Model, columns_of, stacked
+from sightline.attacks.model import columns_of, stacked
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 
@@ -46,10 +47,8 @@ class ProjectedAdam:
         """The best iterate for every trial."""
         checked = checked_answers(transcript, answers)
         model = model_of(transcript.queries, transcript.law)
-        if not isinstance(model, Model):
-            checked = to_numpy(checked)
         box = box_of(transcript, self.box)
-        xp, m, trials = namespace(checked), model.unknowns, int(checked.shape[0])
+        m, trials = model.unknowns, int(checked.shape[0])
         columns = columns_of(checked)
         zero = 0.0 * columns[0]
         points = starts.grid_points(m, box=box, exchangeable=model.exchangeable)
@@ -58,8 +57,8 @@ class ProjectedAdam:
         inverse = starts.algebraic(model, columns)
         if inverse is not None:
             begun.append(inverse)
-        whitened = [xp.concatenate([z] * len(begun)) for z in model.whiten(columns)]
-        u = [xp.clip(xp.concatenate([start[k] for start in begun]), *box) for k in range(m)]
+        whitened = [np.concatenate([z] * len(begun)) for z in model.whiten(columns)]
+        u = [np.clip(np.concatenate([start[k] for start in begun]), *box) for k in range(m)]
         first = [0.0 * u[0]] * m
         second = [0.0 * u[0]] * m
         local = model.local(u, whitened)
@@ -70,24 +69,24 @@ class ProjectedAdam:
             second = [_FADE_SECOND * second[k] + (1 - _FADE_SECOND) * g[k] * g[k] for k in range(m)]
             rise, scale = 1 / (1 - _FADE_FIRST**step), 1 / (1 - _FADE_SECOND**step)
             u = [
-                xp.clip(
-                    u[k] - self.stepsize * rise * first[k] / (xp.sqrt(scale * second[k]) + _EPSILON), *box
+                np.clip(
+                    u[k] - self.stepsize * rise * first[k] / (np.sqrt(scale * second[k]) + _EPSILON), *box
                 )
                 for k in range(m)
             ]
             local = model.local(u, whitened)
             better = local.objective < objective
-            objective = xp.where(better, local.objective, objective)
-            best = [xp.where(better, new, old) for new, old in zip(u, best, strict=True)]
+            objective = np.where(better, local.objective, objective)
+            best = [np.where(better, new, old) for new, old in zip(u, best, strict=True)]
         found = [*best, objective]
         kept = [column[:trials] for column in found]
         for i in range(1, len(begun)):
             other = [column[i * trials : (i + 1) * trials] for column in found]
             better = other[m] < kept[m]
-            kept = [xp.where(better, new, old) for new, old in zip(other, kept, strict=True)]
+            kept = [np.where(better, new, old) for new, old in zip(other, kept, strict=True)]
         values = kept[:m]
         if model.exchangeable:
-            sort_together(xp, values)
+            sort_together(values)
         return Estimates(
             values=stacked(values),
             targets=model.records,

@@ -105,7 +105,7 @@ def form_words(form: Schema, definitions: Schema) -> str:
         case "array":
             return f"a list, each {type_words(form['items'], definitions)}"
         case "object":
-            return "names, each with a text"
+            return f"names, each with a {type_words(form['additionalProperties'], definitions)}"
         case plain:
             return PLAIN[plain]
 

@@ -18,7 +18,8 @@ from typing import Any
 import pytest
 
 from sightline.cli import main
-from sightline.report import export, html
+from sightline.report import page
+from sightline.report.figures import catalogue
 from sightline.report.figures.catalogue import FIGURES
 
 OPERATIONS = {
@@ -135,12 +136,13 @@ def content(path: Path) -> bytes:
     return found if path.suffix != ".pdf" else found[:8] + found[-6:] + str(len(found)).encode()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_fault_is_one_line_and_leaves_nothing_half_written(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    for module in (export, html):  # one figure stands for all: drawing takes seconds
+    for module in (catalogue, page):  # one figure stands for all: drawing takes seconds
         monkeypatch.setattr(module, "FIGURES", FIGURES[:1])
     place = tmp_path / "place"
     fresh_folder(place)

@@ -58,6 +58,11 @@ FAULTS: tuple[Fault, ...] = (
         "wrong rounding direction: the rho of a budget rounds up",
         (
             Spelling(
+                "privacy/concentrated.py",
+                "return rounded_down(evaluate(rho))",
+                "return rounded_up(evaluate(rho))",
+            ),
+            Spelling(
                 "privacy/zero_concentrated.py",
                 "return rounded_down(evaluate(rho))",
                 "return rounded_up(evaluate(rho))",
@@ -69,6 +74,11 @@ FAULTS: tuple[Fault, ...] = (
         "variance for standard deviation: the noise multiplier is not squared under zCDP",
         (
             Spelling(
+                "privacy/concentrated.py",
+                "releases / (2 * Fraction(noise_multiplier) ** 2)",
+                "releases / (2 * Fraction(noise_multiplier))",
+            ),
+            Spelling(
                 "privacy/zero_concentrated.py",
                 "releases / (2 * Fraction(noise_multiplier) ** 2)",
                 "releases / (2 * Fraction(noise_multiplier))",
@@ -79,6 +89,11 @@ FAULTS: tuple[Fault, ...] = (
     Fault(
         "wrong sign: the second term of the Gaussian curve is added",
         (
+            Spelling(
+                "privacy/gaussian_dp.py",
+                "_normal_cdf(mu / 2 - eps / mu) - eps.exp()",
+                "_normal_cdf(mu / 2 - eps / mu) + eps.exp()",
+            ),
             Spelling(
                 "privacy/gaussian_curve.py",
                 "_normal_cdf(mu / 2 - eps / mu) - eps.exp()",
@@ -259,6 +274,11 @@ FAULTS: tuple[Fault, ...] = (
                 "is_mean = np.array([part.statistic is Statistic.MEAN for part in parts])",
                 "is_mean = np.array([False for part in parts])",
             ),
+            Spelling(
+                "auditing/lowering.py",
+                "np.repeat([part.statistic is Statistic.MEAN for part in parts], widths)",
+                "np.repeat([False for part in parts], widths)",
+            ),
         ),
         ("tests/auditing/test_findings.py", "tests/auditing/test_examples.py", "tests/golden"),
     ),
@@ -269,6 +289,11 @@ FAULTS: tuple[Fault, ...] = (
                 "auditing/design.py",
                 "[(name in categories) != (reference in categories) for categories in counted]",
                 "[(name in categories) for categories in counted]",
+            ),
+            Spelling(
+                "labeled/unit_design.py",
+                "self.categories * np.eye(self.categories) - 1",
+                "self.categories * np.eye(self.categories)",
             ),
         ),
         ("tests/golden", "tests/auditing/no_false_pass"),
@@ -281,6 +306,11 @@ FAULTS: tuple[Fault, ...] = (
                 "known=np.repeat([False, True], [others.size, some.size])",
                 "known=np.repeat([True, False], [others.size, some.size])",
             ),
+            Spelling(
+                "auditing/lowering.py",
+                "np.bincount(column, membership.counts - membership.known, distinct)",
+                "np.bincount(column, membership.known, distinct)",
+            ),
         ),
         ("tests/auditing/test_attacker_knowledge.py", "tests/auditing/test_findings.py", "tests/golden"),
     ),
@@ -292,8 +322,62 @@ FAULTS: tuple[Fault, ...] = (
                 "quantities[Quantity.LINEAR] * (1 + relative_error) + share_error",
                 "quantities[Quantity.LINEAR] * (1 - 0.01)",
             ),
+            Spelling(
+                "labeled/assessment.py",
+                "upper = np.clip(least + error, _TINY, 1.0)",
+                "upper = np.clip(least * (1 - 0.01), _TINY, 1.0)",
+            ),
         ),
-        ("tests/labeled/test_labeled_bracket.py", "tests/labeled/test_exact_numbers.py", "tests/golden"),
+        ("tests/labeled/test_labeled_bracket.py", "tests/labeled/test_assessment.py", "tests/golden"),
+    ),
+    Fault(
+        "a lost copy in the design: its noise is not that of the mean of the copies",
+        (
+            Spelling(
+                "auditing/design.py",
+                "np.abs(factors) / np.sqrt(pricing.times[self.owner])",
+                "np.abs(factors)",
+            ),
+            Spelling("auditing/lowering.py", "size = factors / np.sqrt(copies)", "size = factors"),
+        ),
+        ("tests/auditing/test_findings.py", "tests/test_lattice.py", "tests/golden"),
+    ),
+    Fault(
+        "wrong sign: a number that counts the others is taken as it is",
+        (
+            Spelling(
+                "auditing/design.py",
+                "np.where(is_mean, rows, 1.0) * np.where(flipped, -1.0, 1.0) * units",
+                "np.where(is_mean, rows, 1.0) * units",
+            ),
+            Spelling(
+                "auditing/lowering.py",
+                "size * units_of_weights * np.where(flipped, -1.0, 1.0)",
+                "size * units_of_weights",
+            ),
+        ),
+        (
+            "tests/auditing/test_findings.py",
+            "tests/auditing/test_crossed_features.py",
+            "tests/auditing/test_drawn_data.py",
+            "tests/auditing",
+        ),
+    ),
+    Fault(
+        "a count: records that nothing tells apart count as one",
+        (
+            Spelling(
+                "auditing/design.py",
+                "np.concatenate([(distinct.counts - distinct.known)[others], distinct.known[some]])",
+                "np.concatenate([np.ones_like(others), distinct.known[some]])",
+            ),
+            Spelling(
+                "labeled/row_products.py",
+                "counts = (block.people[:, None] * block.times)",
+                "counts = (np.ones_like(block.people)[:, None] * block.times)",
+            ),
+        ),
+        ("tests/labeled/test_assessment.py", "tests/auditing/test_findings.py", "tests/golden"),
     ),
 )
 

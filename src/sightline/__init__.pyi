@@ -5,12 +5,10 @@
 # Audit a plan
 from sightline.jobs import audit as audit
 from sightline.jobs import explain as explain
-from sightline.jobs import Explanation as Explanation
 from sightline.auditing.plan import Plan as Plan
 from sightline.auditing.result import AuditResult as AuditResult
-from sightline.report.html import report_html as report_html
-from sightline.report.html import write_report as write_report
-from sightline.report.export import export_figures as export_figures
+from sightline.report.page import write_report as write_report
+from sightline.report.figures.catalogue import export_figures as export_figures
 from sightline.designing.run import design as design
 from sightline.designing.result import DesignResult as DesignResult
 from sightline.rehearsing.run import rehearse as rehearse
@@ -18,20 +16,20 @@ from sightline.errors import SightlineError as SightlineError
 
 # Budgets and accountants
 from sightline.privacy.budget import Budget as Budget
-from sightline.privacy.basic import BasicComposition as BasicComposition
-from sightline.privacy.advanced import AdvancedComposition as AdvancedComposition
-from sightline.privacy.zero_concentrated import ZeroConcentrated as ZeroConcentrated
-from sightline.privacy.renyi import Renyi as Renyi
+from sightline.privacy.composition import BasicComposition as BasicComposition
+from sightline.privacy.composition import AdvancedComposition as AdvancedComposition
+from sightline.privacy.concentrated import ZeroConcentrated as ZeroConcentrated
+from sightline.privacy.concentrated import Renyi as Renyi
 from sightline.privacy.gaussian_dp import GaussianDP as GaussianDP
-from sightline.privacy.laplace import LaplaceComposition as LaplaceComposition
+from sightline.privacy.composition import LaplaceComposition as LaplaceComposition
 
 # Study a design
-from sightline.releases.subset_mean import SubsetMean as SubsetMean
-from sightline.releases.subset_sum import SubsetSum as SubsetSum
-from sightline.releases.weighted_sum import WeightedSum as WeightedSum
+from sightline.releases.linear import SubsetMean as SubsetMean
+from sightline.releases.linear import SubsetSum as SubsetSum
+from sightline.releases.linear import WeightedSum as WeightedSum
 from sightline.releases.cells import Cells as Cells
-from sightline.releases.moment import Moment as Moment
-from sightline.releases.smooth_threshold import SmoothThreshold as SmoothThreshold
+from sightline.releases.feature_mean import Moment as Moment
+from sightline.releases.feature_mean import SmoothThreshold as SmoothThreshold
 from sightline.releases.deepset import DeepSet as DeepSet
 from sightline.noise.laws import GaussianNoise as GaussianNoise
 from sightline.noise.laws import LaplaceNoise as LaplaceNoise
@@ -41,8 +39,8 @@ from sightline.labeled.design import MembershipDesign as MembershipDesign
 from sightline.labeled.inout import InOut as InOut
 
 # Study a multiset
-from sightline.multiset.moment_family import Moments as Moments
-from sightline.multiset.threshold_family import Thresholds as Thresholds
+from sightline.multiset.moments import Moments as Moments
+from sightline.multiset.thresholds import Thresholds as Thresholds
 from sightline.multiset.curve import release_curve as release_curve
 from sightline.multiset.planning import plan_releases as plan_releases
 

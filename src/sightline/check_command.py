@@ -8,7 +8,7 @@ import click
 
 from sightline.errors import SightlineError
 from sightline.format import count
-from sightline.report.json_output import print_json
+from sightline.report.streams import print_json
 
 
 @click.command(epilog="Example:  sightline check plan.toml")
@@ -47,8 +47,8 @@ def check(plans: tuple[str, ...], schema: bool, shown: str) -> int:
             if shown == "text":
                 print(f"{plan}: a good plan, with {count(len(checked.releases), 'release')}")
     if shown != "text":
-        from sightline.report.formats.output import PipelineFormat, checked_text
-        from sightline.report.formats.plan_lines import PlanLines
+        from sightline.report.pipelines import PipelineFormat, checked_text
+        from sightline.report.problems import PlanLines
 
         found = [(PlanLines.of(plan), error) for plan, error in zip(plans, errors, strict=True)]
         print(checked_text(found, PipelineFormat(shown)))

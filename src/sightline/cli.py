@@ -19,8 +19,7 @@ try:
     from sightline.check_command import check
     from sightline.errors import InvalidInput, MissingExtra, SightlineError
     from sightline.rehearse_command import rehearse
-    from sightline.report.json_output import print_json
-    from sightline.report.streams import accept_any_encoding, discard_output
+    from sightline.report.streams import accept_any_encoding, discard_output, print_json
 except KeyboardInterrupt:
     print("Interrupted.", file=sys.stderr)
     raise SystemExit(130) from None
@@ -101,6 +100,7 @@ _publishable = click.option(
     type=click.Path(path_type=Path),
     help="Also write the most exposed to this .csv or .xlsx file.",
 )
+@click.option("--full", is_flag=True, help="Also print what each release does, and smaller changes.")
 @_limit
 @_names
 @click.option("--top", default=20, show_default=True, help="How many of the most exposed to list.")
@@ -133,6 +133,7 @@ def audit(  # many parameters: one for each option
     shown: str | None,
     write: tuple[str, ...],
     exposures: Path | None,
+    full: bool,
     limit: str | None,
     names: bool,
     top: int,
@@ -159,7 +160,12 @@ def audit(  # many parameters: one for each option
         print(cost)
         return 0
     outputs = AuditOutputs.of(
-        plan, shown=shown or ("json" if as_json else "text"), write=write, exposures=exposures, force=force
+        plan,
+        shown=shown or ("json" if as_json else "text"),
+        write=write,
+        exposures=exposures,
+        full=full,
+        force=force,
     )
     outputs.check(names=names)
     if html is not None:
@@ -175,13 +181,14 @@ def audit(  # many parameters: one for each option
             max_memory=max_memory,
             max_seconds=max_seconds,
             what_if=what_if and html is not None and not publishable,
+            full=html is not None or outputs.every_section,
             device=device,
         )
     if last is not None:
         result = jobs.compare(result, last)
     outputs.write(result.publishable() if publishable else result)
     if html is not None:
-        from sightline.report.html import write_report
+        from sightline.report.page import write_report
 
         with Ticker() as progress:
             progress("drawing the report", 0.0)
@@ -217,7 +224,7 @@ def design(  # many parameters: one for each option
 ) -> int:
     """Find the least noise with which everyone keeps the limit. For the table's owner only."""
     from sightline.designing import run
-    from sightline.designing.summary import lines
+    from sightline.designing.result import lines
     from sightline.report.files import check_new, write_new
     from sightline.report.progress import Ticker
 
@@ -247,7 +254,7 @@ def design(  # many parameters: one for each option
         write_new(out, found.plan.encode("utf-8"), force=force)
         print(f"Wrote {out}", file=sys.stderr)
     if html is not None:
-        from sightline.report.design_html import write_design
+        from sightline.report.page import write_design
 
         with Ticker() as progress:
             progress("drawing the page", 0.0)
@@ -266,11 +273,11 @@ def design(  # many parameters: one for each option
 def figures(plan: str, out: Path, limit: str | None, names: bool, publishable: bool, force: bool) -> int:
     """Write every figure of a plan's report as SVG and PDF, for print."""
     from sightline import jobs
-    from sightline.report.export import export_figures
+    from sightline.report.figures.catalogue import export_figures
     from sightline.report.progress import Ticker
 
     with Ticker() as progress:
-        result = jobs.audit(plan, limit=limit, names=names, progress=progress)
+        result = jobs.audit(plan, limit=limit, names=names, full=True, progress=progress)
         progress("drawing the figures", 0.0)
         paths = export_figures(result.publishable() if publishable else result, out, force=force)
     for path in paths:
@@ -293,9 +300,13 @@ def explain(plan: str, as_json: bool, record: str) -> None:
     with Ticker() as progress:
         explanation = jobs.explain(plan, record=record, progress=progress)
     if as_json:
-        print_json([one.model_dump(mode="json") for one in explanation.exposed])
+        by_secret = {
+            one.result.secret: [exposed.model_dump(mode="json") for exposed in one.exposed]
+            for one in (explanation, *explanation.other_secrets)
+        }
+        print_json(by_secret if explanation.other_secrets else by_secret[explanation.result.secret])
         return
-    from sightline.report.console import console
+    from sightline.report.streams import console
     from sightline.report.terminal import print_explanation
 
     print_explanation(explanation, console())
@@ -379,15 +390,15 @@ def demo(as_json: bool, html: Path | None, what_if: bool, force: bool) -> None:
         result = jobs.audit(plan, names=True, what_if=what_if)
     else:
         from sightline.examples.dashboards import dashboards, print_dashboards
-        from sightline.report.console import console
+        from sightline.report.streams import console
 
         shown = list(dashboards())
         print_dashboards(shown, console())
-        print("\nThe last of them in full:\n")
+        print("\nThe last of them:\n")
         result = jobs.audit(plan, names=True, what_if=True) if what_if else shown[-1].result
     _print_result(result, as_json)
     if html is not None:
-        from sightline.report.html import write_report
+        from sightline.report.page import write_report
 
         try:
             write_report(result, html, force=force)
@@ -410,7 +421,7 @@ def tour_command(as_json: bool) -> None:
     if as_json:
         print_json(asdict(result))
         return
-    from sightline.report.console import console
+    from sightline.report.streams import console
 
     print_tour(result, console())
 
@@ -439,7 +450,7 @@ def _print_result(result: AuditResult, as_json: bool) -> None:
     if as_json:
         print_json(result.model_dump(mode="json"))
         return
-    from sightline.report.console import console
+    from sightline.report.streams import console
     from sightline.report.terminal import print_result
 
     print_result(result, console())

@@ -18,11 +18,11 @@ from sightline.format import number, parameter
 from sightline.geometry.exposure import Exposure
 from sightline.geometry.transcript import Transcript
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import ZeroConcentrated
 from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.releases.subset_mean import SubsetMean
+from sightline.releases.linear import SubsetMean
 
 _BACKGROUND = 50
 _RELEASES = (2, 4, 8, 16, 32)

@@ -18,22 +18,26 @@ from sightline.auditing.findings import Findings, find
 from sightline.auditing.noise_factor import rounded
 from sightline.auditing.plan import Plan
 from sightline.auditing.reading import PlanLike, read_plan, with_limit
-from sightline.auditing.result import AuditResult, ChangeKind, Exposed
+from sightline.auditing.result import AuditResult, Change, ChangeKind, Exposed
 from sightline.auditing.session import Session, opened
 from sightline.auditing.several_secrets import plans_by_secret, together
 from sightline.auditing.table_in_parts import streamed_totals, table_of
 from sightline.auditing.work import WorkLimits
-from sightline.errors import InvalidInput, require
+from sightline.errors import InvalidInput, InvalidPlan, require
 from sightline.numerics.device import HOST, Device
 from sightline.numerics.one_thread import blas_threads_for
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, report, reporting, silent
 from sightline.tables.membership import Membership
 from sightline.tables.streamed import StreamedTable
 
 if TYPE_CHECKING:
-    from sightline.auditing.expected_cost import ExpectedCost
+    from sightline.auditing.plan_size import ExpectedCost
 
 _MOST_BYTES = 1 << 28  # of a result that is read
+
+
+# The sections that every audit computes; others are computed when they are read.
+_DEFAULT = ("verdict", "exposed", "sharpest", "slack", "budget", "unverified", "reaching")
 
 
 def audit(  # many parameters: the options of the command of the same name
@@ -46,6 +50,7 @@ def audit(  # many parameters: the options of the command of the same name
     max_memory: int | float | str | None = None,
     max_seconds: float | None = None,
     what_if: bool = False,
+    full: bool = False,
     device: str | None = None,
 ) -> AuditResult:
     """Audit a plan: a path to its TOML file, a mapping with the same sections, or a ``Plan``.
@@ -58,61 +63,80 @@ def audit(  # many parameters: the options of the command of the same name
     :class:`sightline.errors.TooMuchWork`. ``what_if`` adds audits of other
     settings, for the report's page. ``device`` names an accelerator for dense matrices over the published
     numbers, such as "cuda".
+
+    The verdict, who is below the limit, what is seen of them, the budget and what reaches the limit are
+    computed at once. Every other section is computed when it is first read, or at once with ``full``.
     """
-    place = HOST if device is None else Device.named(device)
+    accelerator = HOST if device is None else Device.named(device)
     require(top >= 1, "top >= 1", got=top)
     _check_progress(progress)
     checked, base = read_plan(plan)
     if limit is not None:
         checked = with_limit(checked, limit)
     limits = WorkLimits.of(max_memory, max_seconds)
-    watch = limits.watched(progress or silent)
     results = []
-    for part in plans_by_secret(checked):
-        watch("opening the table", 0.0)
-        with opened(part, base, limits=limits, progress=watch) as session:
-            watch("reading the table", 0.0)
-            table = table_of(session, watch)
-            if isinstance(table, StreamedTable):
-                with closing(table.store):
-                    table = replace(table, membership=replace(table.membership, device=place))
-                    result = _audit_streamed(session, table, top, names, watch)
-                reason = {"no_what_if": "the table is streamed"} if what_if else {}
-                results.append(result.model_copy(update=reason))
-                continue
-            with blas_threads_for(rows=len(table.cells), columns=table.signature_count):
-                findings = _find(session, table, watch, place)
-                keys = session.keys(findings.membership)
-                totals = partial(session.totals, membership=findings.membership)
-                result = assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
-                if findings.not_shown:
-                    from sightline.designing.advice import with_designed_advice
-
-                    result = with_designed_advice(result, findings, watch)
-                if what_if:
-                    result = _with_settings(result, session, findings, names, watch)
-        results.append(result)
+    with reporting(limits.watched(progress or silent)):
+        for part in plans_by_secret(checked):
+            report("opening the table", 0.0)
+            with opened(part, base, limits=limits, progress=report) as session:
+                report("reading the table", 0.0)
+                table = table_of(session, report)
+                if isinstance(table, StreamedTable):
+                    result = _audit_streamed(session, table, accelerator, top, names)
+                    reason = {"no_what_if": "the table is streamed"} if what_if else {}
+                    results.append(result.model_copy(update=reason))
+                    continue
+                with blas_threads_for(rows=len(table.cells), columns=table.signature_count):
+                    findings = _find(session, table, accelerator)
+                    result = _result(session, findings, top=top, names=names)
+                    for section in _DEFAULT:
+                        getattr(result, section)
+                    if what_if:
+                        result = _with_settings(result, session, findings, names)
+                    if full:
+                        result.complete()
+            results.append(result)
     return together(results)
 
 
 def _audit_streamed(
-    session: Session, table: StreamedTable, top: int, names: bool, watch: Progress
+    session: Session, table: StreamedTable, device: Device, top: int, names: bool
 ) -> AuditResult:
     """The result for a table whose signatures stay in the engine."""
     from sightline.auditing.streamed_findings import MOST_KEPT, find_streamed
 
-    findings = find_streamed(session.plan, table, watch, most=max(MOST_KEPT, top))
-    watch("describing what is exposed", 0.0)
-    keys, totals = session.keys(findings.membership), streamed_totals(session, table, findings.membership)
-    return assemble(findings, top=top, names=names, keys=keys, totals=totals, progress=watch)
+    with closing(table.store):
+        table = replace(table, membership=replace(table.membership, device=device))
+        findings = find_streamed(session.plan, table, report, most=max(MOST_KEPT, top))
+        report("describing what is exposed", 0.0)
+        membership = findings.membership
+        totals = streamed_totals(session, table, membership)
+        result = assemble(findings, top=top, names=names, keys=session.keys(membership), totals=totals)
+        return result.complete()  # nothing is left that takes another pass
 
 
-def _with_settings(
-    result: AuditResult, session: Session, findings: Findings, names: bool, watch: Progress
-) -> AuditResult:
+def _result(session: Session, findings: Findings, *, top: int = 20, names: bool = False) -> AuditResult:
+    """The result over an open table; its sections may be read after the table is closed."""
+    return assemble(
+        findings,
+        top=top,
+        names=names,
+        keys=session.keys(findings.membership),
+        totals=partial(session.totals, membership=findings.membership),
+        design_noise=_design_noise,
+    )
+
+
+def _design_noise(findings: Findings, common: Change | None) -> tuple[Change, ...]:
+    from sightline.designing.advice import noise_changes
+
+    return noise_changes(findings, common)
+
+
+def _with_settings(result: AuditResult, session: Session, findings: Findings, names: bool) -> AuditResult:
     from sightline.auditing.what_if import what_if, why_no_what_if
 
-    settings = what_if(session, findings, also=_stops(result), names=names, progress=watch)
+    settings = what_if(session, findings, also=_stops(result), names=names, progress=report)
     found = {"what_if": settings, "no_what_if": why_no_what_if(findings)}
     return result.model_copy(update={**found, "owner_only": (*result.owner_only, *found)})
 
@@ -158,15 +182,17 @@ def explain_cost(
 
     The table is read and grouped by signatures. Nothing is assessed.
     """
-    from sightline.auditing.expected_cost import expected_cost
+    from sightline.auditing.plan_size import expected_cost
 
     checked, base = read_plan(plan)
     limits = WorkLimits.of(max_memory, max_seconds)
-    watch = limits.watched(progress or silent)
-    with opened(checked, base, limits=limits, progress=watch) as session:
-        table = table_of(session, watch)
+    with (
+        reporting(limits.watched(progress or silent)),
+        opened(checked, base, limits=limits, progress=report) as session,
+    ):
+        table = table_of(session, report)
         with closing(table.store) if isinstance(table, StreamedTable) else nullcontext():
-            return expected_cost(session.plan, table, watch)
+            return expected_cost(session.plan, table, report)
 
 
 def check(plan: PlanLike) -> Plan:
@@ -185,40 +211,50 @@ class Explanation:
     record: str
     exposed: tuple[Exposed, ...]
     result: AuditResult
+    other_secrets: tuple[Explanation, ...] = ()  # of a plan about several secrets
 
 
 def explain(plan: PlanLike, *, record: str, progress: Progress | None = None) -> Explanation:
-    """Explain what is seen of one record, given by its key, and by which recipe."""
+    """Explain what is seen of one record, given by its key, and by which recipe.
+
+    Of a plan about several secrets, all that the record has.
+    """
     _check_progress(progress)
     checked, base = read_plan(plan)
-    watch = progress or silent
-    watch("opening the table", 0.0)
-    with opened(checked, base) as session, ExitStack() as threads:
-        watch("looking for the record", 0.0)
-        signatures = session.signatures_of(record)
-        membership = session.membership(watch)
-        threads.enter_context(
-            blas_threads_for(rows=len(membership.cells), columns=membership.signature_count)
-        )
-        findings = _find(session, membership, watch)
+    with reporting(progress):
+        found = [_explained(part, base, record) for part in plans_by_secret(checked)]
+    explained = [one for one in found if isinstance(one, Explanation)]
+    if not explained:
+        raise next(one for one in found if isinstance(one, InvalidPlan))
+    return replace(explained[0], other_secrets=tuple(explained[1:]))
+
+
+def _explained(plan: Plan, base: Path, record: str) -> Explanation | InvalidPlan:
+    """The explanation of one secret; an error if the record has no value of it."""
+    with ExitStack() as stack:
+        report("opening the table", 0.0)
+        session = stack.enter_context(opened(plan, base))
+        report("looking for the record", 0.0)
+        try:
+            signatures = session.signatures_of(record)
+        except InvalidPlan as error:
+            return error
+        membership = session.membership(report)
+        stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
+        findings = _find(session, membership, HOST)
         kind = session.kind_of(record, findings.membership)
         together = () if kind is None else about_person(findings, kind)
         return Explanation(
             record=record,
             exposed=together + about_signatures(findings, signatures),
-            result=assemble(
-                findings,
-                totals=partial(session.totals, membership=findings.membership),
-                progress=watch,
-            ),
+            result=_result(session, findings),
         )
 
 
-def _find(session: Session, membership: Membership, watch: Progress, device: Device = HOST) -> Findings:
-    membership = replace(membership, device=device)
-    watch("finding who is exposed", 0.0)
-    findings = find(session.plan, membership, values=session.values, progress=watch)
-    watch("describing what is exposed", 0.0)
+def _find(session: Session, membership: Membership, device: Device) -> Findings:
+    report("finding who is exposed", 0.0)
+    findings = find(session.plan, replace(membership, device=device), values=session.values, progress=report)
+    report("describing what is exposed", 0.0)
     return findings
 
 

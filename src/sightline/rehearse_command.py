@@ -7,7 +7,7 @@ from pathlib import Path
 
 import click
 
-from sightline.report.json_output import print_json
+from sightline.report.streams import print_json
 
 
 @click.command(epilog="Example:  sightline rehearse plan.toml --seed 7 --figure rehearsal.svg")
@@ -45,8 +45,8 @@ def rehearse(  # many parameters: one for each option
         made = publish_and_rehearse(
             plan, seed=seed, repetitions=repetitions, top=top, answers=answers, progress=progress
         )
-    from sightline.report.console import console
     from sightline.report.rehearsal import document, print_rehearsal
+    from sightline.report.streams import console
 
     if as_json:
         print_json(document(made.rehearsal))
@@ -57,7 +57,7 @@ def rehearse(  # many parameters: one for each option
         print(f"Wrote {write_answers}", file=sys.stderr)
     if figure is not None:
         from sightline.report import style
-        from sightline.report.figures.rehearsal import draw
+        from sightline.report.rehearsal import draw_rehearsal as draw
 
         style.save(style.specification(draw(made.rehearsal)), figure, force=force, owner_only=True)
         print(f"Wrote {figure}", file=sys.stderr)

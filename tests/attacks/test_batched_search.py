@@ -12,10 +12,8 @@ from hypothesis import strategies as st
 from scipy.optimize import minimize
 
 import sightline as sl
-from sightline.attacks.cubic import cubic_roots, depressed_roots
-from sightline.attacks.curves import Power, SmoothStep
-from sightline.attacks.inversion import invert_moments
-from sightline.attacks.model import columns_of
+from sightline.attacks.inversion import cubic_roots, depressed_roots, invert_moments
+from sightline.attacks.model import Power, SmoothStep, columns_of
 from sightline.attacks.starts import algebraic, grid_points, random_points, regions
 from sightline.attacks.transcript_model import model_of
 from sightline.releases.features import Powers, power, power_slope, smooth_step, smooth_step_slope

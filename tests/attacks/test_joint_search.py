@@ -7,9 +7,8 @@ import pytest
 from scipy import optimize
 
 import sightline as sl
-from sightline.attacks import relabeling
-from sightline.attacks.group import exact_answers
-from sightline.attacks.transcript_model import model_of
+from sightline.attacks import starts as search_starts
+from sightline.attacks.transcript_model import exact_answers, model_of
 from tests.attacks.attack_cases import INTERIOR, noisy
 
 
@@ -54,7 +53,7 @@ def test_all_orders_of_six_values_are_compared(monkeypatch: pytest.MonkeyPatch) 
     answers = noisy(transcript, [0.9, -0.7, 0.3, -0.2, 0.6, -0.95], 20, seed=1)
     few = sl.ConstrainedMLE(grid_starts=1, random_starts=0, wide=False)
     joint = few.estimate(transcript, answers)
-    monkeypatch.setattr(relabeling, "applies", lambda model: False)
+    monkeypatch.setattr(search_starts, "needs_labels", lambda model: False)
     without = few.estimate(transcript, answers)
     assert np.mean(without.objective > joint.objective + 1) > 0.9
     wide = sl.ConstrainedMLE().estimate(transcript, answers)
@@ -65,12 +64,12 @@ def test_beyond_six_values_exchanges_of_two_improve_the_labels() -> None:
     members = 7
     transcript = hybrid(members, moments=9, means=7, stddev=0.002)
     model = model_of(transcript.queries, transcript.law)
-    assert relabeling.applies(model)
+    assert search_starts.needs_labels(model)
     truth = np.array([0.9, -0.7, 0.3, -0.2, 0.6, 0.05, -0.95])
     answers = noisy(transcript, truth, 4, seed=2)
     wrong = truth[[0, 1, 2, 4, 3, 5, 6]]
     columns = [np.full(4, value) for value in wrong]
-    starts = relabeling.reordered(model, model.whiten(list(answers.T)), columns)
+    starts = search_starts.reordered(model, model.whiten(list(answers.T)), columns)
     assert len(starts) == 8
     assert np.stack(starts[0], axis=1) == pytest.approx(np.tile(truth, (4, 1)))
 
@@ -81,7 +80,7 @@ def test_beyond_six_values_the_heuristic_improves_the_search(monkeypatch: pytest
     answers = noisy(transcript, [0.9, -0.7, 0.3, -0.2, 0.6, 0.05, -0.95], 12, seed=3)
     few = sl.ConstrainedMLE(grid_starts=1, random_starts=0, wide=False)
     joint = few.estimate(transcript, answers)
-    monkeypatch.setattr(relabeling, "applies", lambda model: False)
+    monkeypatch.setattr(search_starts, "needs_labels", lambda model: False)
     without = few.estimate(transcript, answers)
     assert np.all(joint.objective <= without.objective + 1e-9)
     assert np.mean(joint.objective < without.objective - 0.1) > 0.3
@@ -90,10 +89,10 @@ def test_beyond_six_values_the_heuristic_improves_the_search(monkeypatch: pytest
 def test_the_best_orders_come_first() -> None:
     transcript = hybrid(3, moments=3, means=2, stddev=0.1)
     model = model_of(transcript.queries, transcript.law)
-    assert relabeling.applies(model)
+    assert search_starts.needs_labels(model)
     answers = noisy(transcript, [0.8, 0.1, -0.5], 20)
     z = model.whiten(list(answers.T))
-    starts = relabeling.reordered(model, z, [np.full(20, value) for value in (-0.5, 0.1, 0.8)])
+    starts = search_starts.reordered(model, z, [np.full(20, value) for value in (-0.5, 0.1, 0.8)])
     assert len(starts) == 5, "all orders but the given one"
     objectives = [
         np.sum([(a - p) ** 2 for a, p in zip(z, model.whiten(model.expected(start)), strict=True)], axis=0)
@@ -109,7 +108,7 @@ def test_what_needs_no_labels_is_searched_as_before() -> None:
         hybrid(2, moments=2, means=1, stddev=0.1).queries, noise=0.01 * (np.eye(3) + 0.5)
     )
     for transcript in (symmetric, linear, correlated):
-        assert not relabeling.applies(model_of(transcript.queries, transcript.law))
+        assert not search_starts.needs_labels(model_of(transcript.queries, transcript.law))
     found = sl.ConstrainedMLE().estimate(correlated, correlated.answers(INTERIOR))
     assert found.values[0] == pytest.approx(INTERIOR, abs=1e-5)
 

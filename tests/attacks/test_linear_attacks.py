@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy.optimize import lsq_linear
 
 import sightline as sl
-from sightline.attacks.target import missing_direction
+from sightline.attacks.blue import missing_direction
 from tests.attacks.attack_cases import in_out, noisy, triangle
 
 RECORDS = (0.3, -0.2, 0.6)

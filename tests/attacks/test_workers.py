@@ -21,7 +21,7 @@ import sightline as sl
 from sightline.attacks import monte_carlo, workers
 from sightline.attacks.monte_carlo import CHUNK
 from sightline.errors import InvalidInput, SightlineError
-from sightline.progress import silent
+from sightline.progress import Progress, reporting
 from tests.attacks.attack_cases import INTERIOR, moments, triangle
 
 pytestmark = pytest.mark.slow
@@ -31,8 +31,9 @@ MLE = {"attack": sl.ConstrainedMLE(), "at": INTERIOR, "trials": 3500, "seed": 11
 BLUE = {"attack": sl.Blue(), "at": RECORDS, "domain": (-1, 1), "trials": 2 * CHUNK + 1}
 
 
-def run(function, calls, *, executor=None, count=None, progress=silent):
-    return workers.run_all(function, calls, executor=executor, workers=count, progress=progress)
+def run(function, calls, *, executor=None, count=None, progress: Progress | None = None):
+    with reporting(progress):
+        return workers.run_all(function, calls, executor=executor, workers=count)
 
 
 def local_processes() -> list[str]:
@@ -89,6 +90,7 @@ class TestTheSameDigits:
     def test_by_default_when_processes_pay(self, alone) -> None:
         assert same(sl.simulate(moments(5.0), **MLE), alone)
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("count", [2, 3])
     def test_on_local_processes(self, alone, count) -> None:
         assert same(sl.simulate(moments(5.0), **MLE, workers=count), alone)
@@ -101,6 +103,7 @@ class TestTheSameDigits:
     def test_on_a_dask_cluster(self, alone, dask) -> None:
         assert same(sl.simulate(moments(5.0), **MLE, executor=dask), alone)
 
+    @pytest.mark.thorough
     def test_whatever_the_threads_of_the_linear_algebra(self) -> None:
         found = []
         for threads in (1, 2):
@@ -151,6 +154,7 @@ class TestWhere:
     def test_the_cores_are_those_that_the_process_may_use(self) -> None:
         assert 1 <= workers._cores() <= (os.cpu_count() or 1)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("count", [1, 2])
     def test_progress_counts_chunks(self, count) -> None:
         calls: list[tuple[str, float]] = []
@@ -203,6 +207,7 @@ def nested() -> tuple[bool, bool, str]:
 
 
 class TestInAWorker:
+    @pytest.mark.thorough
     def test_of_a_pool(self) -> None:
         with multiprocessing.get_context("spawn").Pool(1) as pool:
             stays, daemonic, message = pool.apply(nested)
@@ -210,10 +215,12 @@ class TestInAWorker:
         assert daemonic
         assert "expected a process that may start workers, got a daemonic one" in message
 
+    @pytest.mark.thorough
     def test_of_an_executor(self) -> None:
         with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as executor:
             assert executor.submit(nested).result() == (True, False, "")
 
+    @pytest.mark.thorough
     def test_of_ours(self) -> None:
         assert run(nested, [(), ()], count=2) == [(True, False, "")] * 2
 
@@ -260,6 +267,7 @@ class TestTrouble:
         with pytest.raises(InvalidInput, match="cannot be pickled; workers=1"):
             run(repr, [(threading.Lock(),)] * 3, count=2)
 
+    @pytest.mark.thorough
     def test_what_cannot_be_sent_back(self) -> None:
         with pytest.raises(InvalidInput, match="cannot be pickled; workers=1"):
             run(odd, [()] * 3, count=2)
@@ -292,12 +300,11 @@ class TestTrouble:
         script = """if True:
             import os, signal, time
             from sightline.attacks.workers import run_all
-            from sightline.progress import silent
             signal.signal(signal.SIGINT, signal.default_int_handler)  # a job in the background ignores it
             def chunk():
                 os.write(1, b"running\\n")
                 time.sleep(300)
-            run_all(chunk, [()] * 9, executor=None, workers=2, progress=silent)
+            run_all(chunk, [()] * 9, executor=None, workers=2)
         """
         command = [sys.executable, "-W", "error", "-c", script]
         with subprocess.Popen(
@@ -317,11 +324,10 @@ class TestTrouble:
         script = """if True:
             import os, time
             from sightline.attacks.workers import run_all
-            from sightline.progress import silent
             def chunk():
                 os.write(1, b"running\\n")
                 time.sleep(3000)
-            run_all(chunk, [()] * 9, executor=None, workers=2, progress=silent)
+            run_all(chunk, [()] * 9, executor=None, workers=2)
         """
         with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as process:
             assert [process.stdout.readline() for _ in range(2)] == ["running\n"] * 2
@@ -358,6 +364,7 @@ print(sl.simulate(transcript, **settings, workers=2).mse.hex())
 class TestScripts:
     """None has a guard, each defines its attack, and warnings are errors."""
 
+    @pytest.mark.sampled(1)
     @pytest.mark.parametrize("how", ["file", "standard input", "argument"])
     def test_runs_once(self, how, tmp_path) -> None:
         expected = sl.simulate(triangle(), **{**BLUE, "attack": Rounded()}, workers=1).mse.hex()

@@ -26,7 +26,7 @@ import duckdb
 import sightline as sl
 from sightline.cli import main
 from sightline.errors import SightlineError
-from sightline.report.console import console
+from sightline.report.streams import console
 from sightline.report.terminal import print_result
 from tests.auditing.plan_material import (
     ABOUT,
@@ -133,7 +133,7 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
         release["noise_stddev"] = draw.choice(stddevs)
     elif kind < 0.65:
         key = draw.choice([None, *CELL_KEYS])
-        cells: list[dict[str, Any]] = [{"key": [name]} for name in CELL_KEYS.get(key or "", [])] or [{}]
+        cells: list[list[Any]] = [[name] for name in CELL_KEYS.get(key or "", [])] or [[]]
         if draw.random() < 0.05:
             cells.append(copy.deepcopy(draw.choice(cells)))
         aggregate = release["sql"].removeprefix("SELECT ").partition(" FROM")[0].rpartition(", ")[2]
@@ -141,7 +141,7 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
             release["sql"] = f"SELECT {key}, {aggregate} FROM data GROUP BY {key}"
         elif draw.random() < 0.7:
             release["sql"] = f"SELECT {aggregate} FROM data"
-        release["noise_by_cell"] = [{**cell, "stddev": draw.choice(stddevs)} for cell in cells]
+        release["noise"] = {"by_cell": [[*cell, draw.choice(stddevs)] for cell in cells]}
     elif kind < 0.85:
         law = draw.choice(
             ["gaussian", "laplace", "laplace", "none", "none", "discrete-gaussian", "geometric"]
@@ -154,9 +154,7 @@ def draw_noise(draw: random.Random, release: dict[str, Any]) -> None:
         release["published"] = True
     if draw.random() < 0.1:
         release["weight"] = draw.choice([0.5, 1e9])
-        release["least_noise_stddev"], release["most_noise_stddev"] = draw.choice(
-            [(0.1, 1.0)] * 4 + [(2.0, 1.0)]
-        )
+        release["noise_within"] = draw.choice([[0.1, 1.0]] * 4 + [[2.0, 1.0]])
 
 
 def draw_plan(draw: random.Random, sources: list[str]) -> dict[str, Any]:
@@ -206,14 +204,15 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
     release, attacker = draw.choice(plan["release"]), plan.setdefault("attacker", {})
     match draw.randrange(6):
         case 0:
-            plan["data"]["keep"] = {
-                "rows": draw.choice([1, 2]),
-                "order": draw.choice(["d", "n DESC", ["n", "d", "g"], "x"]),
-            }
+            order = draw.choice(["d", "n DESC", "n, d, g", "x"])
+            number = f"ROW_NUMBER() OVER (PARTITION BY {plan['data']['record']} ORDER BY {order})"
+            plan["data"]["sql"] = f"SELECT * FROM source QUALIFY {number} <= {draw.choice([1, 2])}"
         case 1:
-            plan["data"]["total_by"] = draw.choice([[], ["g"], ["g", "n"], ["x"]])
+            keys = ", ".join([plan["data"]["record"], *draw.choice([[], ["g"], ["g", "n"], ["x"]])])
+            total = f"LEAST(SUM({plan['data']['secret']}), 9) AS {plan['data']['secret']}"
+            plan["data"]["sql"] = f"SELECT {keys}, {total} FROM source GROUP BY {keys}"
         case 2:
-            plan["privacy"]["periods"] = draw.choice([2, ["a", "b"], ["a", {"name": "b", "epsilon": 0.5}]])
+            plan["privacy"]["periods"] = draw.choice([2, ["a", "b"], {"a": 1.0, "b": 0.5}])
             release["period"] = draw.choice(["a", "b", "1", None])
         case 3:
             release["suppress"] = draw.choice(
@@ -228,7 +227,7 @@ def draw_new_forms(draw: random.Random, plan: dict[str, Any]) -> None:
         case 4:
             attacker["values_within"] = draw.choice([0.01, 1, 5, 100])
         case 5:
-            attacker["knows_share"] = draw.choice([0.1, "50%", 0.999])
+            attacker["knows"] = [draw.choice(["10%", "50%", "99.9 %"])]
     if draw.random() < 0.3:
         plan["privacy"]["sensitivity"] = draw.choice(["memberships", "declared"])
 
@@ -380,7 +379,7 @@ def try_case(case: Case) -> str:
     if sl.AuditResult.from_json(text) != result:
         raise ForeignException("the result is not what its JSON says")
     with contextlib.redirect_stdout(io.StringIO()):
-        print_result(result.publishable(), console())
+        print_result(result.publishable(), console(), full=True)
     return "no limit" if result.verdict.status is None else result.verdict.status.value
 
 

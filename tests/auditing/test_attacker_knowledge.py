@@ -161,7 +161,7 @@ def test_a_drawn_share_is_a_list_of_known_records(tmp_path: Path) -> None:
     assert 3 < len(drawn) < 15
     listed = ", ".join(f"'{key}'" for key in drawn)
     by_list = sl.audit(plan_of(table, attacker={"knows": [f"id IN ({listed})"]}))
-    by_share = sl.audit(plan_of(table, attacker={"knows_share": "40%"}))
+    by_share = sl.audit(plan_of(table, attacker={"knows": ["40%"]}))
     assert by_share.known_rows == len(drawn)
     assert by_share.least_remaining_uncertainty == by_list.least_remaining_uncertainty
     assert by_share.distribution == by_list.distribution
@@ -170,17 +170,17 @@ def test_a_drawn_share_is_a_list_of_known_records(tmp_path: Path) -> None:
 def test_a_pass_by_a_draw_must_be_accepted(tmp_path: Path) -> None:
     """Noise that hides people in groups of seven, and not from somebody who knows all others."""
     table = write(tmp_path)
-    found = sl.audit(plan_of(table, noise=2.0, attacker={"knows_share": 0.2}))
+    found = sl.audit(plan_of(table, noise=2.0, attacker={"knows": ["20%"]}))
     assert found.guaranteed_by_noise is not None
     assert found.guaranteed_by_noise < 0.5
     assert found.verdict.status == "not shown"
     assert "20 of 100 records are known to the attacker, drawn by their keys" in found.verdict.text
-    accepted = sl.audit(plan_of(table, noise=2.0, accept=("drawn",), attacker={"knows_share": 0.2}))
+    accepted = sl.audit(plan_of(table, noise=2.0, accept=("drawn",), attacker={"knows": ["20%"]}))
     assert accepted.verdict.status == "passed"
 
 
 def test_noise_that_suffices_whoever_is_known_needs_no_draw(tmp_path: Path) -> None:
-    found = sl.audit(plan_of(write(tmp_path), noise=9.0, attacker={"knows_share": 0.2}))
+    found = sl.audit(plan_of(write(tmp_path), noise=9.0, attacker={"knows": ["20%"]}))
     assert found.guaranteed_by_noise is not None
     assert found.guaranteed_by_noise >= 0.5
     assert found.verdict.status == "passed"

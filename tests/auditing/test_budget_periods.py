@@ -13,12 +13,11 @@ from rich.console import Console
 import sightline as sl
 from sightline.auditing.budget import budget_report
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text
 from sightline.auditing.pricing import price
-from sightline.auditing.reading import read_plan
+from sightline.auditing.reading import plan_text, read_plan
 from sightline.auditing.result import BudgetReport
 from sightline.errors import InvalidPlan
-from sightline.privacy.gaussian_curve import smallest_epsilon
+from sightline.privacy.gaussian_dp import smallest_epsilon
 from sightline.privacy.registry import ACCOUNTANTS, accountant_named
 from sightline.report.terminal import print_budget
 from sightline.report.wording import budget_words
@@ -119,18 +118,18 @@ def test_noise_of_discrete_law_has_a_total_under_a_rule_that_is_proved_for_it() 
 
 
 def test_each_period_prices_its_own_releases() -> None:
-    periods = ["January", {"name": "February", "epsilon": 0.5, "delta": 1e-7}]
+    periods = {"January": 1.0, "February": 0.5}
     plan = plan_with(
         {"name": "a", "period": "January", "times": 3}, {"name": "b", "period": "February"}, periods=periods
     )
     pricing = price(plan, TWO)
     january = accountant_named("zcdp", sl.Budget(epsilon=1.0, delta=DELTA))
-    february = accountant_named("zcdp", sl.Budget(epsilon=0.5, delta=1e-7))
+    february = accountant_named("zcdp", sl.Budget(epsilon=0.5, delta=DELTA))
     ratio = pricing.scale / pricing.sensitivity
     assert ratio[:2] == pytest.approx(january.kappa(3) ** 0.5)
     assert ratio[2] == pytest.approx(february.kappa(1) ** 0.5)
     report = report_of(plan)
-    assert report.delta == 1e-7  # the smallest: no total is said to hold at a larger one
+    assert report.delta == DELTA
     assert report.epsilon is None
     assert "2 periods with epsilons of their own" in budget_words(report)
 
@@ -140,7 +139,7 @@ def test_the_total_of_periods_without_one_epsilon_is_under_a_rule_that_can_say_i
     plan = plan_with(
         {"name": "a", "period": "1"},
         {"name": "b", "period": "2"},
-        periods=[{"name": "1"}, {"name": "2", "epsilon": 0.5}],
+        periods={"1": 1.0, "2": 0.5},
         accountant="advanced",
     )
     report = report_of(plan)
@@ -163,7 +162,7 @@ def test_per_record_counts_the_releases_of_a_period() -> None:
         (({"name": "a", "period": "May"}, {"name": "b"}), {}, "period among those of"),
         (({"name": "a"}, {"name": "b"}), {"periods": ["June", "June"]}, "a name of its own for each period"),
         (({"name": "a"}, {"name": "b"}), {"periods": ["x"], "epsilon": None}, r"\[privacy\] epsilon"),
-        (({"name": "a"}, {"name": "b"}), {"periods": [{"name": "x"}], "delta": None}, r"\[privacy\] delta"),
+        (({"name": "a"}, {"name": "b"}), {"periods": ["x"], "delta": None}, r"\[privacy\] delta"),
         (
             ({"name": "a", "times": 90_000}, {"name": "b"}),
             {"periods": 2},
@@ -187,7 +186,7 @@ def test_a_release_of_every_period_needs_one_noise() -> None:
     plan = plan_with({"name": "a"}, {"name": "b", "period": "June"}, periods=["May", "June"])
     with pytest.raises(InvalidPlan, match="release 'a': the same noise in every period"):
         price(plan, TWO)
-    other = plan_with({"name": "a"}, {"name": "b"}, periods=["May", {"name": "June", "epsilon": 2.0}])
+    other = plan_with({"name": "a"}, {"name": "b"}, periods={"May": 1.0, "June": 2.0})
     with pytest.raises(InvalidPlan, match="release 'a': the same noise in every period"):
         price(other, TWO)
 

@@ -16,7 +16,7 @@ from sightline.cli import main
 from sightline.errors import InvalidInput
 from sightline.examples.shipped import example_plan
 from sightline.jobs import read_result
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 
 
 @pytest.fixture(scope="module")

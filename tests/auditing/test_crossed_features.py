@@ -158,7 +158,7 @@ class TestCorrelatedNoise:
 
     def plan(self, folder: Path, values: list[float], stddev: float, correlation: float) -> Any:
         release = {"sql": "SELECT g, SUM(x) FROM data GROUP BY g", "noise_stddev": stddev}
-        numbers = [{"release": "r0", "key": [key]} for key in "ab"]
+        numbers = [["r0", key] for key in "ab"]
         plan = plan_of(folder, self.COLUMNS | {"x": values}, release)
         plan["correlation"] = {"numbers": numbers, "rows": [[], [correlation]]}
         plan["limits"] = {"remaining_uncertainty": 0.5}
@@ -178,7 +178,7 @@ class TestCorrelatedNoise:
         assert kept is not None
         assert kept <= told.lower
         # So a draw of known records cannot be said not to matter.
-        plan["attacker"] = {"knows_share": 0.5}
+        plan["attacker"] = {"knows": ["50%"]}
         assert "drawn" in [one.name for one in sl.audit(plan).unverified]
 
     @pytest.mark.parametrize("correlation", [-0.99, 0.0])
@@ -201,7 +201,7 @@ class TestCorrelatedNoise:
         plan["release"] = [
             {"name": f"r{place}", "sql": sql, "noise_stddev": 3.0} for place, sql in enumerate(sqls)
         ]
-        plan["correlation"]["numbers"] = [{"release": "r0"}, {"release": "r1"}]
+        plan["correlation"]["numbers"] = ["r0", "r1"]
         mean = 3.0 * np.sqrt(2 - 2 * 0.99) * np.sqrt(2 / np.pi) / 20
         (alike,) = sl.audit(plan).homogeneous
         assert alike.remaining == pytest.approx(mean * (1 - mean) / VARIANCE, rel=1e-9)

@@ -18,7 +18,7 @@ from sightline.auditing.findings import find
 from sightline.auditing.noise_factor import lowest
 from sightline.auditing.noise_slack import noise_slack, slack_under
 from sightline.auditing.result import NoiseSlack, Verdict, VerdictStatus
-from sightline.auditing.sharpest import sharpest_view
+from sightline.auditing.verdict import sharpest_view
 from sightline.examples.shipped import example_plan
 from sightline.tables.membership import Statistic
 from tests.auditing.hand_made import membership_of, partition, plan_of

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from sightline.attacks.posterior import _posterior
+from sightline.attacks.bayes import _posterior
 from sightline.errors import InvalidNoise
 
 

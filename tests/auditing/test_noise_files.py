@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import sightline as sl
-from sightline.auditing import noise_files
+from sightline.auditing import release_noise
 from sightline.auditing.reading import read_plan
 from sightline.errors import InvalidPlan
 
@@ -25,7 +25,7 @@ def plan_in(folder: Path, noise: str, *, sql: str = QUERY, form: dict[str, Any] 
     extra = "".join(f', {name} = "{value}"' for name, value in (form or {}).items())
     (folder / "plan.toml").write_text(
         '[data]\nsource = "t.csv"\nrecord = "id"\nsecret = "x"\nbounds = [0, 12]\n'
-        f'[[release]]\nname = "a"\nsql = "{sql}"\nnoise = {{ file = "noise.csv"{extra} }}\n'
+        f'[[release]]\nname = "a"\nsql = "{sql}"\nnoise = {{ by_cell = "noise.csv"{extra} }}\n'
         '[limits]\nremaining_uncertainty = 0.5\naccept = ["few_values"]\n'
     )
     return folder / "plan.toml"
@@ -38,9 +38,8 @@ def test_each_number_has_the_noise_of_its_line(tmp_path: Path) -> None:
     assert (release.smallest_noise_stddev, release.largest_noise_stddev) == (20.0, 30.0)
     laplace = sl.audit(plan_in(tmp_path, GOOD, form={"law": "laplace"}))
     assert laplace.budget.spent == pytest.approx({"laplace": 12 / (20 / 2**0.5)})
-    assert "key_columns" in result.plan  # what was read is part of the plan from then on
-    assert "key_columns" in (result.publishable_plan or "")
-    assert "cells" not in (result.publishable_plan or "")
+    assert '["a", "b", 20.0]' in result.plan  # what was read is part of the plan from then on
+    assert "by_cell" not in (result.publishable_plan or "")
 
 
 def test_one_line_with_little_noise_fails(tmp_path: Path) -> None:
@@ -66,13 +65,13 @@ def test_labels_tell_aggregates_apart(tmp_path: Path) -> None:
     [
         (
             GOOD.replace("a,a,20\n", ""),
-            "noise cells for every published number, got none for the group 'a, a'",
+            "noise by_cell for every published number, got none for the group 'a, a'",
         ),
         (
             GOOD + "a,a,21\n",
             "each published number once in release 'a': noise file 'noise.csv', got one twice",
         ),
-        (GOOD + "z,a,21\n", "noise cells for numbers that it publishes, got the group 'z, a'"),
+        (GOOD + "z,a,21\n", "noise by_cell for numbers that it publishes, got the number 'z, a'"),
         (
             GOOD.replace("home,work,", "work,home,"),
             "the columns of GROUP BY, in its order: home, work, got work, home",
@@ -87,8 +86,8 @@ def test_labels_tell_aggregates_apart(tmp_path: Path) -> None:
             GOOD.replace("20", "0"),
             "line 2: a stddev between 1e-50 and 1e[+]50, got 0; a number that is published",
         ),
-        (GOOD.replace("20", "nan"), "line 2: a stddev between 1e-50 and 1e[+]50, got another text"),
-        (GOOD.replace("20", "=HYPERLINK"), "got another text"),
+        (GOOD.replace("20", "nan"), "line 2: a stddev between 1e-50 and 1e[+]50, got another value"),
+        (GOOD.replace("20", "=HYPERLINK"), "got another value"),
     ],
 )
 def test_a_file_that_is_not_the_noise_of_the_release_is_refused(
@@ -103,7 +102,7 @@ def test_a_file_that_cannot_be_read_is_refused(tmp_path: Path, monkeypatch: pyte
     (tmp_path / "noise.csv").write_bytes(b"home,work,stddev\n\xff,b,1\n")
     with pytest.raises(InvalidPlan, match="expected UTF-8, got other bytes"):
         read_plan(path)
-    monkeypatch.setattr(noise_files, "_LARGEST_FILE", 10)
+    monkeypatch.setattr(release_noise, "_LARGEST_FILE", 10)
     with pytest.raises(InvalidPlan, match=r"noise file 'noise\.csv': at most 10 bytes, got"):
         read_plan(path)
     (tmp_path / "noise.csv").unlink()
@@ -130,7 +129,7 @@ def test_a_broken_quote_is_refused(tmp_path: Path) -> None:
 def test_the_path_is_one_to_a_file(file: str, message: str) -> None:
     plan = {
         "data": {"source": "t.csv", "record": "id", "secret": "x", "bounds": [0, 12]},
-        "release": [{"name": "a", "sql": QUERY, "noise": {"file": file}}],
+        "release": [{"name": "a", "sql": QUERY, "noise": {"by_cell": file}}],
     }
     with pytest.raises(InvalidPlan, match=message):
         read_plan(plan)

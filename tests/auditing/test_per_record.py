@@ -14,7 +14,7 @@ import sightline as sl
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.privacy.gaussian_curve import largest_mu_squared
+from sightline.privacy.gaussian_dp import largest_mu_squared
 from sightline.progress import silent
 
 ROWS = (  # person, town, job, hours
@@ -137,10 +137,10 @@ def test_a_histogram_costs_the_two_categories_with_the_least_noise(tmp_path: Pat
         membership = session.membership(silent)
     parts = [str(membership.partitions[cell.partition].parameter) for cell in membership.cells]
     cells = [
-        {"label": membership.partitions[cell.partition].label, "key": [], "stddev": noise[part]}
+        [membership.partitions[cell.partition].label, noise[part]]
         for cell, part in zip(membership.cells, parts, strict=True)
     ]
-    plan, _ = read_plan({"data": data, "release": [{**release, "noise_by_cell": cells}]})
+    plan, _ = read_plan({"data": data, "release": [{**release, "noise": {"by_cell": cells}}]})
     costs = price(plan, membership).record_costs.by_record(membership)
     worst = max(noise[a] ** -2 + noise[b] ** -2 for a, b in itertools.combinations(noise, 2))
     assert costs == pytest.approx([worst] * len(costs), rel=1e-12)

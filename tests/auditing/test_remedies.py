@@ -108,8 +108,8 @@ def test_a_dropped_release_exposes_fewer() -> None:
     assert drop.text == 'drop "but one": then 2 records are below the limit instead of 5'
     # The same by hand: a plan without the release, with the noise that it had.
     before = examination(0.6).pricing.scale.tolist()
-    cells = [{"key": [key], "stddev": stddev} for key, stddev in zip("ab", before, strict=False)]
-    plan = plan_of({"name": "by group", "noise_by_cell": cells}, limits={"remaining_uncertainty": 0.6})
+    cells = [[key, stddev] for key, stddev in zip("ab", before, strict=False)]
+    plan = plan_of({"name": "by group", "noise": {"by_cell": cells}}, limits={"remaining_uncertainty": 0.6})
     without = assemble(find(plan, membership_of(PARTS[:1], GROUPS[:1])))
     assert without.verdict.below_limit == 2
     assert result.verdict.below_limit == 5

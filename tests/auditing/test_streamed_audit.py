@@ -19,9 +19,9 @@ from sightline.auditing import streamed_findings
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.errors import InvalidPlan, TooMuchWork
 from sightline.examples.shipped import example_plan
-from sightline.report.figures.release_map import describe
+from sightline.report.figures.releases import describe_map
 from sightline.tables import streamed
-from sightline.tables.engines import duckdb_store
+from sightline.tables.engines import duckdb_engine
 from sightline.tables.row_counts import count_rows
 
 KEYS = ("a", "b", "c", "d")
@@ -45,7 +45,7 @@ def _streams(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every table that can be is streamed, in small batches; few signatures are kept."""
     monkeypatch.setattr(streamed, "_PER_SIGNATURE", 1e18)
     monkeypatch.setattr(streamed_findings, "MOST_KEPT", 25)
-    monkeypatch.setattr(duckdb_store, "BATCH", 101)
+    monkeypatch.setattr(duckdb_engine, "BATCH", 101)
 
 
 def in_memory_and_streamed(
@@ -55,7 +55,7 @@ def in_memory_and_streamed(
     with monkeypatch.context() as patched:
         patched.setattr(streamed, "_PER_SIGNATURE", 1e18)
         patched.setattr(streamed_findings, "MOST_KEPT", 25)
-        patched.setattr(duckdb_store, "BATCH", 501)
+        patched.setattr(duckdb_engine, "BATCH", 501)
         got = sl.audit(plan, **options)
     assert not any("is streamed" in line for line in expected.assumptions)
     return expected, got
@@ -104,7 +104,7 @@ def assert_same(expected: AuditResult, got: AuditResult, *, top: int, ties: bool
     assert_homogeneous(expected, got)
     for name in LEFT_OUT:
         assert getattr(got, name) == (), name
-    assert "would not hide anyone" not in describe(got) or not got.identifiable_records
+    assert "would not hide anyone" not in describe_map(got) or not got.identifiable_records
     assert got.slack is None
     assert all(one.newly_exposes is None and one.copy_of is None for one in got.releases)
 
@@ -279,7 +279,7 @@ def test_what_cannot_be_streamed_says_why(
 
 def test_withheld_numbers_are_not_streamed(tmp_path: Path) -> None:
     plan = plan_of(table(tmp_path, 0), GROUPED)
-    plan["release"][0]["withhold"] = [{"key": ["3"]}]
+    plan["release"][0]["withhold"] = [["3"]]
     with pytest.raises(TooMuchWork, match="because numbers are withheld"):
         sl.audit(plan, max_memory=7)
 

@@ -10,7 +10,7 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text
+from sightline.auditing.reading import plan_text
 from sightline.errors import InvalidPlan
 from sightline.jobs import check
 
@@ -60,7 +60,7 @@ def test_a_condition_suppresses_what_a_list_withholds(
 ) -> None:
     beside = [{"sql": "SELECT SUM(hours) FROM data"}] if total else []
     suppressed = sl.audit(plan_of(table, *beside, {"sql": TOWNS, "suppress": condition}))
-    withheld = sl.audit(plan_of(table, *beside, {"sql": TOWNS, "withhold": [{"key": [key]} for key in keys]}))
+    withheld = sl.audit(plan_of(table, *beside, {"sql": TOWNS, "withhold": [[key] for key in keys]}))
     first, second = suppressed.model_dump(), withheld.model_dump()
     assert {name: first[name] for name in FACTS} == {name: second[name] for name in FACTS}
 
@@ -89,7 +89,7 @@ def test_complementary_suppression_hides_both_groups_behind_each_other(table: st
 
 
 def test_a_group_may_be_suppressed_and_withheld(table: str) -> None:
-    both = {"sql": TOWNS, "suppress": "COUNT(*) < 3", "withhold": [{"key": ["d"]}, {"key": ["b"]}]}
+    both = {"sql": TOWNS, "suppress": "COUNT(*) < 3", "withhold": [["d"], ["b"]]}
     assert sl.audit(plan_of(table, both)).cells == 2
 
 

@@ -9,9 +9,10 @@ import pytest
 
 import sightline as sl
 from sightline.auditing import what_if
-from sightline.auditing.what_if_result import Setting, SwitchKind
+from sightline.auditing.result_parts import Setting, SwitchKind
+from sightline.report.page import report_html
 from tests.auditing import what_if_plans
-from tests.auditing.what_if_plans import audit_of, microgrid_months, without_advice
+from tests.auditing.what_if_plans import audit_of, microgrid_months
 
 pytestmark = pytest.mark.slow
 
@@ -71,7 +72,6 @@ def test_every_setting_is_what_an_audit_says(
     name: str, stops: tuple[float, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(what_if, "_STOPS", stops)
-    without_advice(monkeypatch)
     plan = {
         "months": lambda: microgrid_months("January", "March", "May"),
         "budgeted": what_if_plans.budgeted,
@@ -131,7 +131,6 @@ def test_it_is_for_the_owner_only_and_survives_json() -> None:
 
 def test_a_record_that_the_attacker_does_not_know_after_all_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(what_if, "_STOPS", (1.0,))
-    without_advice(monkeypatch)
     plan = microgrid_months("January", "March") | {"attacker": {"knows": ["home = 'H13'"]}}
     plan["release"] = [
         *plan["release"],
@@ -160,7 +159,6 @@ class TestWhatFitsTheWork:
     def steps(self, most: float, monkeypatch: pytest.MonkeyPatch) -> tuple[bool, ...]:
         monkeypatch.setattr(what_if, "_MOST", most)
         monkeypatch.setattr(what_if, "_STOPS", (2.0,))
-        without_advice(monkeypatch)
         found = sl.audit(what_if_plans.budgeted(), what_if=True).what_if
         assert found is not None
         at_own = [one for one in found.settings if len(one.switches) == 1 and one.noise == found.own_noise]
@@ -180,8 +178,8 @@ class TestWhatFitsTheWork:
 
 COUNT = {"name": "count", "sql": "SELECT COUNT(*) FROM data", "noise_stddev": 1.0}
 MEAN = {"name": "mean", "sql": "SELECT AVG(evening_watts) FROM data"}
-TWO = {"numbers": [{"release": "January"}, {"release": "March"}], "rows": [[], [0.5]]}
-MONTHS = [{"name": "one", "epsilon": 1.0}, {"name": "two", "epsilon": 2.0}]
+TWO = {"numbers": ["January", "March"], "rows": [[], [0.5]]}
+MONTHS = {"one": 1.0, "two": 2.0}
 
 
 @pytest.mark.parametrize(
@@ -204,12 +202,11 @@ def test_some_plans_have_none_and_say_why(change: dict[str, Any], why: str) -> N
     result = sl.audit(microgrid_months("January", "March") | change, what_if=True)
     assert result.what_if is None
     assert result.no_what_if == why
-    assert f"There are no other settings to choose from here: {why}." in sl.report_html(result)
+    assert f"There are no other settings to choose from here: {why}." in report_html(result)
     assert result.publishable().no_what_if is None
 
 
 def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> None:
-    without_advice(monkeypatch)
     monkeypatch.setattr("sightline.auditing.findings._MOST_ROWS", 1)
     result = sl.audit(microgrid_months("January", "March"), what_if=True)
     assert (result.what_if, result.no_what_if) == (
@@ -217,7 +214,6 @@ def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> N
         "the plan is too large to audit it again for every setting",
     )
     monkeypatch.undo()
-    without_advice(monkeypatch)
     monkeypatch.setattr(what_if, "_MOST_ROWS", 17)
     result = sl.audit(what_if_plans.threshold(), what_if=True)
     assert result.no_what_if == "it has moments or thresholds of more than 17 rows"
@@ -225,7 +221,6 @@ def test_large_plans_have_none_and_say_why(monkeypatch: pytest.MonkeyPatch) -> N
 
 def test_of_a_question_it_says_which(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(what_if, "_STOPS", (1.0,))
-    without_advice(monkeypatch)
     plan = what_if_plans.threshold()
     plan["release"] = [
         {**plan["release"][2], "noise_stddev": 0.05},

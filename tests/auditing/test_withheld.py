@@ -11,8 +11,8 @@ import pytest
 
 import sightline as sl
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text, publishable_plan_text
 from sightline.auditing.pricing import price
+from sightline.auditing.reading import plan_text, publishable_plan_text
 from sightline.auditing.withheld import as_published
 from sightline.errors import InvalidPlan
 from tests.auditing.hand_made import membership_of, partition, plan_of
@@ -46,7 +46,7 @@ def test_a_withheld_group_is_one_that_the_query_leaves_out(tmp_path: Path) -> No
     same_audit(
         tmp_path,
         NUMBER,
-        {"sql": BY_TOWN, "withhold": [{"key": ["t2"]}, {"key": ["t5"]}]},
+        {"sql": BY_TOWN, "withhold": [["t2"], ["t5"]]},
         {"sql": "SELECT town, AVG(hours) FROM data WHERE town NOT IN ('t2', 't5') GROUP BY town"},
     )
 
@@ -58,7 +58,7 @@ def test_a_label_names_one_aggregate(tmp_path: Path) -> None:
     releases = ({"name": "a", "sql": f"SELECT town, {red}, {blue} FROM data GROUP BY town"},)
     plan = plan_for(table, releases, noise=1.0, data=CATEGORY)
     counts = []
-    for gone in ([], [{"key": ["t7"]}], [{"key": ["t7"], "label": "red by town"}]):
+    for gone in ([], [["t7"]], [["t7", "red by town"]]):
         plan["release"][0]["withhold"] = gone
         counts.append(sl.audit(plan).cells)
     assert (counts[0] - counts[1], counts[0] - counts[2]) == (2, 1)
@@ -70,8 +70,8 @@ def groups() -> Any:
 
 def test_the_cells_that_are_left_keep_their_rows() -> None:
     plan = plan_of(
-        {"name": "a", "withhold": [{"key": ["a"]}], "noise_stddev": 1.0},
-        {"name": "b", "noise_by_cell": [{"key": ["x"], "stddev": 2.0}], "withhold": [{"key": ["y"]}]},
+        {"name": "a", "withhold": [["a"]], "noise_stddev": 1.0},
+        {"name": "b", "noise": {"by_cell": [["x", 2.0]]}, "withhold": [["y"]]},
     )
     found = as_published(plan, groups())
     assert [(cell.key, cell.rows) for cell in found.cells] == [(("b",), 2), (("c",), 1), (("x",), 2)]
@@ -84,15 +84,15 @@ def test_the_cells_that_are_left_keep_their_rows() -> None:
     ("release", "message"),
     [
         (
-            {"withhold": [{"key": ["z"]}]},
-            "release 'a': withhold for groups that its query has, got the group 'z'",
+            {"withhold": [["z"]]},
+            "release 'a': withhold for numbers that its query has, got 'z'",
         ),
-        ({"withhold": [{"key": ["a"], "label": "mean"}]}, "got the group 'a' of mean"),
+        ({"withhold": [["a", "mean"]]}, "got 'a, mean'"),
         (
-            {"withhold": [{"key": [key]} for key in "abc"]},
+            {"withhold": [[key] for key in "abc"]},
             "got withhold or suppress for all of them; leave out the release",
         ),
-        ({"withhold": [{"key": ["a"]}, {"key": ["a"]}]}, "got the group 'a' twice"),
+        ({"withhold": [["a"], ["a"]]}, "got the group 'a' twice"),
         ({"merge": [{"keys": [["a"], ["b"]]}]}, "no longer have; group by the coarser key"),
     ],
 )
@@ -110,13 +110,13 @@ def test_groups_that_are_not_there_are_refused(release: dict[str, Any], message:
 def test_groups_whose_keys_read_alike_are_refused() -> None:
     membership = membership_of([partition(0)], [["a", "b", "c"]])
     alike = tuple(replace(cell, key=("a",)) if cell.key == ("b",) else cell for cell in membership.cells)
-    plan = plan_of({"name": "a", "withhold": [{"key": ["a"]}]})
-    with pytest.raises(InvalidPlan, match="groups that their keys tell apart, got two groups that read 'a'"):
+    plan = plan_of({"name": "a", "withhold": [["a"]]})
+    with pytest.raises(InvalidPlan, match="groups that their keys tell apart, got two that read 'a'"):
         as_published(plan, replace(membership, cells=alike))
 
 
 def test_a_plan_with_them_is_read_back_as_it_was_and_publishes_no_key() -> None:
-    plan = plan_of({"name": "a", "withhold": [{"key": ["H13"]}]})
+    plan = plan_of({"name": "a", "withhold": [["H13"]]})
     assert Plan.model_validate(tomllib.loads(plan_text(plan))) == plan
     assert "H1" not in publishable_plan_text(plan)
 
@@ -125,7 +125,7 @@ def test_a_plan_with_them_is_read_back_as_it_was_and_publishes_no_key() -> None:
 def test_records_of_a_withheld_cell_are_found_by_their_keys(tmp_path: Path) -> None:
     """Signatures that became alike still name all their records."""
     plan = plan_for(
-        write_table(tmp_path), ({"name": "towns", "sql": BY_TOWN, "withhold": [{"key": ["t2"]}]},),
+        write_table(tmp_path), ({"name": "towns", "sql": BY_TOWN, "withhold": [["t2"]]},),
         noise=1.0, data=NUMBER,
     )  # fmt: skip
     found = sl.audit(plan, names=True, limit=0.999, top=50)

@@ -8,13 +8,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 import sightline as sl
-from sightline.auditing import assemble
-from sightline.auditing.remedies import Remedies
-from sightline.auditing.what_if_result import Setting, SwitchKind, WhatIf
-from sightline.designing import advice
+from sightline.auditing.result_parts import Setting, SwitchKind, WhatIf
 from sightline.examples.shipped import example_plan
 
 _SIZES = ("stddev", "noise_multiplier")
@@ -165,14 +160,6 @@ def changed(plan: dict[str, Any], found: WhatIf, setting: Setting) -> dict[str, 
             case SwitchKind.PRIOR:
                 attacker["prior"] = switch.name
     return {**plan, "release": releases, "privacy": privacy, "attacker": attacker}
-
-
-def without_advice(patch: pytest.MonkeyPatch) -> None:
-    """Let audits leave out sections that take long and that no setting shows."""
-    patch.setattr(advice, "with_designed_advice", lambda result, *_: result)
-    patch.setattr(assemble, "remedies", lambda *_: Remedies(changes=(), more=""))
-    for section in ("timeline", "alternatives", "release_map", "losses"):
-        patch.setattr(assemble, section, lambda *_, **__: ())
 
 
 def audit_of(plan: dict[str, Any], found: WhatIf, setting: Setting) -> sl.AuditResult:

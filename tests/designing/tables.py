@@ -60,9 +60,7 @@ def plan_for(
     """A plan with the same noise on all releases, unless they say otherwise."""
     return {
         "data": {"source": str(table), "record": "id", **data},
-        "release": [
-            {**({} if "noise_by_cell" in one else {"noise_stddev": noise}), **one} for one in releases
-        ],
+        "release": [{**({} if "noise" in one else {"noise_stddev": noise}), **one} for one in releases],
         **sections,
     }
 

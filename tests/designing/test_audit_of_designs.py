@@ -24,7 +24,7 @@ from tests.designing.tables import (
     plan_for,
     write_table,
 )
-from tests.designing.test_common_search import task_for
+from tests.designing.test_common_factor import task_for
 
 
 @pytest.mark.slow
@@ -40,9 +40,8 @@ def test_the_verdict_alone_is_that_of_the_whole_audit(
     with opened(plan, base) as session:
         membership = session.membership(silent)
         findings = find(session.plan, membership)
-        keys = session.keys(membership)
-        whole = assemble(findings, keys=keys, totals=session.totals).verdict
-        assert judged(findings, keys=keys, totals=session.totals) == whole
+        whole = assemble(findings, totals=session.totals).verdict
+        assert judged(findings, totals=session.totals) == whole
 
 
 @pytest.mark.slow

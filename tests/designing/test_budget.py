@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ import sightline as sl
 from sightline.auditing.pricing import price
 from sightline.auditing.reading import read_plan
 from sightline.auditing.session import opened
-from sightline.designing.summary import lines
+from sightline.designing.result import lines
 from sightline.designing.task import plan_with_noise
 from sightline.errors import InvalidPlan
 from sightline.privacy.registry import accountant_named
@@ -38,6 +39,7 @@ def designed_budget(found: sl.DesignResult) -> sl.AuditResult:
     return sl.audit(sl.Plan.model_validate(tomllib.loads(found.plan)))
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize("grain", ["cell", "release"])
 @pytest.mark.parametrize("epsilon", [2.0, 60.0])
@@ -111,13 +113,14 @@ def test_floors_and_ceilings_beside_a_budget(tmp_path: Path, grain: str) -> None
     plain = plan_with_budget(write_table(tmp_path), 1.0, "gaussian-dp")
     free = {one.release: one for one in sl.design(plain, limit=0.5, grain=grain).noise if not one.cell}
     low, high = 0.7 * free["all"].stddev, 0.8 * free["all"].stddev
-    for field, bound in (("most_noise_stddev", high), ("least_noise_stddev", 1.6 * low)):
-        releases = tuple({**one, field: bound} if one["name"] == "all" else one for one in MEANS)
+    for bounds in ([0, high], [1.6 * low, math.inf]):
+        bound = bounds[0] or bounds[1]
+        releases = tuple({**one, "noise_within": bounds} if one["name"] == "all" else one for one in MEANS)
         plan = plan_with_budget(write_table(tmp_path), 1.0, "gaussian-dp", releases)
         found = sl.design(plan, limit=0.5, grain=grain)
         (mine,) = (one.stddev for one in found.noise if one.release == "all")
         assert mine == pytest.approx(bound, rel=1e-4)
-        assert mine <= bound if field.startswith("most") else mine >= bound
+        assert bounds[0] <= mine <= bounds[1]
         assert found.budget is not None
         assert found.budget.epsilon_spent <= 1.0
         assert found.gap is not None
@@ -126,7 +129,7 @@ def test_floors_and_ceilings_beside_a_budget(tmp_path: Path, grain: str) -> None
 
 @pytest.mark.slow
 def test_ceilings_that_the_budget_does_not_allow_are_refused(tmp_path: Path) -> None:
-    releases = tuple({**one, "most_noise_stddev": 900.0} for one in MEANS)
+    releases = tuple({**one, "noise_within": [0, 900.0]} for one in MEANS)
     plan = plan_with_budget(write_table(tmp_path), 0.5, "gaussian-dp", releases)
     with pytest.raises(InvalidPlan, match="expected ceilings with which the budget can be kept"):
         sl.design(plan, limit=0.5)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -14,11 +15,11 @@ import sightline as sl
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.cli import main
 from sightline.designing.levels import most_information, never_binds_below
-from sightline.designing.summary import lines as design_lines
+from sightline.designing.result import lines as design_lines
 from sightline.errors import InvalidInput, InvalidPlan
 from sightline.examples.shipped import example_plan
 from sightline.privacy.accountant import NoiseLaw
-from sightline.privacy.gaussian_curve import largest_mu_squared
+from sightline.privacy.gaussian_dp import largest_mu_squared
 from sightline.tables.subject import SecretKind
 from tests.designing.tables import (
     CATEGORY,
@@ -50,7 +51,7 @@ PLANS: dict[str, dict[str, Any]] = {
     "yes or no": {"releases": COUNTS, "noise": 0.1, "data": YES_OR_NO, "limits": ACCEPT},
     "category": {"releases": HISTOGRAMS, "noise": 0.2, "data": CATEGORY, "limits": ACCEPT},
     "published": {"releases": with_release(0, published=True), "noise": 1.0, "data": NUMBER},
-    "ceiling": {"releases": with_release(1, most_noise_stddev=120.0), "noise": 1.0, "data": NUMBER},
+    "ceiling": {"releases": with_release(1, noise_within=[0, 120.0]), "noise": 1.0, "data": NUMBER},
     "weights": {"releases": with_release(1, weight=50.0), "noise": 1.0, "data": NUMBER},
     "copies": {"releases": with_release(2, times=5), "noise": 1.0, "data": NUMBER},
     "cos2": {"releases": MEANS, "noise": 1.0, "data": NUMBER, "attacker": {"prior": "cos2"}},
@@ -64,6 +65,7 @@ PLANS: dict[str, dict[str, Any]] = {
 }
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.slow
 @pytest.mark.parametrize(("grain", "limit"), [("cell", 0.3), ("cell", 0.9), ("release", 0.7)])
 @pytest.mark.parametrize("name", PLANS)
@@ -88,6 +90,7 @@ def test_the_proposal_passes_the_audit_and_costs_less(
         assert max(one.stddev for one in found.noise if one.release == "by town") <= 120.0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("loss", ["variance", "relative", "largest"])
 def test_each_loss_is_least_under_its_own_design(tmp_path: Path, loss: str) -> None:
@@ -108,6 +111,7 @@ def test_each_loss_is_least_under_its_own_design(tmp_path: Path, loss: str) -> N
     assert all(audited(one).verdict.passed for one in designs.values())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
     """All noise of two releases on a fine grid, assessed: none that passes costs less than the design."""
@@ -138,6 +142,7 @@ def test_a_heavier_release_gets_less_noise(tmp_path: Path) -> None:
     assert spent(heavy) < spent(plain)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_persons_with_several_rows_keep_the_limit_too(tmp_path: Path) -> None:
     table = write_table(tmp_path)
@@ -246,14 +251,14 @@ def test_published_numbers_that_break_the_limit_are_named_with_a_recipe(tmp_path
 
 
 def test_a_ceiling_below_the_noise_is_refused(tmp_path: Path) -> None:
-    plan = plan_for(write_table(tmp_path), with_release(1, most_noise_stddev=0.5), noise=1.0, data=NUMBER)
-    refused("release 'by town': expected most_noise_stddev of at least its noise of 1, got 0.5", plan)
+    plan = plan_for(write_table(tmp_path), with_release(1, noise_within=[0, 0.5]), noise=1.0, data=NUMBER)
+    refused("release 'by town': expected noise_within of at least its noise of 1, got 0.5", plan)
 
 
 @pytest.mark.slow
 def test_a_floor_below_the_noise_lets_it_fall(tmp_path: Path) -> None:
     table = write_table(tmp_path)
-    releases = tuple({**one, "least_noise_stddev": 0.5} for one in MEANS)
+    releases = tuple({**one, "noise_within": [0.5, math.inf]} for one in MEANS)
     found = sl.design(plan_for(table, releases, noise=400.0, data=NUMBER), limit=0.5)
     assert all(0.5 <= one.stddev < 400.0 for one in found.noise)
     assert found.loss_designed < found.loss_before
@@ -368,8 +373,8 @@ def test_a_mistake_ends_with_one_line_and_no_file(
     [
         ({"weight": 0.0}, "weight"),
         ({"weight": -1.0}, "weight"),
-        ({"least_noise_stddev": 3.0, "most_noise_stddev": 2.0}, "least_noise_stddev <= most_noise_stddev"),
-        ({"most_noise_stddev": 1.0}, "most_noise_stddev of at least its noise"),
+        ({"noise_within": [3.0, 2.0]}, "noise_within with the least before the most"),
+        ({"noise_within": [0, 1.0]}, "noise_within of at least its noise"),
         ({"published": True}, "at least one release whose noise may be chosen"),
         ({"sql": "SELECT AVG(evening_watts * evening_watts) FROM data"}, "means, sums and counts"),
     ],

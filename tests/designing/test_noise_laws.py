@@ -39,7 +39,7 @@ def test_stated_gaussian_noise_is_designed_and_written_as_stddevs(tmp_path: Path
         ({"law": "none"}, "expected Gaussian noise, got noise of the law none"),
         (
             {"cells": [{"stddev": 1.0}]},
-            "noise_by_cell for noise on each number by itself, got cells or a file",
+            "no longer have; write by_cell = ",
         ),
     ],
 )

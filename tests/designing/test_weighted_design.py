@@ -88,7 +88,7 @@ def test_no_noise_on_a_grid_is_better(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_quick_audit_agrees_with_the_audit(tmp_path: Path) -> None:
-    capped = tuple({**one, "most_noise_stddev": 5.0} for one in SUMS)
+    capped = tuple({**one, "noise_within": [0, 5.0]} for one in SUMS)
     content = plan_for(write_table(tmp_path, people=10), capped, noise=1.0, data=NUMBER, **ACCEPT)
     ceilings = Ceilings.of(task_for(content, 0.5))
     quick, cells = ceilings.quick, ceilings.may_go

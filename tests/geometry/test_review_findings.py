@@ -12,7 +12,7 @@ import tests.labeled.fuzz_designs as designs
 from sightline.geometry.fisher import Geometry
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise
 from sightline.numerics.decision import Decision
-from sightline.releases.weighted_sum import WeightedSum
+from sightline.releases.linear import WeightedSum
 from tests.labeled.exact_answers import ExactDesign
 
 

@@ -43,6 +43,7 @@ def test_pytorch() -> None:
     assert worst(Device.named("torch:cpu"), list(cases(1, 48))) <= 1e-9
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_jax() -> None:
     """One design of each kind: JAX compiles for every new shape."""

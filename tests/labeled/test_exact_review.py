@@ -36,6 +36,7 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     return count
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_integer_designs(taken: Counter[str]) -> None:
     generator = np.random.default_rng(2024)
@@ -55,6 +56,7 @@ def test_integer_designs(taken: Counter[str]) -> None:
     assert min(taken[name] for name in ("by_columns", "by_independent_rows", "by_elimination")) > 80, taken
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_real_designs(taken: Counter[str]) -> None:
     generator = np.random.default_rng(2025)

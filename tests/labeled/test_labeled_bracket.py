@@ -114,6 +114,7 @@ def test_the_best_possible_attack_is_inside(name: str, stddev: float, prior: str
     assert np.all(risks <= found.remaining_upper + 1e-6)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_quadrature_has_converged() -> None:
     rows = np.array(DESIGNS["differencing in a crowd of three"])

@@ -27,6 +27,7 @@ def test_both_twins_agree() -> None:
         assert np.array_equal(naive.identifiable(rows), naive.identifiable_fast(rows))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("seed", range(4))
 def test_no_mistake_on_random_designs(seed: int) -> None:

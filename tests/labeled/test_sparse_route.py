@@ -43,6 +43,7 @@ def census_design(seed: int = 0, *, records: int = 400, blocks: int = 24) -> Mem
     return MembershipDesign(incidence, noise=noise, readout="sum")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_seven_hundred_designs_are_decided_as_exact_arithmetic_does() -> None:
     found = fuzz_sparse_route.fuzz(20, math.inf, most=700)
@@ -52,6 +53,7 @@ def test_seven_hundred_designs_are_decided_as_exact_arithmetic_does() -> None:
     assert found["undecided"] < 0.07 * found["decisions"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_three_hundred_designs_are_decided_alike_by_every_route() -> None:
     found = fuzz_routes.fuzz(3, math.inf, most=300)

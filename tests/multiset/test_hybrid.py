@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 import sightline as sl
-from sightline.attacks.group import exact_answers
+from sightline.attacks.transcript_model import exact_answers
 from sightline.errors import InvalidInput, InvalidRelease
 from sightline.multiset.hybrid_splits import exchange_bound
 from tests.multiset.hybrid_cases import (
@@ -283,6 +283,7 @@ def test_the_lower_bound_is_never_above_the_exact_bayes_risk_under_the_prior_tha
             assert 0 < lower <= losses.mean() + reach, (group, epsilon, features)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_lower_bound_is_never_above_the_simulated_attack() -> None:
     cells = [

@@ -12,16 +12,15 @@ from scipy.stats import norm
 
 from sightline.errors import InvalidInput
 from sightline.format import power_of_ten
-from sightline.multiset.moment_family import Moments
-from sightline.multiset.moments import pair_crb_at_two, pair_information
+from sightline.multiset.moments import Moments, pair_crb_at_two, pair_information
 from sightline.paper import boundary_sweeps, calibration, mle, realdata
 from sightline.paper.claim import ClaimVerdict, claim
 from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.line import Line
 from sightline.paper.loads import normalise, shipped_loads
 from sightline.paper.published import printed_line, reference
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
 
 BASIC = BasicComposition(Budget(epsilon=1.0, delta=1e-5))
 

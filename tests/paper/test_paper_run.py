@@ -17,7 +17,7 @@ from sightline.paper.figures import LABELS, figure
 from sightline.paper.run import Regenerated, regenerate
 from sightline.paper.store import file_stem
 
-pytestmark = pytest.mark.slow
+pytestmark = pytest.mark.thorough
 
 # What the paper says and its own numbers contradict; everything else must hold.
 KNOWN_FAILURES = {("fig:realdata", "(left) Colours are bins of the larger magnitude max(|z₁|, |z₂|).")}

@@ -67,7 +67,7 @@ def known_plan(folder: Path) -> dict[str, Any]:
 
 def share_known_plan(folder: Path) -> dict[str, Any]:
     """The attacker knows a share of the homes, and the releases are published in two periods."""
-    plan = number_plan(folder, attacker={"knows_share": 0.4})
+    plan = number_plan(folder, attacker={"knows": ["40%"]})
     return plan | {"privacy": {"delta": 1e-5, "periods": 2}}
 
 

@@ -143,7 +143,7 @@ def test_the_best_linear_attack_is_that_of_the_joint_covariance(name: str, tmp_p
 def test_numbers_that_are_withheld_are_not_published(tmp_path: Path) -> None:
     plan = rehearsal_plans.number_plan(tmp_path)
     streets = plan["release"][2]
-    streets["withhold"] = [{"key": ["S2", "F1"]}]
+    streets["withhold"] = [["S2", "F1"]]
     made = publish_and_rehearse(plan, repetitions=1000)
     assert made.publication.values.size == 2 + 2 * 5
     assert ("streets", "", 2, ("S2", "F1")) not in made.publication.names

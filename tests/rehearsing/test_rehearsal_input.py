@@ -116,7 +116,7 @@ class TestAnswers:
     def test_of_correlated_noise_the_misfit_has_its_law(self, tmp_path: Path) -> None:
         plan = rehearsal_plans.number_plan(tmp_path)
         plan["release"] = plan["release"][:2]
-        numbers = [{"release": "all"}, {"release": "without"}]
+        numbers = ["all", "without"]
         plan["correlation"] = {"numbers": numbers, "rows": [[], [0.9]]}
         chances = []
         for seed in range(200):

@@ -16,6 +16,10 @@ from hypothesis import strategies as st
 
 import sightline as sl
 from sightline.errors import MissingExtra
+from sightline.releases.feature_mean import (
+    moment_sensitivity,
+    threshold_sensitivity,
+)
 from sightline.releases.features import (
     power,
     power_range,
@@ -23,10 +27,6 @@ from sightline.releases.features import (
     smooth_step,
     smooth_step_rise,
     smooth_step_slope,
-)
-from sightline.releases.moment import moment_sensitivity
-from sightline.releases.smooth_threshold import (
-    threshold_sensitivity,
 )
 
 KERNELS = ("logistic", "compact")

@@ -1,19 +1,24 @@
 """The screenshot of the first screen that the README and the tutorial show.
 
-``python -m tests.report.first_screen`` writes it again.
+``python -m tests.report.first_screen`` writes it again. What it says is written into the picture as text, so
+that a test without a browser sees when the picture is older than the numbers.
 """
 
 from __future__ import annotations
 
 import base64
 import shutil
+import struct
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from sightline.report.html import report_html
+from sightline.auditing.result import AuditResult
+from sightline.report.first_screen import limit_line, sharpest_numbers
+from sightline.report.page import report_html
 from tests.report.report_cases import microgrid
 
 CHROMIUM = shutil.which("chromium")
@@ -52,6 +57,32 @@ def first_screen(browser: Any) -> bytes:
     return picture
 
 
+def said(result: AuditResult) -> str:
+    """What the first screen says, as text."""
+    changes = [f"{change.text} ({change.cost})" for change in result.what_to_change[:2]]
+    numbers = sharpest_numbers(result)
+    assert result.sharpest is not None
+    assert result.slack is not None
+    assert numbers is not None
+    lines = [" → ".join(numbers), limit_line(result), result.sharpest.text, result.slack.text]
+    return "\n".join([*lines, *changes])
+
+
+def with_text(picture: bytes, text: str) -> bytes:
+    """A PNG with a text beside its pixels (an ``iTXt`` chunk after the header)."""
+    header = 8 + 25  # the signature, and IHDR
+    body = b"iTXt" + b"Description\0\0\0\0\0" + text.encode()
+    chunk = struct.pack(">I", len(body) - 4) + body + struct.pack(">I", zlib.crc32(body))
+    return picture[:header] + chunk + picture[header:]
+
+
+def text_of(picture: bytes) -> str:
+    """The text that ``with_text`` wrote."""
+    start = picture.index(b"iTXtDescription") - 4
+    (length,) = struct.unpack(">I", picture[start : start + 4])
+    return picture[start + 8 : start + 8 + length].rpartition(b"\0")[2].decode()
+
+
 def difference(browser: Any, one: bytes, two: bytes) -> float:
     """The mean difference of two pictures' colours, from 0 to 255; -1 if their sizes differ."""
     context = browser.new_context()
@@ -75,7 +106,7 @@ def started_browser() -> Iterator[Any]:
 
 def main() -> None:
     with started_browser() as browser:
-        SCREENSHOT.write_bytes(first_screen(browser))
+        SCREENSHOT.write_bytes(with_text(first_screen(browser), said(microgrid())))
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ from typing import Any
 
 import sightline as sl
 from sightline.examples.shipped import example_plan
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 
 SNAPSHOT = Path(__file__).parent / "snapshot"
 

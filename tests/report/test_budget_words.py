@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 from sightline.report.wording import budget_words
 from tests.report.report_cases import microgrid
 

@@ -15,11 +15,11 @@ import sightline as sl
 from sightline.cli import main
 from sightline.designing.result import DesignResult
 from sightline.examples.shipped import example_plan
-from sightline.report import html, style
-from sightline.report.design_html import design_headline, design_html, write_design
-from sightline.report.figures import noise_by_release, prices, trade_off
+from sightline.report import page as pages
+from sightline.report import style
 from sightline.report.figures.catalogue import DESIGN_FIGURES, FIGURES
-from sightline.report.html import report_html
+from sightline.report.figures.design import draw_noise, draw_prices, draw_trade_off
+from sightline.report.page import design_headline, design_html, report_html, write_design
 from tests.report.report_cases import HOSTILE, microgrid
 from tests.report.test_html_report import Outline, shape
 
@@ -38,6 +38,7 @@ def data_of(chart: object) -> list[dict]:
     return [row for part in parts if "data" in part for row in json.loads(part["data"]["values"])]
 
 
+@pytest.mark.thorough
 def test_each_point_of_the_trade_off_is_a_design_of_its_own() -> None:
     result = designed()
     assert [one.limit for one in result.trade_off] == [0.1, 0.25, 0.5, 0.75, 0.9]
@@ -58,7 +59,7 @@ def test_other_limits_are_tried_only_when_asked_for() -> None:
 
 def test_the_figures_draw_the_numbers_of_the_result() -> None:
     result = designed()
-    lines = {(row["release"], row["when"]): row for row in data_of(noise_by_release.draw(result))}
+    lines = {(row["release"], row["when"]): row for row in data_of(draw_noise(result))}
     for release in {one.release for one in result.noise}:
         own = [one for one in result.noise if one.release == release]
         before, after = lines[release, "today"], lines[release, "designed"]
@@ -70,7 +71,7 @@ def test_the_figures_draw_the_numbers_of_the_result() -> None:
             min(one.stddev for one in own),
             max(one.stddev for one in own),
         )
-    points = [row for row in data_of(trade_off.draw(result)) if "way" in row]
+    points = [row for row in data_of(draw_trade_off(result)) if "way" in row]
     assert {(row["limit"], row["way"]): row["times"] for row in points} == {
         (one.limit, way): loss / result.loss_before
         for one in result.trade_off
@@ -79,14 +80,14 @@ def test_the_figures_draw_the_numbers_of_the_result() -> None:
             ("all noise times a factor", one.loss_with_common_factor),
         )
     }
-    bars = {row["attack"]: row["price"] for row in data_of(prices.draw(result))}
+    bars = {row["attack"]: row["price"] for row in data_of(draw_prices(result))}
     assert sum(bars.values()) == pytest.approx(1, abs=1e-3)
     assert len(bars) == len(result.attacks)
 
 
 def test_attacks_that_are_not_listed_share_a_bar() -> None:
     few = sl.design(example_plan("microgrid"), top=1)
-    bars = data_of(prices.draw(few))
+    bars = data_of(draw_prices(few))
     listed = {bar["attack"]: bar["price"] for bar in bars}
     assert listed[f"{few.attacks_in_all - 1} other attacks"] == pytest.approx(1 - few.attacks[0].price)
 
@@ -154,6 +155,6 @@ def test_a_design_without_noise_to_add_is_drawn_too(tmp_path: Path) -> None:
 
 def test_a_figure_that_its_page_does_not_place_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     extra = replace(FIGURES[0], name="extra", drawable=lambda _: False)
-    monkeypatch.setattr(html, "FIGURES", (*FIGURES, extra))
+    monkeypatch.setattr(pages, "FIGURES", (*FIGURES, extra))
     with pytest.raises(AssertionError, match=r"report\.html has no place for the figures .*extra"):
         report_html(microgrid())

@@ -16,8 +16,8 @@ import sightline as sl
 from sightline.cli import main
 from sightline.errors import InvalidInput, MissingExtra
 from sightline.examples.shipped import example_plan
-from sightline.report import exposures_file
-from sightline.report.exposures_file import write_exposures
+from sightline.report import audit_outputs
+from sightline.report.audit_outputs import write_exposures
 from tests.report.report_cases import HOSTILE, microgrid, with_names
 
 FORMULAS = ["=1+2", "+1", "-1", "@SUM(A1)", "\t=1", " =1", "＝1", "|calc", '=HYPERLINK("http://a.b")', "\n=1"]
@@ -121,4 +121,4 @@ def test_another_file_is_refused_before_the_audit(tmp_path: Path, capsys: Captur
 def test_excel_needs_its_package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "xlsxwriter", None)
     with pytest.raises(MissingExtra, match=r"install sightline\[excel\]"):
-        exposures_file.check_suffix(tmp_path / "out.xlsx")
+        audit_outputs.check_suffix(tmp_path / "out.xlsx")

@@ -19,7 +19,7 @@ from sightline.errors import InvalidInput, MissingExtra
 from sightline.examples.shipped import example_plan
 from sightline.format import percent, percent_at_least
 from sightline.report import notebook, style
-from sightline.report.figures import distribution, loss_against_risk, release_map
+from sightline.report.figures import budget, exposed, releases
 from sightline.report.figures.catalogue import FIGURES
 from tests.report.report_cases import RESULTS, budgeted, large, microgrid, nothing
 
@@ -72,7 +72,7 @@ def test_it_is_drawn_as_svg_and_can_be_zoomed(figure: object) -> None:
 
 @pytest.mark.slow
 def test_the_distribution_draws_every_record() -> None:
-    drawn = [row for row in data_of(distribution.draw(microgrid())) if "low" in row]
+    drawn = [row for row in data_of(exposed.draw_distribution(microgrid())) if "low" in row]
     # Bars and their numbers are two layers over the same data.
     assert {row["low"]: row["records"] for row in drawn} == {
         low: count
@@ -85,7 +85,7 @@ def test_the_distribution_draws_every_record() -> None:
 def test_the_map_of_many_signatures_says_what_each_entry_is() -> None:
     result = large()
     covered = np.zeros((len(result.releases), len(result.release_map)), dtype=int)
-    for mark in data_of(release_map.draw(result)):
+    for mark in data_of(releases.draw_map(result)):
         covered[mark["release"], int(np.floor(mark["from"])) : int(np.ceil(mark["to"]))] = mark["code"]
     expected = np.array([[int(role) for role in column.roles] for column in result.release_map]).T
     assert np.array_equal(covered, expected)
@@ -93,7 +93,7 @@ def test_the_map_of_many_signatures_says_what_each_entry_is() -> None:
 
 @pytest.mark.slow
 def test_the_scatter_counts_every_record_once() -> None:
-    points = [row for row in data_of(loss_against_risk.draw(microgrid())) if "epsilon" in row]
+    points = [row for row in data_of(budget.draw_losses(microgrid())) if "epsilon" in row]
     assert sum(row["records"] for row in points) == microgrid().records
 
 
@@ -120,6 +120,7 @@ def test_a_smaller_png_has_the_same_pixels() -> None:
 
 
 class TestExport:
+    @pytest.mark.thorough
     @pytest.mark.slow
     def test_every_figure_as_svg_and_pdf(self, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
         out = tmp_path / "new" / "figures"

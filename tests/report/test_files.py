@@ -14,7 +14,7 @@ import sightline as sl
 from sightline.errors import InvalidInput
 from sightline.report import files
 from sightline.report.files import write_new
-from sightline.report.html import write_report
+from sightline.report.page import write_report
 from tests.report.report_cases import calm, microgrid
 
 

@@ -12,12 +12,10 @@ import sightline as sl
 from sightline.auditing.result import VerdictStatus
 from sightline.cli import main
 from sightline.examples.shipped import example_plan
-from sightline.report.exposures_file import write_exposures
-from sightline.report.formats.markdown import escaped
-from sightline.report.formats.output import PipelineFormat, checked_text, result_text
-from sightline.report.formats.plan_lines import PlanLines
-from sightline.report.formats.problems import Level, Rule, problems_of
-from sightline.report.names import one_line
+from sightline.report.audit_outputs import write_exposures
+from sightline.report.pipelines import PipelineFormat, checked_text, escaped, result_text
+from sightline.report.problems import Level, PlanLines, Rule, problems_of
+from sightline.report.wording import one_line
 from sightline.testing import assert_keeps
 from tests.report.pipeline_cases import annotations_of, checked_junit, checked_sarif
 from tests.report.report_cases import HOSTILE, RESULTS

@@ -8,7 +8,7 @@ import pytest
 
 from sightline.errors import InvalidPlan
 from sightline.jobs import check
-from sightline.report.formats.plan_lines import PlanLines
+from sightline.report.problems import PlanLines
 
 PLAN = '''# [[release]] in a comment
 [data]  # the table

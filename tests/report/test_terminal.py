@@ -12,7 +12,8 @@ import sightline as sl
 from sightline.examples.shipped import example_plan
 from sightline.privacy.registry import ACCOUNTANTS
 from sightline.report import terminal
-from sightline.report.console import console
+from sightline.report.page import report_html
+from sightline.report.streams import console
 
 
 @pytest.fixture(scope="module")
@@ -20,10 +21,21 @@ def result() -> sl.AuditResult:
     return sl.audit(example_plan("microgrid"), names=True)
 
 
-def printed(result: sl.AuditResult, **options: object) -> str:
+def printed(result: sl.AuditResult, *, full: bool = True, **options: object) -> str:
     out = io.StringIO()
-    terminal.print_result(result, Console(file=out, width=118, highlight=False, **options))  # type: ignore[arg-type]
+    screen = Console(file=out, width=118, highlight=False, **options)  # type: ignore[arg-type]
+    terminal.print_result(result, screen, full=full)
     return out.getvalue()
+
+
+def test_the_default_has_what_reaches_the_limit_and_says_where_more_is(result: sl.AuditResult) -> None:
+    text, everything = printed(result, full=False), printed(result)
+    assert len(text.splitlines()) < len(everything.splitlines()) - len(result.releases)
+    assert "multiply all noise" in text
+    assert "do not publish" not in text
+    assert "More: --full" in text
+    assert "do not publish" in everything
+    assert "More: --full" not in everything
 
 
 @pytest.mark.slow
@@ -163,12 +175,12 @@ def test_only_a_number_has_a_range(
     secret: str, data: dict[str, object], domain: str, ranged: bool, tmp_path: Path
 ) -> None:
     result = small(tmp_path, secret, **data)
-    text, page = printed(result), sl.report_html(result)
+    text, page = printed(result), report_html(result)
     assert domain in " ".join(text.split())  # long paths wrap the line
     assert domain.rstrip(";").partition(", ")[2] in page
     assert ("of range" in text) is ("of range</small>" in page) is ranged
     assert ("known to" in text) is (">Known to</button>" in page) is ranged
-    assert "3 records in 2 signatures; 1 release with 1 number, 1 of them linearly independent\n" in text
+    assert "3 records in 2 signatures; 1 published number, 1 of them linearly independent\n" in text
     assert "; the accountant counts 1 release\n" in text
 
 

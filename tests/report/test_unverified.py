@@ -13,7 +13,7 @@ from rich.console import Console
 import sightline as sl
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.result import HomogeneousCell
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 from sightline.report.terminal import print_result
 
 ALIKE = "Groups that are nearly all alike"

@@ -15,11 +15,11 @@ import pytest
 import sightline as sl
 from sightline.auditing import what_if as engine
 from sightline.auditing.result import AllSecrets
-from sightline.auditing.what_if_result import Setting
+from sightline.auditing.result_parts import Setting
 from sightline.format import count, number
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 from sightline.report.what_if import setting_key
-from tests.auditing.what_if_plans import audit_of, budgeted, microgrid_months, without_advice
+from tests.auditing.what_if_plans import audit_of, budgeted, microgrid_months
 from tests.report.report_cases import HOSTILE
 
 VERDICTS = {
@@ -34,7 +34,6 @@ def months() -> sl.AuditResult:
     """Three months of the micro-grid, with few stops."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "_STOPS", (0.5, 1.0, 20.0))
-        without_advice(patch)
         return sl.audit(microgrid_months("January", "March", "May"), names=True, what_if=True)
 
 
@@ -50,7 +49,6 @@ def priced() -> sl.AuditResult:
     """A budget, so that there are accountants to choose from; few stops."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(engine, "_STOPS", (2.0,))
-        without_advice(patch)
         return sl.audit(budgeted(), names=True, what_if=True)
 
 
@@ -143,7 +141,6 @@ class TestInTheBrowser:
             "months": lambda: (months(), microgrid_months("January", "March", "May")),
             "priced": lambda: (priced(), budgeted()),
         }[name]()
-        without_advice(monkeypatch)
         found = result.what_if
         assert found is not None
         page = opened(name)

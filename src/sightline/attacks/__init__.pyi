@@ -4,24 +4,24 @@
 
 # Running attacks
 from sightline.attacks.monte_carlo import sweep as sweep
-from sightline.attacks.simulation import Simulation as Simulation
+from sightline.attacks.monte_carlo import Simulation as Simulation
 from sightline.attacks.estimates import Attack as Attack
 from sightline.attacks.estimates import Estimates as Estimates
 from sightline.attacks.estimates import AttackStatus as AttackStatus
 from sightline.attacks.reconstruction import Reconstruction as Reconstruction
 from sightline.attacks.reconstruction import ReconstructedValue as ReconstructedValue
-from sightline.attacks.target import MissingDirection as MissingDirection
+from sightline.attacks.blue import MissingDirection as MissingDirection
 from sightline.attacks.wrong_points import separation as separation
 from sightline.attacks.wrong_points import Separation as Separation
 
 # Attacks
 from sightline.attacks.box import BoxLeastSquares as BoxLeastSquares
-from sightline.attacks.linear_bayes import LinearBayes as LinearBayes
-from sightline.attacks.linear_bayes import BayesBracket as BayesBracket
-from sightline.attacks.linear_bayes import bayes_bracket as bayes_bracket
+from sightline.attacks.bayes import LinearBayes as LinearBayes
+from sightline.attacks.bayes import BayesBracket as BayesBracket
+from sightline.attacks.bayes import bayes_bracket as bayes_bracket
 from sightline.attacks.inversion import MomentInversion as MomentInversion
-from sightline.attacks.posterior import PosteriorMean as PosteriorMean
-from sightline.attacks.trivial import Trivial as Trivial
+from sightline.attacks.bayes import PosteriorMean as PosteriorMean
+from sightline.attacks.bayes import Trivial as Trivial
 
 # Priors
-from sightline.attacks.prior import PriorDensity as PriorDensity
+from sightline.attacks.bayes import PriorDensity as PriorDensity

@@ -1,8 +1,10 @@
-"""The best linear unbiased attack."""
+"""The best linear unbiased attack: the targets that it can estimate, and why it cannot estimate others."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -11,13 +13,18 @@ from sightline.arrays import FloatArray
 from sightline.attacks.estimates import (
     AttackStatus,
     Estimates,
+    checked_answers,
     checked_confidence,
-    host_answers,
     width_factor,
 )
-from sightline.attacks.target import IdentifiableTargets, Target, identifiable_targets, linear_geometry
+from sightline.errors import InvalidInput, Undecided, require
+from sightline.geometry.fisher import Geometry
+from sightline.geometry.frame import dense
 from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
+from sightline.numerics.certificate import ExactRecipe, certificate
+from sightline.numerics.decision import Decision
+from sightline.numerics.rank import balance
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +61,7 @@ class Blue:
 
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
         """Weighted answers for every trial."""
-        checked = host_answers(transcript, answers)
+        checked = checked_answers(transcript, answers)
         targets = identifiable_targets(linear_geometry(transcript), self.target)
         return apply_recipes(targets, checked, noise=transcript.law, confidence=self.confidence)
 
@@ -77,3 +84,118 @@ def apply_recipes(
         upper=values + half,
         status=np.full(len(values), AttackStatus.SOLVED),
     )
+
+
+Target = int | Sequence[int] | None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class IdentifiableTargets:
+    """Identifiable coordinates, and for each a row of weights over the answers that estimates it."""
+
+    coordinates: tuple[int, ...]
+    recipes: FloatArray
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MissingDirection:
+    """A change of the records that changes a target and no answer, so no attack can estimate the target."""
+
+    labels: tuple[str, ...]
+    moves: tuple[Fraction | float, ...]
+
+    def __str__(self) -> str:
+        parts = []
+        for label, move in zip(self.labels, self.moves, strict=True):
+            size = abs(move)
+            if move:
+                written = str(size) if isinstance(size, Fraction) else f"{size:.3g}"
+                short = written if len(written) <= 9 else f"{abs(float(move)):.3g}"
+                factor = "" if size == 1 else f"{short}·"
+                parts.append(f"{'−' if move < 0 else '+'} {factor}{label}")
+        shown = " ".join(parts[:6]) + (" …" if len(parts) > 6 else "")
+        return shown[2:] if shown.startswith("+") else shown
+
+
+def linear_geometry(transcript: Transcript) -> Geometry:
+    """The geometry of linear releases, which needs no operating point."""
+    curved = [name for name, q in zip(transcript.names, transcript.queries, strict=True) if not q.linear]
+    require(
+        not curved,
+        "linear releases for a linear attack",
+        got=f"{curved[0] if curved else ''!r}, which is not",
+        fix="use ConstrainedMLE or PosteriorMean",
+    )
+    return transcript.geometry()
+
+
+def identifiable_targets(geometry: Geometry, target: Target) -> IdentifiableTargets:
+    """Recipes for the target, or for every identifiable coordinate if none is named."""
+    if target is None:
+        return _all_identifiable(geometry)
+    chosen = [int(target)] if isinstance(target, int | np.integer) else [int(j) for j in target]
+    exposure = geometry.profile(target=chosen)
+    if exposure.identifiable is Decision.UNDECIDED:
+        raise Undecided(f"the rows do not decide whether records {chosen} are identifiable")
+    if exposure.identifiable is Decision.NO:
+        bad = next(j for j in sorted(chosen) if geometry.profile(target=j).identifiable is Decision.NO)
+        direction = next(
+            missing
+            for c in range(bad * geometry.dimension, (bad + 1) * geometry.dimension)
+            if (missing := missing_direction(geometry, c)) is not None
+        )
+        raise InvalidInput(
+            f"expected identifiable targets, got record {bad}: moving the records along {direction} changes "
+            "it and no answer; ask for the others, or give the attack a prior"
+        )
+    p = geometry.dimension
+    coordinates = tuple(j * p + c for j in sorted(set(chosen)) for c in range(p))
+    assert exposure.recipe is not None
+    return IdentifiableTargets(coordinates=coordinates, recipes=exposure.recipe)
+
+
+def _all_identifiable(geometry: Geometry) -> IdentifiableTargets:
+    # The revealed combinations of all records are in reduced echelon form. So a coordinate is identifiable
+    # exactly if some combination consists of it alone.
+    exposure = geometry.profile(target=range(geometry.records))
+    if exposure.identifiable is Decision.UNDECIDED:
+        raise Undecided("the rows do not decide which records are identifiable; name a target")
+    identifiable = []
+    for direction in exposure.directions:
+        support = [i for i, coefficient in enumerate(direction.coefficients) if coefficient]
+        if len(support) == 1:
+            coordinate = support[0]
+            identifiable.append((coordinate, direction.recipe / float(direction.coefficients[coordinate])))
+    outputs = geometry.noise.outputs
+    return IdentifiableTargets(
+        coordinates=tuple(coordinate for coordinate, _ in identifiable),
+        recipes=np.array([recipe for _, recipe in identifiable]).reshape(-1, outputs),
+    )
+
+
+def missing_direction(geometry: Geometry, coordinate: int) -> MissingDirection | None:
+    """A change of the records that changes the coordinate and no answer, or ``None`` if there is none.
+
+    In exact fractions if the rows are whole numbers; else the least change of the other records that
+    compensates for it.
+    """
+    columns = int(geometry.jacobian.shape[1])
+    labels = tuple(geometry.label(column) for column in range(columns))
+    if geometry.integer_rows is not None:
+        wanted = [int(c == coordinate) for c in range(columns)]
+        proof = certificate(np.asarray(dense(geometry.integer_rows), dtype=np.int64), wanted)
+        if isinstance(proof, ExactRecipe):
+            return None
+        sign = 1 if proof.direction[coordinate] > 0 else -1
+        return MissingDirection(labels=labels, moves=tuple(sign * move for move in proof.direction))
+    rows, factors = balance(dense(geometry.jacobian))
+    column = rows[:, coordinate]
+    others = np.delete(np.arange(columns), coordinate)
+    compensation, _, _, _ = np.linalg.lstsq(rows[:, others], -column, rcond=1e-10)
+    if np.linalg.norm(column + rows[:, others] @ compensation) > 1e-8 * np.linalg.norm(column):
+        return None
+    moves = np.zeros(columns)
+    moves[coordinate] = 1.0
+    moves[others] = compensation * factors[others] / factors[coordinate]
+    moves[np.abs(moves) < 1e-9] = 0.0
+    return MissingDirection(labels=labels, moves=tuple(float(move) for move in moves))

@@ -9,11 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
-from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_box, host_answers
-from sightline.attacks.model import Model, Row, columns_of
-from sightline.attacks.namespace import Box
+from sightline.attacks.blue import Target, identifiable_targets, linear_geometry
+from sightline.attacks.estimates import AttackStatus, Estimates, box_of, checked_answers, checked_box
+from sightline.attacks.model import Box, Model, Row, columns_of
 from sightline.attacks.newton import minimise
-from sightline.attacks.target import Target, identifiable_targets, linear_geometry
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
@@ -50,7 +49,7 @@ class BoxLeastSquares:
 
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
         """The least-squares records in the box for every trial."""
-        checked = host_answers(transcript, answers)
+        checked = checked_answers(transcript, answers)
         box = box_of(transcript, self.box)
         targets = identifiable_targets(linear_geometry(transcript), self.target).coordinates
         model = model_of(transcript.queries, transcript.law.gaussian)

@@ -6,18 +6,16 @@ import math
 from dataclasses import dataclass
 from enum import IntEnum
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Protocol, assert_never, runtime_checkable
+from typing import Any, Protocol, assert_never, runtime_checkable
 
 import numpy as np
 
-from sightline.arrays import is_array, namespace, to_numpy
-from sightline.attacks.namespace import Box
+from sightline.arrays import FloatArray
+from sightline.attacks.model import Box
 from sightline.errors import InvalidInput, require
+from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import Noise
 from sightline.privacy.accountant import NoiseLaw
-
-if TYPE_CHECKING:  # the search runs on accelerators too, without FLINT, which transcripts need
-    from sightline.geometry.transcript import Transcript
 
 
 class AttackStatus(IntEnum):
@@ -42,7 +40,7 @@ _MEANING = {
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class Estimates:
-    """Estimates of some coordinates, one trial per row, in arrays of the same library as the answers.
+    """Estimates of some coordinates, one trial per row.
 
     ``targets`` are positions of records (for vector records: record · dimension + place in it). If
     ``unlabeled`` is true, the values of a row are a multiset in ascending order, and no value belongs to a
@@ -63,13 +61,6 @@ class Estimates:
     def trials(self) -> int:
         return int(self.values.shape[0])
 
-    def on_host(self) -> Estimates:
-        """The same as NumPy arrays."""
-        named = {name: getattr(self, name) for name in self.__slots__}
-        return Estimates(
-            **{name: to_numpy(value) if is_array(value) else value for name, value in named.items()}
-        )
-
 
 @runtime_checkable
 class Attack(Protocol):
@@ -79,36 +70,26 @@ class Attack(Protocol):
         """Estimates from answers of shape ``(outputs,)`` or ``(trials, outputs)``."""
 
 
-def checked_answers(transcript: Transcript, answers: Any) -> Any:
-    """Answers as a finite (trials × outputs) array of their own library; lists become NumPy arrays."""
-    if not is_array(answers):
-        try:
-            answers = np.array(answers, dtype=np.float64)
-        except (TypeError, ValueError):
-            raise InvalidInput(
-                f"expected answers to be an array of numbers, got {type(answers).__name__}"
-            ) from None
-    if isinstance(answers, np.ndarray):
-        require(answers.dtype.kind in "iuf", "answers as numbers", got=f"dtype {answers.dtype}")
-        answers = answers.astype(np.float64, copy=False)
-    shape = tuple(answers.shape)
-    if len(shape) == 1:
-        answers = answers[None, :]
+def checked_answers(transcript: Transcript, answers: Any) -> FloatArray:
+    """Answers as a finite (trials × outputs) array."""
+    try:
+        array = answers if isinstance(answers, np.ndarray) else np.array(answers, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InvalidInput(
+            f"expected answers to be an array of numbers, got {type(answers).__name__}"
+        ) from None
+    require(array.dtype.kind in "iuf", "answers as numbers", got=f"dtype {array.dtype}")
+    shape = array.shape
     require(
         len(shape) in (1, 2) and shape[-1] == transcript.outputs,
         f"{transcript.outputs} answers, or rows of that length",
         got=f"shape {shape}",
         fix="give every published number, in the order of the transcript",
     )
-    require(answers.shape[0] > 0, "at least one trial of answers", got=0)
-    xp = namespace(answers)
-    require(bool(xp.all(xp.isfinite(answers))), "finite answers", got="NaN or infinite entries")
-    return answers
-
-
-def host_answers(transcript: Transcript, answers: Any) -> Any:
-    """Checked answers as a NumPy array."""
-    return to_numpy(checked_answers(transcript, answers))
+    checked = np.atleast_2d(array).astype(np.float64, copy=False)
+    require(len(checked) > 0, "at least one trial of answers", got=0)
+    require(bool(np.all(np.isfinite(checked))), "finite answers", got="NaN or infinite entries")
+    return checked
 
 
 def checked_box(box: Box) -> Box:

@@ -1,20 +1,29 @@
-r"""Algebraic inversion: the values whose first m moments equal the noisy answers."""
+r"""Algebraic inversion: the values whose first m moments equal the noisy answers.
+
+Roots of cubics in closed form; and for two values and two moments the global optimum of the constrained
+likelihood, exactly. The pairs :math:`-R \le u_1 \le u_2 \le R` are a triangle, and :math:`(\mu_1, \mu_2) =
+(\frac{u_1+u_2}{2}, \frac{u_1^2+u_2^2}{2})` maps it one to one. So either the answers are the moments of some
+pair of the triangle and the optimum is 0, or the nearest moments lie on the image of one of its three edges.
+On an edge the objective is a polynomial of degree four in one variable, whose stationary points are the roots
+of a cubic.
+"""
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
-from sightline.attacks.estimates import AttackStatus, Estimates, host_answers
+from sightline.attacks.estimates import AttackStatus, Estimates, checked_answers
+from sightline.attacks.model import Box, Column, Model, Objective, Power
 from sightline.errors import require
-from sightline.releases.moment import Moment
-
-if TYPE_CHECKING:  # the search runs on accelerators too, without FLINT, which transcripts need
-    from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Transcript
+from sightline.releases.feature_mean import Moment
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,7 +45,7 @@ class MomentInversion:
 
     def estimate(self, transcript: Transcript, answers: Any) -> Estimates:
         """Sorted values for every trial."""
-        checked = host_answers(transcript, answers)
+        checked = checked_answers(transcript, answers)
         members, places = _moments(transcript)
         values, real = invert_moments(checked[:, places])
         status = np.where(real, AttackStatus.SOLVED, AttackStatus.NO_REAL_SOLUTION)
@@ -85,3 +94,101 @@ def _moments(transcript: Transcript) -> tuple[tuple[int, ...], list[int]]:
         fix="use ConstrainedMLE, which fits any releases",
     )
     return tuple(members.tolist()), [orders.index(order) for order in range(1, len(members) + 1)]
+
+
+def depressed_roots(a: Column, b: Column) -> list[Column]:
+    r"""The roots of :math:`t^3 + at = b` in ascending order; a complex pair becomes its real part, twice.
+
+    Viète's cosines where all three are real, else Cardano's formula, written without cancellation.
+
+    >>> import numpy as np
+    >>> [round(float(root[0]), 12) for root in depressed_roots(np.array([-7.0]), np.array([-6.0]))]
+    [-3.0, 1.0, 2.0]
+    """
+    zero = 0.0 * a
+    real = 4.0 * a * a * a + 27.0 * b * b <= 0
+    radius = np.sqrt(np.where(a < 0, -a, zero) * (4 / 3))
+    cube = radius * radius * radius
+    cosine = 4.0 * b / np.where(cube > 0, cube, 1.0 + zero)
+    angle = np.arccos(np.clip(cosine, -1.0, 1.0)) * (1 / 3)
+    three = [radius * np.cos(angle - 2 * math.pi * k / 3) for k in (2, 1, 0)]
+    root = np.sqrt(np.where(real, zero, 0.25 * b * b + a * a * a * (1 / 27)))
+    size = (0.5 * np.abs(b) + root) ** (1 / 3)
+    lone = size - a * (1 / 3) / np.where(size > 0, size, 1.0 + zero)
+    lone = np.where(b < 0, -lone, lone)
+    pair = -0.5 * lone
+    one = [np.where(b < 0, lone, pair), pair, np.where(b < 0, pair, lone)]
+    return [np.where(real, x, y) for x, y in zip(three, one, strict=True)]
+
+
+def cubic_roots(coefficients: Sequence[Column], leading: float) -> list[Column]:
+    r"""The roots of :math:`c_0 + c_1t + c_2t^2 + kt^3` for ``leading`` k, polished by Newton's method."""
+    c0, c1, c2 = (c * (1 / leading) for c in coefficients)
+    shift = c2 * (1 / 3)
+    a = c1 - c2 * shift
+    b = c1 * shift - c0 - 2.0 * shift * shift * shift
+    roots = []
+    for t in depressed_roots(a, b):
+        x = t - shift
+        value = ((x + c2) * x + c1) * x + c0
+        for _ in range(2):
+            slope = (3.0 * x + 2.0 * c2) * x + c1
+            near = x - value / np.where(slope != 0, slope, 1.0 + 0.0 * x)
+            remaining = ((near + c2) * near + c1) * near + c0
+            better = np.abs(remaining) < np.abs(value)  # at a double root a step may be worse
+            x, value = np.where(better, near, x), np.where(better, remaining, value)
+        roots.append(x)
+    return roots
+
+
+def two_moments_of_two(model: Objective) -> TypeGuard[Model]:
+    """Whether the model is the first two moments of two values."""
+    if not isinstance(model, Model):
+        return False
+    orders = sorted(row.curve.order for row in model.rows if isinstance(row.curve, Power))
+    return model.unknowns == 2 and model.outputs == 2 and orders == [1, 2] and model.exchangeable
+
+
+def exact_optimum(model: Model, answers: Sequence[Column], *, box: Box) -> Column:
+    r"""The least :math:`(y - p(u))^\top \Sigma^{-1} (y - p(u))` over the box, for columns of answers."""
+    low, high = box
+    orders = [row.curve.order for row in model.rows if isinstance(row.curve, Power)]
+    first, second = orders.index(1), orders.index(2)
+    scales = np.array([[row.weights[0]] for row in model.rows])
+    W = np.stack(model.whiten(list(np.eye(2))))
+    z = model.whiten(answers)
+    best = 0.0 * z[0] + math.inf
+    # Power sums along an edge, as coefficients of 1, t, t².
+    for p1, p2 in (
+        ((0.0, 2.0, 0.0), (0.0, 0.0, 2.0)),  # u₁ = u₂ = t
+        ((high, 1.0, 0.0), (high**2, 0.0, 1.0)),  # u₂ = high, u₁ = t
+        ((low, 1.0, 0.0), (low**2, 0.0, 1.0)),  # u₁ = low, u₂ = t
+    ):
+        sums = np.empty((2, 3))
+        sums[first], sums[second] = p1, p2
+        on_edge = _edge_optimum(z, W @ (scales * sums), box)
+        best = np.where(on_edge < best, on_edge, best)
+    s1, s2 = (answers[place] * (1 / scales[place, 0]) for place in (first, second))
+    square = 2.0 * s2 - s1 * s1  # (u₂ − u₁)²
+    half = 0.5 * np.sqrt(np.where(square > 0, square, 0.0 * square))
+    inside = (square >= 0) & (0.5 * s1 - half >= low) & (0.5 * s1 + half <= high)
+    return np.where(inside, 0.0 * best, best)
+
+
+def _edge_optimum(z: Sequence[Column], edge: FloatArray, box: Box) -> Column:
+    """The least squared distance from z to the curve edge·(1, t, t²), t within the box."""
+    (a0, a1, a2), (b0, b1, b2) = edge.tolist()
+    da, db = a0 - z[0], b0 - z[1]
+    # ½ d/dt of the squared distance.
+    c0 = da * a1 + db * b1
+    c1 = a1 * a1 + b1 * b1 + 2.0 * (da * a2 + db * b2)
+    c2 = 3.0 * (a1 * a2 + b1 * b2) + 0.0 * c0
+    stationary = cubic_roots((c0, c1, c2), 2.0 * (a2 * a2 + b2 * b2))
+    best = 0.0 * c0 + math.inf
+    # The real part of a complex root may be tried too: every point of the edge is feasible.
+    for t in (*stationary, 0.0 * c0 + box[0], 0.0 * c0 + box[1]):
+        t = np.clip(t, *box)
+        x, y = da + (a1 + a2 * t) * t, db + (b1 + b2 * t) * t
+        distance = x * x + y * y
+        best = np.where(distance < best, distance, best)
+    return best

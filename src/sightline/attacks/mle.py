@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from sightline.arrays import namespace, to_numpy
-from sightline.attacks import pair, relabeling, starts
+from sightline.attacks import starts
 from sightline.attacks.estimates import (
     AttackStatus,
     Estimates,
@@ -20,15 +19,13 @@ from sightline.attacks.estimates import (
     checked_confidence,
     width_factor,
 )
-from sightline.attacks.model import Model, Objective, columns_of, stacked
-from sightline.attacks.namespace import Box, Column, to_device
+from sightline.attacks.inversion import exact_optimum, two_moments_of_two
+from sightline.attacks.model import Box, Column, Model, Objective, columns_of, stacked
 from sightline.attacks.newton import minimise, solve_positive
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
+from sightline.geometry.transcript import Transcript
 from sightline.noise.laws import GaussianNoise
-
-if TYPE_CHECKING:  # the search runs on accelerators too, without FLINT, which transcripts need
-    from sightline.geometry.transcript import Transcript
 
 _BETTER = 1e-9  # the least improvement by a second search, relative to one plus the objective
 OPTIMAL = 1e-8  # an objective within this of the exact optimum is certified
@@ -59,9 +56,6 @@ class ConstrainedMLE:
     the Fisher information at the estimate, and intervals are cut at the box. Both are local approximations:
     :func:`simulate` reports how often such an interval contains the truth.
 
-    The answers may be NumPy, JAX, CuPy or PyTorch arrays. The estimates have the same library, device and
-    precision. ``device`` names a PyTorch device that computes for NumPy answers.
-
     >>> from sightline import Moment, Transcript
     >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
     >>> transcript = Transcript(moments, noise=[0.1, 0.1])
@@ -78,7 +72,6 @@ class ConstrainedMLE:
     steps: int = 100
     seed: int = 0
     confidence: float = 0.95
-    device: str | None = None
     wide: bool = True
 
     def __post_init__(self) -> None:
@@ -103,14 +96,9 @@ class ConstrainedMLE:
 
     def fit(self, model: Objective, answers: Any, *, box: Box) -> Estimates:
         """The same from a model and checked (trials × outputs) answers, without a transcript."""
-        if not isinstance(model, Model):  # a DeepSet model takes NumPy arrays
-            answers = to_numpy(answers)
-        elif self.device is not None:
-            moved = to_device(to_numpy(answers), self.device)
-            return self._fit_block(model, moved, box).on_host()
         count = self.grid_starts + self.random_starts + 1
         size = max(1, _BLOCK // count)
-        if not isinstance(answers, np.ndarray) or len(answers) <= size:
+        if len(answers) <= size:
             return self._fit_block(model, answers, box)
         blocks = [self._fit_block(model, answers[i : i + size], box) for i in range(0, len(answers), size)]
         return _joined(blocks)
@@ -131,12 +119,11 @@ class ConstrainedMLE:
         self, model: Objective, whitened: Sequence[Column], begins: Sequence[Sequence[Column]], box: Box
     ) -> list[Column]:
         """The best unknowns from all starts, their objective, and whether the search hit the step limit."""
-        xp = namespace(whitened[0])
         trials, m = int(whitened[0].shape[0]), model.unknowns
         state = minimise(
             model,
-            [xp.concatenate([z] * len(begins)) for z in whitened],
-            [xp.concatenate([start[k] for start in begins]) for k in range(m)],
+            [np.concatenate([z] * len(begins)) for z in whitened],
+            [np.concatenate([start[k] for start in begins]) for k in range(m)],
             box=box,
             steps=self.steps,
         )
@@ -145,26 +132,21 @@ class ConstrainedMLE:
         for i in range(1, len(begins)):
             other = [column[i * trials : (i + 1) * trials] for column in results]
             better = other[m] < best[m]
-            best = [xp.where(better, new, old) for new, old in zip(other, best, strict=True)]
+            best = [np.where(better, new, old) for new, old in zip(other, best, strict=True)]
         return best
 
     def _widen(
         self, model: Model, whitened: Sequence[Column], best: list[Column], open_: Column, box: Box
     ) -> list[Column]:
         """Search the open trials again from the dense grid; accept improvements larger than rounding."""
-        xp, m = namespace(best[0]), model.unknowns
-        if isinstance(open_, np.ndarray):  # other libraries need fixed shapes: search all trials
-            packed, results = [z[open_] for z in whitened], [column[open_] for column in best]
-        else:
-            packed, results = list(whitened), best
+        m = model.unknowns
+        packed, results = [z[open_] for z in whitened], [column[open_] for column in best]
         begins = starts.wide(model, packed, box=box)
         several = max(8, _BLOCK // len(packed[0]))
         for some in iter(lambda: list(islice(begins, several)), []):
             other = self._search(model, packed, some, box)
             better = other[m] < results[m] - _BETTER * (1.0 + results[m])
-            results = [xp.where(better, new, old) for new, old in zip(other, results, strict=True)]
-        if not isinstance(open_, np.ndarray):
-            return results
+            results = [np.where(better, new, old) for new, old in zip(other, results, strict=True)]
         for column, improved in zip(best, results, strict=True):
             column[open_] = improved
         return best
@@ -173,7 +155,7 @@ class ConstrainedMLE:
         self, model: Model, answers: Any, whitened: Sequence[Column], box: Box
     ) -> list[list[Column]]:
         """The multiset that fits the symmetric releases best, in the orders that fit all releases best."""
-        part = relabeling.symmetric_part(model)
+        part = starts.symmetric_part(model)
         if part is None:
             return []
         symmetric, places = part
@@ -182,45 +164,45 @@ class ConstrainedMLE:
             symmetric, symmetric.whiten(columns_of(own)), self.begin(symmetric, own, box=box), box
         )
         values = multiset[: model.unknowns]
-        return [values, *relabeling.reordered(model, whitened, values)]
+        return [values, *starts.reordered(model, whitened, values)]
 
     def _relabel(
         self, model: Model, whitened: Sequence[Column], best: list[Column], box: Box
     ) -> list[Column]:
         """Give the values found to the records in other orders, and search on from there."""
-        xp, m = namespace(best[0]), model.unknowns
-        for _ in range(1 if m <= relabeling.ALL_ORDERS else relabeling.ROUNDS):
-            other = self._search(model, whitened, relabeling.reordered(model, whitened, best[:m]), box)
+        m = model.unknowns
+        for _ in range(1 if m <= starts.ALL_ORDERS else starts.ROUNDS):
+            other = self._search(model, whitened, starts.reordered(model, whitened, best[:m]), box)
             better = other[m] < best[m] - _BETTER * (1.0 + best[m])
-            best = [xp.where(better, new, old) for new, old in zip(other, best, strict=True)]
+            best = [np.where(better, new, old) for new, old in zip(other, best, strict=True)]
         return best
 
     def _fit_block(self, model: Objective, answers: Any, box: Box) -> Estimates:
-        xp, m = namespace(answers), model.unknowns
+        m = model.unknowns
         whitened = model.whiten(columns_of(answers))
         begins = self.begin(model, answers, box=box)
-        if relabeling.applies(model):
+        if starts.needs_labels(model):
             begins += self._labelings(model, answers, whitened, box)
         best = self._search(model, whitened, begins, box)
         if self.wide and isinstance(model, Model) and not model.linear:
             open_ = ~_certified(model, answers, best[m], box)
-            if bool(xp.any(open_)):
+            if bool(np.any(open_)):
                 best = self._widen(model, whitened, best, open_, box)
-        if relabeling.applies(model):
+        if starts.needs_labels(model):
             best = self._relabel(model, whitened, best, box)
         u, objective, unfinished = best[:m], best[m], best[m + 1]
         width = box[1] - box[0]
-        spread = _standard_errors(xp, model, u, limit=1e6 * width)
+        spread = _standard_errors(model, u, limit=1e6 * width)
         if model.exchangeable:
-            sort_together(xp, u, spread)
+            sort_together(u, spread)
         reach = width_factor(GaussianNoise(stddevs=[1.0]), self.confidence)
         return Estimates(
             values=stacked(u),
             targets=model.records,
             unlabeled=model.exchangeable,
             standard_errors=stacked(spread),
-            lower=stacked([xp.clip(x - reach * s, *box) for x, s in zip(u, spread, strict=True)]),
-            upper=stacked([xp.clip(x + reach * s, *box) for x, s in zip(u, spread, strict=True)]),
+            lower=stacked([np.clip(x - reach * s, *box) for x, s in zip(u, spread, strict=True)]),
+            upper=stacked([np.clip(x + reach * s, *box) for x, s in zip(u, spread, strict=True)]),
             status=unfinished * int(AttackStatus.STEP_LIMIT),
             objective=objective,
             certified=_certified(model, answers, objective, box),
@@ -229,40 +211,38 @@ class ConstrainedMLE:
 
 def _certified(model: Objective, answers: Any, objective: Column, box: Box) -> Column:
     """Whether the objective is optimal: 0 is, and for two values under two moments the optimum is known."""
-    if not pair.applies(model):
+    if not two_moments_of_two(model):
         return objective <= OPTIMAL
-    exact = pair.exact_optimum(model, columns_of(answers), box=box)
+    exact = exact_optimum(model, columns_of(answers), box=box)
     return objective <= exact * (1.0 + 1e-12) + OPTIMAL
 
 
-def _standard_errors(xp: Any, model: Objective, u: Sequence[Column], *, limit: float) -> list[Column]:
+def _standard_errors(model: Objective, u: Sequence[Column], *, limit: float) -> list[Column]:
     """Square roots of the diagonal of the inverse information; infinite where it is singular."""
     information = model.information(u)
     zero, m = 0.0 * u[0], len(u)
     all_free = [zero == zero] * m
-    digits = xp.finfo(u[0].dtype)
+    digits = np.finfo(u[0].dtype)
     scale = zero + float(digits.tiny) / float(digits.eps)
     for k in range(m):
         scale = scale + information[k][k]
     spread = []
     for k in range(m):
         unit = [zero - float(j == k) for j in range(m)]
-        variance = solve_positive(
-            xp, information, unit, all_free, shift=zero, floor=float(digits.eps) * scale
-        )[k]
+        variance = solve_positive(information, unit, all_free, shift=zero, floor=float(digits.eps) * scale)[k]
         finite = (variance > 0) & (variance < limit * limit)
-        spread.append(xp.sqrt(xp.where(finite, variance, zero + float("inf"))))
+        spread.append(np.sqrt(np.where(finite, variance, zero + float("inf"))))
     return spread
 
 
-def sort_together(xp: Any, values: list[Column], *others: list[Column]) -> None:
+def sort_together(values: list[Column], *others: list[Column]) -> None:
     """Sort the columns in ascending order trial by trial, and permute the others in the same way."""
     for last in range(len(values) - 1, 0, -1):
         for k in range(last):
             swap = values[k] > values[k + 1]
             for columns in (values, *others):
                 a, b = columns[k], columns[k + 1]
-                columns[k], columns[k + 1] = xp.where(swap, b, a), xp.where(swap, a, b)
+                columns[k], columns[k + 1] = np.where(swap, b, a), np.where(swap, a, b)
 
 
 def _joined(blocks: Sequence[Estimates]) -> Estimates:

@@ -14,12 +14,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
+
+import numpy as np
 
 from sightline.arrays import namespace
-from sightline.attacks.curves import Curve, Power
-from sightline.attacks.namespace import Column
-from sightline.releases.features import Powers
+from sightline.releases.features import Kernel, Powers, smooth_step_derivatives
 
 
 class Local(NamedTuple):
@@ -175,8 +175,8 @@ def columns_of(array: Any) -> list[Column]:
 
 
 def stacked(columns: Sequence[Column]) -> Any:
-    """Columns as one (trials × numbers) array of their own library."""
-    return namespace(columns[0]).stack(list(columns), axis=1)
+    """Columns as one (trials × numbers) array."""
+    return np.stack(columns, axis=1)
 
 
 def _combine(columns: Sequence[Column], weights: Sequence[float]) -> Column:
@@ -190,3 +190,42 @@ def _dot(a: Sequence[Column], b: Sequence[Column]) -> Column:
 def total(columns: Sequence[Column]) -> Column:
     """The sum of one or more columns."""
     return reduce(add, columns)
+
+
+Column: TypeAlias = Any  # an array of trials; of JAX inside a program that JAX compiles
+Box: TypeAlias = tuple[float, float]  # the smallest and the largest value that a record can have
+
+
+Derivatives = tuple[Column, Column | None, Column | None]
+"""Value, first and second derivative; ``None`` stands for a derivative that is 1 or 0 everywhere."""
+
+
+class Curve(Protocol):
+    """A function of one record's value."""
+
+    def derivatives(self, u: Column, powers: Powers) -> Derivatives:
+        """The curve and its first two derivatives at a column of values; ``powers`` are its powers."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Power:
+    r"""The feature :math:`\phi(u) = u^\ell` (``eq:poly_query_new``)."""
+
+    order: int
+
+    def derivatives(self, u: Column, powers: Powers) -> Derivatives:
+        return powers.derivatives(self.order)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SmoothStep:
+    r"""The smooth step :math:`h_\tau(u - t)` (``eq:threshold_query``)."""
+
+    at: float
+    bandwidth: float
+    kernel: Kernel
+
+    def derivatives(self, u: Column, powers: Powers) -> Derivatives:
+        return smooth_step_derivatives(
+            u - self.at, bandwidth=self.bandwidth, kernel=self.kernel, xp=namespace(u)
+        )

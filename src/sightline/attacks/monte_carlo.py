@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, frozen_floats
+from sightline.attacks.bayes import PriorDensity, bayes_bracket, trivial_guess
 from sightline.attacks.estimates import (
     Attack,
     AttackStatus,
@@ -29,17 +30,14 @@ from sightline.attacks.estimates import (
     checked_box,
     checked_confidence,
 )
-from sightline.attacks.group import exact_answers
-from sightline.attacks.linear_bayes import bayes_bracket
-from sightline.attacks.namespace import Box
-from sightline.attacks.prior import PriorDensity
-from sightline.attacks.simulation import Simulation
-from sightline.attacks.trivial import trivial_guess
+from sightline.attacks.model import Box
+from sightline.attacks.transcript_model import exact_answers
 from sightline.attacks.workers import run_all
+from sightline.display import Displayed
 from sightline.errors import require
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.bounds.uniform import UniformPrior
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, reporting
 from sightline.releases.deepset import DeepSet
 
 CHUNK = 1000  # trials that share a stream; another size gives other numbers for the same seed
@@ -57,7 +55,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> Simulation:
     r"""Run an attack on ``trials`` simulated sets of answers and report its risk.
 
@@ -70,7 +68,7 @@ def simulate(  # many parameters: the settings of one experiment, each with its 
     second, they run on local processes, one for each core. ``workers`` sets the number of processes; 1 is the
     calling process alone. ``executor`` is any other executor, such as a Dask client's ``get_executor()``. The
     result is the same to the last digit. Everything runs in the calling process if it is a worker itself, if
-    the work cannot be pickled, or if JAX or the attack's ``device`` already uses all cores or a GPU.
+    the work cannot be pickled, or if JAX already uses all cores.
 
     >>> from sightline import Blue, SubsetMean
     >>> whole = SubsetMean(members=range(4), radius=1.0)
@@ -106,7 +104,7 @@ def sweep(  # many parameters: the same settings as simulate
     confidence: float = 0.95,
     executor: Executor | None = None,
     workers: int | None = None,
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> dict[Stratum, Simulation]:
     """:func:`simulate` for several transcripts, for example one for each budget. Each draws its own noise.
 
@@ -129,7 +127,7 @@ def sweep(  # many parameters: the same settings as simulate
     if workers is not None:
         _whole(workers, at_least=1, name="workers")
     require(
-        callable(progress),
+        progress is None or callable(progress),
         "progress to be a function of a stage and a share",
         got=repr(progress),
         fix="for example progress=print",
@@ -144,7 +142,8 @@ def sweep(  # many parameters: the same settings as simulate
     calls = [(job, i, size) for job in jobs for i, size in enumerate(sizes)]
     if executor is None and workers is None and any(_runs_in_parallel(job) for job in jobs):
         workers = 1
-    chunks = run_all(run_chunk, calls, executor=executor, workers=workers, progress=progress)
+    with reporting(progress):
+        chunks = run_all(run_chunk, calls, executor=executor, workers=workers)
     count = len(sizes)
     return {
         place: _summary(job, chunks[i * count : (i + 1) * count], confidence=confidence)
@@ -201,7 +200,7 @@ def run_chunk(job: Job, index: int, trials: int) -> Chunk:
         records = job.at.sample((trials, width), generator=generator)
         exact = exact_answers(transcript, records)
     answers = exact + transcript.law.sample(trials, generator=generator)
-    estimates = job.attack.estimate(transcript, answers).on_host()
+    estimates = job.attack.estimate(transcript, answers)
     require(
         len(estimates.targets) > 0,
         "an attack with at least one target",
@@ -271,10 +270,9 @@ def _job(
 
 
 def _runs_in_parallel(job: Job) -> bool:
-    """Whether JAX or a device already runs every chunk in parallel: more processes would compile the program
-    again and compete for the same cores."""
-    compiled = any(isinstance(cell, DeepSet) for query in job.transcript.queries for cell in query.cells)
-    return compiled or getattr(job.attack, "device", None) is not None
+    """Whether JAX already runs every chunk in parallel: more processes would compile the program again and
+    compete for the same cores."""
+    return any(isinstance(cell, DeepSet) for query in job.transcript.queries for cell in query.cells)
 
 
 def _whole(value: object, *, at_least: int, name: str, fix: str = "") -> None:
@@ -340,3 +338,88 @@ def _bracket(job: Job, chunk: Chunk) -> tuple[float, float]:
     records = sorted({coordinate // p for coordinate in chunk.targets})
     bracket = bayes_bracket(job.transcript, prior=job.at, target=records)
     return float(np.sum(bracket.lower)), float(np.sum(bracket.upper))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class Simulation(Displayed):
+    r"""Mean squared error of an attack over independent trials, summed over its targets.
+
+    For an unlabelled group it is the matching loss, :math:`\min_\pi\|\hat x - \pi(x)\|^2`. If some release is
+    nonlinear, both losses are given: ``matching_mse``, and ``labeled_mse``, the squared error of each target
+    under its own name. Where the answers do not show whose a value is, its labels are drawn at random.
+
+    ``interval`` is a confidence interval for ``mse`` by the central limit theorem; ``bias`` is the mean error
+    of each target and ``coverage`` the share of trials in which the attack's own interval contained it
+    (``None`` if it gives none). ``crb`` holds for locally unbiased attacks only: a constrained or Bayesian
+    attack may be below it.
+    ``bayes_lower`` and ``bayes_upper`` bracket the least mean risk of any attack if records are drawn from a
+    prior and the releases are linear. ``trivial_mse`` is the risk of an attack that ignores the answers.
+
+    Everything here depends on the records: it is for their owner only.
+    """
+
+    attack: str
+    trials: int
+    seed: int
+    confidence: float
+    targets: tuple[int, ...]
+    unlabeled: bool
+    mse: float
+    standard_error: float
+    interval: tuple[float, float]
+    bias: FloatArray
+    bias_standard_errors: FloatArray
+    coverage: FloatArray | None
+    crb: float  # infinite if the targets are not identifiable, NaN if undecided or if it varies by trial
+    bayes_lower: float  # NaN where there is no bracket
+    bayes_upper: float
+    trivial_mse: float
+    matching_mse: float | None  # None if every release is linear, and for vectors
+    labeled_mse: FloatArray | None  # in the order of the targets
+    statuses: Mapping[AttackStatus, int]
+    certified: int | None  # trials whose optimum is proved to be global; None if the attack proves nothing
+
+    @property
+    def rmse(self) -> float:
+        """Square root of ``mse``."""
+        return math.sqrt(self.mse)
+
+    @property
+    def ratio_to_crb(self) -> float:
+        """``mse`` over ``crb``: about 1 for an efficient attack, below it for one that uses the box."""
+        return self.mse / self.crb
+
+    @property
+    def ratio_to_trivial(self) -> float:
+        """``mse`` over ``trivial_mse``: 1 means that the attack learned nothing."""
+        return self.mse / self.trivial_mse if self.trivial_mse > 0 else math.inf
+
+    @property
+    def ratio_to_bayes(self) -> tuple[float, float]:
+        """``mse`` over each end of the Bayes bracket."""
+        lower = self.mse / self.bayes_lower if self.bayes_lower != 0 else math.inf
+        return lower, self.mse / self.bayes_upper
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        lines = [
+            f"{self.attack}: mse {self.mse:.6g}, {self.confidence:.0%} interval [{low:.6g}, {high:.6g}] "
+            f"from {self.trials} trials"
+        ]
+        if math.isfinite(self.crb):
+            lines.append(
+                f"  Cramér–Rao bound {self.crb:.6g} (unbiased attacks): ratio {self.ratio_to_crb:.4g}"
+            )
+        if self.labeled_mse is not None:
+            lines.append(
+                f"  labeled loss {self.labeled_mse.sum():.6g}, matching loss {self.matching_mse:.6g}, which "
+                "does not count whose a value is"
+            )
+        if math.isfinite(self.bayes_upper):
+            lines.append(f"  Bayes bracket [{self.bayes_lower:.6g}, {self.bayes_upper:.6g}] (any attack)")
+        lines.append(f"  ignoring the answers {self.trivial_mse:.6g}: ratio {self.ratio_to_trivial:.4g}")
+        if self.coverage is not None:
+            lines.append(f"  own intervals hold in {self.coverage.min():.2%} of trials or more")
+        odd = {status: count for status, count in self.statuses.items() if status is not AttackStatus.SOLVED}
+        lines += [f"  {count} trials: {status}" for status, count in odd.items()]
+        return "\n".join(lines)

@@ -13,12 +13,11 @@ Gauss–Newton matrix is singular although the minimum is well determined.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 from typing import Any, NamedTuple, TypeAlias
 
-from sightline.arrays import namespace
-from sightline.attacks.model import Local, Objective, total
-from sightline.attacks.namespace import Box, Column, compiles
+import numpy as np
+
+from sightline.attacks.model import Box, Column, Local, Objective, total
 
 _STEPS = 5  # steps between two checks of which columns are done
 _WORTHWHILE = 0.7  # below this share of open columns, continue with those only
@@ -43,85 +42,60 @@ def minimise(
     model: Objective, whitened: Sequence[Column], starts: Sequence[Column], *, box: Boxes, steps: int = 60
 ) -> State:
     """Minimise the objective from one start for every column of whitened answers."""
-    xp = namespace(starts[0])
     lows, highs = _ends(box, len(starts))
-    u = tuple(xp.clip(column, lows[k], highs[k]) for k, column in enumerate(starts))
+    u = tuple(np.clip(column, lows[k], highs[k]) for k, column in enumerate(starts))
     local = model.local(u, whitened)
     state = State(u, local, 0.0 * u[0] + 1e-3, u[0] != u[0], tuple(whitened))
-    if compiles(xp):
-        return _run_compiled(model, state, box, steps)
-    return _run(xp, model, state, box, steps)
+    return _run(model, state, box, steps)
 
 
-def _run(xp: Any, model: Objective, state: State, box: Boxes, steps: int) -> State:
+def _run(model: Objective, state: State, box: Boxes, steps: int) -> State:
     """Take steps; once few columns are still open, continue with those only."""
     while steps > 0:
         for _ in range(min(_STEPS, steps)):
-            state = advance(xp, model, state, box)
+            state = advance(model, state, box)
         steps -= _STEPS
         open_ = ~state.done
-        count = int(xp.sum(open_))
+        count = int(np.sum(open_))
         if count == 0:
             break
         if count < _WORTHWHILE * len(state.damping):
-            return _run_packed(xp, model, state, box, steps)
+            return _run_packed(model, state, box, steps)
     return state
 
 
-def _run_packed(xp: Any, model: Objective, state: State, box: Boxes, steps: int) -> State:
+def _run_packed(model: Objective, state: State, box: Boxes, steps: int) -> State:
     open_ = ~state.done
     packed: State = _map(lambda column: column[open_], state)
-    packed = _run(xp, model, packed, box, steps)
-    # Without writing in place, which JAX does not allow: each open column gathers its own result.
-    place = xp.cumsum(open_, 0) - 1
-    place = xp.where(open_, place, 0 * place)
-    merged: State = _map(lambda new, old: xp.where(open_, new[place], old), packed, state)
+    packed = _run(model, packed, box, steps)
+    place = np.cumsum(open_) - 1
+    merged: State = _map(lambda new, old: np.where(open_, new[place], old), packed, state)
     return merged
 
 
-def _run_compiled(model: Objective, state: State, box: Boxes, steps: int) -> State:
-    several = _compiled(model, box)
-    for _ in range(0, steps, _STEPS):
-        state = several(state)
-        if bool(state.done.all()):
-            break
-    return state
-
-
-@lru_cache(maxsize=16)
-def _compiled(model: Objective, box: Boxes) -> Any:
-    """A few steps as one JAX program, compiled once for each model and number of columns."""
-    import jax
-
-    def several(now: State) -> Any:
-        return jax.lax.fori_loop(0, _STEPS, lambda _, s: advance(jax.numpy, model, s, box), now)
-
-    return jax.jit(several)
-
-
-def advance(xp: Any, model: Objective, state: State, box: Boxes) -> State:
+def advance(model: Objective, state: State, box: Boxes) -> State:
     """One step of every column."""
     u, local, damping, done, whitened = state
     m = len(u)
     lows, highs = _ends(box, m)
     g, H = local.gradient, local.hessian
     free = [~(((u[k] <= lows[k]) & (g[k] > 0)) | ((u[k] >= highs[k]) & (g[k] < 0))) for k in range(m)]
-    scale = xp.abs(H[0][0])
+    scale = np.abs(H[0][0])
     for k in range(1, m):
-        larger = xp.abs(H[k][k])
-        scale = xp.where(larger > scale, larger, scale)
-    digits = xp.finfo(u[0].dtype)
+        larger = np.abs(H[k][k])
+        scale = np.where(larger > scale, larger, scale)
+    digits = np.finfo(u[0].dtype)
     floor = 50.0 * float(digits.eps) * scale + float(digits.tiny)
-    d = solve_positive(xp, H, g, free, shift=damping * scale, floor=floor)
+    d = solve_positive(H, g, free, shift=damping * scale, floor=floor)
     predicted = -0.5 * total([g[k] * d[k] for k in range(m)])
-    trial = tuple(xp.where(done, u[k], xp.clip(u[k] + d[k], lows[k], highs[k])) for k in range(m))
+    trial = tuple(np.where(done, u[k], np.clip(u[k] + d[k], lows[k], highs[k])) for k in range(m))
     attempt = model.local(trial, whitened)
     better = attempt.objective < local.objective
     last = predicted <= 4.0 * float(digits.eps) * (1.0 + local.objective)
     finished = done | (last & (damping < 1e-2)) | (damping > _STUCK)
-    damping = xp.where(better, 0.1 * damping, 10.0 * damping + 1e-6)
-    local = _map(lambda new, old: xp.where(better, new, old), attempt, local)
-    u = tuple(xp.where(better, trial[k], u[k]) for k in range(m))
+    damping = np.where(better, 0.1 * damping, 10.0 * damping + 1e-6)
+    local = _map(lambda new, old: np.where(better, new, old), attempt, local)
+    u = tuple(np.where(better, trial[k], u[k]) for k in range(m))
     return State(u, local, damping, finished, whitened)
 
 
@@ -133,7 +107,6 @@ def _ends(box: Boxes, unknowns: int) -> tuple[tuple[float, ...], tuple[float, ..
 
 
 def solve_positive(
-    xp: Any,
     H: Sequence[Sequence[Column]],
     g: Sequence[Column],
     free: Sequence[Column],
@@ -147,18 +120,18 @@ def solve_positive(
     pivots: list[Column] = []
     for k in range(m):
         for j in range(k):
-            entry = xp.where(free[k] & free[j], H[k][j], 0.0 * g[0])
+            entry = np.where(free[k] & free[j], H[k][j], 0.0 * g[0])
             for i in range(j):
                 entry = entry - lower[k][i] * lower[j][i] * pivots[i]
             lower[k][j] = entry / pivots[j]
         pivot = H[k][k] + shift
         for i in range(k):
             pivot = pivot - lower[k][i] * lower[k][i] * pivots[i]
-        pivot = xp.abs(pivot)
-        pivots.append(xp.where(free[k], xp.where(pivot > floor, pivot, floor), 1.0 + 0.0 * g[0]))
+        pivot = np.abs(pivot)
+        pivots.append(np.where(free[k], np.where(pivot > floor, pivot, floor), 1.0 + 0.0 * g[0]))
     d: list[Column] = []
     for k in range(m):
-        right = xp.where(free[k], -g[k], 0.0 * g[0])
+        right = np.where(free[k], -g[k], 0.0 * g[0])
         for j in range(k):
             right = right - lower[k][j] * d[j]
         d.append(right)

@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from typing import Any
 
 from sightline.arrays import FloatArray
-from sightline.attacks.blue import apply_recipes
-from sightline.attacks.estimates import AttackStatus, Estimates, checked_confidence, host_answers
-from sightline.attacks.group import touched
-from sightline.attacks.mle import ConstrainedMLE
-from sightline.attacks.namespace import Box
-from sightline.attacks.target import (
+from sightline.attacks.blue import (
     MissingDirection,
+    apply_recipes,
     identifiable_targets,
     linear_geometry,
     missing_direction,
 )
+from sightline.attacks.estimates import AttackStatus, Estimates, checked_answers, checked_confidence
+from sightline.attacks.mle import ConstrainedMLE
+from sightline.attacks.model import Box
+from sightline.attacks.transcript_model import touched
 from sightline.errors import require
 from sightline.geometry.fisher import Geometry
 from sightline.geometry.transcript import Transcript
@@ -88,7 +88,7 @@ def reconstruct(
     ([4.0, -3.0], '− x1 + x2')
     """
     checked_confidence(confidence)
-    checked = host_answers(transcript, answers)
+    checked = checked_answers(transcript, answers)
     require(
         len(checked) == 1,
         "one set of answers",

@@ -3,22 +3,26 @@
 The grid is divided into regions around points that are far apart, and the best grid point of every region is
 a start. So the starts depend on the answers, and every part of the box has one. A second, dense grid has more
 points and more regions, for answers whose optimum is not certified after the first search.
+
+With symmetric releases and releases over subsets, each order of the records has a local minimum of its own
+near the multiset that the symmetric releases fit best. For up to six values all orders are compared, and the
+best of them are starts. Beyond that to find the best order is a quadratic assignment problem: only exchanges
+of two values are compared, a few times over. This is a heuristic.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
-from itertools import combinations_with_replacement, pairwise, product
+from itertools import combinations, combinations_with_replacement, islice, pairwise, permutations, product
+from typing import TypeGuard
 
 import numpy as np
 
-from sightline.arrays import FloatArray, IndexArray, like, namespace, to_numpy
-from sightline.attacks.cubic import depressed_roots
-from sightline.attacks.curves import Power, SmoothStep
-from sightline.attacks.model import Model, Objective
-from sightline.attacks.namespace import Box, Column
+from sightline.arrays import FloatArray, IndexArray
+from sightline.attacks.inversion import depressed_roots
+from sightline.attacks.model import Box, Column, Model, Objective, Power, SmoothStep
 
 _GRID = 140  # about how many grid points are evaluated
 # Points and regions of the dense grid. A compact step is flat outside its support, and each placement of the
@@ -80,7 +84,6 @@ def screened(model: Objective, whitened: Sequence[Column], *, box: Box, count: i
     """For every column of answers the best grid point of each region."""
     if count == 0:
         return []
-    xp = namespace(whitened[0])
     points = grid_points(model.unknowns, box=box, exchangeable=model.exchangeable)
     label = regions(points, count)
     columns = model.expected([points[:, k] for k in range(model.unknowns)])
@@ -95,9 +98,9 @@ def screened(model: Objective, whitened: Sequence[Column], *, box: Box, count: i
             for z, p in zip(whitened, answers[i].tolist(), strict=True):
                 distance = distance + (z - p) * (z - p)
             closer = distance < best
-            best = xp.where(closer, distance, best)
+            best = np.where(closer, distance, best)
             start = [
-                xp.where(closer, zero + value, old)
+                np.where(closer, zero + value, old)
                 for value, old in zip(points[i].tolist(), start, strict=True)
             ]
         starts.append(start)
@@ -106,7 +109,7 @@ def screened(model: Objective, whitened: Sequence[Column], *, box: Box, count: i
 
 def wide(model: Model, whitened: Sequence[Column], *, box: Box) -> Iterator[list[Column]]:
     """For every column of answers the best point of each region of the dense grid."""
-    z = np.stack([to_numpy(column) for column in whitened])
+    z = np.stack(whitened)
     points, ends = _dense_grid(model.unknowns, box, model.exchangeable, _compact(model))
     answers = np.stack(model.whiten(model.expected(list(points.T))))
     squares = np.sum(answers**2, axis=0)
@@ -114,7 +117,7 @@ def wide(model: Model, whitened: Sequence[Column], *, box: Box) -> Iterator[list
         # |z - p|² without |z|², which is the same for all points.
         distance = squares[begin:end] - 2.0 * z.T @ answers[:, begin:end]
         best = begin + np.argmin(distance, axis=1)
-        yield apart([like(whitened[0], column) for column in points[best].T], box=box)
+        yield apart(list(points[best].T), box=box)
 
 
 def _compact(model: Model) -> bool:
@@ -167,10 +170,9 @@ def algebraic(model: Objective, answers: Sequence[Column]) -> list[Column] | Non
 
 def pair_roots(p1: Column, p2: Column) -> list[Column]:
     r"""The two values with power sums :math:`p_1, p_2` (``eq:m2_estimator``)."""
-    xp = namespace(p1)
     middle = 0.5 * p1
     square = 0.5 * p2 - middle * middle
-    half = xp.sqrt(xp.where(square > 0, square, 0.0 * p1))
+    half = np.sqrt(np.where(square > 0, square, 0.0 * p1))
     return [middle - half, middle + half]
 
 
@@ -185,12 +187,72 @@ def triple_roots(p1: Column, p2: Column, p3: Column) -> list[Column]:
 
 def apart(start: Sequence[Column], *, box: Box) -> list[Column]:
     """A start with its coordinates moved slightly apart, towards the inside of the box."""
-    xp = namespace(start[0])
     low, high = box
     m = len(start)
     gap = _APART * (high - low)
     moved = []
     for k, column in enumerate(start):
-        inside = xp.clip(column, low + gap * k, high - gap * (m - 1 - k))
+        inside = np.clip(column, low + gap * k, high - gap * (m - 1 - k))
         moved.append(inside + gap * ((k + 1) / (m + 1) - 0.5))
-    return [xp.clip(column, low, high) for column in moved]
+    return [np.clip(column, low, high) for column in moved]
+
+
+ALL_ORDERS = 6  # up to so many values all orders are compared
+ROUNDS = 3  # of exchanges, for more values
+_KEPT = 8  # orders that become starts
+
+
+def needs_labels(model: Objective) -> TypeGuard[Model]:
+    """Whether the releases are of both kinds: symmetric and nonlinear, and over subsets."""
+    if not isinstance(model, Model) or model.exchangeable or model.linear:
+        return False
+    return model.unknowns > 1 and symmetric_part(model) is not None
+
+
+def symmetric_part(model: Model) -> tuple[Model, list[int]] | None:
+    """The rows that do not depend on the order of the unknowns and their places; ``None`` if all of them are
+    linear or if their noise is correlated with that of others."""
+    places = [i for i, row in enumerate(model.rows) if len(set(row.weights)) == 1]
+    if not places or isinstance(model.whitening[0], tuple):
+        return None
+    part = Model(
+        rows=tuple(model.rows[i] for i in places),
+        records=model.records,
+        whitening=tuple(model.whitening[i] for i in places),
+    )
+    return None if part.linear else (part, places)
+
+
+def reordered(model: Model, whitened: Sequence[Column], u: Sequence[Column]) -> list[list[Column]]:
+    """For every column of answers the orders of the values u with the smallest objectives."""
+    m = len(u)
+    count = min(_KEPT, math.factorial(m) - 1 if m <= ALL_ORDERS else math.comb(m, 2))
+    zero = 0.0 * u[0]
+    kept = [(zero + math.inf, list(u)) for _ in range(count)]
+    for order in _orders(m):
+        point = [u[k] for k in order]
+        objective = zero
+        for z, p in zip(whitened, model.whiten(model.expected(point)), strict=True):
+            objective = objective + (z - p) * (z - p)
+        for i, (best, held) in enumerate(kept):  # insert, and carry on with what was pushed out
+            closer = objective < best
+            kept[i] = (
+                np.where(closer, objective, best),
+                [np.where(closer, new, old) for new, old in zip(point, held, strict=True)],
+            )
+            point = [np.where(closer, old, new) for new, old in zip(point, held, strict=True)]
+            objective = np.where(closer, best, objective)
+    return [point for _, point in kept]
+
+
+def _orders(members: int) -> Iterable[Sequence[int]]:
+    """All orders but the given one, or all exchanges of two."""
+    if members <= ALL_ORDERS:
+        return islice(permutations(range(members)), 1, None)
+    return (_exchanged(members, a, b) for a, b in combinations(range(members), 2))
+
+
+def _exchanged(members: int, a: int, b: int) -> list[int]:
+    order = list(range(members))
+    order[a], order[b] = b, a
+    return order

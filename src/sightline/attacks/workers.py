@@ -21,7 +21,7 @@ from time import perf_counter
 from typing import Any, TypeVar
 
 from sightline.errors import InvalidInput, SightlineError, require
-from sightline.progress import Progress
+from sightline.progress import report
 
 Call = tuple[Any, ...]
 Result = TypeVar("Result")
@@ -42,7 +42,6 @@ def run_all(
     *,
     executor: Executor | None,
     workers: int | None,
-    progress: Progress,
 ) -> list[Result]:
     """The results of ``function`` for every tuple of arguments, in their order.
 
@@ -55,9 +54,9 @@ def run_all(
 
     def keep(result: Result) -> None:
         results.append(result)
-        progress("simulating", len(results) / len(calls))
+        report("simulating", len(results) / len(calls))
 
-    progress("simulating", 0.0)
+    report("simulating", 0.0)
     with _one_thread():  # some libraries have one limit for all threads of a process
         if executor is not None:
             _on_executor(executor, function, calls, keep)

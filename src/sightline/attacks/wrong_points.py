@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import islice, permutations
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -25,9 +24,7 @@ from sightline.attacks.newton import minimise
 from sightline.attacks.starts import grid_points
 from sightline.attacks.transcript_model import model_of
 from sightline.errors import require
-
-if TYPE_CHECKING:
-    from sightline.geometry.transcript import Transcript
+from sightline.geometry.transcript import Transcript
 
 _GRID, _STARTS, _STEPS = 20_000, 200, 200
 _ORDERS = 720  # permutations of the truth that are starts
@@ -64,8 +61,8 @@ def separation(
     sign of the target's value. It does not exchange the values:
 
     >>> from sightline.geometry.transcript import Transcript
-    >>> from sightline.releases.moment import Moment
-    >>> from sightline.releases.subset_mean import SubsetMean
+    >>> from sightline.releases.feature_mean import Moment
+    >>> from sightline.releases.linear import SubsetMean
     >>> moments = [Moment(order=order, members=range(2), bound=1.0) for order in (1, 2)]
     >>> without = SubsetMean(members=[1], radius=2.0)
     >>> transcript = Transcript([*moments, without], noise=[0.5, 0.1, 0.1])

@@ -13,9 +13,8 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
-from sightline.auditing.homogeneous import Totals
 from sightline.auditing.pricing import feature_range
-from sightline.auditing.result_summary import NoiseOfRange, ReleaseAccuracy
+from sightline.auditing.result_parts import NoiseOfRange, ReleaseAccuracy
 from sightline.tables.membership import Feature, Partition, Statistic
 
 
@@ -33,17 +32,14 @@ def noise_of_range(findings: Findings, query: int) -> NoiseOfRange | None:
     return NoiseOfRange(median=float(np.median(noise)), worst=float(noise.max()))
 
 
-def release_accuracies(findings: Findings, totals: Totals | None) -> tuple[ReleaseAccuracy | None, ...]:
+def release_accuracies(findings: Findings, sums: FloatArray | None) -> tuple[ReleaseAccuracy | None, ...]:
     """The relative errors of every release at the true values, for the owner only.
 
-    None for a release that is not linear in the secret. None for all if ``totals``, which fetches the sums of
-    the secrets, is not given, or if they are not the true sums because the attacker knows some of the rows.
+    ``sums`` are those of the secrets with each signature; without them there are no errors. None for a
+    release that is not linear in the secret.
     """
     queries = range(len(findings.plan.releases))
-    if totals is None or findings.linear is None or findings.membership.known_rows:
-        return (None,) * len(queries)
-    sums = totals(None)
-    return tuple(_accuracy(findings, sums, query) for query in queries)
+    return tuple(None if sums is None else _accuracy(findings, sums, query) for query in queries)
 
 
 def _accuracy(findings: Findings, sums: FloatArray, query: int) -> ReleaseAccuracy | None:

@@ -11,10 +11,10 @@ from sightline.auditing.result import Alternative
 from sightline.auditing.shared_budget import budget_of
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import accountants
-from sightline.progress import Progress
+from sightline.progress import report
 
 
-def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, ...]:
+def alternatives(findings: Findings) -> tuple[Alternative, ...]:
     """What would be seen with each accountant's noise; empty if no release shares a budget.
 
     Accountants that ask for the same noise share an assessment.
@@ -50,7 +50,7 @@ def alternatives(findings: Findings, progress: Progress) -> tuple[Alternative, .
                 below_limit=one.below_limit,
             )
         )
-        progress("accountants", (number + 1) / len(rules))
+        report("accountants", (number + 1) / len(rules))
     return tuple(found)
 
 

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from sightline.auditing.design import LINEAR
 from sightline.auditing.findings import Findings
 from sightline.auditing.losses import guaranteed_by_noise
-from sightline.auditing.numerals import counted
 from sightline.auditing.plan import AssumptionName, Plan
 from sightline.auditing.pricing import Pricing
 from sightline.auditing.result import HomogeneousCell, Unverified
+from sightline.format import count as counted
 from sightline.noise.published import PublishedLaw
 from sightline.tables.membership import YES_OR_NO, Membership
 from sightline.tables.subject import SecretKind
@@ -104,7 +104,7 @@ def unverified(findings: Findings, homogeneous: tuple[HomogeneousCell, ...]) -> 
         ),
         _Case(
             name=name.SECRETS,
-            count=len(data.other_secrets),
+            count=len(findings.plan.other_secrets),
             one=f"other secret column {_JUDGED_ALONE}",
             many=f"other secret columns {_JUDGED_ALONE.replace('about it', 'about them')}",
             owner_only=False,
@@ -219,7 +219,7 @@ def _drawn(findings: Findings) -> int:
 
     It does not if everyone keeps the limit whatever else is known.
     """
-    share, limit = findings.plan.attacker.knows_share, findings.plan.limits.remaining_uncertainty
+    share, limit = findings.plan.attacker.known_share, findings.plan.limits.remaining_uncertainty
     if share is None:
         return 0
     kept = guaranteed_by_noise(findings)
@@ -243,7 +243,7 @@ def _priced_for(plan: Plan) -> str:
     """Whose rows the sensitivities are for."""
     if plan.privacy.sensitivity == "declared":
         return (
-            f"Sensitivities are declared: they hold for any record of {plan.data.contribution_limit} rows, "
+            f"Sensitivities are declared: they hold for any record of {plan.data.max_rows_per_record} rows, "
             "wherever these are."
         )
     return (
@@ -252,32 +252,22 @@ def _priced_for(plan: Plan) -> str:
     )
 
 
-def _bounded_contributions(plan: Plan) -> list[str]:
-    """How the table was bounded before anything was published."""
-    data = plan.data
-    if data.keep is not None:
-        return [
-            f"Only the first rows of each record are published, at most {data.keep.rows:,}, ordered by "
-            f"{', '.join(data.keep.order)}; the audit bounds the table likewise. Nothing is said of a "
-            "pipeline that keeps other rows."
-        ]
-    if data.total_by is not None:
-        low, high = data.domain
-        where = f" for each {', '.join(data.total_by)}" if data.total_by else ""
-        return [
-            f"The rows of a record are added up first, to one row{where}; each total is clipped to "
-            f"{low:g} to {high:g}, and is the secret. Nothing is said of a pipeline that publishes totals "
-            "without clipping."
-        ]
-    return []
+def _made_rows(plan: Plan) -> list[str]:
+    """How the rows were made before anything was published."""
+    if plan.data.sql is None:
+        return []
+    return [
+        "The rows that are audited are those that [data] sql makes of the table, and its releases read them. "
+        "Nothing is said of a pipeline that makes other rows, or of rows that it leaves out."
+    ]
 
 
 def _knowledge(plan: Plan) -> list[str]:
     """What the plan says about the attacker's knowledge, and what the audit makes of it."""
     attacker, lines = plan.attacker, []
-    if attacker.knows_share is not None:
+    if attacker.known_share is not None:
         lines.append(
-            f"Attackers know {100 * attacker.knows_share:g} % of the records, drawn by a hash of their keys; "
+            f"Attackers know {100 * attacker.known_share:g} % of the records, drawn by a hash of their keys; "
             "the other records are judged."
         )
     if attacker.values_within is not None:
@@ -325,10 +315,10 @@ def assumptions(findings: Findings) -> tuple[str, ...]:
         "person's actual value, nor about attackers who know more than that.",
         "This is a benchmark of what is seen, not a differential-privacy guarantee; the budget is that.",
     ]
-    if membership.contributions > 1 or plan.data.contribution_limit > 1:
-        lines.append(f"A record has up to {plan.data.contribution_limit} rows, and {_values(plan)}.")
+    if membership.contributions > 1 or plan.data.max_rows_per_record > 1:
+        lines.append(f"A record has up to {plan.data.max_rows_per_record} rows, and {_values(plan)}.")
         lines.append(_priced_for(plan))
-    lines += _bounded_contributions(plan)
+    lines += _made_rows(plan)
     lines += _knowledge(plan)
     if plan.data.secret_kind is not SecretKind.NUMBER:
         lines.append(

@@ -11,9 +11,8 @@ import tomllib
 from collections.abc import Iterator
 from typing import Any
 
-from sightline.auditing.numerals import domain, readable
-from sightline.auditing.result import AuditResult, Comparison, ReleaseReport
-from sightline.auditing.result_part import Uncertainty
+from sightline.auditing.result import AuditResult, ReleaseReport, SinceLast
+from sightline.auditing.result_parts import Uncertainty
 from sightline.errors import require
 from sightline.format import count, number, number_bracket, percent
 from sightline.privacy.registry import accountant_of_cost
@@ -34,7 +33,7 @@ def with_comparison(result: AuditResult, last: AuditResult) -> AuditResult:
     return result.model_copy(update={"since": since, "other_secrets": tuple(others)})
 
 
-def compared(result: AuditResult, last: AuditResult) -> Comparison:
+def compared(result: AuditResult, last: AuditResult) -> SinceLast:
     """What changed from the last result to this one.
 
     Only what is publishable of both is compared, apart from the records' keys.
@@ -42,7 +41,7 @@ def compared(result: AuditResult, last: AuditResult) -> Comparison:
     _check(last)
     now, before = result.publishable(), last.publishable()
     newly, no_longer = _named_changes(result, last)
-    return Comparison(
+    return SinceLast(
         comparable=not any(_other_question(now, before)),
         status_before=None if before.verdict.status is None else before.verdict.status.value,
         status_after=None if now.verdict.status is None else now.verdict.status.value,
@@ -126,7 +125,7 @@ def _other_question(now: AuditResult, before: AuditResult) -> Iterator[str]:
     for what, this, that in (
         ("the secret", now.secret, before.secret),
         ("the record", now.record, before.record),
-        ("what the secret can be", domain(now), domain(before)),
+        ("what the secret can be", now.domain, before.domain),
         ("the prior", now.prior, before.prior),
     ):
         if this != that:
@@ -204,9 +203,7 @@ def _cost(now: AuditResult, before: AuditResult) -> Iterator[str]:
     this, that = now.budget.spent.get(_EXACT), before.budget.spent.get(_EXACT)
     if this is None or that is None or now.budget.delta != before.budget.delta or not _differ(this, that):
         return
-    yield (
-        f"epsilon of all noise under {accountant_of_cost(_EXACT)}: {readable(this)}, before {readable(that)}"
-    )
+    yield (f"epsilon of all noise under {accountant_of_cost(_EXACT)}: {number(this)}, before {number(that)}")
 
 
 def _limit(result: AuditResult) -> str:

@@ -14,7 +14,7 @@ from sightline.auditing.linear_attacks import Folded, LinearAttacks, Target
 from sightline.auditing.persons import PersonFindings
 from sightline.auditing.recipes import RecipeWriter
 from sightline.auditing.result import EDGES, Distribution, Exposed
-from sightline.auditing.result_attacks import SMALL_GROUP
+from sightline.auditing.result_parts import SMALL_GROUP
 from sightline.auditing.signature_names import signature_names
 from sightline.labeled.incidence.protocol import BoolArray
 
@@ -29,31 +29,27 @@ class ExposedSection:
     identifiable_records: int
 
 
-def exposed_section(findings: Findings, *, top: int, names: bool, keys: Keys | None) -> ExposedSection:
-    """The ``top`` most exposed, named if ``names``.
-
-    ``keys`` fetches records' keys.
-    """
+def exposed_section(findings: Findings, *, top: int, keys: Keys | None) -> ExposedSection:
+    """The ``top`` most exposed; ``keys`` fetches their names."""
     exposed: tuple[Exposed, ...] = ()
     columns = np.zeros(0, dtype=np.intp)
     in_all = identifiable = 0
-    shown = keys if names else None
     if (found := findings.linear) is not None:
         identifiable = found.identifiable_records
         columns = found.most_exposed(np.flatnonzero(found.listed), top)
         if (people := found.persons) is None:
-            exposed = describe(findings, found, columns, shown)
+            exposed = describe(findings, found, columns, keys)
             in_all = int(np.count_nonzero(found.listed))
             in_all += 0 if found.others is None else found.others.signatures_below
         else:
             kinds = np.flatnonzero(people.below | people.seen.identifiable)
-            exposed = describe_persons(findings, found, people, people.most_exposed(kinds, top), shown)
+            exposed = describe_persons(findings, found, people, people.most_exposed(kinds, top), keys)
             groups = np.flatnonzero(
                 found.visible & (found.counts <= SMALL_GROUP) & ~_of_one_person(found, people)
             )
             if top > len(exposed):
                 some = found.most_exposed(groups, top - len(exposed))
-                exposed += describe(findings, found, some, shown)
+                exposed += describe(findings, found, some, keys)
             in_all = kinds.size + groups.size
     if findings.nonlinear is not None:
         exposed += findings.nonlinear.worst(top - len(exposed))

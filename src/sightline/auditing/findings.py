@@ -35,15 +35,14 @@ from sightline.auditing.persons import (
 from sightline.auditing.plan import Plan
 from sightline.auditing.pricing import Pricing, price
 from sightline.auditing.questions import asking, coin_kept, distances, questions_of, row_distances
-from sightline.auditing.result_attacks import SMALL_GROUP
-from sightline.auditing.result_part import Uncertainty
+from sightline.auditing.result_parts import SMALL_GROUP, Uncertainty
 from sightline.auditing.secret_prior import SecretPrior
 from sightline.errors import require
 from sightline.labeled.contributions import Contributions
 from sightline.labeled.exposures import Exposures
 from sightline.labeled.incidence.protocol import BoolArray
 from sightline.labeled.routes.cost import Route
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, report, silent
 from sightline.tables.membership import Membership, Partition, PersonTable, RowValues
 from sightline.tables.subject import SecretKind
 
@@ -228,10 +227,15 @@ class Findings:
     pricing: Pricing
     prior: SecretPrior
     linear: LinearFindings | None  # none if nothing linear in the secret is published
-    contributions: Contributions | None  # none if nobody is identifiable, or if they cost too much
     nonlinear: NonlinearFindings | None  # owner-only; none if all is linear, not asked for or costs too much
+    by_release: bool = True  # whether contributions of the releases may be asked for
     questions: tuple[Findings, ...] = ()  # yes-or-no questions about the secret, each audited as a secret
     question: Partition | None = None  # the question that these findings are about, if they are
+
+    @cached_property
+    def contributions(self) -> Contributions | None:
+        """What each release adds; none if nobody is identifiable, or if it costs too much."""
+        return _contributions(self.linear, report) if self.linear is not None and self.by_release else None
 
     @property
     def streamed(self) -> bool:
@@ -348,7 +352,7 @@ def find(
         pricing=pricing,
         prior=SecretPrior.of(plan),
         linear=linear,
-        contributions=None if linear is None or not by_release else _contributions(linear, progress),
+        by_release=by_release,
         nonlinear=nonlinear,
         questions=_questions(plan, membership, pricing, progress),
     )
@@ -368,8 +372,8 @@ def _questions(
                 pricing=pricing,
                 prior=SecretPrior.of(about),
                 linear=linear_findings(about, seen, pricing, progress=progress),
-                contributions=None,
                 nonlinear=None,
+                by_release=False,
                 question=question,
             )
         )

@@ -49,9 +49,9 @@ from sightline.auditing.known_sums import (
     weighted_sums,
     with_lists,
 )
-from sightline.auditing.numerals import counted, readable
 from sightline.auditing.result import HomogeneousCell
 from sightline.auditing.streamed_sums import StreamedSums, StreamedTotals
+from sightline.format import count, number
 from sightline.tables.membership import Partition
 from sightline.tables.subject import SecretKind
 
@@ -308,8 +308,8 @@ class _View:
             cell=", ".join(words),
             rows=rows,
             remaining=remaining,
-            text=f"{name} tells the values of {counted(rows, 'row')}: {alike}, and "
-            f"at most {readable(100 * remaining, 2)} % of their uncertainty is left",
+            text=f"{name} tells the values of {count(rows, 'row')}: {alike}, and "
+            f"at most {number(100 * remaining, 2)} % of their uncertainty is left",
         )
 
 

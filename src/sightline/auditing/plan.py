@@ -5,25 +5,31 @@ A plan is a TOML file. It is checked in full before anything else happens. Its m
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from enum import StrEnum
+from collections.abc import Iterable
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
-from sightline.auditing.plan_attacker import Attacker as Attacker
 from sightline.auditing.plan_fields import LARGEST as LARGEST
 from sightline.auditing.plan_fields import LARGEST_LIMIT as LARGEST_LIMIT
 from sightline.auditing.plan_fields import SMALLEST as SMALLEST
-from sightline.auditing.plan_fields import Number, Positive, Section, Share, Source, Text
-from sightline.auditing.plan_privacy import Privacy as Privacy
-from sightline.auditing.plan_secret import Bounds, Categories, Kind, OtherSecret, WideForm, checked_kind
-from sightline.auditing.release_noise import (
-    CellNoise,
-    ReleaseNoises,
-    require_labels,
-    require_once,
+from sightline.auditing.plan_fields import (
+    Number,
+    NumberName,
+    Positive,
+    Section,
+    Source,
+    Text,
+    without_default,
 )
+from sightline.auditing.plan_secret import Bounds, Categories, Kind, OtherSecret, checked_kind
+from sightline.auditing.plan_sections import AssumptionName as AssumptionName
+from sightline.auditing.plan_sections import Attacker as Attacker
+from sightline.auditing.plan_sections import Limits as Limits
+from sightline.auditing.plan_sections import Privacy as Privacy
+from sightline.auditing.release_noise import ReleaseNoise, ReleaseNoises, number_name, require_labels
 from sightline.errors import InvalidPlan, require
 from sightline.privacy.accountant import NoiseLaw
 from sightline.privacy.registry import ACCOUNTANTS
@@ -31,20 +37,8 @@ from sightline.tables.subject import SecretKind
 
 MOST_ROWS = 10**9  # of one record
 MOST_COPIES = 100_000  # of one release
-
-
-class KeptRows(Section):
-    """Contribution bounding: each record's first rows are published, and its others are not."""
-
-    rows: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(description="How many rows of a record are kept.")
-    order: Annotated[
-        tuple[Text, ...],
-        BeforeValidator(lambda given: [given] if isinstance(given, str) else given),
-        Field(strict=False, min_length=1),
-    ] = Field(
-        description="Public columns that order a record's rows; 'date DESC' keeps the latest. They must tell "
-        "the rows apart."
-    )
+_Least = Annotated[float, Field(ge=0, le=LARGEST)]
+_Most = Annotated[float, Field(ge=SMALLEST)]
 
 
 class Data(Section):
@@ -56,8 +50,11 @@ class Data(Section):
         "Arrow table or a DuckDB relation."
     )
     record: Text = Field(description="The column that says whose row it is: the unit of privacy.")
-    secret: Text = Field(
-        description="The column to protect, or arithmetic of columns of numbers, such as quantity * price."
+    secret: Text = Field(description="The column to protect.")
+    sql: Text | None = Field(
+        default=None,
+        description="One SELECT over the table, which it calls source: its rows are data. It unpivots wide "
+        "tables, computes secrets, and bounds what a record contributes.",
     )
     bounds: Bounds | None = Field(
         default=None,
@@ -66,16 +63,6 @@ class Data(Section):
     categories: Categories | None = Field(default=None, description="All values of a categorical secret.")
     kind: Kind | None = Field(
         default=None, description="What the secret is; bounds say a number, categories a category."
-    )
-    wide: WideForm | None = Field(
-        default=None,
-        description="If several columns hold the secret, such as one for each hour: which ones. The table is "
-        "unpivoted first, and secret is what the new column of values is called.",
-    )
-    other_secrets: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
-        default=(),
-        description="Columns that are secret, too, and that other plans publish something about. No release "
-        "may use them here, and a pass has to accept 'secrets'.",
     )
     dialect: Literal["duckdb", "postgres", "spark"] | None = Field(
         default=None, description="The engine that the SQL is written for; it must be the source's own."
@@ -86,15 +73,6 @@ class Data(Section):
     max_rows_per_record: Annotated[int, Field(ge=1, le=MOST_ROWS)] = Field(
         default=1,
         description="The most rows that one record has: its contribution limit. The data are checked.",
-    )
-    keep: KeptRows | None = Field(
-        default=None,
-        description="Contribution bounding by rows: the engine keeps so many rows of each record.",
-    )
-    total_by: Annotated[tuple[Text, ...], Field(strict=False)] | None = Field(
-        default=None,
-        description="Contribution bounding by value: the rows of a record are added up first, to one row for "
-        "each value of these public columns, and the total is clipped to bounds.",
     )
     values: Literal["constant", "independent"] | None = Field(
         default=None,
@@ -113,33 +91,13 @@ class Data(Section):
         return SecretKind.NUMBER if self.bounds is not None else SecretKind.CATEGORY
 
     @property
-    def contribution_limit(self) -> int:
-        """The most rows that a record has in what is published."""
-        if self.keep is None or "max_rows_per_record" in self.model_fields_set:
-            return self.max_rows_per_record
-        return self.keep.rows
-
-    @property
     def domain(self) -> tuple[float, float]:
         """The smallest and the largest value: of the secret, or of an indicator."""
         return self.bounds if self.bounds is not None else (0.0, 1.0)
 
     @model_validator(mode="after")
     def _kind_and_domain_agree(self) -> Data:
-        known = checked_kind(self.kind, self.bounds, self.categories)
-        require(
-            self.keep is None or self.total_by is None,
-            "keep or total_by",
-            got="both",
-            fix="a clipped total bounds a record by itself",
-            error=InvalidPlan,
-        )
-        require(
-            self.total_by is None or known == "number",
-            "total_by for a secret that is a number",
-            got=f"kind {known!r}",
-            error=InvalidPlan,
-        )
+        checked_kind(self.kind, self.bounds, self.categories)
         require(
             self.record != self.secret,
             "a record column other than the secret",
@@ -147,17 +105,6 @@ class Data(Section):
             error=InvalidPlan,
         )
         return self
-
-
-class WithheldCell(Section):
-    """A group of a release whose number is not published."""
-
-    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(), description="The values of the group, in the order of GROUP BY; empty without one."
-    )
-    label: str = Field(
-        default="", description="Which of the release's aggregates is withheld; all of them unless given."
-    )
 
 
 class Release(Section):
@@ -175,17 +122,17 @@ class Release(Section):
     )
     noise_stddev: Positive | None = Field(
         default=None,
-        description="Standard deviation of the Gaussian noise on each output, if somebody else chose it.",
-    )
-    noise_by_cell: Annotated[tuple[CellNoise, ...], Field(strict=False)] = Field(
-        default=(), description="The same for each published number by itself, instead of noise_stddev."
+        description="Standard deviation of the Gaussian noise on each output, if somebody else chose it: "
+        "short for noise = { stddev = … }.",
     )
     noise: ReleaseNoises = Field(
         default=(),
-        description="Noise of any law, instead of these two: one section, or one for each label.",
+        description="Noise of any law, instead of noise_stddev: one section, or one for each label.",
     )
-    withhold: Annotated[tuple[WithheldCell, ...], Field(strict=False)] = Field(
-        default=(), description="Numbers of the query that are not published."
+    withhold: Annotated[tuple[NumberName, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Numbers of the query that are not published: the values of the group, in the order of "
+        "GROUP BY, and the label of an aggregate if only one of several is withheld.",
     )
     suppress: Text | None = Field(
         default=None,
@@ -198,61 +145,67 @@ class Release(Section):
     weight: Positive = Field(
         default=1.0, description="How much a design minds the variance of its noise, beside other releases'."
     )
-    least_noise_stddev: Positive | None = Field(
-        default=None, description="A design gives each output at least this noise, in place of today's."
-    )
-    most_noise_stddev: Positive | None = Field(
-        default=None, description="A design gives no output more noise than this."
+    noise_within: Annotated[tuple[_Least, _Most], Field(strict=False)] = Field(
+        default=(0.0, math.inf),
+        json_schema_extra=without_default,
+        description="The least and the most noise stddev that a design gives an output: at least today's "
+        "unless the least is above 0, and no limit if the most is inf.",
     )
 
     @property
     def noise_given(self) -> bool:
         """Whether it has a noise of its own, and takes no share of the budget."""
-        return self.noise_stddev is not None or bool(self.noise_by_cell) or bool(self.noise)
+        return self.noise_stddev is not None or bool(self.noise)
+
+    @property
+    def noises(self) -> tuple[ReleaseNoise, ...]:
+        """The noise that it states, for each of its aggregates."""
+        if self.noise_stddev is None:
+            return self.noise
+        return (ReleaseNoise(stddev=self.noise_stddev),)
+
+    def without(self, numbers: Iterable[tuple[tuple[str, ...], str]]) -> Release:
+        """The release with some more numbers withheld, each given by its key and label."""
+        gone = sorted(numbers)
+        noise = tuple(
+            one.model_copy(update={"by_cell": one.by_cell.without(gone)}) if one.by_cell else one
+            for one in self.noise
+        )
+        names = (number_name(key, label) for key, label in gone)
+        return self.model_copy(update={"withhold": (*self.withhold, *names), "noise": noise})
 
     @model_validator(mode="after")
     def _noise_is_consistent(self) -> Release:
-        given = [name for name in ("noise_stddev", "noise_by_cell", "noise") if getattr(self, name)]
         require(
-            len(given) <= 1,
-            "noise_stddev or noise_by_cell or noise",
-            got=" and ".join(given),
+            self.noise_stddev is None or not self.noise,
+            "noise_stddev or noise",
+            got="noise_stddev and noise",
             error=InvalidPlan,
         )
-        require_once(self.noise_by_cell, "noise_by_cell")
         require_labels(self.noise)
         require(
             not self.published or self.noise_given,
-            "noise_stddev, noise_by_cell or noise for a release that is published",
+            "noise_stddev or noise for a release that is published",
             got="neither",
             fix="say how much noise it was published with",
             error=InvalidPlan,
         )
-        least, most = self.least_noise_stddev, self.most_noise_stddev
+        least, most = self.noise_within
         require(
-            least is None or most is None or least <= most,
-            "least_noise_stddev <= most_noise_stddev",
-            got=f"{least} and {most}",
+            least <= most,
+            "noise_within with the least before the most",
+            got=f"{least:g} and {most:g}",
             error=InvalidPlan,
         )
         return self
-
-
-class NumberName(Section):
-    """One published number."""
-
-    release: Text = Field(description="The name of its release.")
-    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(), description="The values of its group, in the order of GROUP BY; empty without one."
-    )
-    label: str = Field(default="", description="Which of the release's aggregates it is, of several.")
 
 
 class Correlation(Section):
     """The correlation of the noise on some numbers; the noise on all others is independent."""
 
     numbers: Annotated[tuple[NumberName, ...], Field(strict=False, min_length=2)] = Field(
-        description="The numbers, each with a noise of its own in its release."
+        description="The numbers, each with a noise of its own in its release: the name of the release, the "
+        "values of the group, and the label where the release has several aggregates."
     )
     rows: Annotated[tuple[Annotated[tuple[Number, ...], Field(strict=False)], ...], Field(strict=False)] = (
         Field(
@@ -262,6 +215,7 @@ class Correlation(Section):
 
     @model_validator(mode="after")
     def _is_a_triangle(self) -> Correlation:
+        require(all(self.numbers), "the release of each number", got="an empty list", error=InvalidPlan)
         sizes = [len(row) for row in self.rows]
         triangle = sizes == list(range(len(self.numbers)))
         within = all(abs(value) < 1 for row in self.rows for value in row)
@@ -272,39 +226,6 @@ class Correlation(Section):
             error=InvalidPlan,
         )
         return self
-
-
-class AssumptionName(StrEnum):
-    """Assumptions that a pass needs, and that a plan can accept."""
-
-    DROPPED = "dropped"
-    CLIPPED = "clipped"
-    EMPTY = "empty"
-    GROUPS = "groups"
-    PUBLISHED_BUT_DROPPED = "published_but_dropped"
-    UNDECIDED = "undecided"
-    LOCAL = "local"
-    HOMOGENEOUS = "homogeneous"
-    FEW_VALUES = "few_values"
-    VALUES = "values"
-    NOISE_FIRST = "noise_first"
-    DRAWN = "drawn"
-    SECRETS = "secrets"
-
-
-class Limits(Section):
-    """What the publisher wants to keep."""
-
-    remaining_uncertainty: Share | None = Field(
-        default=None,
-        description="The share of its uncertainty that every record must keep: 0.5 or '50%'.",
-    )
-    accept: Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)] = (
-        Field(
-            default=(),
-            description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",
-        )
-    )
 
 
 class Plan(Section):
@@ -326,8 +247,16 @@ class Plan(Section):
     limits: Limits = Limits()
     correlation: Correlation | None = None
     secrets: Annotated[tuple[OtherSecret, ...], Field(strict=False)] = Field(
-        default=(), alias="secret", description="More secrets of the table, beside that of [data]."
+        default=(),
+        alias="secret",
+        description="More secrets of the table, beside that of [data]. One with its column alone is what "
+        "other plans publish something about: no release uses it here, and a pass has to accept 'secrets'.",
     )
+
+    @property
+    def other_secrets(self) -> tuple[str, ...]:
+        """Columns that are secret, and that this plan publishes nothing about."""
+        return tuple(one.column for one in self.secrets if not one.audited)
 
     @model_validator(mode="after")
     def _secrets_are_distinct(self) -> Plan:
@@ -366,8 +295,7 @@ class Plan(Section):
             got=f"neither for release {priced[0].name if priced else ''!r}",
             error=InvalidPlan,
         )
-        periods = {one.name for one in self.privacy.periods}
-        strange = [one.period for one in self.releases if one.period not in {None, *periods}]
+        strange = [one.period for one in self.releases if one.period not in {None, *self.privacy.periods}]
         require(
             not strange,
             "a release's period among those of [privacy] periods",

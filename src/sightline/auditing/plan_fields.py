@@ -66,6 +66,30 @@ Source = Annotated[
 ]
 
 
+def _number_name(value: Any) -> Any:
+    """One text is a name of one part."""
+    require(
+        not isinstance(value, dict),
+        'the values of the group, and the label where there are several aggregates: ["north", "total"]',
+        got="a section",
+        error=InvalidPlan,
+    )
+    return (value,) if isinstance(value, str) else value
+
+
+# A published number: the values of its group in the order of GROUP BY, and its label where there are several.
+NumberName = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_number_name, json_schema_input_type=str | list[str]),
+    Field(strict=False),
+]
+
+
+def without_default(schema: dict[str, Any]) -> None:
+    """Leave a default out of the JSON Schema that JSON cannot say."""
+    schema.pop("default", None)
+
+
 class Section(BaseModel):
     """A section of a plan: its fields are checked strictly, and no others are allowed."""
 

@@ -36,12 +36,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.auditing.correlation import correlation_of, least_own_share
 from sightline.auditing.plan import Plan
 from sightline.auditing.plan_fields import LARGEST, SMALLEST
 from sightline.auditing.record_costs import CellCosts
 from sightline.auditing.shared_budget import scales_paid_by_budgets
-from sightline.auditing.stated_noise import check_laws, stated_laws, stated_parameters
+from sightline.auditing.stated_noise import (
+    check_laws,
+    correlation_of,
+    least_own_share,
+    stated_laws,
+    stated_parameters,
+)
 from sightline.errors import InvalidPlan, require
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
 from sightline.noise.mixed import MixedNoise
@@ -203,7 +208,7 @@ class Pricing:
 
 def price(plan: Plan, membership: Membership) -> Pricing:
     """Sensitivities and noise of all cells."""
-    limit = plan.data.contribution_limit
+    limit = plan.data.max_rows_per_record
     require(
         membership.contributions <= limit,
         f"at most {limit} row(s) a record",
@@ -285,7 +290,7 @@ def row_norms_of(
     found = np.zeros(len(membership.partitions))
     for bundle in bundles:
         if plan.privacy.sensitivity == "declared":
-            found[list(bundle)] = plan.data.contribution_limit
+            found[list(bundle)] = plan.data.max_rows_per_record
             continue
         power = 1 if laws[bundle[0]].pure else 2
         most = membership.most_rows_of_a_record(bundle[0], power)

@@ -1,17 +1,23 @@
-"""Reads and checks a plan. A mistake in it becomes one line that names the file and the field."""
+"""A plan as a TOML file: read and checked, and written for the record of what was audited.
+
+A mistake in a plan becomes one line that names the file and the field. Written and read back, it is the same
+plan.
+"""
 
 from __future__ import annotations
 
 import difflib
+import json
+import math
+import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from os import PathLike
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from pydantic import BaseModel, ValidationError
 
-from sightline.auditing.noise_files import with_noise_files
 from sightline.auditing.plan import (
     LARGEST_LIMIT,
     Attacker,
@@ -24,7 +30,9 @@ from sightline.auditing.plan import (
 )
 from sightline.auditing.plan_fields import SMALLEST
 from sightline.auditing.plan_secret import OtherSecret
+from sightline.auditing.release_noise import ReleaseNoise, with_file
 from sightline.errors import InvalidPlan
+from sightline.tables.engines.address import public_source as public_source
 
 PlanLike: TypeAlias = "Plan | Mapping[str, Any] | str | PathLike[str]"
 
@@ -36,6 +44,26 @@ _FORMER = {
     ("release", "merge"): "group by the coarser key: GROUP BY CASE WHEN … END",
     ("release", "optional"): "leave the release out, design again, and compare the two",
     ("release", "instead_of"): "leave one of the two releases out",
+    (
+        "data",
+        "wide",
+    ): 'write sql = "SELECT * FROM source UNPIVOT INCLUDE NULLS (value FOR name IN (a, b, …))"',
+    ("data", "keep"): 'write sql = "SELECT * FROM source QUALIFY ROW_NUMBER() OVER (PARTITION BY record '
+    'ORDER BY day) <= 3", and max_rows_per_record = 3',
+    (
+        "data",
+        "total_by",
+    ): 'write sql = "SELECT record, area, LEAST(GREATEST(SUM(secret), low), high) AS secret '
+    'FROM source GROUP BY record, area"',
+    ("secret", "wide"): "unpivot all secrets in the sql of [data]",
+    ("release", "noise_by_cell"): 'write noise = { by_cell = [["north", 12.0], …] }',
+    ("release", "cells"): 'write by_cell = [["north", 12.0], …]: values of the group, label, stddev',
+    ("release", "file"): 'write by_cell = "noise.csv"',
+    ("release", "key_columns"): "leave it out: the header of the noise file has the columns of GROUP BY",
+    ("release", "least_noise_stddev"): "write noise_within = [least, most], with inf for no limit",
+    ("release", "most_noise_stddev"): "write noise_within = [least, most], with 0 for today's noise",
+    ("data", "other_secrets"): "write a section [[secret]] with the column alone for each",
+    ("attacker", "knows_share"): 'write the share among what is known: knows = ["20%"]',
     ("attacker", "knows_sizes"): "leave it out: the audit is for attackers who know the sizes of groups",
 }
 _SECTIONS: dict[str, type[BaseModel]] = {
@@ -66,6 +94,19 @@ def read_plan(plan: PlanLike) -> tuple[Plan, Path]:
 def plan_of_text(text: str, name: str) -> Plan:
     """The checked plan in a TOML text; ``name`` is what messages call it."""
     return with_noise_files(checked_plan(_parsed(text, name), name), Path())
+
+
+def with_noise_files(plan: Plan, base: Path) -> Plan:
+    """The plan with the contents of its noise files; relative paths start from ``base``."""
+    if not any(noise.by_cell.file for release in plan.releases for noise in release.noise):
+        return plan
+    releases = tuple(
+        release.model_copy(
+            update={"noise": tuple(with_file(one, release.name, base) for one in release.noise)}
+        )
+        for release in plan.releases
+    )
+    return plan.model_copy(update={"releases": releases})
 
 
 def with_limit(plan: Plan, limit: float | str) -> Plan:
@@ -189,6 +230,8 @@ def _unknown_field(place: tuple[int | str, ...]) -> str:
     if former is not None:
         return f"expected no field {field!r}, which plans no longer have; {former}"
     model = _SECTIONS.get(str(place[0])) if len(place) > 1 else None
+    if model is Release and "noise" in place[:-1]:
+        model = ReleaseNoise
     names = list(_SECTIONS) if model is None else list(model.model_fields)
     close = difflib.get_close_matches(field, names, n=1)
     fix = f"did you mean {close[0]!r}?" if close else f"there are: {', '.join(names)}"
@@ -237,3 +280,95 @@ def _shown(value: object) -> str:
         return "a whole number of more than 60 digits"
     text = " ".join(repr(value).split())
     return text if len(text) <= 60 else text[:57] + "…"
+
+
+def plan_text(plan: Plan) -> str:
+    """The plan in TOML, without defaults, and its sources without passwords.
+
+    >>> plan = Plan.model_validate({
+    ...     "data": {"source": "homes.csv", "record": "home", "secret": "watts", "bounds": [0, 9000]},
+    ...     "release": [{"name": "mean", "sql": "SELECT AVG(watts) FROM data", "noise_stddev": 10}],
+    ... })
+    >>> print(plan_text(plan))
+    [data]
+    source = "homes.csv"
+    record = "home"
+    secret = "watts"
+    bounds = [0.0, 9000.0]
+    <BLANKLINE>
+    [[release]]
+    name = "mean"
+    sql = "SELECT AVG(watts) FROM data"
+    noise_stddev = 10.0
+    <BLANKLINE>
+    """
+    content = plan.model_dump(mode="json", by_alias=True, exclude_defaults=True)
+    _change_sources(content, public_source)
+    return _toml(content)
+
+
+def plan_file_text(plan: Plan) -> str:
+    """The plan in TOML, without defaults, for a plan file: its sources are as they are, with passwords."""
+    return _toml(plan.model_dump(mode="json", by_alias=True, exclude_defaults=True))
+
+
+def publishable_plan_text(plan: Plan) -> str:
+    """The plan in TOML without passwords, folders, and what the attacker knows.
+
+    Noise by cell, correlations, withheld cells are left out, too: keys may be those of persons.
+    """
+    content = plan.model_dump(
+        mode="json", by_alias=True, exclude_defaults=True, exclude={"attacker", "correlation"}
+    )
+    for release in content["release"]:
+        release.pop("withhold", None)
+        for noise in release.get("noise", ()):
+            if isinstance(noise.get("by_cell"), str):
+                noise["by_cell"] = file_name(noise["by_cell"])
+            else:
+                noise.pop("by_cell", None)
+    _change_sources(content, lambda source: file_name(public_source(source)))
+    return _toml(content)
+
+
+def file_name(source: str) -> str:
+    """The last part of a path; addresses of other engines stay as they are.
+
+    >>> file_name("data/grid.duckdb::homes"), file_name("postgresql://db/grid")
+    ('grid.duckdb::homes', 'postgresql://db/grid')
+    """
+    return source if "://" in source else re.split(r"[/\\]", source)[-1]
+
+
+def _change_sources(content: dict[str, Any], change: Callable[[str], str]) -> None:
+    data = content["data"]
+    data["source"] = change(data["source"])
+    if "tables" in data:
+        data["tables"] = {name: change(source) for name, source in data["tables"].items()}
+
+
+def _toml(content: dict[str, Any]) -> str:
+    sections = []
+    for name, section in content.items():
+        parts = section if isinstance(section, list) else [section]
+        head = f"[[{name}]]" if isinstance(section, list) else f"[{name}]"
+        sections += ["\n".join([head, *_fields(part), ""]) for part in parts]
+    return "\n".join(sections)
+
+
+def _fields(section: dict[str, Any]) -> list[str]:
+    return [f"{name} = {_value(value)}" for name, value in section.items()]
+
+
+def _value(value: Any) -> str:
+    if isinstance(value, dict):
+        entries = ", ".join(f"{_value(key)} = {_value(entry)}" for key, entry in value.items())
+        return f"{{ {entries} }}"
+    if isinstance(value, list) and value and isinstance(value[0], dict | list):  # one entry a line
+        return "".join(["[\n", *(f"  {_value(entry)},\n" for entry in value), "]"])
+    if isinstance(value, list):
+        return f"[{', '.join(map(_value, value))}]"
+    if value == math.inf:
+        return "inf"
+    # JSON's strings are TOML's but for one character; so are its numbers, with a sign in an exponent.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

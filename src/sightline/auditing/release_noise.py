@@ -1,29 +1,109 @@
-"""The noise that a plan states for a release: its law, and one of several ways to say how much."""
+"""The noise that a plan states for a release: its law, and how much, for each number by itself if need be.
+
+Noise by number is a list, or a CSV file beside the plan. A file has a header. One column is called
+``stddev``, one may be called ``label``, and the others are the values of the group in the order of GROUP BY,
+under the names of its columns. It is read when the plan is: from then on the plan holds the numbers.
+"""
 
 from __future__ import annotations
 
-from collections import Counter
+import csv
+import io
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    PlainSerializer,
+    PlainValidator,
+    WithJsonSchema,
+    model_validator,
+)
 
-from sightline.auditing.plan_fields import Positive, Section, Text
+from sightline.auditing.plan_fields import LARGEST, SMALLEST, Positive, Section, without_default
 from sightline.errors import InvalidPlan, require
 from sightline.noise.published import PublishedLaw
+from sightline.tables.engines.address import checked_source, scheme_of
+from sightline.tables.sql.reader import ReleaseQuery
 
-_SIZES = ("stddev", "noise_multiplier", "epsilon", "rho", "cells", "file")
+_SIZES = ("stddev", "noise_multiplier", "epsilon", "rho", "by_cell")
+_LARGEST_FILE = 64_000_000  # bytes: about a million numbers
+_PLAIN_COLUMN = re.compile(r'"data"\."((?:[^"]|"")*)"')  # a key that is a column as it is
+_ROW = "rows of the values of a group, the label of an aggregate where there are several, and a stddev"
+
+_TEXT_OR_NUMBER = {"anyOf": [{"type": "string"}, {"type": "number"}]}
+
+Name = tuple[str, ...]  # the values of a number's group; then its label, where the release has several
 
 
-class CellNoise(Section):
-    """The noise on one published number of a release."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoiseByCell:
+    """The standard deviation of each number by its name, or the file that has them."""
 
-    key: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(), description="The values of the group, in the order of GROUP BY; empty without one."
+    stddevs: tuple[tuple[Name, float], ...] = ()
+    file: str = ""  # a CSV file that was not read yet
+    columns: tuple[str, ...] = ()  # what the columns of the key are called in it; compared with GROUP BY
+
+    def __bool__(self) -> bool:
+        return bool(self.stddevs or self.file)
+
+    def times(self, factor: float) -> NoiseByCell:
+        """All of it times a factor."""
+        return NoiseByCell(stddevs=tuple((name, stddev * factor) for name, stddev in self.stddevs))
+
+    def without(self, numbers: Iterable[tuple[Name, str]]) -> NoiseByCell:
+        """Without some numbers, each given by its key and label."""
+        left = dict(self.stddevs)
+        for key, label in numbers:
+            popped(left, key, names_of(label, grouped=bool(key)))
+        return replace(self, stddevs=tuple(left.items()))
+
+
+def _by_cell(value: object) -> NoiseByCell:
+    """A file's name, or rows that end with a standard deviation."""
+    if isinstance(value, NoiseByCell):
+        return value
+    if isinstance(value, str) and value:
+        return NoiseByCell(file=value)
+    rows = value if isinstance(value, list | tuple) else ("",)
+    good = all(isinstance(row, list | tuple) and row for row in rows)
+    good = good and all(isinstance(text, str) for row in rows for text in row[:-1])
+    good = good and all(isinstance(row[-1], int | float) for row in rows)
+    require(bool(good), f"a file or {_ROW}", got="another value", error=InvalidPlan)
+    return _checked([(tuple(row[:-1]), _number(row[-1], _ROW)) for row in rows], "by_cell")
+
+
+def _checked(stddevs: list[tuple[Name, float]], where: str) -> NoiseByCell:
+    require(
+        len({name for name, _ in stddevs}) == len(stddevs),
+        f"each published number once in {where}",
+        got="one twice",
+        error=InvalidPlan,
     )
-    label: str = Field(
-        default="", description="Which of the release's aggregates it is, if there are several."
-    )
-    stddev: Positive = Field(description="Standard deviation of the noise on it.")
+    return NoiseByCell(stddevs=tuple(stddevs))
+
+
+def _written(noise: NoiseByCell) -> str | list[list[str | float]]:
+    return noise.file or [[*name, stddev] for name, stddev in noise.stddevs]
+
+
+ByCell = Annotated[
+    NoiseByCell,
+    PlainValidator(_by_cell),
+    PlainSerializer(_written, return_type=str | list[list[str | float]]),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "minLength": 1},
+                {"type": "array", "items": {"type": "array", "items": _TEXT_OR_NUMBER}},
+            ]
+        }
+    ),
+]
 
 
 class ReleaseNoise(Section):
@@ -52,17 +132,13 @@ class ReleaseNoise(Section):
     rho: Positive | None = Field(
         default=None, description="The same as a zCDP parameter, for gaussian and discrete-gaussian noise."
     )
-    cells: Annotated[tuple[CellNoise, ...], Field(strict=False)] = Field(
-        default=(), description="The standard deviation of each published number by itself."
-    )
-    file: Text | None = Field(
-        default=None,
-        description="A CSV file with these: columns for the values of the group, one called stddev, and "
-        "one called label where the release has several aggregates. A relative path starts from the plan's "
-        "folder.",
-    )
-    key_columns: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(), description="What the columns of the key are called in that file; compared with GROUP BY."
+    by_cell: ByCell = Field(
+        default=NoiseByCell(),
+        json_schema_extra=without_default,
+        description="The standard deviation of each published number by itself: rows of the values of its "
+        "group, its label where the release has several aggregates, and the stddev; or a CSV file with "
+        "columns for the values of the group, one called stddev, and one called label. A relative path "
+        "starts from the plan's folder.",
     )
 
     @model_validator(mode="after")
@@ -82,12 +158,17 @@ class ReleaseNoise(Section):
             fix="say epsilon",
             error=InvalidPlan,
         )
-        require_once(self.cells, "cells")
         return self
 
     def on(self, names: tuple[str, ...]) -> bool:
         """Whether it is the noise on an aggregate, by any of its names (:func:`names_of`)."""
         return not self.label or self.label in names
+
+    def times(self, factor: float) -> ReleaseNoise:
+        """The noise times a factor; a share of a budget stays what it is."""
+        sizes = {name: getattr(self, name) for name in ("stddev", "noise_multiplier")}
+        scaled = {name: size * factor for name, size in sizes.items() if size is not None}
+        return self.model_copy(update={**scaled, "by_cell": self.by_cell.times(factor)})
 
 
 def names_of(label: str, *, grouped: bool) -> tuple[str, ...]:
@@ -100,21 +181,15 @@ def names_of(label: str, *, grouped: bool) -> tuple[str, ...]:
     return (label, short) if short else (label,)
 
 
+def number_name(key: Name, label: str) -> Name:
+    """What a plan calls a number: the values of its group, and its label if it has one."""
+    return (*key, label) if label else key
+
+
 def noise_on(noises: tuple[ReleaseNoise, ...], names: tuple[str, ...]) -> ReleaseNoise | None:
     """The noise on an aggregate: the one with its full label, if there is one."""
     own = [noise for noise in noises if noise.on(names)]
     return next((noise for noise in own if noise.label == names[0]), own[0] if own else None)
-
-
-def require_once(cells: tuple[CellNoise, ...], field: str) -> None:
-    """Refuse two entries for one published number."""
-    times = Counter((cell.label, cell.key) for cell in cells)
-    require(
-        all(number == 1 for number in times.values()),
-        f"each published number once in {field}",
-        got="one twice",
-        error=InvalidPlan,
-    )
 
 
 def _listed(value: Any) -> Any:
@@ -138,3 +213,109 @@ def require_labels(noises: tuple[ReleaseNoise, ...]) -> None:
         got="several for one",
         error=InvalidPlan,
     )
+
+
+def with_file(noise: ReleaseNoise, release: str, base: Path) -> ReleaseNoise:
+    """The noise with the contents of its file, if it names one; relative paths start from ``base``."""
+    if not noise.by_cell.file:
+        return noise
+    where = f"release {release[:60]!r}: noise file {Path(noise.by_cell.file).name[:60]!r}"
+    source = checked_source(noise.by_cell.file)
+    require(
+        scheme_of(source) is None,
+        f"{where}: a CSV file",
+        got="an address",
+        fix="download it first",
+        error=InvalidPlan,
+    )
+    try:
+        lines = list(csv.reader(io.StringIO(_text(base / source, where)), strict=True))
+    except csv.Error as error:
+        raise InvalidPlan(f"{where}: expected CSV, got a file that is not: {error}") from None
+    header = [name.strip() for name in lines[0]] if lines else []
+    require(
+        len(set(header)) == len(header) and "stddev" in header and "" not in header,
+        f"{where}: a header with names of their own, one of them stddev",
+        got=f"{len(header)} columns" + ("" if "stddev" in header else " without stddev"),
+        error=InvalidPlan,
+    )
+    columns = [name for name in header if name not in ("stddev", "label")]
+    stddevs = []
+    for number, line in enumerate(lines[1:], start=2):
+        if not line:
+            continue
+        require(
+            len(line) == len(header),
+            f"{where}: {len(header)} values in line {number}",
+            got=len(line),
+            error=InvalidPlan,
+        )
+        row = dict(zip(header, line, strict=True))
+        name = number_name(tuple(row[column] for column in columns), row.get("label", ""))
+        stddevs.append((name, _number(row["stddev"], f"{where}: line {number}: a stddev")))
+    require(bool(stddevs), f"{where}: a line for each published number", got="none", error=InvalidPlan)
+    read = _checked(stddevs, where)
+    return noise.model_copy(update={"by_cell": NoiseByCell(stddevs=read.stddevs, columns=tuple(columns))})
+
+
+def _text(path: Path, where: str) -> str:
+    try:
+        require(path.is_file(), f"{where}: a file", got="none", error=InvalidPlan)
+        size = path.stat().st_size
+        require(
+            size <= _LARGEST_FILE,
+            f"{where}: at most {_LARGEST_FILE:,} bytes",
+            got=f"{size:,}",
+            error=InvalidPlan,
+        )
+        return path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InvalidPlan(f"{where}: expected UTF-8, got other bytes") from None
+    except OSError as error:
+        raise InvalidPlan(f"{where}: expected a file that can be read, got: {error.strerror}") from None
+
+
+def _number(given: object, where: str) -> float:
+    """A standard deviation: a number of a plan, or a text of a file."""
+    try:
+        value = float(given) if isinstance(given, str | int | float) else float("nan")
+    except (ValueError, OverflowError):
+        value = float("nan")
+    require(
+        SMALLEST <= value <= LARGEST and not isinstance(given, bool),
+        f"{where} between {SMALLEST:g} and {LARGEST:g}",
+        got="another value" if value != value or isinstance(given, bool) else f"{value:g}",
+        fix="a number that is published exactly has law = 'none'",
+        error=InvalidPlan,
+    )
+    return value
+
+
+def check_key_columns(release: str, noises: tuple[ReleaseNoise, ...], query: ReleaseQuery) -> None:
+    """Refuse a noise file whose columns are not those of GROUP BY, in its order.
+
+    A key that is an expression may have any name.
+    """
+    for noise in noises:
+        columns = noise.by_cell.columns
+        for part in query.partitions if columns else ():
+            if noise_on(noises, names_of(part.label, grouped=bool(part.keys))) is not noise:
+                continue
+            plain = [_PLAIN_COLUMN.fullmatch(key) for key in part.keys]
+            named = [None if one is None else one.group(1).replace('""', '"') for one in plain]
+            agree = len(named) == len(columns) and all(
+                name is None or name == given for name, given in zip(named, columns, strict=True)
+            )
+            require(
+                agree,
+                f"release {release[:60]!r}: a noise file with the columns of GROUP BY, in its order: "
+                + (", ".join(name or "an expression" for name in named) or "none"),
+                got=", ".join(columns)[:200],
+                error=InvalidPlan,
+            )
+
+
+def popped(stddevs: dict[Name, float], key: Name, labels: tuple[str, ...]) -> float | None:
+    """Take the standard deviation of a number out of some; none if there is none for it."""
+    names = [*(number_name(key, label) for label in labels), key]
+    return next((stddevs.pop(name) for name in names if name in stddevs), None)

@@ -25,36 +25,51 @@ _MOST_TRIED, _MOST_SHOWN = 8, 5  # numbers that are audited again, and that are 
 _MOST_RELEASES = 3  # that are left out, one after the other
 
 
-def remedies(
-    findings: Findings,
-    releases: tuple[ReleaseReport, ...],
-    section: ExposedSection,
-    slack: NoiseSlack | None,
-) -> Remedies:
-    """The changes worth making, the mildest first.
+def fewer_numbers(
+    findings: Findings, releases: tuple[ReleaseReport, ...], section: ExposedSection
+) -> tuple[tuple[Change, ...], str]:
+    """What to leave out, the mildest first; and for whom nothing was looked for, in words.
 
-    None is proposed to hide anyone better than the limit asks.
+    Nothing is proposed to hide anyone better than the limit asks.
     """
     found = findings.linear
     copies = [r for r in releases if r.copy_of is not None]
     changes = [_publish_once(findings, releases.index(r), r) for r in copies]
     left = further = 0
-    if found is not None and (found.limit is None or found.below_limit or findings.not_shown):
-        # What leaving out does is looked at for the secret alone, and not for questions about it.
-        if found.repeatable and not findings.questions:
-            separated, left = _separate(findings, found, section)
-            changes += separated
-            told = {change.release for change in changes if change is not None}
-            helpful = [r for r in releases if r.exposes_alone and not (r.outputs == 1 and r.name in told)]
-            helpful.sort(key=lambda r: -(r.exposes_alone or 0))
-            changes += [_drop(findings, found, releases.index(r), r) for r in helpful[:_MOST_RELEASES]]
-            further = len(helpful) - _MOST_RELEASES
-        if found.limit is not None and slack is not None and not slack.holds:
-            changes.append(_more_noise(slack, found.limit))
-    return Remedies(
-        changes=tuple(change for change in changes if change is not None),
-        more=_not_looked_for(left, further),
-    )
+    # What leaving out does is looked at for the secret alone, and not for questions about it.
+    if found is not None and _to_improve(findings, found) and found.repeatable and not findings.questions:
+        separated, left = _separate(findings, found, section)
+        changes += separated
+        told = {change.release for change in changes if change is not None}
+        helpful = [r for r in releases if r.exposes_alone and not (r.outputs == 1 and r.name in told)]
+        helpful.sort(key=lambda r: -(r.exposes_alone or 0))
+        changes += [_drop(findings, found, releases.index(r), r) for r in helpful[:_MOST_RELEASES]]
+        further = len(helpful) - _MOST_RELEASES
+    return tuple(change for change in changes if change is not None), _not_looked_for(left, further)
+
+
+def more_noise(findings: Findings, slack: NoiseSlack | None) -> Change | None:
+    """A factor on all noise with which everyone keeps the limit; none if it holds."""
+    found = findings.linear
+    if (
+        found is None
+        or found.limit is None
+        or slack is None
+        or slack.holds
+        or not _to_improve(findings, found)
+    ):
+        return None
+    return _more_noise(slack, found.limit)
+
+
+def _to_improve(findings: Findings, found: LinearFindings) -> bool:
+    return found.limit is None or found.below_limit > 0 or findings.not_shown > 0
+
+
+def reaching(findings: Findings, slack: NoiseSlack | None) -> tuple[Change, ...]:
+    """The changes after which everyone keeps the limit, as far as few audits find them."""
+    common = more_noise(findings, slack)
+    return () if common is None or not common.reaches_limit else (common,)
 
 
 def _not_looked_for(groups: int, releases: int) -> str:
@@ -67,14 +82,6 @@ def _not_looked_for(groups: int, releases: int) -> str:
         *([f"{count(releases, 'more release')} that single somebody out"] * (releases > 0)),
     ]
     return f"No change was looked for {' and '.join(words)}." if words else ""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Remedies:
-    """What to change, and for what no change was looked for."""
-
-    changes: tuple[Change, ...]
-    more: str
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,11 +111,6 @@ class Effect:
             still = "" if self.below is None else f", and {_are(self.below)} below the limit as before"
             return f"then {_are(self.identifiable)} identifiable instead of {before.identifiable:,}{still}"
         return None
-
-    @property
-    def badness(self) -> tuple[int, int]:
-        """The smaller, the better."""
-        return self.below or 0, self.identifiable
 
 
 def _are(number: int) -> str:
@@ -208,8 +210,8 @@ def _leave_out(  # many parameters: two numbers, whom they single out, and what 
     after = findings_with(findings, found.linear.without(needed))
     if after is not None and after.visible[column]:
         return None
-    effect = Effect.of(after, found.limit).after(before)
-    if effect is None:
+    now = Effect.of(after, found.limit)
+    if (effect := now.after(before)) is None:
         return None
     release = findings.plan.releases[found.linear.query_of_row[needed]].name
 
@@ -221,10 +223,10 @@ def _leave_out(  # many parameters: two numbers, whom they single out, and what 
         return f'do not publish "{name}" beside "{other}": they differ by {whom}; {effect}'
 
     kind = ChangeKind.MERGE if beside is not None else ChangeKind.DROP
-    return _change(kind, release, (text(True), text(False)), _fewer_numbers(findings, 1))
+    return _change(kind, release, (text(True), text(False)), _fewer_numbers(findings, 1), now)
 
 
-def _change(kind: ChangeKind, release: str, texts: tuple[str, str], cost: str) -> Change:
+def _change(kind: ChangeKind, release: str, texts: tuple[str, str], cost: str, after: Effect) -> Change:
     """A change in the owner's words and in publishable ones."""
     text, publishable = texts
     return Change(
@@ -232,6 +234,7 @@ def _change(kind: ChangeKind, release: str, texts: tuple[str, str], cost: str) -
         release=release,
         noise_factor=None,
         epsilon=None,
+        reaches_limit=after.below == 0,
         text=text,
         cost=cost,
         publishable_text=publishable if publishable != text else None,
@@ -251,11 +254,11 @@ def _drop(findings: Findings, found: LinearFindings, query: int, report: Release
     fewer = found.linear.without_release(query)
     if fewer is None:  # to publish nothing is no advice
         return None
-    effect = Effect.of(findings_with(findings, fewer), found.limit).after(Effect.of(found, found.limit))
-    if effect is None:
+    after = Effect.of(findings_with(findings, fewer), found.limit)
+    if (effect := after.after(Effect.of(found, found.limit))) is None:
         return None
     text, cost = f'drop "{report.name}": {effect}', _fewer_numbers(findings, report.outputs)
-    return _change(ChangeKind.DROP, report.name, (text, text), cost)
+    return _change(ChangeKind.DROP, report.name, (text, text), cost, after)
 
 
 def _more_noise(slack: NoiseSlack, limit: float) -> Change:
@@ -271,6 +274,7 @@ def _more_noise(slack: NoiseSlack, limit: float) -> Change:
         noise_factor=factor,
         epsilon=slack.epsilon,
         variance_factor=factor**2,
+        reaches_limit=True,
         text=text,
         cost=f"the error of every number times {factor:.3g}",
     )

@@ -3,30 +3,28 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from enum import StrEnum
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import ValidationError
+from pydantic import PrivateAttr, ValidationError
 
 from sightline.auditing.plan import AssumptionName
-from sightline.auditing.plan_text import file_name
-from sightline.auditing.result_attacks import SMALL_GROUP
-from sightline.auditing.result_attacks import Exposed as Exposed
-from sightline.auditing.result_attacks import LinearAttack as LinearAttack
-from sightline.auditing.result_attacks import Recipe as Recipe
-from sightline.auditing.result_attacks import SeenTogether as SeenTogether
-from sightline.auditing.result_attacks import Step as Step
-from sightline.auditing.result_part import Many, ResultPart
-from sightline.auditing.result_part import Uncertainty as Uncertainty
-from sightline.auditing.result_summary import Comparison as Comparison
-from sightline.auditing.result_summary import NoiseOfRange
-from sightline.auditing.result_summary import NoiseSlack as NoiseSlack
-from sightline.auditing.result_summary import ReleaseAccuracy as ReleaseAccuracy
-from sightline.auditing.result_summary import SharpestView as SharpestView
-from sightline.auditing.what_if_result import WhatIf
+from sightline.auditing.reading import file_name
+from sightline.auditing.result_parts import SMALL_GROUP, Many, NoiseOfRange, ResultPart, WhatIf
+from sightline.auditing.result_parts import Exposed as Exposed
+from sightline.auditing.result_parts import LinearAttack as LinearAttack
+from sightline.auditing.result_parts import NoiseSlack as NoiseSlack
+from sightline.auditing.result_parts import Recipe as Recipe
+from sightline.auditing.result_parts import ReleaseAccuracy as ReleaseAccuracy
+from sightline.auditing.result_parts import SeenTogether as SeenTogether
+from sightline.auditing.result_parts import SharpestView as SharpestView
+from sightline.auditing.result_parts import SinceLast as SinceLast
+from sightline.auditing.result_parts import Step as Step
+from sightline.auditing.result_parts import Uncertainty as Uncertainty
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
-from sightline.format import json_text
+from sightline.format import json_text, number
 
 SCHEMA_VERSION = 1
 
@@ -216,6 +214,7 @@ class Change(ResultPart):
     noise_factor: float | None
     epsilon: float | None
     variance_factor: float | None = None  # the total variance of the noise after the change, over today's
+    reaches_limit: bool = False  # whether the audit found nobody below the limit after it
     text: str
     cost: str = ""  # in accuracy, in words
     publishable_text: str | None = None  # without the keys of persons, where that differs
@@ -226,11 +225,19 @@ class Change(ResultPart):
         return self.model_copy(update={"text": text, "publishable_text": None})
 
 
+def _without_keys(changes: tuple[Change, ...]) -> tuple[Change, ...]:
+    """The changes without the keys of persons; those that are then the same are listed once."""
+    return tuple({one.text: one for one in (change.publishable() for change in changes)}.values())
+
+
 class AuditResult(Displayed, ResultPart):
     """Who is exposed by a plan, how sharply, through what; and what to change.
 
     Everything but what ``owner_only`` lists depends on the queries, the groups and the noise, on no secret.
+    An audit's own result computes a section when it is first read; :meth:`complete` computes all of them.
     """
+
+    _pending: Mapping[str, Callable[[], Any]] = PrivateAttr(default_factory=dict)
 
     schema_version: int
     source: str
@@ -282,39 +289,117 @@ class AuditResult(Displayed, ResultPart):
     no_what_if: str | None = None  # why there is none, if it was asked for
     all_secrets: AllSecrets | None = None  # none if the plan has one secret
     other_secrets: Annotated[tuple[AuditResult, ...], Many] = ()  # the results of secrets that fare no worse
-    since: Comparison | None = None  # what changed since another audit, if it is compared with one
+    since: SinceLast | None = None  # what changed since another audit, if it is compared with one
+
+    @classmethod
+    def on_demand(cls, facts: Mapping[str, Any], sections: Mapping[str, Callable[[], Any]]) -> AuditResult:
+        """A result of facts, and of sections that are computed when they are first read."""
+        result = cls.model_construct(**facts)
+        return result._with_pending(sections)
+
+    def _with_pending(self, sections: Mapping[str, Callable[[], Any]]) -> AuditResult:
+        for name in sections:
+            self.__dict__.pop(name, None)
+        self._pending = sections
+        return self
+
+    if not TYPE_CHECKING:  # a type checker knows the fields
+
+        def __getattr__(self, name: str) -> Any:
+            """Compute a section that is read for the first time."""
+            if name not in type(self).model_fields:
+                return super().__getattr__(name)
+            if name not in self._pending:
+                raise AttributeError(name)
+            return self.__dict__.setdefault(name, self._pending[name]())
+
+    def complete(self) -> AuditResult:
+        """The same result with every section computed; it holds on to nothing else."""
+        in_order = {name: getattr(self, name) for name in type(self).model_fields}
+        self.__dict__.clear()
+        self.__dict__.update(in_order)
+        for other in self.other_secrets:
+            other.complete()
+        self._pending = {}
+        return self
+
+    def model_dump(self, **options: Any) -> dict[str, Any]:
+        """All sections as a dictionary."""
+        return super(AuditResult, self.complete()).model_dump(**options)
+
+    def model_dump_json(self, **options: Any) -> str:
+        """All sections as JSON; see :meth:`to_json` for numbers that are not finite."""
+        return super(AuditResult, self.complete()).model_dump_json(**options)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, AuditResult):
+            return NotImplemented
+        return super(AuditResult, self.complete()).__eq__(other.complete())
+
+    def __deepcopy__(self, memo: dict[int, Any] | None = None) -> AuditResult:
+        return super(AuditResult, self.complete()).__deepcopy__(memo)
+
+    def __getstate__(self) -> dict[Any, Any]:
+        return super(AuditResult, self.complete()).__getstate__()
+
+    @property
+    def reaching(self) -> tuple[Change, ...]:
+        """The changes after which the audit finds that everyone keeps the limit.
+
+        Fewer audits find them than ``what_to_change`` needs: designed noise is not looked for.
+        """
+        if "what_to_change" not in self.__dict__ and "reaching" in self._pending:
+            found: tuple[Change, ...] = self._pending["reaching"]()
+            return found
+        return tuple(change for change in self.what_to_change if change.reaches_limit)
 
     @property
     def unit(self) -> str:
         """What shares a signature: records, or rows where records have several."""
         return "row" if self.rows > self.records else "record"
 
+    @property
+    def domain(self) -> str:
+        """What the secret can be, in words."""
+        match self.kind:
+            case "number":
+                low, high = self.bounds
+                return f"a number from {number(low, 6)} to {number(high, 6)}"
+            case "boolean":
+                return "yes or no"
+            case _:
+                return f"one of {self.category_count or 'several'} categories"
+
     def publishable(self) -> AuditResult:
         """The result without what is for the owner only: keys, folders, and what depends on the secrets."""
-        exposed = tuple(one.publishable() for one in self.exposed if not one.local)
-        changes = {one.text: one for one in (change.publishable() for change in self.what_to_change)}
         local = 0 if self.local is None else self.local.identifiable
-        update: dict[str, Any] = {
-            **dict.fromkeys(name for name in self.owner_only if name in type(self).model_fields),
-            "exposed": exposed,
+        hidden = dict.fromkeys(name for name in self.owner_only if name in type(self).model_fields)
+        shown: dict[str, Any] = {
+            **hidden,
+            "exposed": tuple(one.publishable() for one in self.exposed if not one.local),
             "exposed_in_all": self.exposed_in_all - local,
-            "what_to_change": tuple(changes.values()),
             "verdict": self.publishable_verdict or self.verdict,
             "publishable_verdict": None,
             "unverified": tuple(one for one in self.unverified if not one.owner_only),
             "owner_only": (),
-            "release_map": tuple(
-                one if one.size > SMALL_GROUP else one.model_copy(update={"label": ""})
-                for one in self.release_map
-            ),
-            "releases": tuple(one.model_copy(update={"accuracy": None}) for one in self.releases),
             "other_secrets": tuple(one.publishable() for one in self.other_secrets),
             "since": None if self.since is None else self.since.publishable(),
             "source": file_name(self.source),
             "plan": (self.publishable_plan or "") if self.owner_only else self.plan,
             "publishable_plan": None,
         }
-        return self.model_copy(update=update)
+        changed = {
+            "what_to_change": lambda: _without_keys(self.what_to_change),
+            "reaching": lambda: _without_keys(self.reaching),
+            "release_map": lambda: tuple(
+                one if one.size > SMALL_GROUP else one.model_copy(update={"label": ""})
+                for one in self.release_map
+            ),
+            "releases": lambda: tuple(one.model_copy(update={"accuracy": None}) for one in self.releases),
+        }
+        copied = self.model_copy(update=shown)
+        later = {name: one for name, one in self._pending.items() if name not in copied.__dict__}
+        return copied._with_pending({**later, **changed})
 
     def to_json(self, *, indent: int | None = 2) -> str:
         """The JSON form; an infinite number is the string "Infinity". :meth:`from_json` reads it back."""

@@ -25,13 +25,13 @@ _STANDING = (VerdictStatus.FAILED, VerdictStatus.NOT_SHOWN, VerdictStatus.PASSED
 
 def plans_by_secret(plan: Plan) -> tuple[Plan, ...]:
     """One plan for each secret, in the order of the file; the plan itself if it has one secret."""
-    if not plan.secrets:
+    if not any(one.audited for one in plan.secrets):
         return (plan,)
     first = OtherSecret.model_construct(
         column=plan.data.secret,
-        **{name: getattr(plan.data, name) for name in ("bounds", "categories", "kind", "wide", "bandwidth")},
+        **{name: getattr(plan.data, name) for name in ("bounds", "categories", "kind", "bandwidth")},
     )
-    secrets = (first, *plan.secrets)
+    secrets = (first, *(one for one in plan.secrets if one.audited))
     return tuple(_plan_about(plan, secret, [o for o in secrets if o is not secret]) for secret in secrets)
 
 
@@ -42,31 +42,31 @@ def _plan_about(plan: Plan, secret: OtherSecret, others: Sequence[OtherSecret]) 
     if not any(uses(one.sql, [secret.column], dialect=_dialect(plan.data)) for one in releases):
         raise InvalidPlan(
             f"[secret] column: expected a release about each secret, got none about {secret.column[:60]!r}; "
-            "list the column in other_secrets of [data] instead"
+            "give its section the column alone instead"
         )
     names = {one.name for one in releases}
     correlation = plan.correlation
     if correlation is not None:
-        inside = [one.release in names for one in correlation.numbers]
+        inside = [one[0] in names for one in correlation.numbers]
         if any(inside) and not all(inside):
             raise InvalidPlan(
                 "[correlation] numbers: expected noise that is correlated between numbers about one secret, "
                 "got numbers about several; draw the noise of each secret by itself"
             )
         correlation = correlation if all(inside) else None
-    hidden = [column for other in others for column in _columns(other)]
+    hidden = (*plan.other_secrets, *(other.column for other in others))
+    apart = tuple(OtherSecret(column=column) for column in hidden)
     data = plan.data.model_copy(
         update={
             "secret": secret.column,
-            **{name: getattr(secret, name) for name in ("bounds", "categories", "kind", "wide", "bandwidth")},
-            "other_secrets": (*plan.data.other_secrets, *hidden),
+            **{name: getattr(secret, name) for name in ("bounds", "categories", "kind", "bandwidth")},
         }
     )
     # The checks of a plan again: attacker and releases have to go with this secret, too.
     given = {name: getattr(data, name) for name in data.model_fields_set}
     content = {name: getattr(plan, name) for name in plan.model_fields_set - {"secrets"}}
     return checked_plan(
-        {**content, "data": given, "releases": releases, "correlation": correlation},
+        {**content, "data": given, "releases": releases, "correlation": correlation, "secrets": apart},
         f"secret {secret.column[:60]!r}",
     )
 
@@ -75,18 +75,13 @@ def _part(plan: Plan, release: Release, secret: OtherSecret, others: Sequence[Ot
     try:
         sql = part_about(
             release.sql,
-            secret={secret.column, *_columns(secret)},
-            others={name for other in others for name in (other.column, *_columns(other))},
+            secret=[secret.column],
+            others=[other.column for other in others],
             dialect=_dialect(plan.data),
         )
     except InvalidPlan as error:
         raise InvalidPlan(f"release {release.name!r}: {error}") from None
     return None if sql is None else release.model_copy(update={"sql": sql})
-
-
-def _columns(secret: OtherSecret) -> tuple[str, ...]:
-    """The columns of the table that hold a secret."""
-    return (secret.column,) if secret.wide is None else secret.wide.columns
 
 
 def _dialect(data: Data) -> str:

@@ -6,7 +6,7 @@ import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_privacy import PeriodBudget
+from sightline.auditing.plan_sections import PeriodBudget
 from sightline.auditing.record_costs import CellCosts
 from sightline.errors import InvalidPlan, require
 from sightline.noise.pricing import price

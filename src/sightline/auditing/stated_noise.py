@@ -1,8 +1,12 @@
-r"""The laws and parameters of the noise that a plan states, number by number.
+r"""The noise that a plan states, number by number: laws, parameters and correlations.
 
 What is stated is a standard deviation, a multiple of the sensitivity, or a share of the budget. A share is
 for all copies of a release and all its aggregates together (those with the label, if it has one): each of
 these :math:`L` releases gets noise :math:`\sqrt{\kappa_L}\,\Delta`, as with a budget of its own.
+
+With standard deviations :math:`D` and correlations :math:`C` the covariance is :math:`D C D`. It is at least
+:math:`\lambda_{\min}(C)\, D^2`, so independent noise of :math:`\sqrt{\lambda_{\min}}\, D` protects no better:
+accountants, which take noise to be independent, are given that.
 """
 
 from __future__ import annotations
@@ -11,7 +15,8 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.plan import Plan, Release
-from sightline.auditing.release_noise import CellNoise, ReleaseNoise, names_of, noise_on
+from sightline.auditing.release_noise import ReleaseNoise, names_of, noise_on, popped
+from sightline.auditing.withheld import cells_named
 from sightline.errors import InvalidPlan, require
 from sightline.noise.pricing import price, price_rho
 from sightline.noise.published import LEAST_DISCRETE_STDDEV, PublishedLaw, parameter_of_stddev
@@ -25,16 +30,14 @@ _ANY_DELTA = 1e-6  # for a pure epsilon, whose rules do not use it
 
 Laws = tuple[PublishedLaw, ...]
 Bundles = tuple[tuple[int, ...], ...]
-ByCell = dict[tuple[str, tuple[str, ...]], float]
 
 
 def stated_laws(plan: Plan, membership: Membership) -> Laws:
     """The law of the noise on each partition."""
     shared = PublishedLaw(ACCOUNTANTS[plan.privacy.accountant].law.value)
     found = []
-    for part, noise in zip(membership.partitions, _noises(plan, membership), strict=True):
-        given = plan.releases[part.query].noise_given
-        found.append(noise.law if noise is not None else PublishedLaw.GAUSSIAN if given else shared)
+    for noise in _noises(plan, membership):
+        found.append(shared if noise is None else noise.law)
     return tuple(found)
 
 
@@ -46,13 +49,13 @@ def _names(membership: Membership, p: int) -> tuple[str, ...]:
 
 
 def _noises(plan: Plan, membership: Membership) -> list[ReleaseNoise | None]:
-    """The stated noise on each partition; none where the release has another field, or shares the budget."""
-    found = []
+    """The stated noise on each partition; none where the release shares the budget."""
+    found, stated = [], [release.noises for release in plan.releases]
     for p, part in enumerate(membership.partitions):
-        release = plan.releases[part.query]
-        noise = noise_on(release.noise, _names(membership, p))
+        release, own = plan.releases[part.query], stated[part.query]
+        noise = noise_on(own, _names(membership, p))
         require(
-            noise is not None or not release.noise,
+            noise is not None or not own,
             f"release {release.name[:60]!r}: noise for every aggregate",
             got=f"none for {part.label[:60]!r}"
             if part.label
@@ -92,11 +95,11 @@ def check_laws(plan: Plan, membership: Membership, laws: Laws, bundles: Bundles)
         got="noise of another law",
         error=InvalidPlan,
     )
-    one_row = plan.data.contribution_limit == 1
+    one_row = plan.data.max_rows_per_record == 1
     require(
         PublishedLaw.NONE not in used or one_row or plan.data.values == "constant",
         "law = 'none' with one row a record, or values = 'constant'",
-        got=f"max_rows_per_record = {plan.data.contribution_limit}",
+        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
         fix="no bound is proved for several rows behind an exact number; give it noise",
         error=InvalidPlan,
     )
@@ -122,7 +125,7 @@ def _check_lattice(plan: Plan, membership: Membership, p: int, law: PublishedLaw
     require(
         one_row,
         f"{law.value} noise with one row a record",
-        got=f"max_rows_per_record = {plan.data.contribution_limit}",
+        got=f"max_rows_per_record = {plan.data.max_rows_per_record}",
         fix="its bound is for one row; aggregate the rows first",
         error=InvalidPlan,
     )
@@ -134,28 +137,25 @@ def stated_parameters(
     """The parameter of the stated noise on each cell; 0 where it is exact, or shares the budget."""
     found, starts = np.zeros(len(membership.cells)), membership.starts
     noises = _noises(plan, membership)
-    left = {query: _by_cell(release.noise_by_cell) for query, release in enumerate(plan.releases)}
-    of_noise = {id(noise): _by_cell(noise.cells) for noise in noises if noise is not None}
+    left = {id(noise): dict(noise.by_cell.stddevs) for noise in noises if noise is not None}
     for p, part in enumerate(membership.partitions):
         release, law, noise = plan.releases[part.query], laws[p], noises[p]
         own = slice(int(starts[p]), int(starts[p + 1]))
-        cells = left[part.query] if noise is None else of_noise[id(noise)]
-        if release.noise_stddev is not None:
-            found[own] = release.noise_stddev
-        elif release.noise_by_cell or (noise is not None and noise.cells):
-            keys = [cell.key for cell in membership.cells[own]]
-            stddevs = [_popped(release, cells, _names(membership, p), key) for key in keys]
+        if noise is None or law is PublishedLaw.NONE:
+            continue
+        if noise.by_cell:
+            names = _names(membership, p)
+            stddevs = [_stddev(release, left[id(noise)], cell.key, names) for cell in membership.cells[own]]
             found[own] = parameter_of_stddev(law, np.array(stddevs, dtype=np.float64))
-        elif noise is not None and law is not PublishedLaw.NONE:
-            count = sum(plan.copies(release) for bundle in bundles if any(noises[q] is noise for q in bundle))
-            found[own] = _parameters(plan, noise, sensitivity[own], count)
-    for query, release in enumerate(plan.releases):
-        mine = [left[query], *(of_noise.get(id(noise), {}) for noise in release.noise)]
-        idle = next((key for cells in mine for _, key in cells), None)
+            continue
+        count = sum(plan.copies(release) for bundle in bundles if any(noises[q] is noise for q in bundle))
+        found[own] = _parameters(plan, noise, sensitivity[own], count)
+    for noise, part in zip(noises, membership.partitions, strict=True):
+        idle = next(iter(left[id(noise)]), None) if noise is not None else None
         require(
             idle is None,
-            f"release {release.name!r}: {_field(release)} for numbers that it publishes",
-            got=f"the group {', '.join(idle or ())!r}, which it does not",
+            f"release {plan.releases[part.query].name!r}: noise by_cell for numbers that it publishes",
+            got=f"the number {', '.join(idle or ())!r}, which it does not",
             fix="check the spelling of its key and label",
             error=InvalidPlan,
         )
@@ -182,23 +182,17 @@ def _parameters(plan: Plan, noise: ReleaseNoise, sensitivity: FloatArray, count:
     return price(accountant_named(name, budget), sensitivity, releases=max(1, count)).scales
 
 
-def _by_cell(cells: tuple[CellNoise, ...]) -> ByCell:
-    """The standard deviation of each number that has one of its own, by label and key."""
-    return {(cell.label, cell.key): cell.stddev for cell in cells}
-
-
-def _popped(release: Release, left: ByCell, names: tuple[str, ...], key: tuple[str, ...]) -> float:
-    for label in (*names, ""):
-        if (found := left.pop((label, key), None)) is not None:
-            return found
-    raise InvalidPlan(
-        f"expected release {release.name!r}: {_field(release)} for every published number, "
-        f"got none for the group {', '.join(key)!r}" + (f" of {names[0]}" * bool(names[0]))
+def _stddev(
+    release: Release, left: dict[tuple[str, ...], float], key: tuple[str, ...], labels: tuple[str, ...]
+) -> float:
+    found = popped(left, key, labels)
+    require(
+        found is not None,
+        f"release {release.name!r}: noise by_cell for every published number",
+        got=f"none for the group {', '.join(key)!r}" + (f" of {labels[0]}" * bool(labels[0])),
+        error=InvalidPlan,
     )
-
-
-def _field(release: Release) -> str:
-    return "noise_by_cell" if release.noise_by_cell else "noise cells"
+    return found or 0.0
 
 
 def _check_discrete(plan: Plan, membership: Membership, laws: Laws, parameters: FloatArray) -> None:
@@ -214,3 +208,74 @@ def _check_discrete(plan: Plan, membership: Membership, laws: Laws, parameters: 
             fix="with less noise on whole numbers the bounds for Gaussian noise do not hold",
             error=InvalidPlan,
         )
+
+
+_LEAST_SHARE = 1e-9  # below it a combination of the numbers has no noise, up to rounding
+
+
+def correlation_of(plan: Plan, membership: Membership) -> FloatArray | None:
+    """The correlations of the noise on all cells; none if the plan has none."""
+    stated = plan.correlation
+    if stated is None:
+        return None
+    _check_correlation(plan, membership)
+    queries = {release.name: query for query, release in enumerate(plan.releases)}
+    cells = [
+        cell
+        for name in stated.numbers
+        for cell in cells_named(membership, queries.get(name[0], -1), name[1:], f"[correlation] {name[0]!r}")
+    ]
+    require(
+        len(set(cells)) == len(cells) == len(stated.numbers),
+        "[correlation] each number once, with its label where its release has several aggregates",
+        got="one twice, or several at once",
+        error=InvalidPlan,
+    )
+    own = np.eye(len(cells))
+    for i, row in enumerate(stated.rows):
+        own[i, :i] = own[:i, i] = row
+    found = np.eye(len(membership.cells))
+    at = np.array(cells, dtype=np.intp)
+    found[np.ix_(at, at)] = own
+    require(
+        least_own_share(found) > _LEAST_SHARE,
+        "[correlation] noise on every combination of the numbers",
+        got="a combination without noise",
+        fix="correlations must form a positive definite matrix",
+        error=InvalidPlan,
+    )
+    return found
+
+
+def least_own_share(correlation: FloatArray | None) -> float:
+    """The least eigenvalue of some correlations: 1 for none."""
+    if correlation is None or not correlation.size:
+        return 1.0
+    rounding = 1e-13 * len(correlation)
+    return float(min(1.0, np.linalg.eigvalsh(correlation)[0] - rounding))
+
+
+def _check_correlation(plan: Plan, membership: Membership) -> None:
+    assert plan.correlation is not None  # it has been looked at
+    releases = {release.name: release for release in plan.releases}
+    mine = [releases[one[0]] for one in plan.correlation.numbers if one[0] in releases]
+    require(
+        all(release.noise_given and plan.copies(release) == 1 for release in mine),
+        "[correlation] releases with a noise of their own, published once",
+        got="another",
+        error=InvalidPlan,
+    )
+    linear = all(part.feature in (Feature.VALUE, Feature.INDICATOR) for part in membership.partitions)
+    require(
+        linear and plan.data.max_rows_per_record == 1,
+        "[correlation] means, sums and counts of records with one row",
+        got="others",
+        error=InvalidPlan,
+    )
+    several = plan.data.secret_kind is SecretKind.CATEGORY and len(plan.data.categories or ()) > 2
+    require(
+        not several,
+        "[correlation] a number or a yes or no",
+        got="a secret of three categories or more",
+        error=InvalidPlan,
+    )

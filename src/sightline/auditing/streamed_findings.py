@@ -83,7 +83,7 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
                 relative_error=float(found["largest_error"][0]),
             ),
         ),
-        contributions=None,
+        by_release=False,
         nonlinear=None,
     )
 

@@ -7,7 +7,7 @@ import numpy as np
 from sightline.arrays import IndexArray
 from sightline.auditing.findings import Findings, LinearFindings, findings_up_to
 from sightline.auditing.result import Stage
-from sightline.progress import Progress
+from sightline.progress import report
 
 # Every stage is an assessment of its own; more of them than fit a page are thinned evenly. For a large plan a
 # few stages cost less than the audit itself, since the first ones have few numbers.
@@ -16,7 +16,7 @@ _MOST_NUMBERS = 20_000  # of a plan that is assessed again at all
 _SHOWN = 20
 
 
-def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
+def timeline(findings: Findings) -> tuple[Stage, ...]:
     """A stage for each release of the plan, in its order, with the noise as planned."""
     plan, found = findings.plan, findings.linear
     if found is None or findings.streamed:  # a streamed table is assessed once, with all releases
@@ -40,7 +40,7 @@ def timeline(findings: Findings, progress: Progress) -> tuple[Stage, ...]:
             )
         )
         before, records = now, identifiable
-        progress("timeline", (number + 1) / len(ends))
+        report("timeline", (number + 1) / len(ends))
     return tuple(stages)
 
 

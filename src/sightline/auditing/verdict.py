@@ -1,4 +1,4 @@
-"""The verdict in plain language."""
+"""The verdict in plain language, and the sharpest view: what an attacker knows before and after."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import math
 
 from sightline.auditing.exposed import ExposedSection
 from sightline.auditing.findings import Findings, LinearFindings
-from sightline.auditing.numerals import counted, ends, readable
 from sightline.auditing.plan import AssumptionName
 from sightline.auditing.questions import question_text
-from sightline.auditing.result import (
-    Exposed,
-    LocalReport,
-    Uncertainty,
-    Unverified,
-    Verdict,
-    VerdictStatus,
-)
+from sightline.auditing.result import Exposed, LocalReport, Uncertainty, Unverified, Verdict, VerdictStatus
+from sightline.auditing.result_parts import SharpestView
+from sightline.format import count as counted
+from sightline.format import number, number_ends, percent, percent_at_most
 from sightline.tables.subject import SecretKind
 
 
@@ -78,7 +73,7 @@ def _limit_sentences(
     findings: Findings, below: int, status: VerdictStatus, unverified: tuple[Unverified, ...]
 ) -> list[str]:
     limit = findings.plan.limits.remaining_uncertainty
-    percent = f"{readable(100 * (limit or 0.0))} %"
+    percent = f"{number(100 * (limit or 0.0))} %"
     open_ones = [one for one in unverified if not one.accepted]
     accepted = [one for one in unverified if one.accepted]
     sentences = []
@@ -118,7 +113,7 @@ def _questions(findings: Findings) -> list[str]:
     chosen = min(found, key=_lower_end)
     assert chosen.question is not None
     assert chosen.least is not None
-    lower, upper = ends(chosen.least)
+    lower, upper = chosen.least.ends
     text = question_text(chosen.question, findings.plan.data.secret)
     others = f", the worst of {len(found)} yes-or-no questions" if len(found) > 1 else ""
     sentence = (
@@ -142,8 +137,8 @@ def _headline(findings: Findings, least: Uncertainty) -> str:
     others = (
         ", the noise and the values of some records" if findings.membership.known_rows else " and the noise"
     )
-    lower, upper = ends(least)
-    stddevs = ends(Uncertainty(lower=least.stddev_lower, upper=least.stddev_upper))
+    lower, upper = least.ends
+    stddevs = Uncertainty(lower=least.stddev_lower, upper=least.stddev_upper).ends
     return (
         f"On average over {findings.prior.values}, at least {lower} of the most exposed record's uncertainty "
         f"(variance; {stddevs[0]} of the standard deviation) remains to an attacker who knows the "
@@ -161,10 +156,10 @@ def _linear(findings: Findings, section: ExposedSection, found: LinearFindings) 
         sentences.append(f"{counted(count, 'record')} of {of:,} can be told apart from everything else.")
         if sharpest is not None and sharpest.rmse is not None:
             sentences.append(
-                f"The sharpest view of {seen_feature(sharpest)} has an error of {readable(sharpest.rmse)} in "
+                f"The sharpest view of {seen_feature(sharpest)} has an error of {number(sharpest.rmse)} in "
                 f"{data.secret}"
                 + (
-                    f" ({readable(sharpest.rmse_percent_of_range or 0.0, 3)} % of its range)."
+                    f" ({number(sharpest.rmse_percent_of_range or 0.0, 3)} % of its range)."
                     if data.secret_kind is SecretKind.NUMBER
                     else "."
                 )
@@ -197,7 +192,7 @@ def _local(secret: str, local: LocalReport) -> list[str]:
     if not local.identifiable:
         return ["Near their true values no row is identifiable from the moments or thresholds."]
     whose = " as one of a set, not whose it is" if local.fixed_group else ""
-    error = readable(local.sharpest_rmse or 0.0)
+    error = number(local.sharpest_rmse or 0.0)
     return [
         f"Near their true values {counted(local.identifiable, 'value')} of {local.rows:,} can be seen"
         f"{whose}, the sharpest with an error of {error} in {secret}; "
@@ -207,3 +202,65 @@ def _local(secret: str, local: LocalReport) -> list[str]:
 
 def _error(one: Exposed) -> float:
     return math.inf if one.rmse is None else one.rmse
+
+
+def sharpest_view(findings: Findings) -> SharpestView | None:
+    """What is known of the record that may keep least; none if nothing that is published shows a value."""
+    least = findings.least
+    if least is None:
+        return None
+    prior = findings.prior
+    variance = float(prior.of_column.variance)
+    before = math.sqrt(variance)
+    lower, upper = least.stddev_lower * before, least.stddev_upper * before
+    several = findings.membership.persons is not None and findings.plan.data.values != "constant"
+    right_before = right_after = None
+    if prior.kind is not SecretKind.NUMBER:
+        right_before, right_after = (_most_often_right(variance * share) for share in (1.0, least.lower))
+    return SharpestView(
+        of="rows" if several else "value",
+        before=before,
+        after_lower=lower,
+        after_upper=upper,
+        right_before=right_before,
+        right_after=right_after,
+        text=_view_text(findings, before, least, (right_before, right_after), several),
+    )
+
+
+def _most_often_right(variance: float) -> float:
+    """How often a yes or no can be guessed right at most, if the mean of its posterior variance is this.
+
+    >>> round(_most_often_right(0.25), 3), round(_most_often_right(0.0), 3)
+    (0.5, 1.0)
+    """
+    return (1 + math.sqrt(max(0.0, 1 - 4 * variance))) / 2
+
+
+def _view_text(
+    findings: Findings,
+    before: float,
+    least: Uncertainty,
+    right: tuple[float | None, float | None],
+    several: bool,
+) -> str:
+    data, prior = findings.plan.data, findings.prior
+    knows = (
+        f"who knows who is in which group (epsilon covers the values, not that) and expects {prior.values}"
+    )
+    whose = f"{data.secret} of the most exposed {data.record}"
+    if several:
+        whose = f"the best seen combination of the rows of one {data.record}, scaled like one row,"
+    right_before, right_after = right
+    if right_before is not None and right_after is not None:
+        what = "yes or no" if prior.kind is SecretKind.BOOLEAN else "one category, yes or no,"
+        return (
+            f"An attacker {knows} guesses {what} right {percent(right_before)} of the time before the "
+            f"releases. With them, for the most exposed {data.record}, at most "
+            f"{percent_at_most(right_after)} of the time, whatever the attack."
+        )
+    lower, upper = number_ends(least.stddev_lower * before, least.stddev_upper * before)
+    return (
+        f"An attacker {knows} knows each {data.secret} to ± {number(before, 3)} before the releases. With "
+        f"them no attack knows {whose} better than to ± {lower}; the best one knows it at least to ± {upper}."
+    )

@@ -30,10 +30,9 @@ from sightline.auditing.findings import Findings, LinearFindings, find
 from sightline.auditing.homogeneous import Totals, homogeneous_cells
 from sightline.auditing.plan import Plan, Release
 from sightline.auditing.questions import question_text
-from sightline.auditing.release_noise import CellNoise, ReleaseNoise
+from sightline.auditing.result_parts import NoiseStop, Setting, Switch, SwitchKind, WhatIf
 from sightline.auditing.session import Session
 from sightline.auditing.verdict import verdict
-from sightline.auditing.what_if_result import NoiseStop, Setting, Switch, SwitchKind, WhatIf
 from sightline.errors import InvalidInput
 from sightline.labeled.bounds.domain import NUMBER_PRIORS
 from sightline.privacy.accountant import NoiseLaw
@@ -122,7 +121,7 @@ def why_no_what_if(findings: Findings) -> str | None:
         return f"it has moments or thresholds of more than {_MOST_ROWS:,} rows"
     if plan.correlation:
         return "its noise is correlated"
-    if sharing and any(one.epsilon or one.delta for one in plan.privacy.periods):
+    if sharing and any(plan.privacy.periods.values()):
         return "its periods have different budgets"
     stated = [noise for release in plan.releases for noise in release.noise]
     if not sharing and any(one.epsilon or one.rho for one in stated):
@@ -176,7 +175,7 @@ def _contradict(switches: tuple[Switch, ...], pair: tuple[int, ...]) -> bool:
 def _switches(plan: Plan) -> tuple[Switch, ...]:
     """Every release that can be left out, every condition, and every other prior of a number."""
     releases = [Switch(kind=SwitchKind.LEAVE_OUT, name=one.name) for one in plan.releases]
-    known = [Switch(kind=SwitchKind.DOES_NOT_KNOW, name=text) for text in plan.attacker.knows]
+    known = [Switch(kind=SwitchKind.DOES_NOT_KNOW, name=text) for text in plan.attacker.conditions]
     more = [Switch(kind=SwitchKind.KNOWS, name=text) for text in plan.attacker.may_know]
     priors = [
         Switch(kind=SwitchKind.PRIOR, name=name) for name in NUMBER_PRIORS if name != plan.attacker.prior
@@ -215,19 +214,7 @@ def _scaled(release: Release, factor: float) -> Release:
     """The release with its own noise times a factor."""
     if release.noise_stddev is not None:
         return release.model_copy(update={"noise_stddev": release.noise_stddev * factor})
-    noise = tuple(_scaled_section(one, factor) for one in release.noise)
-    cells = _scaled_cells(release.noise_by_cell, factor)
-    return release.model_copy(update={"noise_by_cell": cells, "noise": noise})
-
-
-def _scaled_section(noise: ReleaseNoise, factor: float) -> ReleaseNoise:
-    sizes = {name: getattr(noise, name) for name in ("stddev", "noise_multiplier")}
-    scaled = {name: size * factor for name, size in sizes.items() if size is not None}
-    return noise.model_copy(update={**scaled, "cells": _scaled_cells(noise.cells, factor)})
-
-
-def _scaled_cells(cells: tuple[CellNoise, ...], factor: float) -> tuple[CellNoise, ...]:
-    return tuple(one.model_copy(update={"stddev": one.stddev * factor}) for one in cells)
+    return release.model_copy(update={"noise": tuple(one.times(factor) for one in release.noise)})
 
 
 def changed_plan(plan: Plan, noise: NoiseStop, switches: list[Switch]) -> Plan:

@@ -11,38 +11,34 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.auditing.findings import Findings
-from sightline.auditing.result import AuditResult, Change, ChangeKind
+from sightline.auditing.result import Change, ChangeKind
 from sightline.designing.choice import quick_noise
 from sightline.designing.proposal import certified
 from sightline.designing.targets import targets_of
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
 from sightline.errors import InvalidNoise, InvalidPlan
 from sightline.format import number
-from sightline.progress import Progress
+from sightline.progress import report
 
 # Rows × columns of a design that is solved within an audit; `sightline design` has no such limit.
 _MOST_ENTRIES = 3e6
 _WORTHWHILE = 0.97  # of the common factor's loss: designs that save less are not proposed
 
 
-def with_designed_advice(result: AuditResult, findings: Findings, watch: Progress) -> AuditResult:
-    """The result with a designed combination, before the common factor if there is one."""
+def noise_changes(findings: Findings, common: Change | None) -> tuple[Change, ...]:
+    """A designed combination, and the common factor if there is one."""
     found, limit = findings.linear, findings.plan.limits.remaining_uncertainty
-    if found is None or limit is None or not findings.not_shown:
-        return result
-    design, changes = found.linear.design, result.what_to_change
-    common = next((change for change in changes if change.kind is ChangeKind.NOISE), None)
-    others = tuple(change for change in changes if change is not common)
+    if found is None or limit is None:
+        return () if common is None else (common,)
+    design = found.linear.design
     if not found.repeatable or design.row_count * design.size > _MOST_ENTRIES:
         if common is None:
-            return result
+            return ()
         text = f'{common.text}; the plan is too large to look for less here, "sightline design" does'
-        last: tuple[Change, ...] = (common.model_copy(update={"text": text}),)
-    else:
-        watch("looking for less noise", 0.0)
-        factor = None if common is None else common.noise_factor
-        last = tuple(filter(None, (_designed_change(findings, limit, common=factor), common)))
-    return result.model_copy(update={"what_to_change": (*others, *last)})
+        return (common.model_copy(update={"text": text}),)
+    report("looking for less noise", 0.0)
+    factor = None if common is None else common.noise_factor
+    return tuple(filter(None, (_designed_change(findings, limit, common=factor), common)))
 
 
 def quick_design(findings: Findings, limit: float) -> tuple[DesignTask, FloatArray] | None:
@@ -84,6 +80,7 @@ def _designed_change(findings: Findings, limit: float, *, common: float | None) 
         noise_factor=None,
         epsilon=None,
         variance_factor=times,
+        reaches_limit=True,
         text=text,
         cost=f"{number(times, 3)} times the total variance",
     )

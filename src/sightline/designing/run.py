@@ -9,19 +9,17 @@ import numpy as np
 from sightline.arrays import FloatArray
 from sightline.auditing.assemble import judged
 from sightline.auditing.findings import find
-from sightline.auditing.plan_text import plan_text
-from sightline.auditing.reading import PlanLike, read_plan, with_limit
+from sightline.auditing.reading import PlanLike, plan_text, read_plan, with_limit
 from sightline.auditing.session import Session, opened
-from sightline.designing.attacks import priced_attacks, sharpest_attack, who
+from sightline.designing.attacks import priced_attacks, sharpest_attack
 from sightline.designing.levels import never_binds_below
-from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult
-from sightline.designing.solution import solve
+from sightline.designing.proposal import solve, trade_off
+from sightline.designing.result import DesignedBudget, DesignedNoise, DesignResult, who
 from sightline.designing.suppression import replaced_task, smallest_suppression, suppressed_numbers
 from sightline.designing.task import DesignTask, Grain, Loss, task_of
-from sightline.designing.trade_off import trade_off
 from sightline.errors import InvalidPlan, require
 from sightline.numerics.one_thread import blas_threads_for
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, report, reporting
 
 _USUAL_DELTA = 1e-6
 
@@ -45,7 +43,7 @@ def design(  # many parameters: the options of one command
     today's variances; or "largest", the largest weighted standard deviation. ``names`` names records in the
     attacks by their keys, and ``top`` is how many attacks are listed. ``other_limits`` also says what a
     handful of other limits would cost. Only noise is added: a release's
-    floor is its noise in the plan, unless the plan says least_noise_stddev.
+    floor is its noise in the plan, unless the plan says noise_within.
     """
     require(top >= 1, "top >= 1", got=top)
     for text, known in ((grain, Grain), (loss, Loss)):
@@ -58,30 +56,26 @@ def design(  # many parameters: the options of one command
         raise InvalidPlan(
             "expected a limit, got none; give --limit 50%, or remaining_uncertainty in [limits]"
         )
-    watch = progress or silent
-    watch("opening the table", 0.0)
-    with opened(checked, base) as session, ExitStack() as threads:
+    with reporting(progress), ExitStack() as stack:
+        report("opening the table", 0.0)
+        session = stack.enter_context(opened(checked, base))
         checked = session.plan
-        membership = session.membership(watch)
-        threads.enter_context(
-            blas_threads_for(rows=len(membership.cells), columns=membership.signature_count)
-        )
-        task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss), progress=watch)
-        gone = smallest_suppression(task, watch)
+        membership = session.membership(report)
+        stack.enter_context(blas_threads_for(rows=len(membership.cells), columns=membership.signature_count))
+        task = task_of(checked, membership, limit=share, grain=Grain(grain), loss=Loss(loss))
+        gone = smallest_suppression(task)
         kept = task if gone is None else replaced_task(task, gone.withheld, Grain(grain))
-        found = _designed(session, kept, Grain(grain), names=names, top=top, watch=watch)
+        found = _designed(session, kept, Grain(grain), names=names, top=top)
         if gone is not None:
             found = found.model_copy(update={"suppressed": suppressed_numbers(task, gone)})
         if not other_limits:
             return found
         losses = {"designed": found.loss_designed, "common": found.loss_with_common_factor}
-        return found.model_copy(update={"trade_off": trade_off(kept, **losses, watch=watch)})
+        return found.model_copy(update={"trade_off": trade_off(kept, **losses)})
 
 
-def _designed(
-    session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int, watch: Progress
-) -> DesignResult:
-    found = solve(task, watch)
+def _designed(session: Session, task: DesignTask, grain: Grain, *, names: bool, top: int) -> DesignResult:
+    found = solve(task)
     if found is None:
         raise _infeasible(session, task, names=names)
     common, chosen, proof = found.common, found.chosen, found.proof
@@ -92,13 +86,12 @@ def _designed(
         task.membership,
         linear=proof.findings,
         by_release=task.findings.repeatable,
-        progress=watch,
+        progress=report,
     )
-    known_keys = session.keys(task.membership)
-    judgement = judged(findings, keys=known_keys, totals=session.totals)
+    judgement = judged(findings, totals=session.totals)
     total = task.total(proof.stddevs)
     delta = task.plan.privacy.delta or _USUAL_DELTA
-    keys = known_keys if names else None
+    keys = session.keys(task.membership) if names else None
     priced = None if chosen is None else priced_attacks(findings, chosen, top=top, keys=keys)
     attacks, in_all = ((), 1) if priced is None else (priced.attacks, priced.in_all)
     if priced is None or (task.loss is Loss.LARGEST and attacks):  # one attack alone decides
@@ -123,7 +116,7 @@ def _designed(
         passed=judgement.passed is True,
         verdict=judgement.text,
         rounds=0 if chosen is None else chosen.optimum.rounds,
-        plan=plan_text(session.as_written(proposed)),
+        plan=plan_text(proposed),
     )
 
 
@@ -178,5 +171,5 @@ def _infeasible(session: Session, task: DesignTask, *, names: bool) -> InvalidPl
     return InvalidPlan(
         f"expected a limit that some noise keeps, got {100 * task.limit:.4g} %: with the most noise that the "
         f"plan allows, {who(attack)} may keep {100 * kept:.3g} %, by {attack.recipe}; "
-        "raise most_noise_stddev, lower the limit, or leave out one of these numbers"
+        "raise noise_within, lower the limit, or leave out one of these numbers"
     )

@@ -9,7 +9,7 @@ from sightline.geometry.exposure import Direction as Direction
 from sightline.geometry.increment import Increment as Increment
 from sightline.geometry.forms import Form as Form
 from sightline.geometry.forms import profiled_information as profiled_information
-from sightline.geometry.lifting import lift as lift
+from sightline.geometry.forms import lift as lift
 from sightline.numerics.decision import Decision as Decision
 from sightline.numerics.decision import Evidence as Evidence
 from sightline.numerics.certificate import certificate as certificate

@@ -9,7 +9,7 @@ import numpy as np
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import InvalidInput, require
 from sightline.labeled.description import LinearReleases
-from sightline.releases.domain import whole_number
+from sightline.releases.query import whole_number
 
 # Entries of G that differ by less than this, relative to the largest, are equal up to rounding.
 _EQUAL = 1e-10

@@ -19,7 +19,7 @@ from sightline.noise.mixed import MixedNoise
 from sightline.noise.pricing import price
 from sightline.numerics.device import Device
 from sightline.privacy.accountant import Accountant
-from sightline.releases.domain import positive_number
+from sightline.releases.query import positive_number
 
 # Columns that are checked at a time for combinations of the answers without noise.
 _CHUNK = 4096

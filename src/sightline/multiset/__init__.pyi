@@ -5,7 +5,7 @@
 # Families of releases
 from sightline.multiset.family import Family as Family
 from sightline.multiset.family import QueryFamily as QueryFamily
-from sightline.multiset.mixture import Mixture as Mixture
+from sightline.multiset.family import Mixture as Mixture
 
 # Curves
 from sightline.multiset.curve import release_curves as release_curves
@@ -16,9 +16,9 @@ from sightline.multiset.certified import certified_curve as certified_curve
 from sightline.multiset.certified import CertifiedCurve as CertifiedCurve
 from sightline.multiset.spectrum import Bottleneck as Bottleneck
 from sightline.multiset.spectrum import Growth as Growth
-from sightline.multiset.asymptotics import Asymptotics as Asymptotics
-from sightline.multiset.asymptotics import Regime as Regime
-from sightline.multiset.asymptotics import Trend as Trend
+from sightline.multiset.spectrum import Asymptotics as Asymptotics
+from sightline.multiset.spectrum import Regime as Regime
+from sightline.multiset.spectrum import Trend as Trend
 from sightline.multiset.planning import ReleasePlan as ReleasePlan
 from sightline.multiset.planning import budget_sweep as budget_sweep
 from sightline.multiset.planning import largest_epsilon as largest_epsilon

@@ -7,6 +7,7 @@ doubled until the enclosure of :math:`\operatorname{tr} A_L^{-1}` is sharp.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 
@@ -18,12 +19,11 @@ from scipy.sparse.csgraph import structural_rank
 
 from sightline.arrays import FloatArray, IndexArray
 from sightline.errors import require
-from sightline.multiset.counts import Counts, checked_counts
-from sightline.multiset.family import Balls, Family, checked_group
+from sightline.multiset.family import Balls, Counts, Family, checked_counts, checked_group
 from sightline.noise.pricing import unit_noise
 from sightline.numerics.balls import FIRST_BITS, LAST_BITS, rounded_down, rounded_up, sharp, trace_of_inverse
 from sightline.privacy.accountant import Accountant
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, report, reporting
 from sightline.releases.query import Convention
 
 # An accountant's kappa is a double that may be rounded up: the enclosure covers every kappa within this
@@ -79,7 +79,7 @@ def certified_curve(
     family: Family,
     accountant: Accountant,
     releases: Counts = range(1, 41),
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> CertifiedCurve:
     """The curve of one group with proven enclosures; for moments, thresholds and mixtures of them.
 
@@ -94,13 +94,24 @@ def certified_curve(
     group = checked_group(values, family=family)
     exact = [fmpq(*Fraction(z).as_integer_ratio()) for z in group.tolist()]
     kappa = unit_noise(accountant, counts)
+    with reporting(progress):
+        lower, upper, bits = _enclosed(exact, family, counts, kappa)
+    for array in (lower, upper, bits):
+        array.setflags(write=False)
+    return CertifiedCurve(releases=counts, lower=lower, upper=upper, bits=bits, convention=family.convention)
+
+
+def _enclosed(
+    exact: Sequence[fmpq], family: Family, counts: IndexArray, kappa: FloatArray
+) -> tuple[FloatArray, FloatArray, IndexArray]:
+    """Both ends of the bound at every count, and the bits that they needed, doubled until all are sharp."""
     lower = np.full(len(counts), np.inf)
     upper = np.full(len(counts), np.inf)
     bits = np.zeros(len(counts), dtype=np.intp)
     pending = [] if len(set(exact)) < len(exact) else [i for i, L in enumerate(counts) if len(exact) <= L]
     precision = FIRST_BITS
     while pending:
-        progress("certified curve", 1 - len(pending) / len(counts))
+        report("certified curve", 1 - len(pending) / len(counts))
         unresolved = []
         with ctx.workprec(precision):
             nested = family.balls(exact, int(counts[pending[-1]])) if family.nested else None
@@ -122,10 +133,8 @@ def certified_curve(
                     unresolved.append(i)
         pending = unresolved
         precision *= 2
-    progress("certified curve", 1.0)
-    for array in (lower, upper, bits):
-        array.setflags(write=False)
-    return CertifiedCurve(releases=counts, lower=lower, upper=upper, bits=bits, convention=family.convention)
+    report("certified curve", 1.0)
+    return lower, upper, bits
 
 
 def _trace_floor(rows: Balls) -> arb:

@@ -19,18 +19,14 @@ from numpy.typing import ArrayLike, NDArray
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.display import Displayed
 from sightline.errors import InvalidInput, require
-from sightline.multiset.asymptotics import Asymptotics, asymptotics
 from sightline.multiset.chart import Collision, chart_radius, collisions
-from sightline.multiset.counts import Counts, checked_counts
-from sightline.multiset.family import Family
-from sightline.multiset.moment_family import Moments
-from sightline.multiset.moments import moment_limit_trace
-from sightline.multiset.signal import CurveStatus, Signal, signals
-from sightline.multiset.single import single_values
-from sightline.multiset.spectrum import Bottleneck, Growth, bottleneck, eigenvalues
+from sightline.multiset.family import Counts, Family, checked_counts
+from sightline.multiset.moments import Moments, moment_limit_trace
+from sightline.multiset.signal import CurveStatus, Signal, signals, single_values
+from sightline.multiset.spectrum import Asymptotics, Bottleneck, Growth, asymptotics, bottleneck, eigenvalues
 from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, reporting
 from sightline.releases.query import Convention
 
 
@@ -223,7 +219,7 @@ def release_curve(
     family: Family,
     accountant: Accountant,
     releases: Counts = range(1, 41),
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> ReleaseCurve:
     r"""The curve of one group of values, :math:`\mathrm{CRB}(L)` for every L in ``releases``.
 
@@ -249,7 +245,7 @@ def release_curves(
     family: Family,
     accountant: Accountant,
     releases: Counts = range(1, 41),
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> ReleaseCurves:
     """The curves of many groups of one size, a row of ``groups`` each, computed together.
 
@@ -272,6 +268,8 @@ def release_curves(
     positions = np.argsort(given, axis=1, kind="stable")
     values = _locked(np.take_along_axis(given, positions, axis=1))
     positions.setflags(write=False)
+    with reporting(progress):
+        signal = signals(values, family=family, counts=counts)
     return ReleaseCurves(
         releases=counts,
         kappa=_locked(unit_noise(accountant, counts)),
@@ -279,7 +277,7 @@ def release_curves(
         accountant=accountant,
         values=values,
         positions=positions,
-        signal=signals(values, family=family, counts=counts, progress=progress),
+        signal=signal,
     )
 
 

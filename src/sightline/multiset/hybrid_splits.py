@@ -21,13 +21,12 @@ from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, fro
 from sightline.errors import InvalidRelease, require
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.bounds.scalar_risk import two_point_risk
-from sightline.multiset.counts import checked_counts
-from sightline.multiset.family import Family, in_domain
+from sightline.multiset.family import Family, checked_counts, in_domain
 from sightline.multiset.thresholds import step_overlap
 from sightline.noise.pricing import unit_noise
 from sightline.privacy.accountant import Accountant, NoiseLaw
-from sightline.releases.domain import positive_number, whole_number
-from sightline.releases.subset_mean import SubsetMean
+from sightline.releases.linear import SubsetMean
+from sightline.releases.query import positive_number, whole_number
 
 # Nodes of the integrals over an offset. They are doubled until the means change by less than this share; the
 # last change is added to the information, so that the bound errs downwards.

@@ -15,13 +15,12 @@ from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import require
-from sightline.multiset.counts import Counts
 from sightline.multiset.curve import ReleaseCurves, release_curves
-from sightline.multiset.family import Family
-from sightline.multiset.single import single_values
+from sightline.multiset.family import Counts, Family
+from sightline.multiset.signal import single_values
 from sightline.privacy.accountant import Accountant
 from sightline.privacy.budget import Budget
-from sightline.progress import Progress, silent
+from sightline.progress import Progress
 
 Knowledge = Literal["nothing", "the others"]
 
@@ -81,7 +80,7 @@ def plan_releases(
     accountant: Accountant,
     releases: Counts = range(1, 41),
     attacker_knows: Knowledge = "nothing",
-    progress: Progress = silent,
+    progress: Progress | None = None,
 ) -> ReleasePlan:
     r"""The plan for one group of values ``(m,)`` or for a sample of plausible groups ``(B, m)``.
 

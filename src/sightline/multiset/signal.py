@@ -9,6 +9,27 @@ because :math:`\delta \operatorname{tr} A^{-1} = -2\langle G A^{-2}, \delta G\ra
 :math:`\|G A^{-2} e_k\| \le \operatorname{tr}(A^{-1})\,(A^{-1})_{kk}^{1/2}`. The factor
 :math:`A_{kk}(A^{-1})_{kk}` is the variance inflation factor: how much larger the bound on value k is because
 the others are unknown too.
+
+The diagonal of :math:`A_L^{-1}` for every release count, from factorisations of the rows.
+
+:math:`A_L = G_L^\top G_L` (``eq:lever2_A_def``) is never formed: :math:`G_L = Q R` gives
+:math:`A_L^{-1} = R^{-1} R^{-\top}`, whose diagonal is the squared lengths of the rows of :math:`R^{-1}`.
+
+In a nested family each release adds one row. There are two algorithms:
+
+- many groups: plane rotations add the new row to the triangles of all groups together;
+- one group: rows are added in blocks. With :math:`R` the triangle before the block and :math:`W = R^{-\top}
+  B^\top` its new rows, whitened, the Cholesky factor :math:`C` of :math:`1 + W^\top W` is nested, and
+
+  .. math:: A_j^{-1} = A_{\mathrm{end}}^{-1} + \sum_{i > j} y_i y_i^\top, \qquad Y = C^{-1} (R^{-1} W)^\top .
+
+  Counted back from the end of the block, every term is positive, so no digits cancel. A block ends where
+  :math:`\|W\|` becomes large, so that the Cholesky factor is well conditioned too.
+
+Bounds of single values where the group as a whole is not identifiable.
+
+Releases can expose a value far from all others and still not determine the others: the rows determine value k
+if :math:`e_k` lies in their span, and the bound is then :math:`(A^+)_{kk}`.
 """
 
 from __future__ import annotations
@@ -19,19 +40,13 @@ from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import get_lapack_funcs, qr, solve_triangular
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import structural_rank
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.multiset.factor import (
-    diagonal_of_one,
-    inverse_diagonals,
-    nested_diagonals_of_many,
-    nested_diagonals_of_one,
-    triangles,
-)
 from sightline.multiset.family import Family, rounding
-from sightline.progress import Progress, silent
+from sightline.progress import report
 
 _ACCURATE = 1e-8  # smaller estimated relative errors need no warning
 _UNRELIABLE = 1e-2  # above it neither the first-order estimate nor any digit is reliable
@@ -91,7 +106,7 @@ class Signal:
         return Signal(**{name: getattr(self, name)[None] for name in self.__slots__})
 
 
-def signals(groups: FloatArray, *, family: Family, counts: IndexArray, progress: Progress = silent) -> Signal:
+def signals(groups: FloatArray, *, family: Family, counts: IndexArray) -> Signal:
     """The signal of sorted groups ``(B, m)`` at increasing counts."""
     B, m = groups.shape
     size = max(1, _CHUNK // (int(counts[-1]) * m))
@@ -100,7 +115,7 @@ def signals(groups: FloatArray, *, family: Family, counts: IndexArray, progress:
     inflation, trace = np.empty((2, len(counts), B))
     edge = np.zeros((len(counts), B))
     starts = range(0, B, size)
-    steps = _Steps(progress, len(starts) * (1 if family.nested else len(counts)))
+    steps = _Steps(len(starts) * (1 if family.nested else len(counts)))
     for start in starts:
         some = slice(start, start + size)
         near, far = _chunk(groups[some], family=family, counts=counts, steps=steps)
@@ -134,15 +149,15 @@ def signals(groups: FloatArray, *, family: Family, counts: IndexArray, progress:
 
 
 class _Steps:
-    """Reports the share of finished steps to a callback."""
+    """Reports the share of finished steps."""
 
-    def __init__(self, progress: Progress, total: int) -> None:
-        self._progress, self._total, self._done = progress, total, -1
+    def __init__(self, total: int) -> None:
+        self._total, self._done = total, -1
         self.advance()
 
     def advance(self) -> None:
         self._done += 1
-        self._progress("release curves", self._done / self._total)
+        report("release curves", self._done / self._total)
 
 
 def _chunk(
@@ -218,3 +233,156 @@ def _mark_unseen(
         for b, pattern in zip(some, present, strict=True):
             if not pattern.all() and structural_rank(csr_array(pattern)) < m:
                 status[i, b] = CurveStatus.UNSEEN
+
+
+_BLOCK = 48  # the most rows that are added at once
+_HEAVY = 16.0  # ‖W‖² at which a block ends: rounding errors grow at most by about this factor
+
+
+def triangles(rows: FloatArray) -> FloatArray:
+    """The triangular factors of many row matrices ``(L, m, B)``, batch last: ``(m, m, B)``."""
+    R = np.zeros((rows.shape[1], *rows.shape[1:]))
+    for row in rows:
+        rotate_in(R, row.copy())
+    return R
+
+
+def rotate_in(R: FloatArray, row: FloatArray) -> None:
+    """Add one row ``(m, B)`` to each of the triangles ``(m, m, B)`` in place. Overwrites the row."""
+    for j in range(R.shape[0]):
+        length = np.sqrt(R[j, j] ** 2 + row[j] ** 2)
+        if length.all():
+            cosine, sine = R[j, j] / length, row[j] / length
+        else:  # in some groups there is nothing to rotate
+            empty = length == 0
+            length[empty] = 1.0
+            cosine, sine = np.where(empty, 1.0, R[j, j] / length), np.where(empty, 0.0, row[j] / length)
+        turned = cosine * R[j, j:] + sine * row[j:]
+        row[j:] = cosine * row[j:] - sine * R[j, j:]
+        R[j, j:] = turned
+
+
+def inverse_diagonals(R: FloatArray) -> FloatArray:
+    """The diagonals ``(m, B)`` of the inverse of RᵀR for triangles ``(m, m, B)``; infinite where singular."""
+    m = R.shape[0]
+    X = np.zeros_like(R)
+    diagonal = np.empty(R.shape[1:])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        for i in reversed(range(m)):
+            X[i, i] = 1.0 / R[i, i]
+            for k in range(i + 1, m):
+                X[i, k:] -= R[i, k] * X[k, k:]
+            X[i, i + 1 :] /= R[i, i]
+            diagonal[i] = np.sum(X[i, i:] ** 2, axis=0)
+    if not np.isfinite(diagonal).all():
+        diagonal[np.isnan(diagonal)] = np.inf
+    return diagonal
+
+
+def nested_diagonals_of_many(rows: FloatArray, counts: IndexArray) -> FloatArray:
+    """For rows ``(L, m, B)`` of a nested family: the diagonals at the counts, ``(len(counts), m, B)``."""
+    _, m, B = rows.shape
+    wanted = {int(count): where for where, count in enumerate(counts)}
+    diagonals = np.full((len(counts), m, B), np.inf)
+    R = np.zeros((m, m, B))
+    for used, row in enumerate(rows, start=1):
+        rotate_in(R, row.copy())
+        if used in wanted and used >= m:
+            diagonals[wanted[used]] = inverse_diagonals(R)
+    return diagonals
+
+
+def diagonal_of_one(rows: FloatArray) -> FloatArray:
+    """For one row matrix ``(L, m)``, ``L >= m``: the diagonal of the inverse, ``(m,)``."""
+    lengths = _column_lengths(rows)
+    triangle = _triangle(rows / lengths)
+    diagonal: FloatArray = np.sum(_inverse(triangle) ** 2, axis=1) / lengths**2
+    return diagonal
+
+
+def nested_diagonals_of_one(rows: FloatArray, counts: IndexArray) -> FloatArray:
+    """For rows ``(L, m)`` of a nested family: the diagonals at the counts, ``(len(counts), m)``."""
+    L, m = rows.shape
+    diagonals = np.full((L + 1, m), np.inf)
+    start = max(m, int(counts[0]))
+    if start > L:
+        return diagonals[counts]
+    lengths = _column_lengths(rows)
+    scaled = np.asfortranarray(rows / lengths)
+    triangle = _triangle(scaled[:start])
+    diagonals[start] = np.sum(_inverse(triangle) ** 2, axis=1)
+    (join,) = get_lapack_funcs(("tpqrt",), (triangle,))
+    done = start
+    while done < L:
+        block = scaled[done : done + _BLOCK]
+        extra = np.zeros((1, m))
+        if np.all(np.diagonal(triangle) != 0):
+            W = solve_triangular(triangle, block.T, trans="T", check_finite=False)
+            heavy = np.cumsum(np.sum(W**2, axis=0))
+            light = int(np.searchsorted(heavy, _HEAVY))
+            block = block[: max(1, light)]
+            if light > 1:
+                extra = _decreases(triangle, W[:, :light])
+        else:
+            block = block[:1]
+        triangle, _, _, _ = join(0, min(m, 32), triangle, np.asfortranarray(block))
+        end = np.sum(_inverse(triangle) ** 2, axis=1)
+        # Row i is the decrease due to release i of the block: counts before it still include that amount.
+        back = np.cumsum(extra[:0:-1], axis=0)[::-1] if len(block) > 1 else np.zeros((0, m))
+        diagonals[done + 1 : done + len(block)] = end + back
+        done += len(block)
+        diagonals[done] = end
+    return diagonals[counts] / lengths**2
+
+
+def _decreases(triangle: FloatArray, W: FloatArray) -> FloatArray:
+    """Squared rows of Y: the decrease of the diagonal of the inverse by each row of a block."""
+    C = np.linalg.cholesky(np.eye(W.shape[1]) + W.T @ W)
+    U = solve_triangular(triangle, W, check_finite=False)
+    Y: FloatArray = solve_triangular(C, U.T, lower=True, check_finite=False)
+    return Y**2
+
+
+def _triangle(rows: FloatArray) -> FloatArray:
+    (triangle,) = qr(rows, mode="r", check_finite=False)
+    return np.asfortranarray(triangle[: rows.shape[1]])
+
+
+def _inverse(triangle: FloatArray) -> FloatArray:
+    (invert,) = get_lapack_funcs(("trtri",), (triangle,))
+    inverse, singular = invert(triangle)
+    return np.full_like(triangle, np.inf) if singular > 0 else np.triu(inverse)
+
+
+def _column_lengths(rows: FloatArray) -> FloatArray:
+    lengths: FloatArray = np.linalg.norm(rows, axis=0)
+    return np.where(lengths > 0, lengths, 1.0)
+
+
+# A unit vector this close to the span counts as inside. This is the cautious side: if everything undetermined
+# moves across the whole domain, the value changes by a millionth of the domain.
+_INSIDE = 1e-6
+_NEGLIGIBLE = 1e-14  # singular values, relative to the largest, that are rounding
+
+
+def single_values(groups: FloatArray, *, family: Family, counts: IndexArray, signal: Signal) -> FloatArray:
+    r"""The bound of each sorted value over :math:`\kappa_L`, ``(B, counts, m)``, for groups ``(B, m)``.
+
+    Infinite for values that the rows do not determine; NaN where values are equal or no digit is reliable.
+    """
+    bounds = signal.inverse_diagonal.copy()
+    open_ = (signal.status == CurveStatus.TOO_FEW_RELEASES) | (signal.status == CurveStatus.UNSEEN)
+    for i in np.flatnonzero(open_.any(axis=0)):
+        some = np.flatnonzero(open_[:, i])
+        bounds[some, i] = exposed(family.rows(groups[some], int(counts[i])))
+    return bounds
+
+
+def exposed(rows: FloatArray) -> FloatArray:
+    """The bound of each value, ``(B, m)``, from rows ``(B, L, m)`` that need not determine all of them."""
+    _, singular, right = np.linalg.svd(rows, full_matrices=False)
+    significant = singular > _NEGLIGIBLE * singular[:, :1]
+    weights = np.divide(1.0, singular**2, out=np.zeros_like(singular), where=significant)
+    bounds = np.einsum("bik,bi->bk", right**2, weights)
+    outside = 1.0 - np.einsum("bik,bi->bk", right**2, significant.astype(np.float64))
+    return np.where(outside <= _INSIDE**2 + 1e-15 * rows.shape[2], bounds, np.inf)

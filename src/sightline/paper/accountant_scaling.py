@@ -12,12 +12,11 @@ from sightline.paper.drawing import panel
 from sightline.paper.figure_type import Table
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import Renyi, ZeroConcentrated
 from sightline.privacy.gaussian_dp import GaussianDP
-from sightline.privacy.renyi import Renyi
-from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.progress import Progress, counted
+from sightline.progress import reported
 
 LABEL = "tab:accountant_scaling_main"
 
@@ -50,7 +49,7 @@ class Result:
     growths: tuple[GrowthFit, ...]
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Fit the growth of every accountant's kappa."""
     budget = Budget(epsilon=parameters.epsilon, delta=parameters.delta)
     accountants: dict[str, Accountant] = {
@@ -59,7 +58,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         f"RDP, order {parameters.order:g}": Renyi(budget, order=parameters.order),
         "exact Gaussian": GaussianDP(budget),
     }
-    pairs = counted(tuple(accountants.items()), progress)
+    pairs = reported(tuple(accountants.items()))
     return Result(growths=tuple(_fit(name, accountant, parameters) for name, accountant in pairs))
 
 

@@ -18,11 +18,9 @@ from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.figure_type import Table
 from sightline.paper.line import Line
-from sightline.progress import Progress
-from sightline.releases.moment import Moment
+from sightline.releases.feature_mean import Moment, SmoothThreshold
+from sightline.releases.linear import SubsetMean
 from sightline.releases.query import Convention, Query
-from sightline.releases.smooth_threshold import SmoothThreshold
-from sightline.releases.subset_mean import SubsetMean
 
 LABEL = "tab:adjacency"
 
@@ -61,7 +59,7 @@ class Result:
     families: tuple[SensitivityRow, ...]
 
 
-def compute(parameters: Parameters, _: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Try all neighbours at one background: the change of a mean does not depend on the other records."""
     m, R = parameters.members, parameters.bound
 

@@ -9,15 +9,15 @@ import numpy as np
 
 from sightline.multiset.curve import release_curve
 from sightline.multiset.family import Family
-from sightline.multiset.moment_family import Moments
-from sightline.multiset.threshold_family import Thresholds
+from sightline.multiset.moments import Moments
+from sightline.multiset.thresholds import Thresholds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.progress import Progress, counted
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import ZeroConcentrated
+from sightline.progress import reported
 
 LABEL = "diag:bottleneck"
 
@@ -40,7 +40,7 @@ class Result:
     largest_basic: tuple[Line, ...]
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Compute the squared singular values of the whitened rows."""
     budget = Budget(epsilon=parameters.epsilon, delta=parameters.delta)
     uniform = Moments(convention="uniform")
@@ -52,7 +52,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     )
     basic, zcdp = BasicComposition(budget), ZeroConcentrated(budget)
     lines: tuple[list[Line], list[Line], list[Line]] = ([], [], [])
-    for name, values, family in counted(groups, progress):
+    for name, values, family in reported(groups):
         counts = [L for L in parameters.releases if len(values) <= L]
         curve = release_curve(values, family=family, accountant=basic, releases=counts)
         # On a coarse grid, the smallest eigenvalue of the first counts may be zero to rounding.

@@ -24,8 +24,8 @@ from sightline.paper.drawing import panel
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair, transcript
 from sightline.paper.setting import BASIC, UNIFORM
-from sightline.privacy.basic import Calibration
-from sightline.progress import Progress, counted
+from sightline.privacy.composition import Calibration
+from sightline.progress import reported
 
 LABEL = "diag:boundary"
 
@@ -51,10 +51,10 @@ class Result:
     predicted_at_boundary: float  # risk over bound at t = 0 as the noise vanishes
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Simulate every distance at every budget."""
     ratios, biases = [], []
-    for epsilon in counted(parameters.epsilons, progress):
+    for epsilon in reported(parameters.epsilons):
         released = transcript(2, epsilon=epsilon, delta=parameters.delta, calibration=Calibration.ANALYTIC)
         pairs = [(t - 1.0, parameters.upper) for t in parameters.distances]
         attack, trials, seed = ConstrainedMLE(), parameters.trials, parameters.seed

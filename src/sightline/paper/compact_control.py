@@ -13,15 +13,18 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.multiset.curve import release_curve
-from sightline.multiset.threshold_family import Thresholds
-from sightline.multiset.thresholds import dense_grid_trace, threshold_crb_bound, threshold_trace_bound
+from sightline.multiset.thresholds import (
+    Thresholds,
+    dense_grid_trace,
+    threshold_crb_bound,
+    threshold_trace_bound,
+)
 from sightline.paper import threshold
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.progress import Progress
+from sightline.privacy.composition import BasicComposition
 
 LABEL = "diag:compact"
 
@@ -49,7 +52,7 @@ class Result:
     crb_over_dense: Line  # CRB(L) over the dense-grid prediction κ_L η_L tr(limit⁻¹): tends to 1
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Compute the curves of the control and the rates of the proposition."""
     width = 4 * parameters.bandwidth
     control = threshold.compute(
@@ -60,8 +63,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
             delta=parameters.delta,
             random_triples=parameters.random_triples,
             seed=parameters.seed,
-        ),
-        progress,
+        )
     )
     family = Thresholds(bound=1.0, bandwidth=width, kernel="compact", convention="uniform")
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))

@@ -9,7 +9,6 @@ from typing import Any
 
 from sightline.paper.claim import Claim
 from sightline.paper.comparison import Comparison, JointTest
-from sightline.progress import Progress
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -34,7 +33,7 @@ class Figure:
     full: Any  # the parameters of a full run
     fast: Any
     result: type[Any]
-    compute: Callable[[Any, Progress], Any]
+    compute: Callable[[Any], Any]
     draw: Callable[[Any], Mapping[str, Any]]
     compare: Callable[[Any], tuple[Comparison, ...]]
     claims: Callable[[Any], tuple[Claim, ...]]

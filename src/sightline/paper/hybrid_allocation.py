@@ -15,18 +15,18 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray
-from sightline.attacks.group import exact_answers
 from sightline.attacks.mle import ConstrainedMLE
+from sightline.attacks.transcript_model import exact_answers
 from sightline.labeled.bounds.cosine import CosineSquaredPrior
 from sightline.multiset.hybrid_splits import HybridSplits, Memberships, hybrid
-from sightline.multiset.moment_family import Moments
+from sightline.multiset.moments import Moments
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import axis
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.loads import shipped_loads
 from sightline.privacy.budget import Budget
-from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.progress import Progress, counted
+from sightline.privacy.concentrated import ZeroConcentrated
+from sightline.progress import reported
 from sightline.report.style import INK, PALETTE, altair
 
 LABEL = "beyond:hybrid"
@@ -70,13 +70,13 @@ def micro_grid() -> tuple[float, ...]:
     return tuple(sorted(float(watts) / 1_000 - 1 for watts in homes))
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Evaluate the bound and simulate the attack for every group, budget and split."""
     groups = {**dict(parameters.pairs), "micro-grid": micro_grid()}
     cells = [(name, epsilon) for name in groups for epsilon in parameters.epsilons]
     attack: dict[str, tuple[Line, ...]] = dict.fromkeys(groups, ())
     lower: dict[str, tuple[Line, ...]] = dict.fromkeys(groups, ())
-    for name, epsilon in counted(cells, progress):
+    for name, epsilon in reported(cells):
         splits = _splits(groups[name], epsilon, parameters)
         losses = [_losses(splits, features, parameters) for features in parameters.splits]
         widths = [INTERVAL_95 * float(np.std(loss)) / math.sqrt(len(loss)) for loss in losses]

@@ -17,12 +17,10 @@ from sightline.paper.comparison import Comparison, joint_test
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
 from sightline.privacy.accountant import Accountant
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.privacy.renyi import Renyi
-from sightline.privacy.zero_concentrated import ZeroConcentrated
-from sightline.progress import Progress
-from sightline.releases.subset_mean import SubsetMean
+from sightline.privacy.composition import BasicComposition
+from sightline.privacy.concentrated import Renyi, ZeroConcentrated
+from sightline.releases.linear import SubsetMean
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -50,7 +48,7 @@ class Result:
     engine: Line  # the same variance by the general engine
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Compute the first two panels in closed form, and run the attack on simulated answers for the third."""
     design = InOut(background=parameters.background, radius=parameters.radius)
     counts = parameters.releases
@@ -68,7 +66,6 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
         domain=(-parameters.radius / 2, parameters.radius / 2),
         trials=parameters.trials,
         seed=parameters.seed,
-        progress=progress,
     )
     return Result(
         budgets=tuple(

@@ -8,14 +8,18 @@ from typing import Any
 import numpy as np
 
 from sightline.multiset.curve import release_curves
-from sightline.multiset.moment_family import Moments
-from sightline.multiset.moments import moment_crb_bound, moment_log_determinant_bound, moment_value_bounds
+from sightline.multiset.moments import (
+    Moments,
+    moment_crb_bound,
+    moment_log_determinant_bound,
+    moment_value_bounds,
+)
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.progress import Progress, counted
+from sightline.privacy.composition import BasicComposition
+from sightline.progress import reported
 
 LABEL = "diag:bounds"
 
@@ -47,14 +51,14 @@ class Result:
     minimisers_inside: float  # share of groups whose best L is before the end of the range
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Compare the curve with both bounds wherever the curve is finite."""
     family = Moments(convention="uniform")
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
     generator = np.random.default_rng(parameters.seed)
     determinant, coordinates, smallest, inside, log_gaps = [], [], [], [], []
     diverging = True
-    for m in counted(parameters.sizes, progress):
+    for m in reported(parameters.sizes):
         groups = generator.uniform(-parameters.reach, parameters.reach, (parameters.groups, m))
         counts = list(range(m, parameters.largest + 1))
         curves = release_curves(groups, family=family, accountant=basic, releases=counts)

@@ -14,8 +14,7 @@ from typing import Any
 from sightline.attacks.estimates import Attack
 from sightline.attacks.inversion import MomentInversion
 from sightline.attacks.mle import ConstrainedMLE
-from sightline.attacks.monte_carlo import sweep
-from sightline.attacks.simulation import Simulation
+from sightline.attacks.monte_carlo import Simulation, sweep
 from sightline.geometry.transcript import Transcript
 from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison, joint_test
@@ -23,11 +22,11 @@ from sightline.paper.drawing import panel
 from sightline.paper.figure_type import Table
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.published import printed_line, reference
-from sightline.privacy.basic import BasicComposition, Calibration
 from sightline.privacy.budget import Budget
-from sightline.privacy.gaussian_curve import gaussian_delta
-from sightline.progress import Progress, counted
-from sightline.releases.moment import Moment
+from sightline.privacy.composition import BasicComposition, Calibration
+from sightline.privacy.gaussian_dp import gaussian_delta
+from sightline.progress import reported
+from sightline.releases.feature_mean import Moment
 
 LABEL = "fig:mle"
 Pair = tuple[float, float]
@@ -83,11 +82,11 @@ def transcript(releases: int, *, epsilon: float, delta: float, calibration: Cali
     return Transcript(moments, noise=BasicComposition(budget, calibration=calibration))
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Simulate both attacks on the same noise, pair by pair and calibration by calibration."""
     jobs = [(calibration, name, pair) for calibration in Calibration for name, pair in parameters.pairs]
     risks: dict[Calibration, dict[str, Risks]] = {calibration: {} for calibration in Calibration}
-    for calibration, name, pair in counted(jobs, progress):
+    for calibration, name, pair in reported(jobs):
         risks[calibration][name] = _risks(parameters, pair, calibration)
     share = parameters.releases
     delivered, together = [], []

@@ -11,8 +11,8 @@ from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair, simulated_line, transcript
-from sightline.privacy.basic import Calibration
-from sightline.progress import Progress, counted
+from sightline.privacy.composition import Calibration
+from sightline.progress import reported
 
 LABEL = "fig:app_mle_vs_L"
 _BOUND, _MLE = "local CRB", "constrained MLE"
@@ -41,10 +41,10 @@ class Result:
     guessing: float  # the risk of ignoring the answers
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Simulate the attack at every count."""
     crb, mle, guessing = [], [], 0.0
-    for epsilon in counted(parameters.epsilons, progress):
+    for epsilon in reported(parameters.epsilons):
         strata = {
             L: transcript(L, epsilon=epsilon, delta=parameters.delta, calibration=parameters.calibration)
             for L in parameters.releases

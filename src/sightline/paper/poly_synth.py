@@ -9,15 +9,14 @@ from typing import Any
 import numpy as np
 
 from sightline.multiset.curve import ReleaseCurve, release_curve, release_curves
-from sightline.multiset.moment_family import Moments
+from sightline.multiset.moments import Moments
 from sightline.paper.claim import Claim, claim
 from sightline.paper.comparison import Comparison
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.line import Line
 from sightline.paper.published import printed_line, reference
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.progress import Progress
+from sightline.privacy.composition import BasicComposition
 from sightline.releases.query import Convention
 
 LABEL = "fig:poly_synth"
@@ -55,7 +54,7 @@ class Result:
     proven: tuple[bool, ...]  # for each synthetic pair: no count beyond the range has a smaller bound
 
 
-def compute(parameters: Parameters, _: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Compute the release curves under both sensitivity conventions."""
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
 

@@ -19,15 +19,13 @@ import numpy as np
 
 from sightline.arrays import FloatArray
 from sightline.multiset.curve import release_curves
-from sightline.multiset.moment_family import Moments
-from sightline.multiset.moments import pair_crb_at_two
+from sightline.multiset.moments import Moments, pair_crb_at_two
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import axis
 from sightline.paper.loads import normalise, shipped_loads
 from sightline.paper.published import reference
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.progress import Progress
+from sightline.privacy.composition import BasicComposition
 from sightline.releases.query import Convention
 from sightline.report.style import INK, PALETTE, altair
 
@@ -72,7 +70,7 @@ class Result:
     loads_formula_error: float  # of eq:m2_L2 in its tight form against the engine, relative
 
 
-def compute(parameters: Parameters, _: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Solve the printed points for their pairs; sample pairs of the shipped loads."""
     basic = BasicComposition(Budget(epsilon=parameters.epsilon, delta=parameters.delta))
     printed = {name: np.array(reference()[LABEL]["left"][name]) for name in BINS}

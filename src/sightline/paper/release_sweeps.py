@@ -15,8 +15,8 @@ from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.line import INTERVAL_95, Line
 from sightline.paper.mle import Pair
-from sightline.privacy.basic import Calibration
-from sightline.progress import Progress, counted, silent
+from sightline.privacy.composition import Calibration
+from sightline.progress import reported, reporting, silent
 
 LABEL = "diag:releases"
 
@@ -44,10 +44,10 @@ class Result:
     lines: dict[str, tuple[Line, ...]]
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Compute ``fig:app_mle_vs_L`` for other pairs and budgets."""
     lines: dict[str, tuple[Line, ...]] = {}
-    for name, pair in counted(parameters.pairs, progress):
+    for name, pair in reported(parameters.pairs):
         sweep = mle_vs_releases.Parameters(
             pair=pair,
             epsilons=parameters.epsilons,
@@ -57,7 +57,8 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
             trials=parameters.trials,
             seed=parameters.seed,
         )
-        risks = mle_vs_releases.compute(sweep, silent)
+        with reporting(silent):
+            risks = mle_vs_releases.compute(sweep)
         lines[name] = tuple(
             replace(line, name=f"{line.name}, ε = {epsilon:g}")
             for epsilon, crb, mle in zip(risks.epsilons, risks.crb, risks.mle, strict=True)

@@ -15,7 +15,7 @@ from sightline.paper.figure_type import Figure, MadeFigure, Panel
 from sightline.paper.figures import LABELS, figure
 from sightline.paper.page import page_of
 from sightline.paper.store import as_json, file_stem, key, read_result, writable_folder, write_whole
-from sightline.progress import Progress, silent
+from sightline.progress import Progress, reporting, silent
 from sightline.report.style import altair, specification, svg
 
 
@@ -88,7 +88,13 @@ def _make(task: _Task, progress: Progress) -> MadeFigure:
     computed = result is None
     if result is None:
         progress(task.label, 0.0)
-        result = task.figure.compute(task.parameters, lambda _, share: progress(task.label, share))
+
+        def under(stage: str, share: float) -> None:
+            if stage == "computing":  # the figure's own loop, not what it calls
+                progress(task.label, share)
+
+        with reporting(under):
+            result = task.figure.compute(task.parameters)
     made = _made_figure(task, result, computed=computed)
     for panel in made.panels:
         if computed or not panel.file.exists():

@@ -14,7 +14,7 @@ from sightline.paper.claims.framework import CHECKS as FRAMEWORK
 from sightline.paper.claims.labeled import CHECKS as LABELED
 from sightline.paper.claims.multiset import CHECKS as MULTISET
 from sightline.paper.claims.regimes import CHECKS as REGIMES
-from sightline.progress import Progress, counted
+from sightline.progress import reported
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,13 +32,13 @@ class Result:
     claims: tuple[Claim, ...]
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Run every check."""
     checks = (*FRAMEWORK, *LABELED, *MULTISET, *REGIMES)
     draws = (
         np.random.default_rng(parameters.seed) for _ in checks
     )  # each check draws the same numbers alone
-    done = zip(counted(checks, progress), draws, strict=True)
+    done = zip(reported(checks), draws, strict=True)
     return Result(claims=tuple(check(parameters.cases, generator) for check, generator in done))
 
 

@@ -9,13 +9,13 @@ import numpy as np
 
 from sightline.format import parameter
 from sightline.multiset.curve import release_curve, release_curves
-from sightline.multiset.threshold_family import Thresholds
+from sightline.multiset.thresholds import Thresholds
 from sightline.paper.claim import Claim, claim
 from sightline.paper.drawing import panel, stars_of
 from sightline.paper.line import Line
-from sightline.privacy.basic import BasicComposition
 from sightline.privacy.budget import Budget
-from sightline.progress import Progress, counted
+from sightline.privacy.composition import BasicComposition
+from sightline.progress import reported
 from sightline.releases.features import Kernel
 
 LABEL = "fig:threshold"
@@ -47,7 +47,7 @@ class Result:
     random_best_near_boundary: tuple[int, ...]
 
 
-def compute(parameters: Parameters, progress: Progress) -> Result:
+def compute(parameters: Parameters) -> Result:
     """Compute the bounds on the midpoint grid; leave out counts without a finite bound."""
     family = Thresholds(
         bound=1.0, bandwidth=parameters.bandwidth, kernel=parameters.kernel, convention="uniform"
@@ -65,7 +65,7 @@ def compute(parameters: Parameters, progress: Progress) -> Result:
     inside = generator.uniform(-0.6, 0.6, size)
     edges = generator.uniform(0.6, 1.0, size) * generator.choice([-1.0, 1.0], size)
     best = []
-    for triples in counted((inside, edges), progress):
+    for triples in reported((inside, edges)):
         curves = release_curves(triples, family=family, accountant=basic, releases=parameters.releases)
         best.append(tuple(int(count) for count in curves.best if count > 0))
     return Result(

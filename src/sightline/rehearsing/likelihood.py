@@ -15,10 +15,9 @@ import numpy as np
 from scipy import sparse
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.attacks.curves import Curve, Power, SmoothStep
 from sightline.attacks.estimates import Estimates
 from sightline.attacks.mle import ConstrainedMLE
-from sightline.attacks.model import Model, Row
+from sightline.attacks.model import Curve, Model, Power, Row, SmoothStep
 from sightline.auditing.findings import Findings
 from sightline.auditing.pricing import bandwidth_of
 from sightline.rehearsing.result import CONFIDENCE

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray, IndexArray, frozen_floats
 from sightline.errors import InvalidRelease, require
-from sightline.releases.domain import record_array
 from sightline.releases.linear import Number
-from sightline.releases.query import Adjacency, Query
+from sightline.releases.query import Adjacency, Query, record_array
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

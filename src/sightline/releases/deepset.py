@@ -12,8 +12,7 @@ from numpy.typing import ArrayLike
 
 from sightline.arrays import FloatArray, IndexArray, Members, frozen_floats, frozen_index
 from sightline.errors import InvalidRelease, MissingExtra, require
-from sightline.releases.domain import member_values, positive_number, whole_number
-from sightline.releases.query import OneCell
+from sightline.releases.query import OneCell, member_values, positive_number, whole_number
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

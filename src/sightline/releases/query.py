@@ -1,17 +1,23 @@
 """The interface of every release: its answer, its Jacobian and its sensitivity.
 
 A query describes what is published and contains no algorithm; geometry, bounds and attacks read it.
+
+Checks of the stated domain of one record's value, and of the records, name a record by its position, never
+by its value.
 """
 
 from __future__ import annotations
 
+import math
 from enum import Enum
+from numbers import Integral, Real
 from typing import Literal, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import InvalidInput, InvalidRelease, require
 
 
 class Adjacency(Enum):
@@ -113,3 +119,120 @@ class OneCell:
     def integer_rows(self) -> NDArray[np.int64] | None:
         """``None``: the rows depend on the records."""
         return None
+
+
+# The square of a sensitivity times κ is a noise variance: it must be a normal double for every κ.
+_SMALLEST, _LARGEST = 1e-130, 1e130
+
+
+def positive_number(value: object, *, name: str, fix: str = "") -> float:
+    """``value`` as a float whose square neither underflows nor overflows, or :class:`InvalidRelease`.
+
+    >>> positive_number(2, name="radius")
+    2.0
+    >>> positive_number(-1.0, name="radius")
+    Traceback (most recent call last):
+        ...
+    sightline.errors.InvalidRelease: expected radius between 1e-130 and 1e+130, got -1.0
+    """
+    number = real_number(value, name=name)
+    require(
+        _SMALLEST <= number <= _LARGEST,
+        f"{name} between {_SMALLEST:g} and {_LARGEST:g}",
+        got=number,
+        fix=fix,
+        error=InvalidRelease,
+    )
+    return number
+
+
+def real_number(value: object, *, name: str) -> float:
+    """``value`` as a finite float, or :class:`InvalidRelease`."""
+    if not isinstance(value, Real) or isinstance(value, bool):
+        raise InvalidRelease(f"expected {name} to be a number, got {type(value).__name__}")
+    number = float(value)
+    require(math.isfinite(number), f"finite {name}", got=number, error=InvalidRelease)
+    return number
+
+
+def whole_number(value: object, *, name: str) -> int:
+    """``value`` as an int of at least one, or :class:`InvalidRelease`.
+
+    >>> whole_number(3, name="order")
+    3
+    >>> whole_number(0, name="order")
+    Traceback (most recent call last):
+        ...
+    sightline.errors.InvalidRelease: expected order >= 1, got 0
+    """
+    if not isinstance(value, Integral) or isinstance(value, bool):
+        raise InvalidRelease(f"expected {name} to be a whole number, got {type(value).__name__}")
+    number = int(value)
+    require(number >= 1, f"{name} >= 1", got=number, error=InvalidRelease)
+    return number
+
+
+def one_of(value: object, choices: tuple[str, ...], *, name: str) -> None:
+    """Raise :class:`InvalidRelease` unless ``value`` is one of ``choices``."""
+    require(value in choices, f"{name} to be one of {', '.join(choices)}", got=value, error=InvalidRelease)
+
+
+def record_array(records: ArrayLike | None, *, dimension: int) -> FloatArray:
+    """``records`` as a float array of shape ``(N, dimension)``, without a copy if possible."""
+    if records is None:
+        raise InvalidInput(
+            "expected records, got None; the Jacobian of a nonlinear query depends on the records"
+        )
+    try:
+        raw = np.asarray(records)
+    except ValueError:
+        raise InvalidInput("expected records of one length each, got rows of different lengths") from None
+    require(raw.dtype.kind in "iuf", "records as an array of numbers", got=f"dtype {raw.dtype}")
+    shape = f"(N, {dimension})" if dimension > 1 else "(N,) or (N, 1)"
+    flat = raw.ndim == 1 and dimension == 1
+    require(
+        flat or (raw.ndim == 2 and raw.shape[1] == dimension),
+        f"records of shape {shape}",
+        got=f"shape {raw.shape}",
+        fix="the query's dimension is the length of one record's value",
+    )
+    return raw.reshape(-1, dimension).astype(np.float64, copy=False)
+
+
+def member_values(
+    records: ArrayLike | None, *, members: IndexArray, dimension: int, bound: float = math.inf
+) -> FloatArray:
+    """The members' values, shape ``(len(members), dimension)``, each finite and within ``±bound``.
+
+    Only members are checked: the answer depends on no other record.
+
+    >>> member_values([0.5, 3.0, -0.5], members=np.array([0, 2]), dimension=1, bound=1.0).tolist()
+    [[0.5], [-0.5]]
+    >>> member_values([0.5, 3.0, -0.5], members=np.array([0, 1]), dimension=1, bound=1.0)
+    Traceback (most recent call last):
+        ...
+    sightline.errors.InvalidInput: expected records within ±1.0, got record [1] outside; clip to the bound
+    """
+    array = record_array(records, dimension=dimension)
+    last = int(members[-1])
+    require(
+        last < len(array),
+        f"at least {last + 1} records (the largest member is {last})",
+        got=f"{len(array)} records",
+    )
+    values = array[members]
+    bad = members[~np.isfinite(values).all(axis=1)]
+    require(
+        bad.size == 0,
+        "finite records",
+        got=f"NaN or infinity in record {bad[:1].tolist()}",
+        fix="drop or impute it first",
+    )
+    far = members[(np.abs(values) > bound).any(axis=1)]
+    require(
+        far.size == 0,
+        f"records within ±{bound}",
+        got=f"record {far[:1].tolist()} outside",
+        fix="clip to the bound",
+    )
+    return values

@@ -6,7 +6,7 @@ import math
 
 from sightline.auditing.result import AuditResult, VerdictStatus
 from sightline.format import count, number, number_bracket, percent, percent_at_most
-from sightline.report.names import one_line
+from sightline.report.wording import one_line
 
 _WIDTH = 50  # characters of a picture in the terminal
 

@@ -5,32 +5,34 @@ from __future__ import annotations
 from html import escape
 from typing import Any
 
-from sightline.attacks.simulation import Simulation
+from sightline.attacks.monte_carlo import Simulation
+from sightline.auditing.reading import plan_of_text
 from sightline.auditing.result import AuditResult, Exposed
-from sightline.errors import InvalidInput
+from sightline.errors import InvalidInput, SightlineError
 from sightline.format import number, percent_at_least
+from sightline.jobs import audit
 from sightline.multiset.curve import ReleaseCurve, ReleaseCurves
 from sightline.rehearsing.result import Rehearsal
 from sightline.report import style
-from sightline.report.figures import distribution, rehearsal, release_curve, simulation
-from sightline.report.names import short
-from sightline.report.rehearsal import OWNER_ONLY, conclusions
-from sightline.report.wording import who
+from sightline.report.figures.exposed import distribution_drawable, draw_distribution
+from sightline.report.figures.library import describe_curve, draw_curve, draw_curves, draw_simulation
+from sightline.report.rehearsal import OWNER_ONLY, conclusions, draw_rehearsal
+from sightline.report.wording import short, who
 
 
 def plot(result: object) -> Any:
     """Draw a result as an Altair chart."""
     match result:
         case AuditResult():
-            return distribution.draw(result)
+            return draw_distribution(result)
         case ReleaseCurve():
-            return release_curve.draw(result)
+            return draw_curve(result)
         case ReleaseCurves():
-            return release_curve.draw_many(result)
+            return draw_curves(result)
         case Simulation():
-            return simulation.draw(result)
+            return draw_simulation(result)
         case Rehearsal():
-            return rehearsal.draw(result)
+            return draw_rehearsal(result)
         case _:
             raise InvalidInput(f"expected a result that can be drawn, got {type(result).__name__}")
 
@@ -41,7 +43,7 @@ def html(result: object) -> str:
         case AuditResult():
             return _audit(result)
         case ReleaseCurve():
-            text = f"<p>{escape(release_curve.describe(result))}</p>"
+            text = f"<p>{escape(describe_curve(result))}</p>"
         case ReleaseCurves():
             text = f"<p>The bounds of {len(result):,} groups.</p>"
         case Simulation():
@@ -57,7 +59,7 @@ def _audit(result: AuditResult) -> str:
     rows = "".join(_row(place, exposed) for place, exposed in enumerate(result.exposed[:10], start=1))
     head = "".join(f"<th scope='col'>{title}</th>" for title in ("who", "error", "keeps at least", "recipe"))
     table = f"<table><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>" if rows else ""
-    picture = _picture(plot(result)) if distribution.drawable(result) else ""
+    picture = _picture(plot(result)) if distribution_drawable(result) else ""
     return f"<div><p><strong>{escape(short(result.verdict.text, 900))}</strong></p>{picture}{table}</div>"
 
 
@@ -76,3 +78,21 @@ def _picture(chart: Any) -> str:
     drawn = style.specification(chart)
     source = style.svg_source(style.svg(drawn))
     return f'<img alt="{escape(drawn.get("description", ""))}" src="{escape(source)}">'
+
+
+def audit_cell(line: str, cell: str) -> AuditResult:
+    """Audit the plan in a cell. The line may give a limit, as in ``%%sightline 50%``.
+
+    Relative paths start from the working directory. A mistake is one line without a traceback.
+    """
+    from IPython.core.error import UsageError
+
+    try:
+        return audit(plan_of_text(cell, "the cell"), limit=line.strip() or None)
+    except SightlineError as error:
+        raise UsageError(f"{type(error).__name__}: {error}") from None
+
+
+def register(shell: Any) -> None:
+    """Add ``%%sightline`` to a running IPython."""
+    shell.register_magic_function(audit_cell, magic_kind="cell", magic_name="sightline")

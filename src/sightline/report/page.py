@@ -1,8 +1,7 @@
 """A page with figures: one HTML file that needs no network.
 
 A policy in the page forbids every request, and every script except its own, which it lists by their hashes.
-The policy forbids evaluated code too, so Vega interprets its expressions.
-"""
+The policy forbids evaluated code too, so Vega interprets its expressions."""
 
 from __future__ import annotations
 
@@ -10,16 +9,20 @@ import base64
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-from sightline.auditing.numerals import domain
+from sightline.auditing.result import AuditResult
+from sightline.designing.result import LOSSES, DesignResult
+from sightline.designing.result import who as attacked
+from sightline.designing.task import Loss
 from sightline.errors import MissingExtra
 from sightline.format import count, number, parameter, percent
 from sightline.report import style
-from sightline.report.figures.catalogue import ReportFigure, Result
-from sightline.report.first_screen import secret_line
-from sightline.report.names import one_line, short, unbroken
+from sightline.report.figures.catalogue import DESIGN_FIGURES, FIGURES, ReportFigure, Result
+from sightline.report.files import write_new
+from sightline.report.first_screen import limit_line, secret_line, sharpest_numbers, status_words
 from sightline.report.what_if import what_if_part
 from sightline.report.wording import (
     MOST_ALIKE,
@@ -27,9 +30,12 @@ from sightline.report.wording import (
     budget_words,
     how,
     noise_range,
+    one_line,
     relative_error_words,
+    short,
     short_recipe,
     still_known,
+    unbroken,
     unverified_line,
     who,
 )
@@ -153,7 +159,91 @@ def _environment() -> Any:
         accuracy_words=accuracy_words,
         relative_error_words=relative_error_words,
         count=count,
-        domain=domain,
         most_alike=MOST_ALIKE,
     )
     return environment
+
+
+def report_html(result: AuditResult, *, publishable: bool = False, date: str | None = None) -> str:
+    """Return the report as the text of one HTML file; equal results give equal texts.
+
+    ``publishable`` leaves out what is for the table's owner only. ``date`` is printed as it is given.
+    """
+    shown = result.publishable() if publishable else result
+    words = {
+        "publishable": publishable,
+        "date": date,
+        "headline": headline(shown),
+        "status": status_words(shown),
+        "limit_line": limit_line(shown),
+    }
+    return page_html("report.html", FIGURES, shown, words)
+
+
+def write_report(
+    result: AuditResult,
+    path: str | Path,
+    *,
+    force: bool = False,
+    publishable: bool = False,
+    date: str | None = None,
+) -> None:
+    """Write the report; replace an existing file only if forced.
+
+    Unless it is publishable, only the owner of the file can read it.
+    """
+    shown = result.publishable() if publishable else result
+    text = report_html(shown, publishable=publishable, date=date)
+    write_new(Path(path), text.encode("utf-8"), force=force, owner_only=bool(shown.owner_only))
+
+
+def headline(result: AuditResult) -> tuple[str, str]:
+    """The one number that matters, in the secret's own units, and the words that follow it."""
+    numbers = sharpest_numbers(result)
+    if numbers is None:
+        return (
+            "0",
+            f"of {count(result.records, 'record')} are exposed: nothing that is published shows a value",
+        )
+    of_rows = result.sharpest is not None and result.sharpest.of == "rows"
+    rows = "in the rows, combined and scaled like one row, " if of_rows else ""
+    whose = f"{rows}of the most exposed {short(result.record, 40)}: what an attacker knows, before → after"
+    return f"{numbers[0]} → {numbers[1]}", f"{short(result.secret, 40)} {whose}"
+
+
+_MOST_NUMBERS = 200  # that are listed, those first that rise most
+
+
+def design_html(result: DesignResult, *, date: str | None = None) -> str:
+    """Return the page as the text of one HTML file. It is for the table's owner only."""
+    raised = sorted(result.raised, key=lambda one: -one.stddev / one.stddev_before)
+    words = {
+        "date": date,
+        "headline": design_headline(result),
+        "loss": LOSSES[Loss(result.loss)],
+        "raised": raised[:_MOST_NUMBERS],
+        "version": version("sightline"),
+        "who_is": attacked,
+    }
+    return page_html("design.html", DESIGN_FIGURES, result, words)
+
+
+def write_design(
+    result: DesignResult, path: str | Path, *, force: bool = False, date: str | None = None
+) -> None:
+    """Write the page, so that only the owner of the file can read it; replace a file only if forced."""
+    text = design_html(result, date=date)
+    write_new(Path(path), text.encode("utf-8"), force=force, owner_only=True)
+
+
+def design_headline(result: DesignResult) -> tuple[str, str]:
+    """The answer as one number, and the words that follow it."""
+    if not result.binds:
+        return "0", f"numbers need more noise for a limit of {percent(result.limit)}"
+    times = number(result.loss_designed / result.loss_before, 3)
+    common = number(result.loss_with_common_factor / result.loss_before, 3)
+    words = (
+        f"today's loss keeps everyone above {percent(result.limit)}; "
+        f"a factor on all noise costs {common} times"
+    )
+    return f"{times} ×", words

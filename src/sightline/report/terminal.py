@@ -6,12 +6,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sightline.auditing.numerals import domain
 from sightline.auditing.result import AuditResult, BudgetReport, Exposed, LinearAttack, Recipe, Step
 from sightline.format import count, number, parameter
 from sightline.jobs import Explanation
 from sightline.report.first_screen import limit_line, picture, secret_line, status_word
-from sightline.report.names import one_line
 from sightline.report.wording import (
     MOST_ALIKE,
     accuracy_words,
@@ -19,6 +17,7 @@ from sightline.report.wording import (
     carried,
     how,
     noise_range,
+    one_line,
     relative_error_words,
     seen_with,
     spent_by_accountant,
@@ -30,44 +29,49 @@ from sightline.report.wording import (
 _MOST_STEPS = 8  # of an unbiased attack that are printed; the folded attack has those that matter
 
 
-def print_result(result: AuditResult, screen: Console) -> None:
-    """Print the whole result: the first screen, then the rest; of several secrets, the worst first."""
+def print_result(result: AuditResult, screen: Console, *, full: bool = False) -> None:
+    """Print the first screen, who is exposed and the budget; of several secrets, the worst first.
+
+    With ``full``, also every change that was looked for, and what each release does.
+    """
     if result.all_secrets is not None:
         screen.print(Text(result.all_secrets.text))
         for one in (result, *result.other_secrets):
             screen.print(Text(f"  {secret_line(one)}"))
         screen.print()
     screen.print(
-        f"{result.source}: secret {result.secret}, {domain(result)}; each {result.record} is a record",
+        f"{result.source}: secret {result.secret}, {result.domain}; each {result.record} is a record",
         markup=False,
     )
     screen.print(
         f"{count(result.records, 'record')} in {count(result.signatures, 'signature')}; "
-        f"{count(len(result.releases), 'release')} with {count(result.cells, 'number')}, "
-        f"{result.rank:,} of them linearly independent"
+        f"{count(result.cells, 'published number')}, {result.rank:,} of them linearly independent"
     )
     for note in _remarks(result):
         screen.print(note)
     screen.print()
     print_verdict(result, screen)
-    print_changes(result, screen)
+    print_changes(result, screen, full=full)
     print_since(result, screen)
     screen.print("\n[bold]In full[/]")
     screen.print(Text(result.verdict.text))
     if result.exposed:
         screen.print()
         print_exposed(result, screen)
-    screen.print()
-    print_releases(result, screen)
+    if full:
+        screen.print()
+        print_releases(result, screen)
     screen.print()
     print_budget(result.budget, screen)
     print_unverified(result, screen)
     screen.print("\n[bold]What this rests on[/]")
     for line in result.assumptions:
         screen.print("  ", line, sep="", markup=False, soft_wrap=True)
+    if not full:
+        screen.print("\nMore: --full has what each release does and smaller changes, --html also draws it.")
     for other in result.other_secrets:
         screen.print()
-        print_result(other, screen)
+        print_result(other, screen, full=full)
 
 
 def print_verdict(result: AuditResult, screen: Console) -> None:
@@ -84,16 +88,18 @@ def print_verdict(result: AuditResult, screen: Console) -> None:
         screen.print(Text.assemble((title, "bold"), "  ", result.slack.text))
 
 
-def print_changes(result: AuditResult, screen: Console) -> None:
-    """Print what to change, with its audited effect and its cost."""
-    if not result.what_to_change and not result.more_to_change:
+def print_changes(result: AuditResult, screen: Console, *, full: bool = False) -> None:
+    """Print what to change, with its audited effect and its cost: all, or what reaches the limit."""
+    every = full or result.verdict.limit is None
+    changes, more = (result.what_to_change, result.more_to_change) if every else (result.reaching, "")
+    if not changes and not more:
         return
     screen.print("\n[bold]What to change[/]")
-    for place, change in enumerate(result.what_to_change, start=1):
+    for place, change in enumerate(changes, start=1):
         cost = f" (cost: {change.cost})" if change.cost else ""
         screen.print(f"  {place}. ", change.text, cost, sep="", markup=False, soft_wrap=True)
-    if result.more_to_change:
-        screen.print("  ", result.more_to_change, sep="", markup=False, soft_wrap=True)
+    if more:
+        screen.print("  ", more, sep="", markup=False, soft_wrap=True)
 
 
 def print_since(result: AuditResult, screen: Console) -> None:
@@ -240,6 +246,9 @@ def print_explanation(explanation: Explanation, screen: Console) -> None:
         if exposed.shortest is not None and len(exposed.shortest.steps) < len(exposed.recipe.steps):
             _print_steps("The shortest recipe", exposed.shortest, exposed, screen)
         _print_steps("The best unbiased attack", exposed.recipe, exposed, screen)
+    for other in explanation.other_secrets:
+        screen.print()
+        print_explanation(other, screen)
 
 
 def _print_attack(attack: LinearAttack, unit: str, screen: Console) -> None:

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from sightline.auditing.result import AuditResult, Uncertainty, VerdictStatus
-from sightline.auditing.what_if_result import NoiseStop, Setting, Switch, SwitchKind, WhatIf
+from sightline.auditing.result_parts import NoiseStop, Setting, Switch, SwitchKind, WhatIf
 from sightline.format import count, number, parameter, percent
-from sightline.report.names import one_line, short
+from sightline.report.wording import one_line, short
 
 _ASSETS = Path(__file__).parent / "assets"
 _VERDICTS: dict[str | None, str] = {

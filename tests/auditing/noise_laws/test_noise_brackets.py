@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
+import pyarrow
 import pytest
 from scipy.stats import norm
 
+import sightline as sl
 from sightline.auditing.assemble import assemble
 from sightline.auditing.findings import find, findings_with
 from sightline.auditing.result import AuditResult, VerdictStatus
@@ -16,7 +18,7 @@ from sightline.noise.published import (
     PublishedLaw,
     information_scale,
 )
-from sightline.report.html import report_html
+from sightline.report.page import report_html
 from sightline.tables.membership import Feature
 from tests.auditing import fuzz_noise_laws
 from tests.auditing.fuzz_noise_laws import DATA, check_plan
@@ -52,6 +54,32 @@ def test_of_a_coin_a_geometric_answer_is_a_flipped_comparison(scale: float) -> N
     told = 1 / float(information_scale(PublishedLaw.GEOMETRIC, np.array([scale]))[0])
     assert norm.cdf(-told / 2) <= wrong  # the comparison of the Gaussian answer errs no more
     assert told >= 1 / scale  # a person's privacy loss is read off it
+
+
+@pytest.mark.parametrize("kind", [{"kind": "boolean"}, {"categories": ["yes", "no", "unsure"]}])
+def test_every_copy_of_a_discrete_answer_gives_its_share_away(kind: dict[str, object]) -> None:
+    """Lower ends are at most those of the stand-in, times the probability that no copy tells more."""
+    sigma, copies = 300.0, 20_000
+    secrets = [True, True, False, True] if "kind" in kind else ["yes", "no", "unsure", "yes"]
+    data = {
+        "source": pyarrow.table({"who": list("abcd"), "x": secrets}),
+        "record": "who",
+        "secret": "x",
+        **kind,
+    }
+    condition = "x" if "kind" in kind else "x = 'yes'"
+    sql = f"SELECT COUNT(*) FILTER (WHERE {condition}) FROM data"
+
+    def lower(noise: dict[str, object]) -> float:
+        release = {"name": "count", "sql": sql, "noise": noise, "times": copies}
+        result = sl.audit({"data": data, "release": [release]})
+        assert result.least_remaining_uncertainty is not None
+        return result.least_remaining_uncertainty.lower
+
+    discrete = lower({"law": "discrete-gaussian", "stddev": sigma})
+    stand_in = lower({"law": "gaussian", "stddev": math.sqrt(sigma**2 - 1)})
+    most = stand_in * (1 - copies * LATTICE_SHARE)
+    assert 0.99 * most <= discrete <= most * (1 + 1e-9)
 
 
 # Brackets against enumeration

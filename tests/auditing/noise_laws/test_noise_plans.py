@@ -13,9 +13,8 @@ from sightline.auditing.assemble import assemble
 from sightline.auditing.budget import budget_report
 from sightline.auditing.findings import find
 from sightline.auditing.plan import Plan
-from sightline.auditing.plan_text import plan_text, publishable_plan_text
 from sightline.auditing.pricing import price
-from sightline.auditing.reading import read_plan
+from sightline.auditing.reading import plan_text, publishable_plan_text, read_plan
 from sightline.auditing.result import VerdictStatus
 from sightline.errors import InvalidPlan
 from sightline.tables.membership import Feature
@@ -32,7 +31,7 @@ from tests.auditing.noise_laws.priced_plans import DELTA, priced, total
         ({"law": "laplace", "epsilon": 30.0}, {}),
         ({"epsilon": 100.0}, {}),
         ({"rho": 100.0}, {}),
-        ({"cells": [{"key": ["big"], "stddev": 100.0}, {"key": ["one"], "stddev": 0.1}]}, {}),
+        ({"by_cell": [["big", 100.0], ["one", 0.1]]}, {}),
         ({"law": "none"}, {}),
         ({"law": "none"}, {"data": YES_OR_NO}),
         ({"law": "geometric", "epsilon": 5.0}, {"data": YES_OR_NO}),
@@ -117,7 +116,7 @@ def test_a_plan_with_noise_is_read_back_as_it_was() -> None:
             "name": "b",
             "noise": [
                 {"label": "x", "law": "none"},
-                {"label": "y", "cells": [{"key": ["H13"], "stddev": 1 / 3}]},
+                {"label": "y", "by_cell": [["H13", 1 / 3]]},
             ],
         },
     )
@@ -135,7 +134,7 @@ def read_plan_text(text: str) -> Plan:
     ("noise", "message"),
     [
         ({"law": "none", "stddev": 1.0}, "expected nothing but the law with law = 'none', got stddev"),
-        ({"law": "laplace"}, "expected one of stddev, noise_multiplier, epsilon, rho, cells, file, got none"),
+        ({"law": "laplace"}, "expected one of stddev, noise_multiplier, epsilon, rho, by_cell, got none"),
         ({"stddev": 1.0, "rho": 1.0}, "got stddev and rho"),
         (
             {"law": "laplace", "rho": 1.0},
@@ -143,7 +142,7 @@ def read_plan_text(text: str) -> Plan:
         ),
         ({"law": "cauchy", "stddev": 1.0}, "expected one of"),
         ({"stddev": 0.0}, "expected a number > 0, got 0.0"),
-        ({"cells": [{"stddev": 1.0}, {"stddev": 2.0}]}, "each published number once in cells"),
+        ({"by_cell": [[1.0], [2.0]]}, "each published number once in by_cell"),
         ([{"stddev": 1.0}, {"label": "x", "stddev": 1.0}], "or once for each label, got several for one"),
     ],
 )
@@ -157,9 +156,7 @@ def test_contradictions_are_refused(noise: Any, message: str) -> None:
 def test_two_fields_for_one_noise_are_refused() -> None:
     content = plan_of({"name": "a"}).model_dump(mode="json", by_alias=True)
     content["release"] = [{"name": "a", "sql": "SELECT", "noise": {"stddev": 1.0}, "noise_stddev": 1.0}]
-    with pytest.raises(
-        InvalidPlan, match="expected noise_stddev or noise_by_cell or noise, got noise_stddev and noise"
-    ):
+    with pytest.raises(InvalidPlan, match="expected noise_stddev or noise, got noise_stddev and noise"):
         read_plan(content)
 
 
@@ -203,11 +200,11 @@ def test_a_share_under_the_laplace_accountant_follows_zcdp() -> None:
             {},
             "noise for every aggregate, got none for its only one",
         ),
-        ({"noise": {"cells": [{"key": ["x"], "stddev": 2.0}]}}, {}, "noise cells for every published number"),
+        ({"noise": {"by_cell": [["x", 2.0]]}}, {}, "noise by_cell for every published number"),
         (
-            {"noise": {"cells": [{"stddev": 2.0}, {"key": ["x"], "stddev": 2.0}]}},
+            {"noise": {"by_cell": [[2.0], ["x", 2.0]]}},
             {},
-            "noise cells for numbers that it publishes, got the group 'x'",
+            "noise by_cell for numbers that it publishes, got the number 'x'",
         ),
     ],
 )
@@ -240,8 +237,8 @@ def test_a_histogram_has_one_law() -> None:
         price(plan, membership_of(parts, [["", ""]] * 2))
 
 
-def test_kept_rows_are_rows_of_a_record_too() -> None:
-    data = {**DATA, "bounds": [0, 10], "keep": {"rows": 2, "order": "day"}}
+def test_no_noise_needs_one_row_a_record() -> None:
+    data = {**DATA, "bounds": [0, 10], "max_rows_per_record": 2}
     plan = plan_of({"name": "a", "noise": {"law": "none"}}, data=data)
     with pytest.raises(
         InvalidPlan, match=r"law = .none. with one row a record, .* got max_rows_per_record = 2"
@@ -273,7 +270,7 @@ def test_correlated_noise_is_gaussian() -> None:
     plan = plan_of(
         {"name": "a", "noise": {"law": "laplace", "stddev": 1.0}},
         {"name": "b", "noise_stddev": 1.0},
-        correlation={"numbers": [{"release": "a"}, {"release": "b"}], "rows": [[], [0.5]]},
+        correlation={"numbers": ["a", "b"], "rows": [[], [0.5]]},
     )
     with pytest.raises(InvalidPlan, match=r"\[correlation\] with Gaussian noise on every number"):
         price(plan, membership_of([total(0), total(1)], [["", ""]] * 2))

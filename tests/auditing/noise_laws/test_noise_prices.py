@@ -34,8 +34,8 @@ from tests.auditing.noise_laws.priced_plans import DELTA, priced, spent, total
         ({"law": "laplace", "noise_multiplier": 0.7}, 7.0, 7 * math.sqrt(2)),
         ({"law": "laplace", "epsilon": 0.5}, 20.0, 20 * math.sqrt(2)),
         ({"rho": 0.125}, 20.0, 20.0),  # 10² / (2 · 20²)
-        ({"cells": [{"stddev": 4.0}]}, 4.0, 4.0),
-        ({"law": "laplace", "cells": [{"stddev": 4.0}]}, 4 / math.sqrt(2), 4.0),
+        ({"by_cell": [[4.0]]}, 4.0, 4.0),
+        ({"law": "laplace", "by_cell": [[4.0]]}, 4 / math.sqrt(2), 4.0),
         ({"law": "none"}, 0.0, 0.0),
     ],
 )

@@ -97,6 +97,7 @@ def test_identifiable_features_by_exact_rank(by_signature):
         check_identifiable([panel], by_signature)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_identifiable_features_of_3000_panels_by_exact_rank():
     drawn = panels(ALL - FAST, FAST)
@@ -113,6 +114,7 @@ def test_risks_by_dense_algebra(by_signature):
         check_numbers(panel, by_signature)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_risks_of_many_panels_by_dense_algebra():
     for panel in panels(500, FAST):

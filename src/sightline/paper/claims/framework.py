@@ -11,18 +11,15 @@ from numpy.typing import NDArray
 
 from sightline.arrays import FloatArray
 from sightline.geometry.fisher import Geometry
-from sightline.geometry.forms import Form, profiled_information
-from sightline.geometry.lifting import lift
+from sightline.geometry.forms import Form, lift, profiled_information
 from sightline.geometry.transcript import Transcript
 from sightline.labeled.inout import InOut
 from sightline.noise.laws import GaussianNoise, LaplaceNoise
 from sightline.numerics.decision import Decision
 from sightline.paper.claim import Check, Claim, claim
-from sightline.releases.moment import Moment
+from sightline.releases.feature_mean import Moment, SmoothThreshold
+from sightline.releases.linear import SubsetMean, SubsetSum
 from sightline.releases.query import Query
-from sightline.releases.smooth_threshold import SmoothThreshold
-from sightline.releases.subset_mean import SubsetMean
-from sightline.releases.subset_sum import SubsetSum
 
 
 def spine_monotone(cases: int, generator: np.random.Generator) -> Claim:

@@ -17,7 +17,7 @@ from sightline.numerics.decision import Decision
 from sightline.paper.claim import Check, Claim, claim
 from sightline.paper.setting import BASIC, BUDGET
 from sightline.privacy.budget import Budget
-from sightline.releases.subset_mean import SubsetMean
+from sightline.releases.linear import SubsetMean
 
 
 def one_contrast(cases: int, generator: np.random.Generator) -> Claim:

@@ -23,11 +23,10 @@ from sightline.multiset.moments import (
     scalar_step_ratio,
     scalar_tail,
 )
-from sightline.multiset.threshold_family import Thresholds
-from sightline.multiset.thresholds import dense_grid_matrix, threshold_trace_bound
+from sightline.multiset.thresholds import Thresholds, dense_grid_matrix, threshold_trace_bound
 from sightline.paper.claim import Check, Claim, claim
 from sightline.paper.setting import BASIC, UNIFORM, ZCDP
-from sightline.releases.moment import Moment
+from sightline.releases.feature_mean import Moment
 
 
 def sorted_chart(cases: int, generator: np.random.Generator) -> Claim:

@@ -1,0 +1,178 @@
+"""The sections of a plan about its budget, its attacker and its limits."""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from enum import StrEnum
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeAlias
+
+from pydantic import BeforeValidator, Field, PlainSerializer, model_validator
+
+from sightline.auditing.plan_fields import LARGEST_LIMIT, Positive, Section, Share, Text
+from sightline.errors import InvalidPlan, require
+from sightline.labeled.bounds.domain import NUMBER_PRIORS
+from sightline.privacy.registry import ACCOUNTANTS
+
+MOST_PERIODS = 10_000
+_SHARE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*%\s*")  # an entry of knows that is no condition
+
+if TYPE_CHECKING:
+    AccountantName: TypeAlias = str
+    PriorName: TypeAlias = str
+else:
+    AccountantName = Literal[tuple(ACCOUNTANTS)]
+    PriorName = Literal[tuple(NUMBER_PRIORS)]
+
+
+class PeriodBudget(NamedTuple):
+    """The budget that holds in a period."""
+
+    period: str | None  # its name; none if the plan has no periods
+    epsilon: float | None
+    delta: float | None
+
+
+def _written_out(value: Any) -> Any:
+    """The periods that a number of them, or their names alone, stand for.
+
+    >>> _written_out(2), _written_out(["May"]), _written_out({"May": 1.0})
+    ({'1': None, '2': None}, {'May': None}, {'May': 1.0})
+    """
+    if isinstance(value, int) and not isinstance(value, bool) and 0 < value <= MOST_PERIODS:
+        return {str(number + 1): None for number in range(value)}
+    if isinstance(value, list | tuple):
+        require(
+            all(isinstance(name, str) for name in value),
+            "the names of the periods, or their epsilons: { May = 1.0, June = 0.5 }",
+            got="another list",
+            error=InvalidPlan,
+        )
+        twice = [name for name, times in Counter(value).items() if times > 1]
+        require(not twice, "a name of its own for each period", got=f"{twice[:1]} twice", error=InvalidPlan)
+        return dict.fromkeys(value)
+    return value
+
+
+def _as_written(periods: dict[str, float | None]) -> Any:
+    return periods if any(periods.values()) else list(periods)
+
+
+Periods = Annotated[
+    dict[Text, Positive | None],
+    BeforeValidator(_written_out, json_schema_input_type=int | list[str] | dict[str, float]),
+    Field(max_length=MOST_PERIODS),
+    PlainSerializer(_as_written),
+]
+
+
+class Privacy(Section):
+    """The budget that the releases without a noise of their own share."""
+
+    epsilon: Positive | None = Field(
+        default=None, description="The total epsilon of the plan; with periods, that of each."
+    )
+    delta: Annotated[float, Field(gt=0, lt=1)] | None = Field(
+        default=None,
+        description="The total delta; with periods, that of each. Laplace noise needs none.",
+    )
+    accountant: AccountantName = Field(
+        default="zcdp", description="The rule that turns the budget into noise."
+    )
+    periods: Periods = Field(
+        default={},
+        description="Periods that each have a budget of their own: how many, their names, or the epsilon of "
+        "each by its name. A release is published in every period, unless it names one.",
+    )
+    sensitivity: Literal["memberships", "declared"] = Field(
+        default="memberships",
+        description="Whether noise is priced for the rows that records have in the groups, which are "
+        "public, or for any record of max_rows_per_record rows, wherever these are.",
+    )
+
+    @property
+    def budgets(self) -> tuple[PeriodBudget, ...]:
+        """The budget of every period; one without a name if there are no periods."""
+        if not self.periods:
+            return (PeriodBudget(None, self.epsilon, self.delta),)
+        return tuple(
+            PeriodBudget(name, own or self.epsilon, self.delta) for name, own in self.periods.items()
+        )
+
+
+class Attacker(Section):
+    """What the attacker knows besides who is in which group."""
+
+    prior: PriorName = Field(
+        default="uniform",
+        description="How a number is spread over its bounds, as far as the attacker knows: evenly (uniform), "
+        "likelier in the middle (cos2), or at either end (two-point). What remains is an average over it.",
+    )
+    knows: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
+        default=(),
+        description="Whose secrets are known: conditions on public columns, for the rows that meet one, and "
+        "a share such as '20%', for records drawn by a hash of their keys.",
+    )
+    may_know: Annotated[tuple[Text, ...], Field(strict=False)] = Field(
+        default=(),
+        description="More such conditions, which the audit leaves out and the report's what-if can add.",
+    )
+    values_within: Positive | None = Field(
+        default=None,
+        description="Every value is known to within plus or minus this, before anything is published.",
+    )
+
+    @property
+    def conditions(self) -> tuple[str, ...]:
+        """The conditions on rows among what is known."""
+        return tuple(text for text in self.knows if _SHARE.fullmatch(text) is None)
+
+    @property
+    def known_share(self) -> float | None:
+        """The share of the records that is known by a draw; none without one."""
+        found = [match for match in map(_SHARE.fullmatch, self.knows) if match]
+        return float(found[0].group(1)) / 100 if found else None
+
+    @model_validator(mode="after")
+    def _knows_one_share(self) -> Attacker:
+        share = self.known_share
+        require(
+            len(self.knows) - len(self.conditions) <= 1 and (share is None or 0 < share <= LARGEST_LIMIT),
+            f"one share of the records in knows, of at most {100 * LARGEST_LIMIT:g}%",
+            got="another",
+            error=InvalidPlan,
+        )
+        return self
+
+
+class AssumptionName(StrEnum):
+    """Assumptions that a pass needs, and that a plan can accept."""
+
+    DROPPED = "dropped"
+    CLIPPED = "clipped"
+    EMPTY = "empty"
+    GROUPS = "groups"
+    PUBLISHED_BUT_DROPPED = "published_but_dropped"
+    UNDECIDED = "undecided"
+    LOCAL = "local"
+    HOMOGENEOUS = "homogeneous"
+    FEW_VALUES = "few_values"
+    VALUES = "values"
+    NOISE_FIRST = "noise_first"
+    DRAWN = "drawn"
+    SECRETS = "secrets"
+
+
+class Limits(Section):
+    """What the publisher wants to keep."""
+
+    remaining_uncertainty: Share | None = Field(
+        default=None,
+        description="The share of its uncertainty that every record must keep: 0.5 or '50%'.",
+    )
+    accept: Annotated[tuple[Annotated[AssumptionName, Field(strict=False)], ...], Field(strict=False)] = (
+        Field(
+            default=(),
+            description="Assumptions that a pass needs and the audit cannot verify, accepted by name.",
+        )
+    )

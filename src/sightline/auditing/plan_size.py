@@ -1,0 +1,111 @@
+"""How large a plan is: what its assessment is expected to take, and what an audit of it leaves out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from sightline.auditing.design import linear_design
+from sightline.auditing.findings import Findings
+from sightline.auditing.persons import PersonFindings
+from sightline.auditing.plan import Plan
+from sightline.auditing.pricing import price
+from sightline.auditing.shared_budget import budget_of
+from sightline.auditing.streamed_findings import PASSES
+from sightline.auditing.timeline import stage_count
+from sightline.format import count, shown_memory
+from sightline.labeled.routes.cost import Route, RouteCost, choose_route
+from sightline.progress import Progress
+from sightline.tables.membership import Membership
+from sightline.tables.streamed import StreamedTable, memory_in_arrays
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpectedCost:
+    """The cost of one assessment of all records. An audit makes several, of the same size or smaller.
+
+    A streamed table is assessed once, by passes over its signatures.
+    """
+
+    signatures: int
+    partitions: int
+    routes: tuple[RouteCost, ...]  # one for each design: a category has two; none without a linear part
+    streamed: bool = False  # whether the signatures stay in the engine
+
+    def __str__(self) -> str:
+        lines = [f"{count(self.signatures, 'signature')} of {count(self.partitions, 'partition')}"]
+        if self.streamed:
+            need = shown_memory(memory_in_arrays(self.signatures, self.partitions))
+            lines.append(
+                f"streamed: about {need} in memory is more than allowed, so they stay in the engine and are "
+                f"read in up to {PASSES} passes"
+            )
+        lines += [f"{route} for one assessment of all records" for route in self.routes]
+        if not self.routes:
+            lines.append("no published number is linear in the secret: nothing is factorised")
+        return "\n".join(lines)
+
+
+def expected_cost(plan: Plan, table: Membership | StreamedTable, progress: Progress) -> ExpectedCost:
+    """The routes of a plan's designs. Patterns of sparse factors are analysed, and nothing is factorised."""
+    membership = table.membership if isinstance(table, StreamedTable) else table
+    linear = linear_design(plan, membership, price(plan, membership))
+    designs = () if linear is None else (linear.main, linear.other)
+    return ExpectedCost(
+        signatures=membership.signature_count,
+        partitions=len(membership.partitions),
+        routes=tuple(choose_route(part.design, progress)[0] for part in designs if part is not None),
+        streamed=isinstance(table, StreamedTable),
+    )
+
+
+def left_out(findings: Findings) -> tuple[str, ...]:
+    """One line about what was not computed, and why; none if all was."""
+    found, releases = findings.linear, len(findings.plan.releases)
+    if found is None:
+        return ()
+    if findings.streamed:
+        return (
+            f"The table has {findings.membership.signature_count:,} signatures and is streamed: minima and "
+            "counts are over all records. Left out, since it would take more passes: the timeline; what each "
+            "release adds; copies among the releases; other accountants; changes and slack of the noise; "
+            "each record's own loss; accuracy; with whom a record is seen; short recipes.",
+        )
+    parts = []
+    if findings.question is None and np.any(found.visible) and findings.contributions is None:
+        parts.append("what each release adds to the exposure of identifiable records")
+    stages = stage_count(findings)
+    if stages < releases:
+        shown = "the last one" if stages == 1 else f"{stages} of them"
+        parts.append(f"the exposure after each release but {shown}")
+    if not found.repeatable:
+        if budget_of(findings.plan) is not None and findings.pricing.releases:
+            parts.append("other accountants")
+        if findings.not_shown or found.limit is None:
+            parts.append("what it would help to leave a release out")
+    if found.persons is not None and np.any(found.persons.seen.undecided):
+        number = found.persons.count(found.persons.seen.undecided)
+        parts.append(
+            f"whether more combinations of the rows of {number:,} records with several rows are identifiable"
+        )
+    sparse = found.exposures.cost.route is Route.SPARSE
+    if sparse and found.persons is not None and (open_errors := _unknown_errors(found.persons)):
+        parts.append(
+            f"the error of the best unbiased attack on {open_errors:,} of the records with several rows: "
+            "it is at least what is shown"
+        )
+    if not parts:
+        return ()
+    numbers = found.linear.design.row_count
+    return (
+        f"The plan publishes {numbers:,} numbers about {found.linear.design.size:,} kinds of rows, too many "
+        f"to be assessed again and again. Left out: {'; '.join(parts)}.",
+    )
+
+
+def _unknown_errors(people: PersonFindings) -> int:
+    """Persons of whose sharpest feature only a lower bound on the error is known."""
+    kinds = np.zeros(len(people.lower), dtype=np.bool_)
+    kinds[[kind for kind, one in people.seen.features.items() if np.isinf(one.relative_error)]] = True
+    return people.count(kinds)

@@ -1,0 +1,331 @@
+"""The parts of a result: brackets on what remains, attacks, the first screen, the settings of the what-if.
+
+Every part is a frozen model. Reading one back accepts no field that it does not know.
+"""
+
+from __future__ import annotations
+
+import math
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, computed_field, model_validator
+
+from sightline.format import percent_at_least, percent_at_most, percent_bracket
+
+_NOT_FINITE = ("Infinity", "-Infinity", "NaN")
+Many = Field(strict=False)  # a JSON list is a tuple here, and a text a member of an enum
+
+
+class ResultPart(BaseModel):
+    """A frozen part of a result. Reading one back accepts no field that it does not know."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, defer_build=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _infinite(cls, content: Any) -> Any:
+        """Numbers that are not finite, from the strings that JSON has for them."""
+        if not isinstance(content, dict):
+            return content
+        found: dict[str, Any] = {}
+        for name, value in content.items():
+            if isinstance(value, str) and value in _NOT_FINITE and cls._is(name, float, float | None):
+                found[name] = float(value)
+            elif isinstance(value, dict) and cls._is(name, dict[str, float]):
+                found[name] = {key: float(one) if one in _NOT_FINITE else one for key, one in value.items()}
+        return content | found if found else content
+
+    @classmethod
+    def _is(cls, name: str, *annotations: Any) -> bool:
+        field = cls.model_fields.get(name)
+        return field is not None and field.annotation in annotations
+
+
+class Uncertainty(ResultPart):
+    """A bracket on the share of the prior variance that the best attack leaves; 1: nothing learned.
+
+    No attack leaves less than ``lower``, on average over the result's ``prior``. Limits are shares of the
+    variance. The same bracket as a share of the standard deviation is the square root of both ends: that is
+    the share of the error bar.
+    """
+
+    lower: float
+    upper: float
+
+    @model_validator(mode="before")
+    @classmethod
+    def _recompute(cls, content: Any) -> Any:
+        """The shares of the standard deviation follow from the others, whatever a file says they are."""
+        if not isinstance(content, dict):
+            return content
+        return {key: value for key, value in content.items() if key not in cls.model_computed_fields}
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def stddev_lower(self) -> float:
+        """The lower end as a share of the prior standard deviation."""
+        return math.sqrt(max(self.lower, 0.0))
+
+    @computed_field  # type: ignore[prop-decorator]
+    @property
+    def stddev_upper(self) -> float:
+        """The upper end as a share of the prior standard deviation."""
+        return math.sqrt(max(self.upper, 0.0))
+
+    @property
+    def of_stddev(self) -> str:
+        """The share of the standard deviation in percent, rounded outwards.
+
+        >>> Uncertainty(lower=0.25, upper=0.36).of_stddev
+        '50–60 %'
+        """
+        return percent_bracket(self.stddev_lower, self.stddev_upper)
+
+    @property
+    def ends(self) -> tuple[str, str]:
+        """Both ends in percent of the variance, rounded outwards.
+
+        >>> Uncertainty(lower=0.5361, upper=0.5699).ends, Uncertainty(lower=1e-9, upper=3e-9).ends
+        (('53 %', '57 %'), ('0 %', '0.01 %'))
+        """
+        least = 1e-4
+        lower = percent_at_least(self.lower if self.lower >= least else 0.0)
+        return lower, percent_at_most(max(self.upper, least))
+
+    def __str__(self) -> str:
+        """The share of the variance in percent, rounded outwards.
+
+        >>> str(Uncertainty(lower=0.5361, upper=0.5699))
+        '53–57 %'
+        """
+        return percent_bracket(self.lower, self.upper)
+
+
+# A sum over more records than this is what publishing is for; it is not listed as exposed.
+SMALL_GROUP = 5
+
+
+class Step(ResultPart):
+    """One published number and its weight in a recipe."""
+
+    release: str
+    cell: str  # the group, empty if there is only one
+    publishable_cell: str | None = None  # without the keys of persons, where that differs
+    weight: float
+    times: int  # copies, whose mean is meant
+
+    def publishable(self) -> Step:
+        """The step without the keys of persons."""
+        cell = self.publishable_cell or self.cell
+        return self.model_copy(update={"cell": cell, "publishable_cell": None})
+
+
+class Recipe(ResultPart):
+    """Weights on published numbers that give a value without bias, and the error that their noise leaves."""
+
+    steps: Annotated[tuple[Step, ...], Many]
+    constant: float
+    less_known: bool = False  # whether shares of records that the attacker knows are to be subtracted, too
+    text: str
+    publishable_text: str | None = None  # without the keys of persons, where that differs
+    rmse: float
+
+    def publishable(self) -> Recipe:
+        """The recipe without the keys of persons."""
+        steps = tuple(step.publishable() for step in self.steps)
+        text = self.publishable_text or self.text
+        return self.model_copy(update={"steps": steps, "text": text, "publishable_text": None})
+
+
+class SeenTogether(ResultPart):
+    """Other records without which this one is not seen: the sum of all their values is known more sharply."""
+
+    others: int  # records, or rows where records have several
+    records: Annotated[tuple[str, ...], Many] = ()  # their keys, only when asked for
+    stddev: float  # to which the best linear attack knows the sum, on average over the prior and the noise
+
+
+class LinearAttack(ResultPart):
+    r"""The best linear attack on a value under the prior, folded to the numbers that carry nearly all of it.
+
+    With risk :math:`\rho` as a share of the prior variance, an attack has the information
+    :math:`1/\rho - 1`. ``share`` is the information of the attack on the numbers of ``steps`` alone over that
+    of the attack on all ``numbers``. The indicators of a category count as independent here.
+    """
+
+    steps: Annotated[tuple[Step, ...], Many]  # the heaviest first
+    share: float
+    numbers: int  # published numbers that the attack may use
+    target: Literal["value", "total"] = "value"  # the total of a record's several rows
+    together: SeenTogether | None
+    text: str
+    publishable_text: str | None = None  # without the keys of persons, where that differs
+
+    def publishable(self) -> LinearAttack:
+        """The attack without the keys of persons."""
+        together = self.together
+        return self.model_copy(
+            update={
+                "steps": tuple(step.publishable() for step in self.steps),
+                "together": None if together is None else together.model_copy(update={"records": ()}),
+                "text": self.publishable_text or self.text,
+                "publishable_text": None,
+            }
+        )
+
+
+class Exposed(ResultPart):
+    """A record, or a group that nothing splits, of which too much is seen."""
+
+    record: str | None  # its key, only when asked for
+    signature: int
+    size: int  # records that share the signature, or rows of several records: 1 is one on its own
+    label: str = ""  # the public attributes of the signature; in a publishable result only of a large one
+    category: str | None  # of a categorical secret: which indicator
+    identifiable: bool  # the value, or for a group the sum of its values
+    local: bool  # at the operating point only: owner-only
+    rmse: float | None  # of the best unbiased attack on that value or sum; none if there is no such attack
+    rmse_percent_of_range: float | None
+    remaining_uncertainty: Uncertainty | None  # of one record's value
+    releases: Annotated[tuple[str, ...], Many]  # that the recipe uses, the heaviest first
+    recipe: Recipe | None  # of the best unbiased attack
+    shortest: Recipe | None  # a difference of two numbers that does it, if there is one
+    attack: LinearAttack | None = None  # the best linear attack, folded; none where it was not looked for
+    feature: Literal["row", "total", "combination"] | None = None  # of a record's several rows: what is seen
+    rows: int = 1  # of one such record
+
+    def publishable(self) -> Exposed:
+        """The same without the keys of persons."""
+        recipes = {name: getattr(self, name) for name in ("recipe", "shortest", "attack")}
+        kept = {name: None if one is None else one.publishable() for name, one in recipes.items()}
+        label = self.label if self.size > SMALL_GROUP else ""
+        return self.model_copy(update={"record": None, "label": label, **kept})
+
+
+class SharpestView(ResultPart):
+    r"""What an attacker knows of the most exposed record's value, in the secret's own units.
+
+    An error is a root mean squared error over the prior and the noise. Before the releases it is the prior's
+    standard deviation :math:`s`; after them that of the best attack is between :math:`s` times the square
+    roots of the two ends of the remaining uncertainty.
+
+    A yes or no is guessed right with probability :math:`\max(\pi, 1 - \pi)` if its posterior is :math:`\pi`.
+    The posterior variance is :math:`V = E[\pi(1 - \pi)]`, and :math:`E \min(\pi, 1-\pi) \ge (1 - \sqrt{1 -
+    4V})/2`, since :math:`m(1-m)` is increasing and concave in :math:`m = \min(\pi, 1-\pi)`.
+    """
+
+    of: Literal["value", "rows"]  # a value, or a combination of a record's rows, scaled like one row
+    before: float  # the error of the best guess without the releases
+    after_lower: float  # no attack has a smaller one, on average over the prior
+    after_upper: float  # the best attack has no larger one
+    right_before: float | None = None  # of a yes or no, or of one category: how often the best guess is right
+    right_after: float | None = None  # and with the releases, at most
+    text: str
+
+
+class NoiseSlack(ResultPart):
+    """By how much all noise can change so that the limit still holds on average over the prior.
+
+    The audit was repeated at this factor, and at this epsilon; what it checks at the true values was not.
+    """
+
+    holds: bool  # whether the limit holds with the noise as it is, as far as noise decides it
+    noise_factor: float | None  # below 1: there is slack; above: it is needed; none: no factor is enough
+    epsilon: float | None  # the largest budget with which it holds; none if the budget does not set all noise
+    text: str
+
+
+class SinceLast(ResultPart):
+    """What changed since the last audit. Only what is publishable is compared, apart from the keys."""
+
+    comparable: bool  # whether both audits ask the same question: the same secret, record, domain and prior
+    status_before: str | None  # of the verdict; none without a limit
+    status_after: str | None
+    below_before: int
+    below_after: int
+    least_before: Uncertainty | None
+    least_after: Uncertainty | None
+    newly_below: Annotated[tuple[str, ...], Many]  # keys, if both audits name and list everyone: owner-only
+    no_longer_below: Annotated[tuple[str, ...], Many]
+    lines: Annotated[tuple[str, ...], Many]  # the changes in words; none if nothing changed
+
+    def publishable(self) -> SinceLast:
+        """The comparison without the keys of persons."""
+        return self.model_copy(update={"newly_below": (), "no_longer_below": ()})
+
+
+class NoiseOfRange(ResultPart):
+    """The noise of a release's numbers over the range that each can have, as a share."""
+
+    median: float
+    worst: float
+
+
+class ReleaseAccuracy(ResultPart):
+    """How accurate a release is at the true values. Owner-only."""
+
+    median_relative_error: float  # the noise over the number itself, at the median number of the release
+    worst_relative_error: float
+    noise_over_spread: float | None  # over the standard deviation of its numbers; none if it has one number
+
+
+# What if: the plan with other noise, without a release, or against another attacker. Owner-only. Every
+# setting was audited: nothing is interpolated, and a combination that is not listed was not computed.
+
+
+class SwitchKind(StrEnum):
+    """What a switch changes."""
+
+    LEAVE_OUT = "leave out"  # a release is not published; the budget is shared by the others
+    KNOWS = "knows"  # the attacker also knows the secrets of the rows that meet a condition
+    DOES_NOT_KNOW = "does not know"  # the attacker does not, although the plan says so
+    PRIOR = "prior"  # values are spread in another way, as far as the attacker knows
+
+
+class Switch(ResultPart):
+    """One change of the plan besides its noise."""
+
+    kind: Annotated[SwitchKind, Many]
+    name: str  # of the release or of the prior, or the condition
+
+
+class NoiseStop(ResultPart):
+    """An amount of noise: an accountant's for an epsilon, or a factor on the plan's own noise.
+
+    If the budget has periods, the epsilon is that of each.
+    """
+
+    accountant: str | None
+    epsilon: float | None
+    factor: float | None
+
+
+class Setting(ResultPart):
+    """What the audit says of one amount of noise with some switches on."""
+
+    noise: int  # a position in ``noises``
+    switches: Annotated[tuple[int, ...], Many]  # positions in ``switches``, ascending
+    status: str | None  # of the verdict; none if no limit was set
+    proven: bool  # that the noise keeps to the plan's budget; false if there is none
+    below_limit: int
+    lower: float | None  # what the most exposed record keeps; none if nothing depends on an unknown secret
+    upper: float | None
+    worst: int | None  # who that is: a position in ``worst``
+    records: Annotated[tuple[int, ...], Many]  # the histogram: how many records keep how much
+    least_noise_stddev: float | None  # over all published numbers; none if none depends on the secret
+    most_noise_stddev: float | None
+
+
+class WhatIf(ResultPart):
+    """The settings, and which of them is the plan's own."""
+
+    noises: Annotated[tuple[NoiseStop, ...], Many]
+    switches: Annotated[tuple[Switch, ...], Many]
+    own_noise: int  # the plan's own amount of noise
+    settings: Annotated[tuple[Setting, ...], Many]
+    worst: Annotated[tuple[str, ...], Many]  # records, by key if that was asked for
+    other_accountants: bool  # whether their noise was computed, with no switch
+    single_switches: bool  # whether each switch was computed, at the plan's own noise
+    switches_at_every_noise: bool  # and at every other amount of noise under the plan's accountant
+    pairs: bool  # whether pairs of switches were computed, at the plan's own noise

@@ -1,1 +1,0 @@
-"""Results for pipelines: annotations of GitHub, JUnit, SARIF and Markdown. They name nobody."""
