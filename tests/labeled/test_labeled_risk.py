@@ -255,7 +255,7 @@ class TestPricing:
 
 
 # The best direction of a chord is searched for, so that its bound alone may rise with another release.
-without_chords = mock.patch("sightline.labeled.chords._MOST_GROUPS", 0)
+without_chords = mock.patch("sightline.labeled.other_units._MOST_GROUPS", 0)
 
 
 class TestWhatIsKnown:
@@ -352,7 +352,7 @@ def test_the_same_inputs_give_the_same_bytes() -> None:
     rows = np.random.default_rng(5).integers(0, 2, (7, 30))
     one, two = (MembershipDesign(rows, noise=np.full(7, 0.1)).exposures(domain=(0, 2)) for _ in range(2))
     assert one.remaining_lower.tobytes() == two.remaining_lower.tobytes()
-    assert one.recipes.tobytes() == two.recipes.tobytes()
+    assert [weights.tobytes() for weights in one.recipes] == [weights.tobytes() for weights in two.recipes]
 
 
 @pytest.mark.slow
@@ -365,9 +365,8 @@ def test_progress_is_reported_and_an_interrupt_leaves_nothing_behind(rows: objec
     design = MembershipDesign(rows, noise=np.ones(3))
     seen: list[tuple[str, float]] = []
     before = design.exposures(domain=(0, 1), progress=lambda stage, share: seen.append((stage, share)))
-    ended = sorted(stage for stage, share in seen if share == 1.0)
-    assert ended == ["products of rows", "products of rows", "records", "records"]
-    assert len(seen) > 4
+    assert {stage for stage, _ in seen} <= {"reading the records", "reading the units"}
+    assert len(seen) >= 3
 
     def interrupt(stage: str, share: float) -> None:
         raise KeyboardInterrupt

@@ -39,7 +39,7 @@ from flint import arb_mat, ctx, fmpq, fmpq_mat
 from scipy.linalg import qr, solve_triangular
 
 from sightline.arrays import FloatArray, IndexArray
-from sightline.labeled.routes.columns import decide_columns
+from sightline.numerics.residues import decide_columns
 from sightline.numerics import doubled
 from sightline.numerics.balls import FIRST_BITS, ball
 from sightline.numerics.householder import apply_reflectors, factorise
