@@ -137,7 +137,9 @@ class UnitBrackets:
         variance = levels / self.weights.unit
         C = np.einsum("nr,rs->nrs", variance, np.eye(r))
         left, off = self.solver.hidden.left(block, C)
-        return _Hidden(covariance=left, error=off, variance=variance, rough=np.asarray((levels < _ROUGH).any(axis=1)))
+        return _Hidden(
+            covariance=left, error=off, variance=variance, rough=np.asarray((levels < _ROUGH).any(axis=1))
+        )
 
     def _of_record(
         self, G: FloatArray, block: UnitColumns, upper: FloatArray, hidden: _Hidden | None

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from sightline.arrays import FloatArray, IndexArray
+from sightline.errors import require
 from sightline.labeled.units import Arrays, UnitReduction, Units
 from sightline.numerics.device import HOST, Device
 from sightline.progress import report
@@ -112,7 +113,13 @@ class TableBlock:
         return self._get((entries * scales) @ entries.T)
 
     def _get(self, array: Any) -> FloatArray:
-        return np.asarray(self.device.get(array), dtype=np.float64)
+        values = np.asarray(self.device.get(array), dtype=np.float64)
+        require(  # a faulty device must not make a pass
+            self.device.host or not np.isnan(values).any(),
+            "a number for every record",
+            got=f"NaN from {self.device}",
+        )
+        return values
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
