@@ -23,6 +23,7 @@ from sightline.errors import InvalidInput
 from sightline.labeled.bounds.coin import CoinPrior
 from sightline.labeled.bounds.target import Seen, TargetPrior
 from sightline.labeled.other_units import swap_bounds, with_chords
+from sightline.labeled.route_cost import chosen_route
 from sightline.labeled.row_products import InformationRange, ProductSums, RowProducts
 from sightline.labeled.row_solver import AskedUnits, Decided, DenseSolver, coarse_units
 from sightline.labeled.sparse_row_solver import RowPairs, SparseSolver
@@ -429,16 +430,20 @@ def _brackets(design: Design, hidden: bool = True) -> UnitBrackets:
     if "products" not in made:
         made["products"] = RowProducts.unweighted(design.units, prior, noise).of(design.units)
     sums: ProductSums = made["products"]
-    first = RowProducts(prior=prior, noise=noise, dense=isinstance(sums.matrix, np.ndarray))
+    if "pairs" not in made:
+        cost, made["pairs"] = chosen_route(sums)
+        cost.require_memory()
+    pairs: RowPairs | None = made["pairs"]
     solver: RowSolver
-    if isinstance(sums.matrix, np.ndarray):
-        solver = DenseSolver(units=design.units, sums=sums, noise=noise, prior=prior, made=made)
+    if pairs is not None:
+        solver = SparseSolver(sums=sums, noise=noise, prior=prior, pairs=pairs)
     else:
-        if "pairs" not in made:
-            made["pairs"] = RowPairs.of(sums.pairs)
-        solver = SparseSolver(sums=sums, noise=noise, prior=prior, pairs=made["pairs"])
+        if not isinstance(sums.matrix, np.ndarray):  # the factor fills in
+            sums = made["products"] = replace(sums, matrix=sums.matrix.toarray(), pairs=0)
+        solver = DenseSolver(units=design.units, sums=sums, noise=noise, prior=prior, made=made)
     if not prior.density or not hidden:
         return UnitBrackets(solver=solver, weights=None)
+    first = RowProducts(prior=prior, noise=noise, dense=pairs is None)
     ends = design.units.run(InformationRange(noise=noise))
     least, most = prior.target.precision(np.array([ends["least"], ends["most"]]) * (1 + 1e-9))
     even = UnitBrackets(

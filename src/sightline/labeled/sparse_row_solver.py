@@ -42,13 +42,15 @@ class RowPairs:
     size: int
 
     @classmethod
-    def of(cls, pairs: Any) -> RowPairs:
+    def of(cls, pairs: Any, *, most_entries: float = math.inf) -> RowPairs | None:
+        """``None`` where the factor would have more entries than allowed."""
         size = pairs.shape[0]
         lower = sparse.tril(pairs + sparse.eye_array(size), format="coo")
         keys = np.sort(lower.coords[0].astype(np.int64) * size + lower.coords[1])
         first, second = (part.astype(np.intp) for part in np.divmod(keys, size))
-        symbolic = analyse(first, second, size=size, most_entries=math.inf)
-        assert isinstance(symbolic, SymbolicFactor)  # any number of entries is allowed
+        symbolic = analyse(first, second, size=size, most_entries=most_entries)
+        if not isinstance(symbolic, SymbolicFactor):
+            return None
         return cls(first=first, second=second, keys=keys, symbolic=symbolic, size=size)
 
     def values(self, matrix: Any) -> FloatArray:
