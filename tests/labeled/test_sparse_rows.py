@@ -9,7 +9,7 @@ import pytest
 from scipy import sparse
 
 from sightline import MembershipDesign
-from sightline.labeled import row_products
+from sightline.labeled import route_cost, row_products
 from sightline.labeled.assessment import assess
 from sightline.labeled.bounds.domain import prior_on
 from sightline.labeled.exposures import LoweredRecords
@@ -37,6 +37,7 @@ def test_a_hierarchy_is_assessed_as_by_dense_matrices(seed: int, monkeypatch: py
     dense = assess(LoweredRecords.of(design, prior, np.ones(150, dtype=bool)).design)
     with monkeypatch.context() as patch:
         patch.setattr(row_products, "SPARSE_FROM", 0)
+        patch.setattr(route_cost, "_PER_DENSE", 1.0)
         patch.setattr(row_products, "_DENSE_TO", 0)
         lowered = LoweredRecords.of(design, prior, np.ones(150, dtype=bool)).design
         found = assess(replace(lowered, made={}))

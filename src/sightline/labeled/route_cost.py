@@ -56,16 +56,14 @@ class RouteCost:
         """Refuse a route that does not fit this machine's memory, with the number and what would help."""
         if self.bytes > _memory():
             raise TooMuchWork(
-                f"expected a design that fits {_memory() / 1e9:.3g} GB of memory, got {self.rows:,} published "
-                f"numbers that need about {self.bytes / 1e9:.3g} GB ({self.reason}); publish fewer crossed "
+                f"expected a design that fits {_memory() / 1e9:.3g} GB of memory, got {self.rows:,} "
+                f"published numbers that need about {self.bytes / 1e9:.3g} GB ({self.reason}); publish fewer crossed "
                 "keys, or audit the releases of each region on their own"
             )
 
 
 def cost_of_units(units: UnitStore) -> RouteCost:
-    """What an assessment of some units takes: one pass over them, and an analysis of the pattern of their
-    rows.
-    """
+    """What an assessment of some units takes: one pass, and an analysis of the pattern of their rows."""
     ones = np.ones(units.numbers)
     noise, prior = RowNoise.of(ones, ones, 0 * ones, ones), UnitPrior(target=CoinPrior())
     sums = RowProducts.unweighted(units, prior, noise).of(units)
