@@ -57,8 +57,8 @@ class RouteCost:
         if self.bytes > _memory():
             raise TooMuchWork(
                 f"expected a design that fits {_memory() / 1e9:.3g} GB of memory, got {self.rows:,} "
-                f"published numbers that need about {self.bytes / 1e9:.3g} GB ({self.reason}); publish fewer crossed "
-                "keys, or audit the releases of each region on their own"
+                f"published numbers that need about {self.bytes / 1e9:.3g} GB ({self.reason}); publish "
+                "fewer crossed keys, or audit the releases of each region on their own"
             )
 
 
