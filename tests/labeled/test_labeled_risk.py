@@ -11,12 +11,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import sparse
-
-import sightline as sl
-import tests.labeled.naive_labeled as naive
-from sightline import MembershipDesign
-from sightline.labeled import Known
-from sightline.labeled.bounds.uniform import UniformPrior
 from sightline.labeled.gram_factor import factor_of_gram
 from sightline.labeled.risk_forms import (
     Quantity,
@@ -26,6 +20,12 @@ from sightline.labeled.risk_forms import (
     risks_over_v,
 )
 from sightline.labeled.unknown_gram import UnknownRecordsGram
+
+import sightline as sl
+import tests.labeled.naive_labeled as naive
+from sightline import MembershipDesign
+from sightline.labeled import Known
+from sightline.labeled.bounds.uniform import UniformPrior
 
 PRIOR = UniformPrior(0.0, 1.0)
 BUDGET = sl.Budget(epsilon=1.0, delta=1e-5)

@@ -8,9 +8,6 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-
-from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
-from sightline.labeled.bounds.domain import prior_on
 from sightline.labeled.bracket_forms import (
     BracketForms,
     PrecisionForm,
@@ -18,11 +15,14 @@ from sightline.labeled.bracket_forms import (
     WeightedByPrecision,
     bracket_forms,
 )
-from sightline.labeled.description import LinearReleases, Readout
-from sightline.labeled.exposures import exposures
 from sightline.labeled.hidden import precision_unit
 from sightline.labeled.incidence.cells import CellIncidence, OtherColumns
 from sightline.labeled.kept_exposures import kept_exposures
+
+from sightline.errors import InvalidInput, InvalidPlan, TooMuchWork
+from sightline.labeled.bounds.domain import prior_on
+from sightline.labeled.description import LinearReleases, Readout
+from sightline.labeled.exposures import exposures
 from sightline.noise.laws import CorrelatedNoise, GaussianNoise, LaplaceNoise, Noise
 from sightline.noise.mixed import MixedNoise
 from sightline.progress import silent

@@ -52,6 +52,12 @@ class ProductSums:
         """
         return 0.0 if self.exact else math.sqrt(self.kernel**2 * gamma(2 * self.columns + 8))
 
+    @property
+    def dense(self) -> FloatArray:
+        """M as a dense matrix, for those who look at few rows."""
+        matrix = self.matrix
+        return matrix if isinstance(matrix, np.ndarray) else np.asarray(matrix.toarray(), dtype=np.float64)
+
     def take(self, rows: IndexArray) -> ProductSums:
         """Of some of the rows."""
         matrix, pairs = self.matrix, self.pairs
@@ -150,6 +156,12 @@ class InformationRange:
 
     def merged(self, parts: Sequence[Arrays]) -> Arrays:
         return {"least": min(part["least"] for part in parts), "most": max(part["most"] for part in parts)}
+
+
+def products_of_lines(rows: WholeArray, counts: FloatArray, numbers: int) -> FloatArray:
+    """Sums of counts over the lines that every two rows have in common; ``numbers`` stands for no row."""
+    lines = _Lines(rows=rows, weights=None, numbers=numbers, dense=True)
+    return np.asarray(lines.product(counts))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
