@@ -138,7 +138,7 @@ class _Seen:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class _Forms:
+class UnitForms:
     """The brackets of units as a pass over signatures asks for them."""
 
     brackets: UnitBrackets
@@ -171,7 +171,7 @@ def _scan(
     assert others is not None  # a streamed table has others
     return ExposureScan(
         cells=table.cells.filled,
-        forms=_Forms(brackets=brackets, widths=table.cells.filled.widths),
+        forms=UnitForms(brackets=brackets, widths=table.cells.filled.widths),
         most=most,
         edges=np.array(EDGES),
         limit=-math.inf if limit is None else limit,
