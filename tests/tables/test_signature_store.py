@@ -272,34 +272,6 @@ def test_a_pass_can_travel() -> None:
     assert all(isinstance(values, np.ndarray) and values.dtype != object for values in got.values())
 
 
-def test_correlated_noise_and_numbers_that_are_none_are_refused() -> None:
-    case = Case(1)
-    cells = case.cells()
-    design, _, copies = design_of(cells, case, "gaussian", np.arange(2))
-    spread, products = prior_on((0.0, 1.0), "two-point"), np.eye(design.row_count)
-    correlated = CorrelatedNoise(blocks=(np.eye(design.row_count) + 0.1,))
-    totals = TotalProducts(products=products, most_precision=None)
-    with pytest.raises(InvalidInput, match="independent noise, got CorrelatedNoise"):
-        bracket_forms(design.with_noise(correlated), spread, totals, copies=copies)
-    forms = forms_of(case, cells, "gaussian", "two-point", batch=50)
-    broken = replace(forms, tables=replace(forms.tables, offsets=np.full_like(forms.tables.offsets, np.nan)))
-    with pytest.raises(InvalidInput, match="a number for every record, got NaN"):
-        broken.read(cells.table(case.words))
-
-
-def test_products_that_no_factorisation_vouches_for_are_refused() -> None:
-    case = Case(1)
-    cells = case.cells()
-    design, _, copies = design_of(cells, case, "gaussian", np.arange(2))
-    # Two cells with the same rows but one in a billion: independent, and hardly.
-    products = np.eye(design.row_count) * 10.0**15
-    products[:2, :2] = 10.0**15
-    products[1, 1] += 1
-    totals = TotalProducts(products=products, most_precision=None)
-    with pytest.raises(TooMuchWork, match="too nearly dependent"):
-        bracket_forms(design, prior_on((0.0, 1.0), "two-point"), totals, copies=copies)
-
-
 def test_signatures_in_duckdb_are_those_in_arrays(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = Case(4)
     lines = [

@@ -46,6 +46,11 @@ def find_streamed(plan: Plan, table: StreamedTable, progress: Progress, *, most:
     lowered = _lowered(plan, table, pricing)
     units = StreamedUnits(store=table.store, cells=table.cells.filled, progress=progress)
     brackets = unit_brackets(units.design(lowered))
+    if not brackets.solver.leverage.error < 1:  # everyone might be identifiable, and would be kept
+        raise TooMuchWork(
+            "expected independent rows of a table that is streamed, got some that are too nearly dependent; "
+            "allow more with max_memory, so that all signatures fit"
+        )
     found = table.store.run(_scan(plan, table, brackets, pricing, most), "assessing every record", progress)
     kept = table.listing(found, brackets.solver.sums.dense, progress)
     progress("assessing the most exposed", 0.0)
