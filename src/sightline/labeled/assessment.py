@@ -297,31 +297,28 @@ class UnitExposure:
 
         With ``few`` those of an unbiased attack on as few rows as are at hand.
         """
-        asked, unit = self._asked_of(kind)
-        attacks = self.solver.weights(asked, self._functional(asked, unit, column))
-        if few and isinstance(self.solver, SparseSolver):
+        asked, solver, functional, _ = self._attack_on(kind, column)
+        attacks = solver.weights(asked, functional)
+        if few and isinstance(solver, SparseSolver):
             return np.asarray(attacks.weights.toarray()[:, 0])
-        return np.asarray(self.solver.on_all_rows(attacks.weights)[:, 0])
+        return np.asarray(solver.on_all_rows(attacks.weights)[:, 0])
 
     def feature(self, kind: int, column: int = 0) -> FloatArray:
         """The functional over the columns of one kind that :meth:`recipe` gives."""
-        asked, unit = self._asked_of(kind)
+        asked, _, functional, unit = self._attack_on(kind, column)
         size = asked.counts.shape[1]
-        functional = self._functional(asked, unit, column).toarray()[:, 0]
-        return np.asarray(functional[unit * size : (unit + 1) * size])
+        return np.asarray(functional.toarray()[unit * size : (unit + 1) * size, 0])
 
-    def _asked_of(self, kind: int) -> tuple[AskedUnits, int]:
-        """The units asked about that a kind is among, and which of them it is."""
-        for asked in self._asked:
+    def _attack_on(self, kind: int, column: int) -> tuple[AskedUnits, RowSolver, Any, int]:
+        """The units asked about that a kind is among, their solver, what is asked, and which unit it is."""
+        for asked, solver, decided in self._answers:
             if (where := np.flatnonzero(asked.kinds == kind)).size:
-                return asked, int(where[0])
+                if asked.one_row:
+                    functional = asked.functional(where[:1], np.array([column]))
+                else:
+                    functional = solver.sharpest(asked, where[:1], decided.directions)
+                return asked, solver, functional, int(where[0])
         raise InvalidInput(f"expected a unit of which something is identifiable, got unit {kind}")
-
-    def _functional(self, asked: AskedUnits, unit: int, column: int) -> Any:
-        units = np.array([unit])
-        if asked.one_row:
-            return asked.functional(units, np.array([column]))
-        return self.solver.sharpest(asked, units, self.directions[asked.kinds])
 
     @cached_property
     def _asked(self) -> list[AskedUnits]:
@@ -340,31 +337,40 @@ class UnitExposure:
         return DenseSolver(units=design.units, sums=sums, noise=design.noise, prior=design.prior)
 
     @cached_property
+    def _answers(self) -> list[tuple[AskedUnits, RowSolver, Decided]]:
+        """What was asked, who answered, and the answer: what sparse proofs leave open is eliminated."""
+        answers = []
+        for asked in self._asked:
+            solver: RowSolver = self.solver
+            decided = solver.decide(asked)
+            if decided.undecided.any() and self._densely is not None:
+                solver, decided = self._densely, self._densely.decide(asked)
+            answers.append((asked, solver, decided))
+        return answers
+
+    @cached_property
     def _decided(self) -> Decided:
         directions = np.zeros(len(self.near), dtype=np.intp)
         undecided = np.zeros(len(self.near), dtype=np.bool_)
         identifiable = np.zeros(self.lower.shape, dtype=np.bool_)
-        for asked in self._asked:
-            some = self.solver.decide(asked)
-            if some.undecided.any() and isinstance(self.solver, SparseSolver) and self._densely is not None:
-                some = self._densely.decide(asked)
-            directions[asked.kinds], undecided[asked.kinds] = some.directions, some.undecided
-            identifiable[asked.kinds] = some.identifiable
+        for asked, _, decided in self._answers:
+            directions[asked.kinds], undecided[asked.kinds] = decided.directions, decided.undecided
+            identifiable[asked.kinds] = decided.identifiable
         return Decided(directions=directions, identifiable=identifiable, undecided=undecided)
 
     @cached_property
     def _attacks(self) -> tuple[FloatArray, float]:
         errors, worst = np.full(self.lower.shape, np.inf), 0.0
-        for asked in self._asked:
+        for asked, solver, decided in self._answers:
             if asked.one_row:
-                unit, column = np.nonzero(self.identifiable[asked.kinds])
+                unit, column = np.nonzero(decided.identifiable)
                 functionals = asked.functional(unit, column)
             else:  # the sharpest feature of persons with several rows
-                unit = np.flatnonzero(self.directions[asked.kinds] > 0)
-                functionals = self.solver.sharpest(asked, unit, self.directions[asked.kinds])
+                unit = np.flatnonzero(decided.directions > 0)
+                functionals = solver.sharpest(asked, unit, decided.directions)
                 column = np.zeros(unit.size, dtype=np.intp)
             if unit.size:
-                attacks = self.solver.weights(asked, functionals)
+                attacks = solver.weights(asked, functionals)
                 errors[asked.kinds[unit], column] = attacks.rmse
                 worst = max(worst, float(attacks.relative_error.max()))
         return (errors if self.given is None else np.where(self.given, 0.0, errors)), worst

@@ -16,7 +16,7 @@ import numpy as np
 from sightline.errors import TooMuchWork
 from sightline.format import shown_memory, shown_seconds
 from sightline.labeled.bounds.coin import CoinPrior
-from sightline.labeled.row_products import ProductSums, RowProducts
+from sightline.labeled.row_products import SPARSE_FROM, ProductSums, RowProducts
 from sightline.labeled.sparse_row_solver import RowPairs
 from sightline.labeled.unit_design import RowNoise, UnitPrior
 from sightline.labeled.units import UnitStore
@@ -74,7 +74,10 @@ def chosen_route(sums: ProductSums) -> tuple[RouteCost, RowPairs | None]:
     """The route for some products of rows, with the pattern of a sparse factor if it is the sparse one."""
     rows = int(sums.matrix.shape[0])
     if isinstance(sums.matrix, np.ndarray):
-        return dense_cost(rows, "few rows, or most pairs of them have units in common"), None
+        few = f"fewer than {SPARSE_FROM:,} rows"
+        return dense_cost(
+            rows, few if rows < SPARSE_FROM else "most pairs of rows have units in common"
+        ), None
     dense = dense_cost(rows, "the factor fills in: a dense one is faster")
     fits = dense.bytes <= _memory()
     pairs = RowPairs.of(sums.pairs, most_entries=rows * (rows + 1) / 4 if fits else np.inf)

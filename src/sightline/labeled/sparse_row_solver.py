@@ -178,27 +178,44 @@ class SparseSolver:
         return sparse.csc_array(recipes), yes
 
     def decide(self, asked: AskedUnits) -> Decided:
-        """Each sum has a proved recipe, or is undecided: leverages have refuted all others."""
-        units, k = len(asked.kinds), len(asked.kernel)
+        """A sum, or a sum over one column, has a proved recipe; leverages refute others, or nothing is
+        decided.
+
+        With t features proved, a trace of leverages below t + 1 leaves no room for another one.
+        """
+        units, size, k = len(asked.kinds), asked.counts.shape[1], len(asked.kernel)
         unit, column = np.divmod(np.arange(units * k), k)
-        _, yes = self._proved(asked, asked.functional(unit, column))
-        yes = yes.reshape(units, k)
-        directions = np.asarray(yes.any(axis=1), dtype=np.intp)
-        return Decided(directions=directions, identifiable=yes, undecided=np.asarray(~yes.all(axis=1)))
+        _, totals = self._proved(asked, asked.functional(unit, column))
+        totals = totals.reshape(units, k)
+        if k > 1 or size == 1:
+            directions = np.asarray(totals.any(axis=1), dtype=np.intp)
+            return Decided(
+                directions=directions, identifiable=totals, undecided=np.asarray(~totals.all(axis=1))
+            )
+        _, columns = self._proved(asked, sparse.eye_array(asked.counts.size, format="csc"))
+        columns = columns.reshape(units, size)
+        directions = columns.sum(axis=1) + (totals[:, 0] & ~columns.all(axis=1))
+        leverage, off = self.leverage.read(asked.block)
+        seen = asked.block.people * np.trace(leverage, axis1=1, axis2=2) + 2 * off
+        undecided = ~(seen < directions + 1 - 1e-9)
+        return Decided(directions=directions, identifiable=totals, undecided=np.asarray(undecided))
 
     def weights(self, asked: AskedUnits, functionals: Any) -> AnswerWeights:
         """The errors of the best weights that give functionals, with a bound; the weights are exact, not
         the best.
         """
-        recipes, _ = self._proved(asked, functionals)
+        # Proofs are of whole numbers: a feature is a multiple of some.
+        scale = np.asarray(abs(functionals).max(axis=0).toarray()).ravel()
+        scale = np.where(scale > 0, scale, 1.0)
+        recipes, yes = self._proved(asked, sparse.csc_array(functionals @ sparse.diags_array(1 / scale)))
+        recipes = sparse.csc_array(recipes @ sparse.diags_array(scale))
         known = self._dependencies(recipes)
         if known is None:  # the combinations that vanish fill in: no errors
             nothing = np.full(recipes.shape[1], np.inf)
             return AnswerWeights(weights=recipes, rmse=nothing, relative_error=nothing)
         squares, error = known.least_variances(recipes)
-        return AnswerWeights(
-            weights=recipes, rmse=np.sqrt(squares), relative_error=np.full(squares.size, error)
-        )
+        rmse = np.where(yes, np.sqrt(squares), np.inf)
+        return AnswerWeights(weights=recipes, rmse=rmse, relative_error=np.full(squares.size, error))
 
     def _dependencies(self, recipes: Any) -> Dependencies | None:
         return Dependencies.of(self._factor[2], 1 / self.noise.information, recipes)
@@ -212,8 +229,25 @@ class SparseSolver:
         return np.asarray(recipes.toarray() if known is None else known.best(recipes)[0])
 
     def sharpest(self, asked: AskedUnits, unit: IndexArray, directions: IndexArray) -> Any:
-        """The total: of other features nothing is proved."""
-        return asked.functional(unit, np.zeros(unit.size, dtype=np.intp))
+        """Of the total and the sums over one column, as unit features, the one that is seen best."""
+        size, k = asked.counts.shape[1], len(asked.kernel)
+        totals = asked.functional(unit, np.zeros(unit.size, dtype=np.intp))
+        if k > 1 or not unit.size:
+            return totals
+        places = (unit[:, None] * size + np.arange(size)).ravel()
+        ones = np.ones(places.size)
+        columns = sparse.csc_array(
+            (ones, (places, np.arange(places.size))), shape=(asked.counts.size, places.size)
+        )
+        norms = np.sqrt(asked.counts.astype(np.float64))
+        lengths = np.concatenate([norms[unit].ravel(), np.linalg.norm(norms[unit], axis=1)])
+        features = sparse.csc_array(sparse.hstack([columns, totals]))
+        rmse = self.weights(asked, features).rmse / lengths
+        among = np.concatenate([rmse[: places.size].reshape(-1, size), rmse[places.size :, None]], axis=1)
+        best = np.argmin(among, axis=1)
+        own = np.arange(unit.size)
+        chosen = np.where(best < size, own * size + best, places.size + own)
+        return sparse.csc_array(features[:, chosen] @ sparse.diags_array(1 / lengths[chosen]))
 
     def _proved(self, asked: AskedUnits, functionals: Any) -> tuple[Any, BoolArray]:
         kernels = sparse.kron(sparse.eye_array(asked.counts.size // len(asked.kernel)), asked.kernel)
